@@ -7,10 +7,10 @@ import { newSeed, randomFrom } from '../support/random.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { QUEUED, startVendors, type Vendors } from '../support/vendors.ts';
 
-// Many broadcasts over every channel at once, to users who can be reached here and not there, want this and
-// not that, by vendors of which each refuses somebody and fails now and then; some of what failed is sent
-// anew. In the end every notification has one final state on every channel, and the list, the events and the
-// figures of the broadcast say the same. FAULT_SEED repeats a run.
+// Sends many broadcasts on all channels. Users differ in the channels that reach them and in their
+// preferences. Each vendor rejects one user for good and fails now and then. Some failed deliveries are
+// replayed. In the end, every notification has one final state on every channel, and the deliveries, the
+// events and the summaries of the broadcasts agree. FAULT_SEED repeats a run.
 
 const USERS = 22;
 const BROADCASTS = 14;
@@ -32,8 +32,8 @@ beforeAll(async () => {
   service = await startTestService({ settings: vendors.settings, pollMs: 50 });
   project = service.project;
   await vendors.setUp(project);
-  // No webhook of the project: whoever has no destination would share it, and Microsoft takes a hundred
-  // messages an hour.
+  // The project has no Teams webhook of its own: users without a destination would share it, and Microsoft
+  // allows a hundred messages an hour.
   expect((await project.call('PUT', '/integrations/teams', {})).status).toBe(200);
 });
 afterAll(async () => {
@@ -44,7 +44,7 @@ afterAll(async () => {
 const users = Array.from({ length: USERS }, (_none, index) => `u${index}`);
 const categories = ['plain', 'mixed', 'later', 'conditional', 'off', 'inbox-last'];
 
-/** What the categories say of channels. */
+/** The channels of each category. */
 async function configureCategories(): Promise<void> {
   const configs: Record<string, object[]> = {
     mixed: some(CHANNELS, 0.6).map((channel) => ({ channel })),
@@ -69,7 +69,7 @@ async function configureCategories(): Promise<void> {
   expect((await project.call('PUT', '/channels', off)).status).toBe(200);
 }
 
-/** Users with some of all that can be had, and wishes. */
+/** Users that differ in their channels and preferences. */
 async function makeUser(name: string, index: number): Promise<void> {
   const saved = await project.call('PUT', '/users', {
     external_id: name,
@@ -95,14 +95,14 @@ async function makeUser(name: string, index: number): Promise<void> {
       key,
       channels: some(CHANNELS, 0.3).map((channel) => ({ name: channel, enabled: false })),
     }));
-    const answer = await project.as(name)('PUT', '/channels/user_preferences', {
+    const response = await project.as(name)('PUT', '/channels/user_preferences', {
       categories: wishes.filter(({ channels }) => channels.length > 0),
     });
-    expect(answer.status).toBe(204);
+    expect(response.status).toBe(204);
   }
 }
 
-/** Of each vendor: whom it refuses for good, and whom it fails at first. */
+/** For each vendor: the user that it rejects for good, and the users for whom it fails at first. */
 function breakVendors(): void {
   const { mail, phone, apple, google, expo, slack, teams } = vendors;
   for (const name of users) {
@@ -143,12 +143,12 @@ function breakVendors(): void {
     users.map((_name, index) => `+1500555${String(1000 + index)}`),
     0.3,
   );
-  let asked = 0;
+  let requests = 0;
   phone.answer(({ body }) => {
-    asked += 1;
+    requests += 1;
     const to = new URLSearchParams(body).get('To') ?? '';
     if (bad.includes(to)) return { status: 400, body: { code: 21211, message: 'Invalid To', status: 400 } };
-    return asked % 5 === 0
+    return requests % 5 === 0
       ? { status: 429, body: { code: 20429, message: 'Too many', status: 429 } }
       : QUEUED;
   });
@@ -159,7 +159,7 @@ function breakVendors(): void {
   });
 }
 
-/** Everybody is taken in again, also whom nothing was sent to any more. */
+/** Every vendor accepts every user again. */
 async function healVendors(): Promise<void> {
   for (const { id } of await everyPage<{ id: string }>('/suppressions?limit=100'))
     expect((await project.call('DELETE', `/suppressions/${id}`)).status).toBe(204);
@@ -197,7 +197,7 @@ async function sendAll(): Promise<Sent[]> {
   return sent;
 }
 
-/** Waits until nothing is under way any more; what waits for its time has it. */
+/** Waits until no delivery is in flight; deferred and scheduled ones have their time to finish. */
 async function allProcessed(sent: readonly Sent[]): Promise<void> {
   await until(
     async () => {
@@ -226,17 +226,16 @@ async function everyPage<Item>(path: string): Promise<Item[]> {
   return found;
 }
 
-type Told = Event & { context: Record<string, string> };
+type DeliveryEvent = Event & { context: Record<string, string> };
 
-/**
- * The events of deliveries, oldest first, by delivery; and what was recorded when each broadcast was
- * processed.
- */
+/** The events of each delivery, oldest first, and the context of each `broadcast.processed` event. */
 async function eventsSoFar(): Promise<{
   ofDelivery: Map<string, string[]>;
   processed: Map<string, unknown[]>;
 }> {
-  const events = (await everyPage<Told>('/events?limit=100&type=delivery.*,broadcast.processed')).reverse();
+  const events = (
+    await everyPage<DeliveryEvent>('/events?limit=100&type=delivery.*,broadcast.processed')
+  ).reverse();
   const ofDelivery = new Map<string, string[]>();
   const processed = new Map<string, unknown[]>();
   for (const { type, context, payload } of events)
@@ -250,15 +249,12 @@ async function eventsSoFar(): Promise<{
   return { ofDelivery, processed };
 }
 
-/**
- * Compares what the list, the events and the broadcasts themselves say; answers how many deliveries are in
- * which state.
- */
+/** Compares deliveries, events and broadcasts. Returns the number of deliveries in each state. */
 async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>> {
   const { ofDelivery, processed } = await eventsSoFar();
   const names = await externalIds();
   const states: Record<string, number> = {};
-  const told = new Set<string>();
+  const listed = new Set<string>();
   for (const { id, users: reached } of sent) {
     const list = await everyPage<Delivery>(`/broadcasts/${id}/deliveries?limit=100`);
     const pairs = list.map(({ user_id, channel }) => `${names.get(user_id)} ${channel}`).toSorted();
@@ -271,11 +267,11 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
       expect([delivery.id, FINAL.has(state) ? 'final' : state]).toEqual([delivery.id, 'final']);
       const events = ofDelivery.get(delivery.id) ?? [];
       const ends = events.filter((type) => FINAL.has(type));
-      told.add(delivery.id);
-      const said = `${delivery.id} is ${state}, events: ${events.join(', ')}`;
-      expect(ends.at(-1), said).toBe(state);
-      expect(ends.length, said).toBe(1 + delivery.replays);
-      expect(events.filter((type) => type === 'replayed').length, said).toBe(delivery.replays);
+      listed.add(delivery.id);
+      const described = `${delivery.id} is ${state}, events: ${events.join(', ')}`;
+      expect(ends.at(-1), described).toBe(state);
+      expect(ends.length, described).toBe(1 + delivery.replays);
+      expect(events.filter((type) => type === 'replayed').length, described).toBe(delivery.replays);
       states[state] = (states[state] ?? 0) + 1;
     }
     const { status } = (await project.call('GET', `/broadcasts/${id}`)).body;
@@ -293,14 +289,16 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
         list.filter((other) => other.notification_id === one.notification_id),
       );
   }
-  expect([...ofDelivery.keys()].filter((id) => !told.has(id))).toEqual([]);
-  // A job ends a moment after the last of its deliveries.
+  expect([...ofDelivery.keys()].filter((id) => !listed.has(id))).toEqual([]);
+  // A job ends a moment after its last delivery.
   await until(
     async () =>
       service.context.db.query<{ pending: number; jobs: number }>(
         sql(
           '',
-          `select sum(abs(pending) + abs(awaited))::int as pending, (select count(*)::int from jobs where kind in ('fan_out', 'deliver', 'replay')) as jobs
+          `select sum(abs(pending) + abs(awaited))::int as pending,
+              (select count(*)::int from jobs
+               where kind in ('fan_out', 'deliver', 'replay')) as jobs
           from broadcasts`,
         ),
       ),
@@ -314,7 +312,7 @@ async function externalIds(): Promise<Map<string, string>> {
   return new Map(list.map((user) => [user.id, user.external_id]));
 }
 
-test('every notification ends once on every channel, and list, events and figures agree; also after what failed was sent anew', async () => {
+test('every notification ends once per channel, and all records agree, even after replays', async () => {
   await configureCategories();
   for (const [index, name] of users.entries()) await makeUser(name, index);
   breakVendors();
@@ -322,7 +320,7 @@ test('every notification ends once on every channel, and list, events and figure
   await allProcessed(sent);
   const before = await takeStock(sent);
   console.info(`accounting: ${JSON.stringify(before)}`);
-  // Of every kind there was something, so this has proved something.
+  // Each kind of event occurred, so the comparison had something to compare.
   for (const state of FINAL)
     expect([state, before[state] ?? 0]).toEqual([state, expect.toSatisfy((n) => n > 20)]);
 
@@ -340,9 +338,9 @@ test('every notification ends once on every channel, and list, events and figure
       ];
       const chosen = some(bodies, 0.4);
       return [...chosen, ...(chance(0.3) ? chosen : [])].map(async (body) => {
-        const answer = await project.call('POST', `/broadcasts/${id}/deliveries/replay`, body);
-        expect([answer.status, answer.body.errors]).toEqual([202, undefined]);
-        replayed += answer.body.replayed;
+        const response = await project.call('POST', `/broadcasts/${id}/deliveries/replay`, body);
+        expect([response.status, response.body.errors]).toEqual([202, undefined]);
+        replayed += response.body.replayed;
       });
     }),
   );

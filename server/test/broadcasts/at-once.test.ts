@@ -6,8 +6,8 @@ import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
-// A broadcast to a few users whom the server knows, and to their inboxes alone, is written with its
-// notifications, and has no job.
+// A broadcast to a few known users on the in-app channel alone is written together with its notifications and
+// needs no job.
 
 let service: TestService;
 let call: TestService['project']['call'];
@@ -20,7 +20,7 @@ const KNOWN = Array.from({ length: 12 }, (_, index) => ({
 beforeAll(async () => {
   service = await startTestService();
   call = service.project.call;
-  const { body } = await call('POST', '/broadcasts', { title: 'Who is there', recipients: KNOWN });
+  const { body } = await call('POST', '/broadcasts', { title: 'People you know', recipients: KNOWN });
   await processed(call, body.id);
 });
 afterAll(() => service.stop());
@@ -29,7 +29,7 @@ async function rows<Row>(text: string, values: unknown[] = []): Promise<Row[]> {
   return service.context.db.query<Row>(sql('', text), values);
 }
 
-/** How many jobs there have been. */
+/** Returns the number of jobs created so far. */
 async function jobs(): Promise<number> {
   const [row] = await rows<{ count: number }>(
     `select nextval(pg_get_serial_sequence('jobs', 'id')) as count`,
@@ -37,7 +37,7 @@ async function jobs(): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Sends to these; answers the broadcast and whether it took a job. */
+/** Sends to these recipients. Returns the broadcast and whether it needed a job. */
 async function send(recipients: object[], members: object = {}, headers: Record<string, string> = {}) {
   const before = await jobs();
   const { status, body } = await call(
@@ -56,7 +56,7 @@ async function summary(id: string) {
 }
 
 describe('a broadcast to known users', () => {
-  test('is processed, and in their inboxes, when it is answered', async () => {
+  test('is processed, and in their inboxes, when the response arrives', async () => {
     const { id, body, queued } = await send([{ external_id: 'known-0' }, { email: 'Known-1@example.com' }]);
     expect(body.status).toEqual({
       status: 'enqueued',
@@ -77,7 +77,7 @@ describe('a broadcast to known users', () => {
     }
   });
 
-  test('has the list of its users in their order, by which their deliveries are paged', async () => {
+  test('stores its users in their order, by which their deliveries are paged', async () => {
     const named = [5, 2, 7, 1, 4].map((index) => ({ external_id: `known-${index}` }));
     for (const recipients of [named, named.toReversed()]) {
       const { id, queued } = await send(recipients);
@@ -96,7 +96,7 @@ describe('a broadcast to known users', () => {
     }
   });
 
-  test('addresses a user once who is named twice', async () => {
+  test('addresses a user once when the recipients name them twice', async () => {
     const { id, queued } = await send([
       { external_id: 'known-2' },
       { email: 'known-2@example.com' },
@@ -113,24 +113,24 @@ describe('a broadcast to known users', () => {
     expect(await rows('select 1 as one from notifications where broadcast_id = $1', [id])).toHaveLength(1);
   });
 
-  test('has one effect and one answer under an Idempotency-Key, also beside others and at the same moment', async () => {
+  test('has one effect and one response per Idempotency-Key, even for concurrent requests', async () => {
     const post = (key: string, user: number) =>
       call('POST', '/broadcasts', { title: key, recipients: [KNOWN[user]] }, { 'idempotency-key': key });
     const before = await jobs();
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       ...Array.from({ length: 10 }, () => post('at-once-a', 3)),
       post('at-once-b', 4),
       post('at-once-c', 4),
     ]);
-    answers.push(await post('at-once-a', 3));
+    responses.push(await post('at-once-a', 3));
     expect((await jobs()) - before).toBe(1);
-    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(3);
+    expect(new Set(responses.map(({ body }) => body.id)).size).toBe(3);
     expect(
       await rows(
         `select type, sum(size)::int as count from ${STORED_EVENTS}
         where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]
         group by type order by type`,
-        [answers.map(({ body }) => body.id)],
+        [responses.map(({ body }) => body.id)],
       ),
     ).toEqual([
       { type: 'broadcast.created', count: 3 },
@@ -140,7 +140,7 @@ describe('a broadcast to known users', () => {
     ]);
   });
 
-  test('shares the rows of its events with others of the moment, and each event tells its own', async () => {
+  test('shares event rows with concurrent broadcasts; each event describes its own broadcast', async () => {
     const sent = await Promise.all(
       Array.from({ length: 60 }, (_, index) =>
         call('POST', '/broadcasts', { title: 'Many', recipients: KNOWN.slice(0, 1 + (index % 3)) }),
@@ -148,12 +148,13 @@ describe('a broadcast to known users', () => {
     );
     const ids = sent.map(({ body }) => body.id as string);
     const stored = await rows<{ size: number }>(
-      `select size from ${STORED_EVENTS} where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]`,
+      `select size from ${STORED_EVENTS}
+        where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]`,
       [ids],
     );
     expect(stored.reduce((sum, { size }) => sum + size, 0)).toBe(60 + 60 + 120 + 120);
     expect(stored.length).toBeLessThan(240);
-    // biome-ignore lint/suspicious/noExplicitAny: as answered
+    // biome-ignore lint/suspicious/noExplicitAny: as the response has it
     const events: any[] = [];
     for (let path = '/events?limit=7'; events.length < 360; ) {
       const { body } = await call('GET', path);
@@ -189,15 +190,11 @@ describe('a broadcast to known users', () => {
   });
 });
 
-describe('what takes more than that goes through the queue', () => {
+describe('other broadcasts go through the queue', () => {
   test.each([
-    ['a user who is new', [{ external_id: 'new-to-all' }], { total: 1, failures: 0, pending: 0 }],
-    ['more than a few', KNOWN, { total: 12, failures: 0, pending: 0 }],
-    [
-      'names that contradict one another',
-      [{ external_id: 'known-6', email: 'known-7@example.com' }],
-      { total: 1 },
-    ],
+    ['a new user', [{ external_id: 'new-to-all' }], { total: 1, failures: 0, pending: 0 }],
+    ['more than ten recipients', KNOWN, { total: 12, failures: 0, pending: 0 }],
+    ['contradictory names', [{ external_id: 'known-6', email: 'known-7@example.com' }], { total: 1 }],
   ])('%s', async (_what, recipients, expected) => {
     const { id, queued } = await send(recipients as object[]);
     expect(queued).toBe(true);
@@ -214,7 +211,7 @@ describe('what takes more than that goes through the queue', () => {
     ['custom_attributes', null],
     ['phone_numbers', ['+15005550006']],
     ['phone_numbers', []],
-  ])('what is said about a user, which is kept: %s %j', async (member, value) => {
+  ])('a recipient with details to store: %s %j', async (member, value) => {
     const { id, queued } = await send([{ external_id: 'known-5', [member]: value }]);
     expect(queued).toBe(true);
     await processed(call, id);
@@ -242,7 +239,7 @@ describe('what takes more than that goes through the queue', () => {
     expect(shown).toHaveLength(expected);
   });
 
-  test('a project that can reach users elsewhere, too: what is left out there is told', async () => {
+  test('a project with more channels: skipped deliveries there are recorded', async () => {
     const project = await service.createProject('with devices');
     const recipients = [{ external_id: 'known' }];
     const sent = async () => {
@@ -258,7 +255,7 @@ describe('what takes more than that goes through the queue', () => {
     ]);
   });
 
-  test('a category that is held back or that somebody has switched off', async () => {
+  test('a category with a condition, or one that a user has disabled', async () => {
     const later = { key: 'later', channels: [{ channel: 'in_app', delay: 3600 }] };
     expect((await call('PUT', '/channels', later)).status).toBeLessThan(300);
     const held = await send([KNOWN[8] ?? {}], { category: 'later' });
@@ -278,7 +275,7 @@ describe('what takes more than that goes through the queue', () => {
     expect(inbox.body.data).toEqual([]);
   });
 
-  test('a user who was deleted', async () => {
+  test('a deleted user', async () => {
     expect((await send([{ external_id: 'known-10' }])).queued).toBe(false);
     const [user] = await rows<{ id: string }>("select id from users where external_id = 'known-10'");
     expect((await call('DELETE', `/users/${user?.id}`)).status).toBe(204);
@@ -289,14 +286,14 @@ describe('what takes more than that goes through the queue', () => {
   });
 });
 
-test('notifications whose commit was not heard of are looked for when the database is heard of again', async () => {
+test('notifications whose commit was not confirmed are looked up when the database is back', async () => {
   const { context } = service;
   let cut = true;
   const db: Pick<Database, 'query'> = {
-    async query<Row>(...asked: Parameters<Database['query']>): Promise<Row[]> {
-      const answer = await context.db.query<Row>(...asked);
+    async query<Row>(...query: Parameters<Database['query']>): Promise<Row[]> {
+      const result = await context.db.query<Row>(...query);
       if (cut) throw new Error('Connection terminated unexpectedly');
-      return answer;
+      return result;
     },
   };
   const worker = { reserve: () => undefined, wake: () => {} };

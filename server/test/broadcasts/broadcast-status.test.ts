@@ -10,8 +10,8 @@ import {
 } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
-// A broadcast is processed when every delivery that is due at once has had its first attempt. What goes on
-// after that changes its figures.
+// A broadcast is processed when every delivery that is due at once has had its first attempt. Later attempts
+// change its summary.
 
 let vendors: Vendors;
 let service: TestService;
@@ -46,7 +46,7 @@ const processedEvents = async (id: string) => {
   );
 };
 
-test('a chat host that refuses connections, and a browser that is gone, do not keep a broadcast from being processed', async () => {
+test('a broadcast is processed although a chat host refuses connections and a browser is gone', async () => {
   await project.call('PUT', '/users', { external_id: 'ada' });
   const { public_key: publicKey } = vendors.configs.web_push as { public_key: string };
   const { endpoint, keys, clientHash } = await vendors.browsers.subscribe(publicKey);
@@ -61,7 +61,7 @@ test('a chat host that refuses connections, and a browser that is gone, do not k
   expect(status.errors).toEqual([{ message: expect.stringMatching(/^web_push to user \S+ failed: /) }]);
   expect(await processedEvents(id)).toMatchObject([{ payload: { total: 1, failures: 1, pending: 1 } }]);
 
-  // The replay of what failed does not undo that, nor does the end of the rest.
+  // Neither the replay of the failed deliveries nor the end of the rest undoes that.
   const other = await vendors.browsers.subscribe(publicKey);
   await saveToken(project, 'ada', 'web_push', { endpoint: other.endpoint, keys: other.keys });
   const { body } = await project.call('POST', `/broadcasts/${id}/deliveries/replay`, {});
@@ -83,7 +83,7 @@ test('a chat host that refuses connections, and a browser that is gone, do not k
   expect(await processedEvents(id)).toHaveLength(1);
 });
 
-test('what is delayed is pending in a broadcast that is processed', async () => {
+test('a delayed delivery is pending in a processed broadcast', async () => {
   await reachEverywhere(project, vendors, 'bob');
   await project.call('PUT', '/channels', {
     key: 'later',
@@ -100,7 +100,7 @@ test('what is delayed is pending in a broadcast that is processed', async () => 
   expect(await processedEvents(id)).toHaveLength(1);
 });
 
-test('what a mail server defers is retried in a broadcast that is processed, and counted once', async () => {
+test('mail that a server defers is retried in a processed broadcast and counted once', async () => {
   const names = Array.from({ length: 20 }, (_none, index) => `slow${index}`);
   const isSlow = ({ to }: { to?: string | undefined }) => /slow1\d/.test(to ?? '');
   vendors.mail.fail({ at: 'end', how: { reply: '451 4.3.0 Later' }, when: isSlow });
@@ -124,7 +124,7 @@ test('what a mail server defers is retried in a broadcast that is processed, and
   expect(await processedEvents(id)).toHaveLength(1);
 });
 
-test('what waits for a delivery window is pending in a broadcast that is processed', async () => {
+test('a delivery that waits for a delivery window is pending in a processed broadcast', async () => {
   await reachEverywhere(project, vendors, 'eve');
   const hour = new Date(Date.now() + 12 * 3_600_000).getUTCHours();
   const windows = [

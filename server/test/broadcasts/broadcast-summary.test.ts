@@ -6,8 +6,8 @@ import { newId, notificationId } from '../../src/lib/ids.ts';
 import { packJson } from '../../src/lib/packed-json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-// The figures of a broadcast: users who have failed, however many of their deliveries did, and why; what is
-// pending; and when it is processed.
+// The summary of a broadcast: how many users failed and why, how many deliveries are pending, and when the
+// broadcast is processed. A user counts once, however many deliveries failed.
 
 let database: TestDatabase;
 let db: Database;
@@ -44,7 +44,8 @@ const write = (tx: Queryable, user: string | undefined, channel: string, state: 
     sql(
       '',
       `insert into deliveries (
-        user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at, last_attempt_at
+        user_id, notification_id, channel, broadcast_id, state, attempts, reason, 
+first_attempt_at, last_attempt_at
       )
       values ($1, $2, $3, $4, $5, 1, 'no more ' || $3, now(), now())
       on conflict (user_id, notification_id, channel) do update set state = excluded.state`,
@@ -52,7 +53,7 @@ const write = (tx: Queryable, user: string | undefined, channel: string, state: 
     [user, keyOf(user).notificationId, channel, id, state],
   );
 
-/** These deliveries end, all by one transaction; so many first attempts are among what it writes. */
+/** Ends these deliveries in one transaction that reports this many first attempts. */
 const end = (ends: [user: string | undefined, channel: string, state: string][], attempted = ends.length) =>
   db.transaction(async (tx) => {
     for (const [user, channel, state] of ends) await write(tx, user, channel, state);
@@ -74,14 +75,15 @@ async function processedEvents() {
   const rows = await db.query<{ details: string }>(
     sql(
       '',
-      "select details::text as details from events where broadcast_id = $1 and type = 'broadcast.processed' order by id",
+      `select details::text as details from events where broadcast_id = $1
+        and type = 'broadcast.processed' order by id`,
     ),
     [id],
   );
   return rows.map(({ details }) => (JSON.parse(details) as { payload: object }).payload);
 }
 
-test('a user who failed on several channels is one, and each of the failures is an error, by user and channel', async () => {
+test('a user who failed on several channels counts once, with an error for each channel', async () => {
   await end([
     [users[3], 'sms', 'failed'],
     [users[1], 'slack', 'failed'],
@@ -89,7 +91,7 @@ test('a user who failed on several channels is one, and each of the failures is 
   ]);
   expect(await status()).toEqual({
     status: 'processed',
-    // With the two whom the fan-out could make nothing of.
+    // Includes the two recipients that the fan-out could not resolve.
     summary: { total: 8, failures: 4, pending: 1 },
     errors: [
       `email to user ${users[1]} failed: no more email`,
@@ -100,7 +102,7 @@ test('a user who failed on several channels is one, and each of the failures is 
   expect(await processedEvents()).toEqual([{ total: 8, failures: 4, pending: 1 }]);
 });
 
-test('what failed counts while other deliveries of the broadcast are not even attempted', async () => {
+test('failures count while other deliveries of the broadcast have had no attempt', async () => {
   await end([[users[1], 'web_push', 'failed']]);
   expect(await status()).toEqual({
     status: 'processing',
@@ -118,31 +120,32 @@ test('it is processed when nothing is awaited, whatever is pending, and records 
   await end([], 1);
   expect(await status()).toMatchObject({ status: 'processed', summary: { pending: 4 } });
   await end([[users[0], 'email', 'sent']], 0);
-  // By a worker that had lost its lease, too.
+  // Also by a worker that had lost its lease.
   await end([[users[1], 'email', 'sent']], 1);
   expect(await status()).toMatchObject({ status: 'processed', summary: { pending: 2 } });
   expect(await processedEvents()).toEqual([{ total: 8, failures: 2, pending: 4 }]);
 });
 
-test('it is processed when nothing is pending, although a server of the release before made some of it', async () => {
-  // That counts what has ended, and not what was awaited.
+test('it is processed when nothing is pending, even if the previous release created deliveries', async () => {
+  // That release counts ended deliveries, but not awaited ones.
   await db.query(sql('', 'update broadcasts set pending = 1 where id = $1'), [id]);
   await end([[users[0], 'email', 'sent']]);
   expect(await status()).toMatchObject({ status: 'processed', summary: { pending: 0 } });
   expect(await processedEvents()).toHaveLength(1);
 });
 
-test('what was recorded by the release before has its columns: both run at the same time during an update', async () => {
+test('columns of the previous release remain, because both releases run during an update', async () => {
   const [column] = await db.query(
     sql(
       '',
-      "select 1 from information_schema.columns where table_name = 'broadcasts' and column_name = 'failed_errors'",
+      `select 1 from information_schema.columns where table_name = 'broadcasts'
+        and column_name = 'failed_errors'`,
     ),
   );
   expect(column).toBeDefined();
 });
 
-test('a user who was reached, skipped or belongs to another broadcast has not failed', async () => {
+test('a user whose delivery was sent, skipped or of another broadcast has not failed', async () => {
   await end([
     [users[0], 'email', 'sent'],
     [users[1], 'email', 'skipped'],
@@ -158,7 +161,7 @@ test('a user who was reached, skipped or belongs to another broadcast has not fa
   });
 });
 
-test('two channels of a user that fail at the same time, by two transactions, are one failure', async () => {
+test('two channels of a user that fail in concurrent transactions are one failure', async () => {
   const both = ['email', 'sms'].map((channel) => {
     const written = Promise.withResolvers<void>();
     const go = Promise.withResolvers<void>();
@@ -176,7 +179,7 @@ test('two channels of a user that fail at the same time, by two transactions, ar
   expect((await status()).summary).toEqual({ total: 8, failures: 3, pending: 2 });
 });
 
-test('what is replayed has not failed any more, unless the user failed elsewhere; the broadcast stays processed', async () => {
+test('a replayed delivery has not failed, unless the user failed elsewhere; it stays processed', async () => {
   await end([
     [users[0], 'email', 'failed'],
     [users[0], 'sms', 'failed'],

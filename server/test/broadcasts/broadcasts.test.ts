@@ -24,7 +24,7 @@ const notificationsOf = (broadcastId: string) =>
   count('select count(*) from notifications where broadcast_id = $1', [broadcastId]);
 
 describe('POST /broadcasts', () => {
-  test('answers 201 with every member of the contract, and GET answers the same with the outcome', async () => {
+  test('POST returns 201 with every member of the contract, and GET adds the outcome', async () => {
     const body = {
       title: 'Your order is on its way',
       content: '<b>Tomorrow</b>',
@@ -48,9 +48,9 @@ describe('POST /broadcasts', () => {
         providers: { ses: { x: [1] } },
       },
     };
-    const answer = await send(body);
-    expect(answer.status).toBe(201);
-    const { id, created_at, status, ...rest } = answer.body;
+    const response = await send(body);
+    expect(response.status).toBe(201);
+    const { id, created_at, status, ...rest } = response.body;
     expect(rest).toEqual(body);
     expect(id).toMatch(/^[0-9a-f-]{36}$/);
     expect(Math.abs(Date.parse(created_at) - Date.now())).toBeLessThan(60_000);
@@ -60,16 +60,20 @@ describe('POST /broadcasts', () => {
       errors: null,
     });
     expect(await processed(call, id)).toEqual({
-      ...answer.body,
+      ...response.body,
       status: { status: 'processed', summary: { total: 2, failures: 0, pending: 0 }, errors: null },
     });
     expect(await notificationsOf(id)).toBe(2);
   });
 
-  test('numbers in custom attributes come back, and reach the inbox, as they were written', async () => {
+  test('numbers in custom attributes are returned as written, and reach the inbox as written', async () => {
     const attributes = '{"order": 12345678901234567890,\n"rate":\t0.10000000000000000001, "text": "a\\nb"}';
-    const raw = `{"title":"Exact","custom_attributes":${attributes},"recipients":[{"external_id":"exact"}],"overrides":{"channels":{"in_app":{"title":"In the inbox"}}}}`;
-    const ask = async (path: string, jwt: string, body?: string) => {
+    const overrides = '{"channels":{"in_app":{"title":"In the inbox"}}}';
+    const recipients = '[{"external_id":"exact"}]';
+    const raw =
+      `{"title":"Exact","custom_attributes":${attributes},` +
+      `"recipients":${recipients},"overrides":${overrides}}`;
+    const request = async (path: string, jwt: string, body?: string) => {
       const response = await fetch(`${service.address}/v2${path}`, {
         method: body === undefined ? 'GET' : 'POST',
         headers: { authorization: `Bearer ${jwt}`, 'content-type': 'application/json' },
@@ -80,18 +84,18 @@ describe('POST /broadcasts', () => {
     const expected = attributes.replace(/[\n\t]/g, '');
     const { jwt, userJwt } = service.project;
     for (const body of [raw, `{"broadcast":${raw}}`]) {
-      const accepted = await ask('/broadcasts', jwt, body);
+      const accepted = await request('/broadcasts', jwt, body);
       expect(accepted).toContain(`"custom_attributes":${expected}`);
       const { id } = JSON.parse(accepted);
       await processed(call, id);
-      expect(await ask(`/broadcasts/${id}`, jwt)).toContain(`"custom_attributes":${expected}`);
+      expect(await request(`/broadcasts/${id}`, jwt)).toContain(`"custom_attributes":${expected}`);
     }
-    const inbox = await ask('/notifications', userJwt({ user_external_id: 'exact' }));
+    const inbox = await request('/notifications', userJwt({ user_external_id: 'exact' }));
     expect(inbox.split(`"title":"In the inbox"`)).toHaveLength(3);
     expect(inbox.split(`"custom_attributes":${expected}`)).toHaveLength(3);
   });
 
-  test('members that were not given are null in the answer', async () => {
+  test('members that were not in the request are null in the response', async () => {
     const { body } = await send({ title: 'Bare', recipients: [{ external_id: 'bare' }] });
     expect(body).toMatchObject({
       content: null,
@@ -103,12 +107,14 @@ describe('POST /broadcasts', () => {
     });
   });
 
-  test('the body may be wrapped in the key that the rule for moving from v1 names', async () => {
-    const answer = await send({ broadcast: { title: 'Wrapped', recipients: [{ external_id: 'wrapped' }] } });
-    expect(answer).toMatchObject({ status: 201, body: { title: 'Wrapped' } });
+  test('the body may be wrapped in a broadcast key, as in v1', async () => {
+    const response = await send({
+      broadcast: { title: 'Wrapped', recipients: [{ external_id: 'wrapped' }] },
+    });
+    expect(response).toMatchObject({ status: 201, body: { title: 'Wrapped' } });
   });
 
-  test('a name of a recipient may be null, as clients send it of a user who has only the other', async () => {
+  test('external_id or email of a recipient may be null', async () => {
     const recipients = [
       { external_id: 'null-mail', email: null, first_name: 'Ada' },
       { external_id: null, email: 'null-id@example.com' },
@@ -119,14 +125,14 @@ describe('POST /broadcasts', () => {
       summary: { total: 2, failures: 0, pending: 0 },
       errors: null,
     });
-    const nobody = await send({ title: 'Nobody', recipients: [{ external_id: null, email: null }] });
-    expect([nobody.status, nobody.body.errors[0].message]).toEqual([
+    const withoutName = await send({ title: 'No name', recipients: [{ external_id: null, email: null }] });
+    expect([withoutName.status, withoutName.body.errors[0].message]).toEqual([
       422,
       "Param 'recipients.0' must have external_id or email",
     ]);
   });
 
-  test('a broadcast that was read can be sent again: what the server made is ignored', async () => {
+  test('a broadcast that was read can be sent again; read-only members are ignored', async () => {
     const { body: first } = await send({ title: 'Again', recipients: [{ external_id: 'again' }] });
     const read = await processed(call, first.id);
     const { status, body } = await send(read);
@@ -134,17 +140,17 @@ describe('POST /broadcasts', () => {
     expect(body.id).not.toBe(first.id);
   });
 
-  test('recipients may be null: then nobody is addressed', async () => {
-    const answer = await send({ title: 'Nobody', recipients: null });
-    expect(answer).toMatchObject({ status: 201, body: { recipients: null } });
-    expect((await processed(call, answer.body.id)).status.summary).toEqual({
+  test('recipients may be null and address no user', async () => {
+    const response = await send({ title: 'No recipients', recipients: null });
+    expect(response).toMatchObject({ status: 201, body: { recipients: null } });
+    expect((await processed(call, response.body.id)).status.summary).toEqual({
       total: 0,
       failures: 0,
       pending: 0,
     });
   });
 
-  test('a user who is named twice, by id and by address, gets one notification', async () => {
+  test('a user named twice, by id and by address, gets one notification', async () => {
     await processed(
       call,
       (await send({ title: 'Known', recipients: [{ external_id: 'twice', email: 'twice@example.com' }] }))
@@ -162,8 +168,9 @@ describe('POST /broadcasts', () => {
     expect(await notificationsOf(body.id)).toBe(1);
   });
 
-  test('what is no e-mail address is a 422 that names the recipient, also beside an external id', async () => {
-    const long = `${'a'.repeat(60)}@${'b.'.repeat(98)}com`; // 257 characters: one limit for recipients and for tokens
+  test('an invalid e-mail address is a 422 that names the recipient, even with an external id', async () => {
+    // 257 characters: one limit for recipients and for tokens
+    const long = `${'a'.repeat(60)}@${'b.'.repeat(98)}com`;
     const { status, body } = await send({
       title: 'Mixed',
       recipients: [
@@ -183,12 +190,13 @@ describe('POST /broadcasts', () => {
       "Param 'recipients.3.email' must be an e-mail address",
       "Param 'recipients.4.email' must be an e-mail address",
       "Param 'recipients.4.email' must have at most 254 characters",
-      "Param 'recipients.5.external_id' must not be blank, and must not contain the character U+0000 or half of a surrogate pair",
+      "Param 'recipients.5.external_id' must not be blank, and must not contain the character U+0000 " +
+        'or half of a surrogate pair',
       "Param 'recipients.6.external_id' must be a string or null",
     ]);
   });
 
-  test('when external id and address name two users the external id wins and the conflict is reported', async () => {
+  test('if external id and address name two users, the id wins and the conflict is reported', async () => {
     const first = await send({
       title: 'Two',
       recipients: [{ external_id: 'c1' }, { external_id: 'c2', email: 'c2@example.com' }],
@@ -204,28 +212,30 @@ describe('POST /broadcasts', () => {
       { message: 'recipients.0: the e-mail address c2@example.com belongs to another user' },
     ]);
     const found = await count(
-      "select count(*) from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1 and u.external_id = 'c1'",
+      `select count(*) from notifications n join users u on u.id = n.user_id
+        where n.broadcast_id = $1 and u.external_id = 'c1'`,
       [body.id],
     );
     expect(found).toBe(1);
   });
 
-  test('what a recipient says about the user is stored: given members replace, absent ones stay, null clears', async () => {
+  test('details of a recipient are stored: present members replace, absent stay, null clears', async () => {
     const user = async () => {
       const rows = await service.context.db.query<Record<string, unknown>>(
         sql(
           '',
-          "select first_name, last_name, custom_attributes, phone_numbers, email from users where external_id = 'details'",
+          `select first_name, last_name, custom_attributes, phone_numbers, email from users
+            where external_id = 'details'`,
         ),
       );
       return rows[0];
     };
-    const tell = async (recipient: object) =>
+    const sendDetails = async (recipient: object) =>
       processed(
         call,
         (await send({ title: 'Details', recipients: [{ external_id: 'details', ...recipient }] })).body.id,
       );
-    await tell({
+    await sendDetails({
       first_name: 'Ada',
       last_name: 'L',
       custom_attributes: { a: 1, b: '\u0007 \ufffe' },
@@ -238,7 +248,7 @@ describe('POST /broadcasts', () => {
       phone_numbers: ['+15005550001'],
       email: null,
     });
-    await tell({ email: 'Details@example.com', last_name: null, custom_attributes: { c: 3 } });
+    await sendDetails({ email: 'Details@example.com', last_name: null, custom_attributes: { c: 3 } });
     expect(await user()).toEqual({
       first_name: 'Ada',
       last_name: null,
@@ -246,16 +256,16 @@ describe('POST /broadcasts', () => {
       phone_numbers: ['+15005550001'],
       email: 'Details@example.com',
     });
-    await tell({ phone_numbers: [], custom_attributes: null });
+    await sendDetails({ phone_numbers: [], custom_attributes: null });
     expect(await user()).toMatchObject({ first_name: 'Ada', custom_attributes: null, phone_numbers: [] });
   });
 
-  test('100 broadcasts at once that name the same new users make each user once', async () => {
+  test('100 concurrent broadcasts that name the same new users create each user once', async () => {
     const recipients = Array.from({ length: 20 }, (_, index) => ({
       external_id: `race-${index}`,
       email: `race-${index}@example.com`,
     }));
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 100 }, (_, index) =>
         send({
           title: `Race ${index}`,
@@ -263,19 +273,19 @@ describe('POST /broadcasts', () => {
         }),
       ),
     );
-    for (const { body } of answers)
+    for (const { body } of responses)
       expect((await processed(call, body.id)).status).toMatchObject({
         summary: { total: 20, failures: 0, pending: 0 },
       });
     expect(await count("select count(*) from users where email like 'race-%'")).toBe(20);
     expect(await count("select count(*) from user_keys where value like 'race-%'")).toBe(40);
-    const ids = answers.map(({ body }) => body.id);
+    const ids = responses.map(({ body }) => body.id);
     expect(
       await count('select count(*) from notifications where broadcast_id = any ($1::uuid[])', [ids]),
     ).toBe(2000);
   });
 
-  test('a thousand recipients, and a second time the same thousand', async () => {
+  test('a thousand recipients, and the same thousand once more', async () => {
     const recipients = Array.from({ length: 1000 }, (_, index) => ({ external_id: `many-${index}` }));
     for (const title of ['New', 'Known']) {
       const { body } = await send({ title, recipients });
@@ -288,7 +298,7 @@ describe('POST /broadcasts', () => {
     }
   });
 
-  test('a fan-out that was done before, as after a restored backup, changes nothing', async () => {
+  test('a repeated fan-out, as after a restored backup, changes nothing', async () => {
     const recipients = Array.from({ length: 120 }, (_, index) => ({ external_id: `again-${index}` }));
     const ids: string[] = [];
     for (const some of [recipients, recipients.slice(0, 3)]) {
@@ -312,7 +322,9 @@ describe('POST /broadcasts', () => {
     await service.context.db.query(
       sql(
         '',
-        "insert into jobs (kind, project_id, payload) select 'fan_out', project_id, json_build_object('broadcast_id', id) from broadcasts where id = any ($1::uuid[])",
+        `insert into jobs (kind, project_id, payload)
+          select 'fan_out', project_id, json_build_object('broadcast_id', id) from broadcasts
+          where id = any ($1::uuid[])`,
       ),
       [ids],
     );
@@ -321,7 +333,7 @@ describe('POST /broadcasts', () => {
     expect(before).toHaveLength(123);
   });
 
-  test('every step leaves its event, with no row for each user', async () => {
+  test('every step records its event, with no row for each user', async () => {
     const { body } = await send({
       title: 'Events',
       recipients: [{ external_id: 'e1' }, { external_id: 'e2' }],
@@ -330,7 +342,8 @@ describe('POST /broadcasts', () => {
     const rows = await service.context.db.query<{ type: string; users: number | null }>(
       sql(
         '',
-        `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1 order by id, place`,
+        `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1
+          order by id, place`,
       ),
       [body.id],
     );
@@ -345,7 +358,7 @@ describe('POST /broadcasts', () => {
 
 const ok = { title: 'T', recipients: [{ external_id: '1' }] };
 
-describe('bad input is refused with all its problems, and nothing is stored', () => {
+describe('bad input is rejected with all its problems, and nothing is stored', () => {
   const cases: [string, unknown, number, string[]][] = [
     ['broken JSON', '{"title": ', 400, ['invalid_json']],
     ['an empty body', '', 422, ["Param '(root)'"]],
@@ -398,7 +411,7 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
       ],
     ],
     [
-      'recipients that name nobody',
+      'recipients that have no name',
       { ...ok, recipients: [{}, { first_name: 'x' }] },
       422,
       ["Param 'recipients.0", "Param 'recipients.1"],
@@ -425,25 +438,29 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
 
   test.each(cases)('%s', async (_name, body, status, messages) => {
     const before = await count('select count(*) from broadcasts');
-    const answer = await call('POST', '/broadcasts', typeof body === 'string' ? body : JSON.stringify(body));
-    expect(answer.status).toBe(status);
-    const told = (answer.body.errors as { code: string; message: string }[]).map(
+    const response = await call(
+      'POST',
+      '/broadcasts',
+      typeof body === 'string' ? body : JSON.stringify(body),
+    );
+    expect(response.status).toBe(status);
+    const errors = (response.body.errors as { code: string; message: string }[]).map(
       (error) => `${error.code} ${error.message}`,
     );
-    for (const message of messages) expect(told.join('\n')).toContain(message);
+    for (const message of messages) expect(errors.join('\n')).toContain(message);
     expect(await count('select count(*) from broadcasts')).toBe(before);
   });
 
-  test('unknown query parameters, cookies and brand headers are refused by name; those of HTTP and tracing pass', async () => {
-    const answer = await call('POST', '/broadcasts?dry_run=1&dry_run=2', ok, {
+  test('unknown parameters, cookies and brand headers are rejected; HTTP and tracing ones pass', async () => {
+    const response = await call('POST', '/broadcasts?dry_run=1&dry_run=2', ok, {
       cookie: 'sid=1',
       'x-service-foo': '1',
       'x-service-api-key': 'k',
     });
-    expect(answer.status).toBe(422);
-    const told = JSON.stringify(answer.body.errors);
-    for (const name of ['dry_run', 'sid', 'x-service-foo']) expect(told).toContain(name);
-    expect(told).not.toContain('x-service-api-key');
+    expect(response.status).toBe(422);
+    const errors = JSON.stringify(response.body.errors);
+    for (const name of ['dry_run', 'sid', 'x-service-foo']) expect(errors).toContain(name);
+    expect(errors).not.toContain('x-service-api-key');
     const passing = {
       traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
       'x-forwarded-for': '10.0.0.1',
@@ -453,7 +470,7 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
     expect((await call('POST', '/broadcasts', ok, passing)).status).toBe(201);
   });
 
-  test('content of exactly 10485760 characters works, also where every character takes six bytes in JSON', async () => {
+  test('content of exactly 10485760 characters works, even at six bytes a character in JSON', async () => {
     for (const character of ['x', '\u0001']) {
       const content = character.repeat(10_485_760);
       const { status, body } = await send({ ...ok, content });
@@ -467,7 +484,7 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
     }
   }, 60_000);
 
-  test('strange strings come back as they went in', async () => {
+  test('strange strings are returned as they were sent', async () => {
     const strange = {
       title: '\u0007 \ufffe \u202emirror\u202c \u{1f469}\u200d\u{1f680}',
       content: '\u0645\u0631\u062d\u0628\u0627',
@@ -479,7 +496,7 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
     expect(await processed(call, body.id)).toMatchObject(strange);
   });
 
-  test('what no database can store and no vendor takes is a 422 that names each place', async () => {
+  test('text that no database can store and no vendor accepts is a 422 that names each place', async () => {
     const [nul, high, low] = ['a\u0000b', 'a\ud83d', '\udc00b'];
     const { status, body } = await send({
       title: nul,
@@ -514,14 +531,18 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
     }
   });
 
-  test('recipients come back as they were written, and mean what JSON.parse makes of them', async () => {
-    const written = String.raw`[ {"external_id":"first","external_id":"wr\u0069tten","custom_attributes":{"recipients":[1],"n":1.0,"__proto__":"]}"}} ]`;
-    const raw = String.raw`{"recipients":[{"external_id":"shadowed"}],"title":"\"recipients\":[","r\u0065cipients":${written} ,"topic":"t"}`;
+  test('recipients are returned as written, and mean what JSON.parse reads', async () => {
+    const written =
+      String.raw`[ {"external_id":"first","external_id":"wr\u0069tten",` +
+      `"custom_attributes":{"recipients":[1],"n":1.0,"__proto__":"]}"}} ]`;
+    const raw =
+      String.raw`{"recipients":[{"external_id":"shadowed"}],"title":"\"recipients\":[",` +
+      String.raw`"r\u0065cipients":${written} ,"topic":"t"}`;
     for (const body of [raw, `{"broadcast":null, "broadcast" : ${raw}}`]) {
-      const answer = await call('POST', '/broadcasts', body);
-      expect(answer.status).toBe(201);
-      expect(answer.body.recipients).toEqual(JSON.parse(written));
-      const read = await processed(call, answer.body.id);
+      const response = await call('POST', '/broadcasts', body);
+      expect(response.status).toBe(201);
+      expect(response.body.recipients).toEqual(JSON.parse(written));
+      const read = await processed(call, response.body.id);
       expect(read.recipients).toEqual(JSON.parse(written));
       expect(read.status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     }
@@ -533,18 +554,18 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
     expect(users).toEqual([{ external_id: 'written' }]);
   });
 
-  test('a __proto__ key is either kept as data or refused, and changes no prototype', async () => {
+  test('a __proto__ key is either kept as data or rejected, and changes no prototype', async () => {
     const text =
       '{"title":"T","custom_attributes":{"__proto__":{"polluted":1}},"recipients":[{"external_id":"proto"}]}';
-    const answer = await call('POST', '/broadcasts', text);
-    expect([201, 400, 422]).toContain(answer.status);
-    if (answer.status === 201)
-      expect(Object.getOwnPropertyNames(answer.body.custom_attributes)).toEqual(['__proto__']);
+    const response = await call('POST', '/broadcasts', text);
+    expect([201, 400, 422]).toContain(response.status);
+    if (response.status === 201)
+      expect(Object.getOwnPropertyNames(response.body.custom_attributes)).toEqual(['__proto__']);
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
   });
 });
 
-describe('who may do what', () => {
+describe('permissions', () => {
   test('a broadcast of another project is as unknown as one that does not exist', async () => {
     const other = await service.createProject('other');
     const { body } = await send(ok);
@@ -554,22 +575,22 @@ describe('who may do what', () => {
     expect((await call('GET', '/broadcasts/nonsense')).status).toBe(400);
   });
 
-  test('a User JWT is refused', async () => {
+  test('a User JWT is rejected', async () => {
     const user = service.project.as('someone');
-    for (const answer of await Promise.all([user('POST', '/broadcasts', ok), user('GET', '/broadcasts')])) {
-      expect(answer).toMatchObject({ status: 403, body: { errors: [{ code: 'forbidden' }] } });
+    for (const response of await Promise.all([user('POST', '/broadcasts', ok), user('GET', '/broadcasts')])) {
+      expect(response).toMatchObject({ status: 403, body: { errors: [{ code: 'forbidden' }] } });
     }
   });
 });
 
-test('what fails one broadcast is not held against those that were accepted with it', async () => {
+test('a broadcast that cannot be stored does not affect those accepted in the same batch', async () => {
   const { db } = service.context;
   await db.query(sql('', "alter table broadcasts add constraint poison check (category <> 'poison')"));
   try {
     const keys = Array.from({ length: 40 }, (_, index) =>
       index < 20 ? { 'idempotency-key': `key-${index}` } : {},
     );
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       keys.map((headers, index) =>
         send(
           { title: `Beside ${index}`, category: index % 20 === 7 ? 'poison' : 'fine', recipients: null },
@@ -577,17 +598,17 @@ test('what fails one broadcast is not held against those that were accepted with
         ),
       ),
     );
-    expect(answers.map((answer) => answer.status)).toEqual(
+    expect(responses.map((response) => response.status)).toEqual(
       keys.map((_, index) => (index % 20 === 7 ? 500 : 201)),
     );
-    const ids = answers.flatMap((answer) => answer.body.id ?? []);
+    const ids = responses.flatMap((response) => response.body.id ?? []);
     expect(await count('select count(*) from broadcasts where id = any ($1)', [ids])).toBe(38);
   } finally {
     await db.query(sql('', 'alter table broadcasts drop constraint poison'));
   }
 });
 
-test('long texts make a job heavy, so that few are in memory together', async () => {
+test('long texts make a job heavy, so that few such jobs are in memory together', async () => {
   const { db } = service.context;
   const weightsOf = (broadcastId: string) =>
     db.query<{ weight: number }>(sql('', "select weight from seen where payload ->> 'broadcast_id' = $1"), [
@@ -607,8 +628,8 @@ test('long texts make a job heavy, so that few are in memory together', async ()
     const long = await send({
       title: 'Long',
       content: 'a'.repeat(8_192_000),
-      // One who is known would need no job.
-      recipients: [{ external_id: 'who is new' }],
+      // A known user would need no job.
+      recipients: [{ external_id: 'new user' }],
     });
     expect(await weightsOf(short.body.id)).toEqual([{ weight: 2 }]);
     expect(await weightsOf(long.body.id)).toEqual([{ weight: 2001 }]);
@@ -644,10 +665,10 @@ describe('GET /broadcasts', () => {
     }
   });
 
-  test('a page of very long broadcasts is shorter instead of too long, and its links miss none', async () => {
+  test('a page of very long broadcasts is shorter, and its links miss none', async () => {
     const project = await service.createProject('long-broadcasts');
     const sent: string[] = [];
-    // The first kind is long only when it is read, the second is also stored so.
+    // The first kind is long only in the response, the second also in the database.
     for (const content of ['a'.repeat(10_000_000), randomBytes(6_000_000).toString('base64')]) {
       for (let count = 0; count < 3; count += 1) {
         const { body } = await project.call('POST', '/broadcasts', {
@@ -674,15 +695,17 @@ describe('GET /broadcasts', () => {
 describe('Idempotency-Key', () => {
   const key = () => ({ 'idempotency-key': crypto.randomUUID() });
 
-  test('50 at once with one key make one broadcast and get identical answers', async () => {
+  test('50 concurrent requests with one key create one broadcast and get identical responses', async () => {
     const headers = key();
     const before = await count('select count(*) from broadcasts');
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 50 }, () => send({ ...ok, title: 'Once' }, headers)),
     );
-    expect(new Set(answers.map(({ status, body }) => `${status}${JSON.stringify(body)}`)).size).toBe(1);
-    expect(answers[0]?.status).toBe(201);
-    expect(answers.filter(({ headers }) => headers.get('idempotency-replayed') === 'true')).toHaveLength(49);
+    expect(new Set(responses.map(({ status, body }) => `${status}${JSON.stringify(body)}`)).size).toBe(1);
+    expect(responses[0]?.status).toBe(201);
+    expect(responses.filter(({ headers }) => headers.get('idempotency-replayed') === 'true')).toHaveLength(
+      49,
+    );
     expect(await count('select count(*) from broadcasts')).toBe(before + 1);
   });
 
@@ -695,13 +718,13 @@ describe('Idempotency-Key', () => {
     });
   });
 
-  test('keys are the project’s own, and a refused request leaves its key free', async () => {
+  test('keys belong to a project, and a rejected request leaves its key free', async () => {
     const headers = key();
     expect((await send({ ...ok, title: '' }, headers)).status).toBe(422);
     expect((await send(ok, headers)).status).toBe(201);
     const other = await service.createProject('keys');
-    const answer = await other.call('POST', '/broadcasts', ok, headers);
-    expect(answer.status).toBe(201);
-    expect(answer.headers.get('idempotency-replayed')).toBeNull();
+    const response = await other.call('POST', '/broadcasts', ok, headers);
+    expect(response.status).toBe(201);
+    expect(response.headers.get('idempotency-replayed')).toBeNull();
   });
 });

@@ -35,7 +35,7 @@ const full = {
 };
 
 describe('a category config', () => {
-  test('is saved by its key and echoed as it was saved: what is optional is left out, not null', async () => {
+  test('is saved by its key and returned as saved: absent optional members stay absent', async () => {
     for (const body of [full, { key: 'abc', channels: [] }, { key: 'only', disabled: true, channels: [] }]) {
       const saved = await save(body);
       expect([saved.status, saved.body]).toEqual([200, body]);
@@ -44,13 +44,13 @@ describe('a category config', () => {
     }
   });
 
-  test('is replaced whole by the next one with its key', async () => {
+  test('is replaced as a whole by the next save of its key', async () => {
     await save({ key: 'replaced', disabled: true, channels: [{ channel: 'email', delay: 5 }] });
     await save({ key: 'replaced', channels: [{ channel: 'in_app' }] });
     expect((await get('replaced')).body).toEqual({ key: 'replaced', channels: [{ channel: 'in_app' }] });
   });
 
-  test('is deleted, and then is not there', async () => {
+  test('is deleted, and then not found', async () => {
     await save({ key: 'a/b', channels: [] });
     const deleted = await remove('a/b');
     expect([deleted.status, deleted.body]).toEqual([204, undefined]);
@@ -76,13 +76,13 @@ describe('a category config', () => {
     'user_preferences/x',
     'Read',
     '...',
-  ])('may be called %s, as a part of other addresses is', async (key) => {
+  ])('may be called %s, which is also a path segment of other routes', async (key) => {
     await save({ key, channels: [{ channel: 'email' }] });
     expect((await get(key)).body).toEqual({ key, channels: [{ channel: 'email' }] });
     expect((await remove(key)).status).toBe(204);
   });
 
-  test('may have a key of 255 characters that are all written in three', async () => {
+  test('may have a key of 255 characters that each need three in a URL', async () => {
     const key = '/'.repeat(255);
     expect((await save({ key, channels: [] })).status).toBe(200);
     expect((await get(key)).body.key).toBe(key);
@@ -90,7 +90,7 @@ describe('a category config', () => {
   });
 
   test.each(['%00abc', 'no such', 'ÄÖÜ', 'x', `${'a'.repeat(300)}`])(
-    '%s is no key, so not found',
+    '%s is not a valid key, so not found',
     async (key) => {
       const path = `/channels/${key.startsWith('%') ? key : encodeURIComponent(key)}`;
       expect((await project.call('GET', path)).status).toBe(404);
@@ -99,9 +99,9 @@ describe('a category config', () => {
   );
 });
 
-describe('what is refused', () => {
+describe('invalid input is rejected', () => {
   test.each<[string, unknown, string[]]>([
-    ['nothing', {}, ["Param 'key' is missing", "Param 'channels' is missing"]],
+    ['no members', {}, ["Param 'key' is missing", "Param 'channels' is missing"]],
     ['a short key', { key: 'ab', channels: [] }, ["Param 'key' must have at least 3 characters"]],
     ['a long key', { key: 'a'.repeat(256), channels: [] }, ["Param 'key' must have at most 255 characters"]],
     [
@@ -110,12 +110,12 @@ describe('what is refused', () => {
       ["Param 'key' must match the pattern ^[A-Za-z0-9_.\\-:\\/]+$"],
     ],
     [
-      'an address of its own',
+      'a key that is a path of the API',
       { key: 'user_preferences', channels: [] },
       ["Param 'key' must not be user_preferences"],
     ],
     [
-      'everything at once',
+      'all problems together',
       {
         key: 'abc',
         disabled: 'no',
@@ -166,33 +166,34 @@ describe('what is refused', () => {
       ["Param 'channels.0.if' must have at most 2000 characters"],
     ],
     [
-      'a channel that is named twice',
+      'a channel twice',
       { key: 'abc', channels: [{ channel: 'email' }, { channel: 'sms' }, { channel: 'email', delay: 5 }] },
       ["Param 'channels.2.channel' repeats channels.0: list email once"],
     ],
   ])('%s', async (_what, body, messages) => {
     await remove('abc');
-    const { status, body: answer } = await save(body);
+    const { status, body: response } = await save(body);
     expect(status).toBe(422);
-    const said = answer.errors.map((error: { message: string }) => error.message);
-    expect(said.toSorted()).toEqual(messages.toSorted());
+    const errors = response.errors.map((error: { message: string }) => error.message);
+    expect(errors.toSorted()).toEqual(messages.toSorted());
     expect((await get('abc')).status).toBe(404);
   });
 
-  test('a refused one leaves the one before as it was', async () => {
+  test('a rejected save keeps the previous config', async () => {
     const before = { key: 'kept', channels: [{ channel: 'email', delay: 60 }] };
     await save(before);
     expect((await save({ key: 'kept', channels: [{ channel: 'email', if: '((' }] })).status).toBe(422);
     expect((await get('kept')).body).toEqual(before);
   });
 
-  test('more categories than a project may have; those that are there can still be saved', async () => {
+  test('a project at its limit of categories can still save existing ones', async () => {
     const crowded = await service.createProject('crowded');
     await service.context.db.query(
       sql(
         '',
         `insert into categories (project_id, key, id, config, updated_at)
-        select $1, 'cat' || n, gen_random_uuid(), json_build_object('key', 'cat' || n, 'channels', '[]'::json), now()
+        select $1, 'cat' || n, gen_random_uuid(), 
+             json_build_object('key', 'cat' || n, 'channels', '[]'::json), now()
         from generate_series(1, 1000) n`,
       ),
       [crowded.id],
@@ -212,7 +213,7 @@ describe('what is refused', () => {
     ['GET', '/channels'],
     ['GET', '/channels/abc'],
     ['DELETE', '/channels/abc'],
-  ])('%s %s is for the Project JWT alone', async (method, path) => {
+  ])('%s %s needs a Project JWT', async (method, path) => {
     const body = method === 'PUT' ? full : undefined;
     expect((await project.as('u')(method, path, body)).status).toBe(403);
     expect((await fetch(`${service.address}/v2${path}`, { method })).status).toBe(401);
@@ -220,11 +221,11 @@ describe('what is refused', () => {
 });
 
 describe('the list', () => {
-  test('has the newest first, and pages by its links and by keys', async () => {
+  test('lists the newest first, and pages by its links and by keys', async () => {
     const paged = await service.createProject('paged');
     const keys = ['bbb', 'AAA', 'x/y', 'ccc', 'aaa'];
     for (const key of keys) await save({ key, channels: [] }, paged);
-    await save({ key: 'bbb', disabled: true, channels: [] }, paged); // keeps its place
+    await save({ key: 'bbb', disabled: true, channels: [] }, paged); // keeps its position
     const newestFirst = keys.toReversed();
     const keysOf = (body: { data: { key: string }[] }) => body.data.map((one) => one.key);
     expect(keysOf((await paged.call('GET', '/channels')).body)).toEqual(newestFirst);
@@ -245,7 +246,7 @@ describe('the list', () => {
     expect(keysOf((await at(`starting_after=${encodeURIComponent('x/y')}`)).body)).toEqual(['AAA', 'bbb']);
     expect(keysOf((await at('ending_before=AAA')).body)).toEqual(['ccc', 'x/y']);
     expect(keysOf((await at('starting_after=')).body)).toEqual(['aaa', 'ccc']);
-    const lost = await at('starting_after=nobody');
+    const lost = await at('starting_after=unknown');
     expect([lost.status, lost.body.errors[0].message]).toEqual([
       422,
       "Param 'starting_after' is not the key of a record",
@@ -254,7 +255,7 @@ describe('the list', () => {
     expect((await at('starting_after=aaa&ending_before=bbb')).status).toBe(422);
   });
 
-  test('goes on by its links when the record at the edge of a page is gone', async () => {
+  test('links still work when the record at the edge of a page is deleted', async () => {
     const paged = await service.createProject('edge');
     for (const key of ['k-1', 'k-2', 'k-3']) await save({ key, channels: [] }, paged);
     const { body } = await paged.call('GET', '/channels?limit=2');
@@ -264,7 +265,7 @@ describe('the list', () => {
   });
 });
 
-test('saves and deletes are events, once for each change; the same again is none', async () => {
+test('each change is one event; a save or delete that changes nothing is none', async () => {
   const watched = await service.createProject('watched');
   const one = { key: 'one', channels: [{ channel: 'email' }] };
   for (let count = 0; count < 3; count += 1) await save(one, watched);
@@ -280,20 +281,20 @@ test('saves and deletes are events, once for each change; the same again is none
   expect(deleted.map((event) => JSON.parse(event.details))).toEqual([{ payload: { key: 'one' } }]);
 });
 
-test('saves of one key at the same time leave one config, and one of those', async () => {
+test('concurrent saves of one key leave one config, which is one of those saved', async () => {
   const busy = await service.createProject('at once');
   const bodies = Array.from({ length: 8 }, (_none, delay) => ({
     key: 'race',
     channels: [{ channel: 'email', delay }],
   }));
-  const answers = await Promise.all(bodies.map((body) => save(body, busy)));
-  expect(answers.map(({ status }) => status)).toEqual(bodies.map(() => 200));
+  const responses = await Promise.all(bodies.map((body) => save(body, busy)));
+  expect(responses.map(({ status }) => status)).toEqual(bodies.map(() => 200));
   const { body } = await busy.call('GET', '/channels');
   expect(body.data).toHaveLength(1);
   expect(bodies).toContainEqual(body.data[0]);
 });
 
-test('what is in memory follows saves and deletes at once', async () => {
+test('the config in memory follows saves and deletes at once', async () => {
   const cached = await service.createProject('cached');
   const known = async () => [...(await service.context.categories.of(cached.id)).configured.values()];
   expect(await known()).toEqual([]);

@@ -69,7 +69,7 @@ interface Recorded {
   users: number;
 }
 
-/** The event of the users whose inbox shows the notification at once. */
+/** The event of the users whose inboxes show the notification at once. */
 const shownTo = (users: number): Recorded => ({
   type: 'sent',
   channel: 'in_app',
@@ -103,7 +103,7 @@ async function deliveryEvents(broadcastId: string): Promise<Recorded[]> {
   });
 }
 
-/** Lets everything that waits for its time be due now. */
+/** Makes all scheduled jobs due now. */
 const bringForward = () =>
   service.context.db.query(
     sql('', "update jobs set due_at = now() - interval '1 second' where due_at is not null"),
@@ -115,8 +115,8 @@ const waiting = () =>
   );
 const scheduled = (count = 1) => until(waiting, (jobs) => jobs.length === count);
 
-describe('without a config', () => {
-  test('a category goes out on every channel that is set up, and nothing is said of those that are not', async () => {
+describe('without a category config', () => {
+  test('a category is sent on every configured channel, and no event names the other channels', async () => {
     await withMail();
     const id = await send();
     await processed(project.call, id);
@@ -124,7 +124,7 @@ describe('without a config', () => {
     expect(await deliveryEvents(id)).toMatchObject([shownTo(1), { type: 'sent', channel: 'email' }]);
   });
 
-  test('users who cannot be reached on a channel are one event, whatever their number', async () => {
+  test('users that cannot be reached on a channel are one event, whatever their number', async () => {
     await withMail();
     const recipients = Array.from({ length: 120 }, (_none, index) => ({ external_id: `u${index}` }));
     const id = await send({ recipients });
@@ -142,7 +142,7 @@ describe('without a config', () => {
     expect(await inbox('u119')).toEqual(['Hello']);
   });
 
-  test('a user who switched a channel off for the category does not get it there, and gets others', async () => {
+  test('a user who disabled a channel for the category gets the others', async () => {
     await withMail();
     await prefer('ada', { email: false });
     const id = await send({
@@ -164,7 +164,7 @@ describe('without a config', () => {
     expect(mail.received).toHaveLength(3);
   });
 
-  test('preferences for what has no category count for that alone', async () => {
+  test('preferences for the default category apply only to broadcasts without a category', async () => {
     await withMail();
     await prefer('ada', { email: false }, 'uncategorized');
     await processed(project.call, await send({ category: null, title: 'none' }));
@@ -174,7 +174,7 @@ describe('without a config', () => {
 });
 
 describe('the inbox', () => {
-  test('of a user who switched it off shows nothing of the category, in no list, count or stream', async () => {
+  test('shows nothing of a disabled category to the user, in no list, count or stream', async () => {
     const jwt = project.userJwt({ user_external_id: 'ada' });
     const stream = await openStream(`${service.address}/v2/notifications/stream`, { jwt });
     onTestFinished(() => stream.source.close());
@@ -198,7 +198,8 @@ describe('the inbox', () => {
     const [held] = await service.context.db.query<{ id: string }>(
       sql(
         '',
-        "select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1 and u.external_id = 'ada'",
+        `select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1
+          and u.external_id = 'ada'`,
       ),
       [id],
     );
@@ -207,26 +208,26 @@ describe('the inbox', () => {
     expect((await project.as('ada')('DELETE', `/notifications/${held?.id}`)).status).toBe(404);
     await processed(project.call, await send({ category: 'other', title: 'Shown' }));
     await vi.waitFor(() => expect(stream.frames.length).toBeGreaterThan(0));
-    const told = stream.frames.filter(({ name }) => name === 'notifications/new');
-    expect(titles(told)).toEqual(['Shown']);
+    const announced = stream.frames.filter(({ name }) => name === 'notifications/new');
+    expect(titles(announced)).toEqual(['Shown']);
   });
 
-  test('tells nothing of what it holds back to who comes back', async () => {
+  test('sends no hidden notification to a client that reconnects', async () => {
     const jwt = project.userJwt({ user_external_id: 'ada' });
     const url = `${service.address}/v2/notifications/stream`;
-    const away = await openStream(url, { jwt });
+    const disconnected = await openStream(url, { jwt });
     await processed(project.call, await send({ category: 'other', title: 'first' }));
-    await vi.waitFor(() => expect(titles(away.frames)).toEqual(['first']));
-    away.source.close();
+    await vi.waitFor(() => expect(titles(disconnected.frames)).toEqual(['first']));
+    disconnected.source.close();
     await configure([{ channel: 'email' }]);
-    await processed(project.call, await send({ title: 'held back' }));
-    const back = await openStream(url, { jwt, lastEventId: away.lastEventId() });
-    onTestFinished(() => back.source.close());
+    await processed(project.call, await send({ title: 'hidden' }));
+    const reconnected = await openStream(url, { jwt, lastEventId: disconnected.lastEventId() });
+    onTestFinished(() => reconnected.source.close());
     await processed(project.call, await send({ category: 'other', title: 'second' }));
-    await vi.waitFor(() => expect(titles(back.frames)).toEqual(['second']));
+    await vi.waitFor(() => expect(titles(reconnected.frames)).toEqual(['second']));
   });
 
-  test('that the category does not list shows nothing, while the listed channels go out', async () => {
+  test('shows nothing if the category does not list in_app, while listed channels send', async () => {
     await withMail();
     await configure([{ channel: 'email' }]);
     const id = await send();
@@ -242,15 +243,15 @@ describe('the inbox', () => {
     ]);
   });
 
-  test('with a delay shows it then, at the top of what is new, and tells who is connected and who comes back', async () => {
+  test('with a delay shows it when due, as the newest, to connected and reconnecting clients', async () => {
     await configure([{ channel: 'in_app', delay: 600 }]);
     const jwt = project.userJwt({ user_external_id: 'ada' });
     const url = `${service.address}/v2/notifications/stream`;
-    const [away, stream] = [await openStream(url, { jwt }), await openStream(url, { jwt })];
+    const [disconnected, stream] = [await openStream(url, { jwt }), await openStream(url, { jwt })];
     onTestFinished(() => stream.source.close());
     await processed(project.call, await send({ category: 'other', title: 'first' }));
-    await vi.waitFor(() => expect(titles(away.frames)).toEqual(['first']));
-    away.source.close();
+    await vi.waitFor(() => expect(titles(disconnected.frames)).toEqual(['first']));
+    disconnected.source.close();
     const id = await send();
     const [job] = await scheduled();
     const delayMs = (job?.due_at.getTime() ?? 0) - Date.now();
@@ -265,20 +266,20 @@ describe('the inbox', () => {
     await processed(project.call, id);
     expect(await inbox()).toEqual(['Hello', 'first']);
     await vi.waitFor(() => expect(titles(stream.frames)).toEqual(['first', 'Hello']));
-    const back = await openStream(url, { jwt, lastEventId: away.lastEventId() });
-    onTestFinished(() => back.source.close());
-    await vi.waitFor(() => expect(back.frames.length).toBeGreaterThan(0));
+    const reconnected = await openStream(url, { jwt, lastEventId: disconnected.lastEventId() });
+    onTestFinished(() => reconnected.source.close());
+    await vi.waitFor(() => expect(reconnected.frames.length).toBeGreaterThan(0));
     await processed(project.call, await send({ category: 'other', title: 'last' }));
-    await vi.waitFor(() => expect(titles(back.frames)).toContain('last'));
-    expect(back.frames.map(({ name }) => name)).toEqual(['notifications/new', 'notifications/new']);
-    expect(titles(back.frames)).toEqual(['Hello', 'last']);
+    await vi.waitFor(() => expect(titles(reconnected.frames)).toContain('last'));
+    expect(reconnected.frames.map(({ name }) => name)).toEqual(['notifications/new', 'notifications/new']);
+    expect(titles(reconnected.frames)).toEqual(['Hello', 'last']);
     expect(await deliveryEvents(id)).toMatchObject([
       { type: 'scheduled', channel: 'in_app', users: 1 },
       { type: 'sent', channel: 'in_app' },
     ]);
   });
 
-  test('with a delay lists it where it arrived, above what came in the meantime, whichever way one pages', async () => {
+  test('with a delay lists it where it arrived, above later ones, in both paging directions', async () => {
     await configure([{ channel: 'in_app', delay: 600 }]);
     await processed(project.call, await send({ category: 'other', title: 'before' }));
     const delayed = await send();
@@ -309,7 +310,7 @@ describe('the inbox', () => {
     );
   });
 
-  test('with a condition shows it to those for whom it holds, and the others never see it', async () => {
+  test('with a condition shows it only to users for whom the condition is true', async () => {
     await configure([{ channel: 'in_app', if: "user.custom_attributes.plan == 'premium'" }]);
     const id = await send({
       recipients: [
@@ -334,7 +335,7 @@ describe('the inbox', () => {
   });
 });
 
-describe('an e-mail after a while, if still unseen', () => {
+describe('a delayed e-mail that requires an unseen notification', () => {
   beforeEach(async () => {
     await withMail();
     await configure([
@@ -343,7 +344,7 @@ describe('an e-mail after a while, if still unseen', () => {
     ]);
   });
 
-  test('goes to who has not seen the notification, and not to who has', async () => {
+  test('is sent only to users that have not seen the notification', async () => {
     const id = await send({
       recipients: ['ada', 'bob', 'eve', 'joe'].map((name) => ({
         external_id: name,
@@ -366,7 +367,7 @@ describe('an e-mail after a while, if still unseen', () => {
     expect(skipped[0]).toMatchObject({ channel: 'email', code: 'condition_false' });
   });
 
-  test('is not sent when the category was disabled, or the user switched it off, in the meantime', async () => {
+  test('is not sent if the category or the channel of the user was disabled meanwhile', async () => {
     const first = await send();
     await scheduled();
     await configure([{ channel: 'in_app' }, { channel: 'email' }], { disabled: true });
@@ -410,20 +411,20 @@ describe('an e-mail after a while, if still unseen', () => {
   });
 });
 
-test('nothing of a disabled category goes out anywhere; the broadcast ends, with events that say why', async () => {
+test('a disabled category sends nothing; the broadcast ends with events that give the reason', async () => {
   await withMail();
   await configure([{ channel: 'in_app' }, { channel: 'email' }], { disabled: true });
   const id = await send();
   expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
   expect([await inbox(), await mailed()]).toEqual([[], []]);
-  const said = { type: 'skipped', code: 'category_disabled', log: 'the category is disabled', users: 1 };
+  const skipped = { type: 'skipped', code: 'category_disabled', log: 'the category is disabled', users: 1 };
   expect(await deliveryEvents(id)).toEqual([
-    { ...said, channel: 'in_app' },
-    { ...said, channel: 'email' },
+    { ...skipped, channel: 'in_app' },
+    { ...skipped, channel: 'email' },
   ]);
 });
 
-test('a condition that cannot be evaluated over the data sends nothing, and says why', async () => {
+test('a condition that cannot be evaluated over the data sends nothing and gives the reason', async () => {
   await configure([{ channel: 'in_app', if: "user.custom_attributes.age > 'x'" }]);
   const id = await send({ recipients: [{ external_id: 'ada', custom_attributes: { age: 5 } }] });
   await processed(project.call, id);
@@ -443,22 +444,19 @@ test.each([
   ["input.custom_attributes.plan == 'pro'", 'condition_failed'],
   ['{{ notification.custom_attributes }} != null', 'condition_failed'],
   ["user.external_id == 'ada' && notification.title == 'Hello'", undefined],
-])(
-  'attributes that are too large to be judged stop only a condition that asks for them: %s',
-  async (text, code) => {
-    await configure([{ channel: 'in_app', if: text }]);
-    const custom_attributes = { plan: 'pro', large: 'x'.repeat(128 * 1024) };
-    const id = await send({ recipients: [{ external_id: 'ada', custom_attributes }], custom_attributes });
-    await processed(project.call, id);
-    expect(await inbox()).toEqual(code === undefined ? ['Hello'] : []);
-    const events = await deliveryEvents(id);
-    expect(events.find(({ type }) => type === 'skipped')?.code).toBe(code);
-    if (code !== undefined)
-      expect(events[0]?.log).toContain('custom_attributes have more than 131072 characters');
-  },
-);
+])('attributes too large to evaluate fail only conditions that read them: %s', async (text, code) => {
+  await configure([{ channel: 'in_app', if: text }]);
+  const custom_attributes = { plan: 'pro', large: 'x'.repeat(128 * 1024) };
+  const id = await send({ recipients: [{ external_id: 'ada', custom_attributes }], custom_attributes });
+  await processed(project.call, id);
+  expect(await inbox()).toEqual(code === undefined ? ['Hello'] : []);
+  const events = await deliveryEvents(id);
+  expect(events.find(({ type }) => type === 'skipped')?.code).toBe(code);
+  if (code !== undefined)
+    expect(events[0]?.log).toContain('custom_attributes have more than 131072 characters');
+});
 
-test('broadcasts of many categories and projects in one batch are each handled by their own rules', async () => {
+test('broadcasts of many categories and projects in one batch each follow their own rules', async () => {
   await withMail();
   const other = await service.createProject(`category ${made} other`);
   await configure([{ channel: 'email' }]);

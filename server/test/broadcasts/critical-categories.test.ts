@@ -38,7 +38,7 @@ const entry = (key: string, enabled: boolean, more: object = {}) => ({
 });
 const unsubscribeLink = async (userId: string, category: string) => {
   const known = await service.context.projects.byId(project.id);
-  if (known === undefined) throw new Error('the project is not there');
+  if (known === undefined) throw new Error('there is no such project');
   const token = unsubscribeToken(known.signingKey, {
     projectId: project.id,
     userId,
@@ -68,13 +68,13 @@ async function deliveriesOf(id: string): Promise<Delivery[]> {
 
 interface Person {
   name: string;
-  /** Switched off in the preferences, on all channels. */
+  /** Disabled in the preferences, on all channels. */
   preference: boolean;
-  /** One click on the link of an e-mail. */
+  /** One-click unsubscribe from an e-mail. */
   oneClick: boolean;
-  /** Reported by the vendor of the e-mails. */
+  /** Reported by the e-mail provider. */
   byVendor: boolean;
-  /** Why address and number are suppressed. */
+  /** Why the address and the phone number are suppressed. */
   suppressed: (typeof SUPPRESSION_REASONS)[number] | undefined;
 }
 
@@ -92,7 +92,7 @@ const people: Person[] = BOOLEANS.flatMap((preference) =>
   ),
 ).map((person, index) => ({ name: `u${index}`, ...person }));
 
-/** What has to become of it, rule by rule. */
+/** The expected outcome, rule by rule. */
 function oracle(critical: boolean, channel: string, person: Person): string {
   if (!critical) {
     if (person.preference) return 'switched_off';
@@ -110,7 +110,7 @@ describe('every combination of opt-outs', () => {
   beforeAll(async () => {
     project = await service.createProject('opt-outs');
     await vendors.setUp(project, ['smtp', 'twilio']);
-    // The opt-outs are made while neither category is critical.
+    // Users opt out while neither category is critical.
     for (const key of ['news', 'auth/code']) await configure(key, false);
     await Promise.all(people.map(optOut));
     await configure('auth/code', true);
@@ -147,7 +147,7 @@ describe('every combination of opt-outs', () => {
   test.each([
     ['news', false],
     ['auth/code', true],
-  ])('what becomes of %s (critical: %s) follows the rules, one by one', async (category, critical) => {
+  ])('deliveries of %s (critical: %s) follow the rules', async (category, critical) => {
     vendors.reset();
     const recipients = people.map(({ name }) => ({ external_id: name }));
     const listed = await deliveriesOf(await send({ category, recipients }));
@@ -167,9 +167,9 @@ describe('every combination of opt-outs', () => {
     }
   });
 
-  test('an opt-out from before counts again when the category is no longer critical', async () => {
+  test('earlier opt-outs apply again when the category is no longer critical', async () => {
     const person = people.find(({ preference }) => preference) as Person;
-    // A client saves all that it has read, unchanged.
+    // A client saves the preferences as it read them.
     const call = project.as(person.name);
     const { body } = await call('GET', preferences);
     expect(body.categories).toEqual([entry('news', false), entry('auth/code', true, { required: true })]);
@@ -188,7 +188,7 @@ describe('a critical category', () => {
     await configure('news', false);
   });
 
-  test('cannot be switched off: the whole request is a 422 that names it', async () => {
+  test('cannot be disabled: the whole request is a 422 that names it', async () => {
     const call = project.as('ada');
     const { status, body } = await call('PUT', preferences, {
       categories: [entry('news', false), entry('auth/code', false)],
@@ -197,7 +197,8 @@ describe('a critical category', () => {
     expect(body.errors.map(({ message }: { message: string }) => message)).toEqual(
       [0, 1, 2].map(
         (index) =>
-          `Param 'categories.1.channels.${index}.enabled' must be true: auth/code is required and cannot be switched off`,
+          `Param 'categories.1.channels.${index}.enabled' must be true: auth/code is required and ` +
+          `cannot be switched off`,
       ),
     );
     expect((await call('GET', preferences)).body.categories).toEqual(
@@ -207,7 +208,7 @@ describe('a critical category', () => {
     );
   });
 
-  test('is not switched off by the link of an old e-mail, and the page says so', async () => {
+  test('the link of an old e-mail does not disable it, and the page explains this', async () => {
     const { body } = await project.call('PUT', '/users', { external_id: 'ada' });
     const url = await unsubscribeLink(body.id, 'auth/code');
     const shown = await fetch(url);
@@ -223,7 +224,7 @@ describe('a critical category', () => {
     expect((await oneClick(await unsubscribeLink(body.id, 'news'))).status).toBe(200);
   });
 
-  test('is not switched on by the link of an old e-mail either: the opt-out from before is kept', async () => {
+  test('the link of an old e-mail does not enable it either: the earlier opt-out remains', async () => {
     const { body } = await project.call('PUT', '/users', { external_id: 'dan' });
     const url = await unsubscribeLink(body.id, 'auth/code');
     await configure('auth/code', false);
@@ -241,8 +242,8 @@ describe('a critical category', () => {
     expect(channels).toContainEqual({ name: 'email', enabled: false });
   });
 
-  test('reaches the subscribers of a topic who have left the category in it, and nobody who has left the topic', async () => {
-    const said = {
+  test('reaches topic subscribers who left the category, but not users who left the topic', async () => {
+    const subscriptions = {
       everything: [['*', 'subscribed']],
       'without the category': [
         ['*', 'subscribed'],
@@ -255,7 +256,7 @@ describe('a critical category', () => {
       ],
       nothing: [['*', 'unsubscribed']],
     };
-    for (const [name, categories] of Object.entries(said)) {
+    for (const [name, categories] of Object.entries(subscriptions)) {
       const saved = await project.as(name)('POST', '/subscriptions', {
         topic: 'acme',
         categories: categories.map(([slug, status]) => ({ slug, status })),
@@ -273,7 +274,7 @@ describe('a critical category', () => {
         recipients: [{ topic: { subscribers: true } }],
       });
       const got = await Promise.all(
-        Object.keys(said).map(async (name) => {
+        Object.keys(subscriptions).map(async (name) => {
           const { body } = await project.as(name)(
             'GET',
             `/notifications?category=${encodeURIComponent(category)}`,
@@ -306,11 +307,11 @@ describe('the e-mail of a critical category', () => {
     }
   });
 
-  test('SendGrid adds no link of its own, and does not stop it for its list of those who have unsubscribed', () => {
+  test('SendGrid adds no link of its own and ignores its unsubscribe list', () => {
     const config = { api_key: 'SG.x', from: { email: 'hello@example.com' } };
-    const settings = (given: ReturnType<typeof emailMessage>) => {
+    const settings = (email: ReturnType<typeof emailMessage>) => {
       const { tracking_settings, mail_settings } = JSON.parse(
-        (sendgrid.build(given, config) as { body: string }).body,
+        (sendgrid.build(email, config) as { body: string }).body,
       );
       return { tracking_settings, mail_settings };
     };

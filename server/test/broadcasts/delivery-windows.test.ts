@@ -13,7 +13,7 @@ let service: TestService;
 let project: TestProject;
 let made = 0;
 
-// Noon in Berlin, on a Wednesday in summer. Tests move it on.
+// Noon in Berlin, on a Wednesday in summer. Tests move the clock.
 const NOON = Date.UTC(2026, 6, 15, 10);
 let nowMs = NOON;
 const HOUR_MS = 3_600_000;
@@ -47,7 +47,7 @@ async function eventsOf(type: string): Promise<{ user_ids: string[] | null; deta
 }
 
 describe('saving', () => {
-  it("keeps the project's windows, and tells it once", async () => {
+  it('stores the windows of a project, and records that once', async () => {
     await newProject();
     expect((await project.call('GET', ofProject)).body).toEqual({ channels: [] });
     const config = {
@@ -61,7 +61,7 @@ describe('saving', () => {
     expect(await eventsOf('delivery_windows.saved')).toMatchObject([{ user_ids: null }]);
   });
 
-  it("keeps a user's own, apart from everybody else's", async () => {
+  it('stores the windows of each user separately', async () => {
     await newProject();
     const config = { time_zone: 'Europe/Berlin', channels: [{ channel: 'email', windows: [evening] }] };
     const saved = await project.as('ada')('PUT', ofUser, config);
@@ -73,7 +73,7 @@ describe('saving', () => {
     expect(event?.user_ids).toHaveLength(1);
   });
 
-  it('names everything that is wrong, and keeps what was there', async () => {
+  it('names all problems, and keeps the previous windows', async () => {
     await newProject();
     const { status, body } = await project.call('PUT', ofProject, {
       time_zone: 'Mars/Phobos',
@@ -113,7 +113,7 @@ describe('saving', () => {
     expect((await project.call('PUT', ofProject, { channels: [channel] })).status).toBe(422);
   });
 
-  it('says in words what a time of day is', async () => {
+  it('describes a time of day in its message', async () => {
     await newProject();
     const { body } = await project.call('PUT', ofProject, {
       channels: [{ channel: 'sms', windows: [{ from: '8:00', to: 21 }] }],
@@ -124,7 +124,7 @@ describe('saving', () => {
     ]);
   });
 
-  it('takes windows and the word critical with a category', async () => {
+  it('accepts windows and the critical flag in a category', async () => {
     await newProject();
     const config = {
       key: 'alerts/fire',
@@ -144,7 +144,7 @@ describe('saving', () => {
   });
 });
 
-describe('what comes outside of a window', () => {
+describe('a delivery outside of its window', () => {
   const atNight = { channels: [{ channel: 'email', windows: [{ from: '08:00', to: '21:00' }] }] };
   const berlin = { time_zone: 'Europe/Berlin', ...atNight };
 
@@ -180,10 +180,10 @@ describe('what comes outside of a window', () => {
       Date.parse(JSON.parse(details).payload.due_at),
     );
 
-  it('is held until the window opens, and goes out then', async () => {
+  it('waits until the window opens, and is sent then', async () => {
     await withMail();
     await project.call('PUT', ofProject, berlin);
-    nowMs = NOON + 11 * HOUR_MS; // eleven at night
+    nowMs = NOON + 11 * HOUR_MS; // 23:00
     const id = await send([recipient('ada')]);
     const [dueAt = 0] = await held(1);
     const opening = NOON + 20 * HOUR_MS;
@@ -191,7 +191,7 @@ describe('what comes outside of a window', () => {
     expect(dueAt).toBeLessThan(opening + 300_000);
     expect((await project.as('ada')('GET', '/notifications')).body.data).toHaveLength(1);
     expect(mailed()).toEqual([]);
-    // Longer than an e-mail lives: its time begins with the opening.
+    // Longer than the time to live of an e-mail, which begins when the window opens.
     nowMs = dueAt + 1;
     await processed(project.call, id);
     expect(mailed()).toEqual(['ada']);
@@ -199,7 +199,7 @@ describe('what comes outside of a window', () => {
     expect(await eventsOf('delivery.failed')).toEqual([]);
   });
 
-  it("is judged by the clock of each user's time zone", async () => {
+  it("uses the clock of each user's time zone", async () => {
     await withMail();
     await project.call('PUT', ofProject, berlin);
     const id = await send([
@@ -217,7 +217,7 @@ describe('what comes outside of a window', () => {
     expect(dueAt).toBeGreaterThanOrEqual(NOON + 10 * HOUR_MS);
   });
 
-  it("follows the user's own word before the category's, and that before the project's", async () => {
+  it("prefers the windows of the user to those of the category, and those to the project's", async () => {
     await withMail();
     await project.call('PUT', ofProject, berlin);
     await project.call('PUT', '/channels', {
@@ -238,7 +238,7 @@ describe('what comes outside of a window', () => {
     expect(mailed()).toEqual(['eve', 'ada']);
   });
 
-  it('goes out at once where its category is critical', async () => {
+  it('is sent at once if its category is critical', async () => {
     await withMail();
     await project.call('PUT', ofProject, berlin);
     await project.call('PUT', '/channels', {
@@ -252,7 +252,7 @@ describe('what comes outside of a window', () => {
     expect(await eventsOf('delivery.scheduled')).toEqual([]);
   });
 
-  it('is found by a restart, and a change of the windows counts when it is due', async () => {
+  it('survives a restart, and a change of the windows applies when it is due', async () => {
     await withMail();
     await project.call('PUT', ofProject, berlin);
     nowMs = NOON + 12 * HOUR_MS;
@@ -269,11 +269,11 @@ describe('what comes outside of a window', () => {
     expect(mailed()).toEqual(['ada']);
   });
 
-  it('comes to its end, although one window after another closes on it', async () => {
+  it('ends, although one window after another closes on it', async () => {
     await withMail();
     await project.call('PUT', ofProject, berlin);
-    const nobody = { host: '127.0.0.1', port: 1, from: { email: 'news@example.com' }, security: 'none' };
-    await project.call('PUT', '/integrations/smtp', { ...account, ...nobody });
+    const unreachable = { host: '127.0.0.1', port: 1, from: { email: 'news@example.com' }, security: 'none' };
+    await project.call('PUT', '/integrations/smtp', { ...account, ...unreachable });
     const id = await send([recipient('ada')]);
     const tried = (times: number) =>
       until(
@@ -282,11 +282,11 @@ describe('what comes outside of a window', () => {
       );
     for (const [day] of ['first', 'second'].entries()) {
       await tried(day + 1);
-      nowMs = NOON + (24 * day + 9) * HOUR_MS; // when it closes
+      nowMs = NOON + (24 * day + 9) * HOUR_MS; // the window closes
       nowMs = ((await held(day + 1))[day] ?? 0) + 1;
     }
     await tried(3);
-    // It was open for nine hours, for thirteen, and for three: longer than an e-mail lives.
+    // The window was open for nine, thirteen and three hours: longer than the time to live of an e-mail.
     nowMs += 3 * HOUR_MS;
     await processed(project.call, id);
     expect(await eventsOf('delivery.failed')).toHaveLength(1);

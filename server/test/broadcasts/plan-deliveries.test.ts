@@ -36,7 +36,7 @@ function broadcast(project: TestProject, category: string | null, userIds: strin
   };
 }
 
-/** Plans these, and counts what is asked of the database meanwhile. */
+/** Plans these broadcasts and counts the statements meanwhile. */
 async function plan(broadcasts: ReturnType<typeof broadcast>[]) {
   const { context } = service;
   for (const { projectId } of broadcasts) {
@@ -59,13 +59,13 @@ async function plan(broadcasts: ReturnType<typeof broadcast>[]) {
   };
 }
 
-test('where only the inbox is set up and nothing is configured, nothing is asked and nothing is planned', async () => {
+test('with the inbox alone and no configuration, it reads nothing and plans nothing', async () => {
   const user = await userOf(plain, 'ada');
   const broadcasts = [null, 'a', 'b'].map((category) => broadcast(plain, category, [user]));
   expect(await plan(broadcasts)).toMatchObject({ jobs: [], events: [], names: [] });
 });
 
-test('e-mail costs one statement for a batch of any projects and categories, until somebody switches it off', async () => {
+test('e-mail costs one statement for a batch of any projects and categories, without opt-outs', async () => {
   const users = await Promise.all(['ada', 'bob'].map((name) => userOf(mailing, name)));
   const batch = () => ['a', 'b', null].map((category) => broadcast(mailing, category, users));
   const before = await plan([...batch(), broadcast(plain, 'a', users)]);
@@ -87,7 +87,7 @@ test('e-mail costs one statement for a batch of any projects and categories, unt
   expect(both.plans.map(({ hidden }) => [...hidden])).toEqual([[], [users[1]], []]);
 });
 
-test('addresses and numbers cost one statement, tokens of all channels another; only of what is set up', async () => {
+test('addresses and numbers cost one statement, tokens another, for configured channels only', async () => {
   const project = await service.createProject('all channels');
   for (const name of ['smtp', 'twilio', 'apns', 'expo', 'web_push'] as const)
     await project.call('PUT', `/integrations/${name}`, integrationConfigs[name].full);
@@ -98,7 +98,7 @@ test('addresses and numbers cost one statement, tokens of all channels another; 
   const device = (name: string) => ({ device_token: name.repeat(64).slice(0, 64) });
   await project.as('ada')('PUT', '/channels/mobile_push/apns/tokens', device('a'));
   await project.as('bob')('PUT', '/channels/mobile_push/expo/tokens', device('b'));
-  // Of a provider that is not set up.
+  // The provider of this token is not configured.
   await project.as('cy')('PUT', '/channels/mobile_push/fcm/tokens', device('c'));
   const { plans, jobs, events, names } = await plan([broadcast(project, null, [ada, bob, cy])]);
   expect(names).toEqual(['users_with_address', 'users_with_tokens']);
@@ -118,7 +118,7 @@ test('addresses and numbers cost one statement, tokens of all channels another; 
   expect(plans[0]?.pending).toBe(4);
 });
 
-test('where only tokens can be used, addresses are not looked at; and what a category leaves out is not asked for', async () => {
+test('if only tokens can be used, addresses are not read, nor channels that a category omits', async () => {
   const project = await service.createProject('push');
   await project.call('PUT', '/integrations/expo', integrationConfigs.expo.full);
   const users = [await userOf(project, 'ada')];
@@ -127,7 +127,7 @@ test('where only tokens can be used, addresses are not looked at; and what a cat
   expect((await plan([broadcast(project, 'inbox', users)])).names).toEqual([]);
 });
 
-test("a device of one project's user is not reached by what another project has set up", async () => {
+test('a device of one project is not reached through an integration of another', async () => {
   const [pushing, mailing] = [await service.createProject('p1'), await service.createProject('p2')];
   await pushing.call('PUT', '/integrations/expo', integrationConfigs.expo.full);
   await mailing.call('PUT', '/integrations/web_push', integrationConfigs.web_push.full);
@@ -139,7 +139,7 @@ test("a device of one project's user is not reached by what another project has 
   expect(jobs).toEqual([]);
 });
 
-test('a category that is disabled, or does not list a channel, asks nothing for it', async () => {
+test('a category that is disabled, or does not list a channel, reads nothing for it', async () => {
   const users = [await userOf(mailing, 'ada')];
   await mailing.call('PUT', '/channels', { key: 'off', disabled: true, channels: [{ channel: 'email' }] });
   await mailing.call('PUT', '/channels', { key: 'inbox', channels: [{ channel: 'in_app' }] });
@@ -155,6 +155,6 @@ test('a category that is disabled, or does not list a channel, asks nothing for 
   ]);
 });
 
-test('a broadcast that reaches nobody leaves no events of deliveries', async () => {
+test('a broadcast that reaches no user records no delivery events', async () => {
   expect(await plan([broadcast(mailing, 'off', [])])).toMatchObject({ jobs: [], events: [], names: [] });
 });

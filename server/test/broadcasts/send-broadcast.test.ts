@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** Sends as a node of its own does; the workers of the service do what is queued. */
+/** Sends as a separate node does; the workers of the service run its jobs. */
 function node(db: Pick<Database, 'query'> = service.context.db): Sender {
   const context = { ...service.context, db: { ...service.context.db, query: db.query.bind(db) } };
   const worker = { reserve: () => undefined, wake: () => {} };
@@ -46,11 +46,11 @@ const toNewUser = (externalId: string) => ({
   recipients: [{ external_id: externalId }],
 });
 
-describe('a broadcast with an id of the caller', () => {
+describe('a broadcast with an id from the caller', () => {
   test.each([
     ['a known user', KNOWN],
     ['a new user', toNewUser('new-1')],
-  ])('to %s is sent once, however often and from however many nodes at once', async (_who, broadcast) => {
+  ])('to %s is sent once, whatever the number of concurrent calls and nodes', async (_name, broadcast) => {
     const id = newId();
     const nodes = [send, node(), node()];
     const calls = Array.from({ length: 12 }, (_, index) => nodes[index % nodes.length] ?? send);
@@ -79,12 +79,12 @@ describe('a broadcast with an id of the caller', () => {
     ['a known user', KNOWN],
     ['a new user', toNewUser('new-2')],
   ])(
-    'to %s is sent once when the response to the commit was lost and it is sent again',
+    'to %s is sent once if the response to the commit was lost and the caller retries',
     async (_who, broadcast) => {
       const { db } = service.context;
       const cut: Pick<Database, 'query'> = {
-        async query<Row>(...asked: Parameters<Database['query']>): Promise<Row[]> {
-          await db.query<Row>(...asked);
+        async query<Row>(...query: Parameters<Database['query']>): Promise<Row[]> {
+          await db.query<Row>(...query);
           throw new Error('Connection terminated unexpectedly');
         },
       };
@@ -97,15 +97,15 @@ describe('a broadcast with an id of the caller', () => {
     },
   );
 
-  test('is sent when the first try was rolled back', async () => {
-    const refusing: Pick<Database, 'query'> = { query: () => Promise.reject(new Error('no connection')) };
+  test('is sent when the first attempt was rolled back', async () => {
+    const broken: Pick<Database, 'query'> = { query: () => Promise.reject(new Error('no connection')) };
     const id = newId();
-    await expect(node(refusing)(KNOWN, { id })).rejects.toThrow('no connection');
+    await expect(node(broken)(KNOWN, { id })).rejects.toThrow('no connection');
     expect(await send(KNOWN, { id })).toMatchObject({ id, replayed: false });
     await processed(service.project.call, id);
   });
 
-  test('keeps what was sent first, and belongs to its project', async () => {
+  test('keeps the content that was sent first, and belongs to its project', async () => {
     const id = newId();
     const first = await send(KNOWN, { id });
     const second = await send({ ...KNOWN, title: 'Something else' }, { id });
@@ -125,7 +125,7 @@ describe('a broadcast with an id of the caller', () => {
   });
 });
 
-test('a broadcast that is sent as a value and one through HTTP end in the same rows', async () => {
+test('a broadcast sent as a value and one sent through HTTP end in the same rows', async () => {
   const broadcast: NewBroadcast = {
     title: 'The same',
     content: '<b>ä</b>',
@@ -165,7 +165,7 @@ test('a broadcast that is sent as a value and one through HTTP end in the same r
   expect(await notified(id)).toEqual(await notified(body.id));
 });
 
-test('a value that is no broadcast is rejected with everything that is wrong, as by HTTP, and stores nothing', async () => {
+test('an invalid value is rejected with all its problems, as in HTTP, and stores nothing', async () => {
   const wrong = {
     title: '',
     category: 'no spaces',
@@ -173,7 +173,7 @@ test('a value that is no broadcast is rejected with everything that is wrong, as
     overrides: { providers: { fcm: JSON.parse('{"__proto__":{}}') } },
     unknown: true,
   };
-  const counted = [await countOf('broadcasts'), await countOf('jobs'), await countOf('users')];
+  const before = [await countOf('broadcasts'), await countOf('jobs'), await countOf('users')];
   const problems = await send(wrong as unknown as NewBroadcast).then(
     () => [],
     (error: unknown) => (error instanceof ClientError ? error.problems.map(({ message }) => message) : error),
@@ -192,5 +192,5 @@ test('a value that is no broadcast is rejected with everything that is wrong, as
     'overrides.providers.fcm',
   ])
     expect(messages.some((message: string) => message.includes(`'${field}`))).toBe(true);
-  expect([await countOf('broadcasts'), await countOf('jobs'), await countOf('users')]).toEqual(counted);
+  expect([await countOf('broadcasts'), await countOf('jobs'), await countOf('users')]).toEqual(before);
 });

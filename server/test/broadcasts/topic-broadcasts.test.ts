@@ -28,7 +28,7 @@ beforeEach(async () => {
   project = await service.createProject(`broadcasts to topics ${made}`);
 });
 
-const everybody = { topic: { subscribers: true } };
+const subscribers = { topic: { subscribers: true } };
 const rows = <Row>(text: string, values: unknown[]) => service.context.db.query<Row>(sql('', text), values);
 const subscribe = async (user: string, ...categories: (string | object)[]) => {
   const { status } = await project.as(user)('POST', '/subscriptions', {
@@ -39,7 +39,7 @@ const subscribe = async (user: string, ...categories: (string | object)[]) => {
 };
 const not = (slug: string) => ({ slug, status: 'unsubscribed' });
 const send = (body: object = {}) =>
-  project.call('POST', '/broadcasts', { title: 'Hello', topic: 'news', recipients: [everybody], ...body });
+  project.call('POST', '/broadcasts', { title: 'Hello', topic: 'news', recipients: [subscribers], ...body });
 const sendAndWait = async (body: object = {}) => {
   const { status, body: accepted } = await send(body);
   expect([status, accepted.errors]).toEqual([201, undefined]);
@@ -47,10 +47,7 @@ const sendAndWait = async (body: object = {}) => {
 };
 const summary = (total: number, failures = 0) => ({ total, failures, pending: 0 });
 
-/**
- * So many users with an address, subscribed to all of the topic unless it is said otherwise; answers their
- * ids.
- */
+/** Creates users with an address, subscribed to the whole topic by default. Returns their ids. */
 async function crowd(
   count: number,
   { categories = '{"*": {"status": "subscribed"}}' } = {},
@@ -76,7 +73,7 @@ async function crowd(
   return inserted.map(({ id }) => id);
 }
 
-/** Who has a notification of it. */
+/** The users that have a notification of this broadcast. */
 async function reached(broadcastId: string): Promise<string[]> {
   const found = await rows<{ user_id: string }>(
     'select user_id from notifications where broadcast_id = $1 order by user_id',
@@ -95,7 +92,8 @@ async function pagesOf(broadcastId: string): Promise<number[]> {
 
 async function eventsOf(broadcastId: string): Promise<Record<string, number>> {
   const found = await rows<{ type: string; count: number }>(
-    `select type, sum(size)::int as count from ${STORED_EVENTS} where broadcast_id = $1 group by type order by type`,
+    `select type, sum(size)::int as count from ${STORED_EVENTS} where broadcast_id = $1 group by type
+      order by type`,
     [broadcastId],
   );
   return Object.fromEntries(found.map(({ type, count }) => [type, count]));
@@ -104,8 +102,8 @@ async function eventsOf(broadcastId: string): Promise<Record<string, number>> {
 const has = async (user: string) =>
   (await project.as(user)('GET', '/notifications')).body.data.map((one: { title: string }) => one.title);
 
-describe('who is subscribed gets it', () => {
-  test('to the category or, where nothing is said about that, to all', async () => {
+describe('subscribers get it', () => {
+  test('if subscribed to the category or, without a subscription to that, to all', async () => {
     await subscribe('all', '*');
     await subscribe('sport', 'sport');
     await subscribe('not sport', '*', not('sport'));
@@ -129,32 +127,32 @@ describe('who is subscribed gets it', () => {
     }
   });
 
-  test('nobody: the broadcast is processed all the same', async () => {
+  test('no subscribers: the broadcast is processed nevertheless', async () => {
     const { id, status, recipients } = await sendAndWait();
     expect(status).toEqual({ status: 'processed', summary: summary(0), errors: null });
-    expect(recipients).toEqual([everybody]);
+    expect(recipients).toEqual([subscribers]);
     expect(await eventsOf(id)).toEqual({ 'broadcast.created': 1, 'broadcast.processed': 1 });
   });
 
-  test('in the project that sends it, and nowhere else', async () => {
+  test('only those of the project that sends it', async () => {
     const other = await service.createProject(`elsewhere ${made}`);
     await other.as('ada')('POST', '/subscriptions', { topic: 'news' });
     expect((await sendAndWait()).status.summary).toEqual(summary(0));
   });
 
-  test('beside who is named, each once; who is named gets it whatever they have left', async () => {
+  test('beside named recipients, each once; named recipients get it even if they unsubscribed', async () => {
     await subscribe('ada', '*');
     await subscribe('bob', not('*'));
     await subscribe('cy', '*');
     const { status, recipients } = await sendAndWait({
-      recipients: [{ external_id: 'ada' }, everybody, { external_id: 'bob' }, everybody],
+      recipients: [{ external_id: 'ada' }, subscribers, { external_id: 'bob' }, subscribers],
     });
     expect(status).toEqual({ status: 'processed', summary: summary(3), errors: null });
     expect(recipients).toHaveLength(4);
     for (const user of ['ada', 'bob', 'cy']) expect(await has(user)).toEqual(['Hello']);
   });
 
-  test('unless they are deleted; who comes back is still subscribed', async () => {
+  test('unless they are deleted; a restored user is still subscribed', async () => {
     await crowd(2);
     await subscribe('ada', '*');
     const { body: ada } = await project.call('PUT', '/users', { external_id: 'ada' });
@@ -168,21 +166,25 @@ describe('who is subscribed gets it', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('invalid input is rejected', () => {
   test.each<[string, object, string[]]>([
     [
-      'the subscribers of no topic',
-      { topic: undefined, recipients: [{ external_id: 'a' }, everybody] },
+      'subscribers without a topic',
+      { topic: undefined, recipients: [{ external_id: 'a' }, subscribers] },
       ["Param 'topic' is missing: recipients.1 are its subscribers"],
     ],
-    ['of the topic null', { topic: null }, ["Param 'topic' is missing: recipients.0 are its subscribers"]],
     [
-      'not the subscribers',
+      'subscribers of a null topic',
+      { topic: null },
+      ["Param 'topic' is missing: recipients.0 are its subscribers"],
+    ],
+    [
+      'subscribers that are not true',
       { recipients: [{ topic: { subscribers: false } }] },
       ["Param 'recipients.0.topic.subscribers' must be true"],
     ],
     [
-      'a topic alone, with another key, or as a name',
+      'a topic alone, with an unknown key, or as a string',
       { recipients: [{ topic: {} }, { topic: { subscribers: true, category: 'x' } }, { topic: 'news' }] },
       [
         "Param 'recipients.0.topic.subscribers' is missing",
@@ -192,12 +194,12 @@ describe('what is refused', () => {
     ],
     [
       'subscribers with a name',
-      { recipients: [{ ...everybody, external_id: 'ada' }] },
+      { recipients: [{ ...subscribers, external_id: 'ada' }] },
       ["Param 'recipients.0' doesn't allow key: topic"],
     ],
     [
-      'recipients that name nobody, among others',
-      { recipients: [{}, { external_id: 5 }, { email: 'a@example.com', baz: 1 }, everybody, 7] },
+      'recipients without a name, among others',
+      { recipients: [{}, { external_id: 5 }, { email: 'a@example.com', baz: 1 }, subscribers, 7] },
       [
         "Param 'recipients.0' must have external_id or email",
         "Param 'recipients.1.external_id' must be a string or null",
@@ -206,14 +208,14 @@ describe('what is refused', () => {
       ],
     ],
   ])('%s', async (_what, body, messages) => {
-    const { status, body: answer } = await send(body);
+    const { status, body: response } = await send(body);
     expect(status).toBe(422);
-    expect(answer.errors.map((error: { message: string }) => error.message)).toEqual(messages);
+    expect(response.errors.map((error: { message: string }) => error.message)).toEqual(messages);
     expect((await project.call('GET', '/broadcasts')).body.data).toEqual([]);
   });
 });
 
-describe('a topic of many', () => {
+describe('a topic with many subscribers', () => {
   test.each([
     [999, [999]],
     [1000, [1000]],
@@ -239,10 +241,10 @@ describe('a topic of many', () => {
     expect(await rows('select 1 from jobs where project_id = $1', [project.id])).toEqual([]);
   });
 
-  test('who is named comes first, and is not met again', async () => {
+  test('named recipients come first and get it once', async () => {
     const users = await crowd(1500);
     const named = [3, 700, 1400].map((number) => ({ external_id: `crowd-${number}` }));
-    const { id, status } = await sendAndWait({ recipients: [...named, everybody, { external_id: 'new' }] });
+    const { id, status } = await sendAndWait({ recipients: [...named, subscribers, { external_id: 'new' }] });
     expect(status).toEqual({ status: 'processed', summary: summary(1501), errors: null });
     const found = await reached(id);
     expect(users.filter((user) => !found.includes(user))).toEqual([]);
@@ -251,11 +253,12 @@ describe('a topic of many', () => {
     expect((await eventsOf(id))['notification.created']).toBe(1501);
   });
 
-  test('a category that hardly anybody has is found behind ten thousands of others', async () => {
+  test('a rare category is found behind tens of thousands of other subscriptions', async () => {
     const users = await crowd(20_500, { categories: '{"other": {"status": "subscribed"}}' });
     const few = [users[12_000], users[20_499]];
     await rows(
-      `update subscriptions set categories = '{"rare": {"status": "subscribed"}}' where user_id = any ($1::uuid[])`,
+      `update subscriptions set categories = '{"rare": {"status": "subscribed"}}'
+        where user_id = any ($1::uuid[])`,
       [few],
     );
     const { id, status } = await sendAndWait({ category: 'rare' });
@@ -263,7 +266,7 @@ describe('a topic of many', () => {
     expect(await reached(id)).toEqual(few);
   });
 
-  test('e-mails, what fails of them and what is held back is told truly over all pages', async () => {
+  test('e-mails sent, failed and skipped are counted correctly over all pages', async () => {
     await project.call('PUT', '/integrations/smtp', {
       host: mail.host,
       port: mail.port,
@@ -278,8 +281,7 @@ describe('a topic of many', () => {
     });
     const users = await crowd(1_200);
     const named = { external_id: 'boss', email: 'boss@example.com' };
-    // In each page somebody without an address, somebody who wants no e-mail, and some whose address is no
-    // good.
+    // Each page has a user without an address, one who disabled e-mail, and some with an invalid address.
     for (const user of [users[5], users[1_105]])
       await rows('update users set email = null where id = $1', [user]);
     for (const user of [users[7], users[1_107]])
@@ -288,7 +290,7 @@ describe('a topic of many', () => {
       categories: [{ key: 'sport', channels: [{ name: 'email', enabled: false }] }],
     });
     const before = mail.received.length;
-    const { body } = await send({ category: 'sport', recipients: [named, everybody] });
+    const { body } = await send({ category: 'sport', recipients: [named, subscribers] });
     const { id, status } = await processed(project.call, body.id, 60_000);
     expect(status.summary).toEqual(summary(1_201, 2));
     expect(status.errors).toHaveLength(2);
@@ -298,7 +300,7 @@ describe('a topic of many', () => {
     expect(await has('crowd-9')).toEqual(['Hello']);
   }, 90_000);
 
-  test('who leaves or comes meanwhile does not disturb who stays: they get it exactly once', async () => {
+  test('users that leave or join during the fan-out do not affect the others, who get it once', async () => {
     const users = await crowd(6_000);
     const staying = users.filter((_, index) => index % 3 !== 0);
     const leaving = users.filter((_, index) => index % 3 === 0);
@@ -308,7 +310,8 @@ describe('a topic of many', () => {
       await rows('delete from subscriptions where user_id = any ($1::uuid[])', [some]);
       await rows(
         `insert into subscriptions (user_id, topic, id, project_id, categories)
-        select id, 'news', gen_random_uuid(), $1, '{"*": {"status": "subscribed"}}' from unnest($2::uuid[]) as u (id)`,
+        select id, 'news', gen_random_uuid(), $1, '{"*": {"status": "subscribed"}}' 
+         from unnest($2::uuid[]) as u (id)`,
         [project.id, some.slice(0, 50)],
       );
     }
@@ -321,7 +324,7 @@ describe('a topic of many', () => {
     expect((await eventsOf(id))['notification.created']).toBe(found.length);
   });
 
-  test('several broadcasts at once, whose deliveries end while their pages go on, do not get in the way of each other', async () => {
+  test('concurrent broadcasts whose deliveries end during their fan-out do not deadlock', async () => {
     await project.call('PUT', '/channels', { key: 'sport', channels: [{ channel: 'in_app', if: 'true' }] });
     await crowd(3_000);
     const deadlocks = async () => {
@@ -342,7 +345,7 @@ describe('a topic of many', () => {
     expect(await deadlocks()).toBe(before);
   }, 90_000);
 
-  test('a message to one goes before the pages that are to come', async () => {
+  test('a message to one user is sent before the remaining pages', async () => {
     await crowd(20_000);
     const { body: large } = await send();
     await until(
@@ -357,7 +360,7 @@ describe('a topic of many', () => {
     expect((await processed(project.call, large.id, 60_000)).status.summary).toEqual(summary(20_000));
   }, 90_000);
 
-  test('somebody who is connected is told of it once, on whatever page', async () => {
+  test('a connected client is notified once, whatever the page', async () => {
     const users = await crowd(2_100);
     const names = await rows<{ id: string; external_id: string }>(
       'select id, external_id from users where project_id = $1',
@@ -386,40 +389,40 @@ describe('a topic of many', () => {
     }
   });
 
-  test('other nodes are told of a page and no more of it, and of an ordinary broadcast as ever', async () => {
+  test('other nodes are notified of a page by its number, of an ordinary broadcast as before', async () => {
     await crowd(2_100);
-    const told: (number | undefined)[] = [];
+    const pages: (number | undefined)[] = [];
     const unsubscribe = service.context.bus.subscribe((message) => {
-      if (message.type === 'new' && message.projectId === project.id) told.push(message.page);
+      if (message.type === 'new' && message.projectId === project.id) pages.push(message.page);
     });
     try {
-      await sendAndWait({ recipients: [everybody, { external_id: 'crowd-1' }] });
-      // Told after the commit that an answer may have shown already.
+      await sendAndWait({ recipients: [subscribers, { external_id: 'crowd-1' }] });
+      // The notification follows the commit, so a response may have shown the page already.
       await until(
-        () => told,
+        () => pages,
         (pages) => pages.length >= 4,
       );
-      expect(told).toEqual([0, 1, 2, 3]);
+      expect(pages).toEqual([0, 1, 2, 3]);
       await sendAndWait({ recipients: [{ external_id: 'crowd-1' }] });
       await until(
-        () => told,
+        () => pages,
         (pages) => pages.length >= 5,
       );
-      expect(told.slice(4)).toEqual([undefined]);
+      expect(pages.slice(4)).toEqual([undefined]);
     } finally {
       unsubscribe();
     }
   });
 });
 
-describe('a page that our own error stops', () => {
-  test('for good ends the broadcast with what was done, and says so', async () => {
+describe('a page that fails because of a bug', () => {
+  test('ends the broadcast with the finished part, and reports the error', async () => {
     await crowd(1_001);
     const { body } = await send();
     await processed(project.call, body.id);
-    // As if the second page were still to come.
+    // As if the second page were still pending.
     await rows("update broadcasts set status = 'processing', awaited = 1 where id = $1", [body.id]);
-    // Held under a lease that lives: the job of another would be released by the next worker that polls.
+    // Under a live lease: without one, the next worker that polls would release the job.
     await rows("insert into leases (id, node, expires_at) values ($1, 'test', now() + interval '1 hour')", [
       project.id,
     ]);

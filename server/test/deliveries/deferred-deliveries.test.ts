@@ -36,14 +36,15 @@ const jobsOf = (id: string) =>
   service.context.db.query<{ due_at: Date }>(
     sql(
       '',
-      "select due_at from jobs where payload->>'broadcast_id' = $1 and payload->>'back' is not null and due_at is not null",
+      `select due_at from jobs where payload->>'broadcast_id' = $1 and payload->>'back' is not null
+        and due_at is not null`,
     ),
     [id],
   );
 const emailOf = async (id: string) =>
   (await project.call('GET', `/broadcasts/${id}/deliveries?channel=email`)).body.data[0];
 
-test('a delivery that waits for its window shows when that opens, in lists too', async () => {
+test('a delivery that waits for its window shows when it opens, also in lists', async () => {
   const [today = ''] = new Intl.DateTimeFormat('en', { weekday: 'long', timeZone: 'UTC' })
     .format(Date.now())
     .split(' ');
@@ -66,18 +67,19 @@ test('a delivery that waits for its window shows when that opens, in lists too',
   expect(body.data.find((one: { channel: string }) => one.channel === 'email').due_at).toBe(delivery.due_at);
 });
 
-test('a delivery that is retried shows when, and one that has ended shows no time', async () => {
+test('a retried delivery shows the time of the retry, and an ended one shows no time', async () => {
   mail.fail({ at: 'rcpt', how: { reply: '451 4.3.0 try again later' } });
   const id = await send();
   const move = (to: string) =>
     service.context.db.query<{ due_at: Date }>(
       sql(
         '',
-        `update jobs set due_at = ${to} where payload->>'broadcast_id' = $1 and payload->>'back' is not null and due_at is not null returning due_at`,
+        `update jobs set due_at = ${to} where payload->>'broadcast_id' = $1
+          and payload->>'back' is not null and due_at is not null returning due_at`,
       ),
       [id],
     );
-  // Not while it is being attempted.
+  // An attempt that has started shows no time.
   const [job] = await until(
     () => move("date_trunc('milliseconds', now() + interval '1 hour')"),
     (jobs) => jobs.length === 1,

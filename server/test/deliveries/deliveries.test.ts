@@ -46,7 +46,7 @@ const bringForward = () =>
     project.id,
   ]);
 
-test('jobs of a broadcast that was deleted meanwhile end at the first attempt, and write nothing of it', async () => {
+test('jobs of a broadcast that was deleted end at the first attempt and store nothing', async () => {
   await withMail();
   await project.call('PUT', '/users', person('late'));
   const [user] = await rows<{ id: string }>('select id from users where project_id = $1', [project.id]);
@@ -65,7 +65,7 @@ test('jobs of a broadcast that was deleted meanwhile end at the first attempt, a
   expect(await rows('select state from deliveries where broadcast_id = $1', [broadcastId])).toEqual([]);
 });
 
-test('nothing is written of what was on its way when its broadcast was deleted', async () => {
+test('nothing is stored about deliveries in flight when their broadcast was deleted', async () => {
   const kept = await send({ recipients: [person('late')] });
   await processed(project.call, kept);
   await rows("update broadcasts set status = 'processing', pending = 2 where id = $1", [kept]);
@@ -75,7 +75,7 @@ test('nothing is written of what was on its way when its broadcast was deleted',
     ...service.context,
     onRecorded: (outcomes) => recorded.push(...outcomes.map(({ broadcastId }) => broadcastId)),
   });
-  const gone = newId();
+  const deleted = newId();
   const report = (broadcastId: string) =>
     recorder.report({
       outcome: {
@@ -91,14 +91,14 @@ test('nothing is written of what was on its way when its broadcast was deleted',
         durationMs: 1,
       },
     });
-  await Promise.all([report(gone), report(kept)]);
+  await Promise.all([report(deleted), report(kept)]);
   expect(recorded).toEqual([kept]);
   const written = 'select broadcast_id from deliveries where broadcast_id = any ($1::uuid[])';
-  expect(await rows(written, [[gone, kept]])).toEqual([{ broadcast_id: kept }]);
-  const told =
+  expect(await rows(written, [[deleted, kept]])).toEqual([{ broadcast_id: kept }]);
+  const events =
     "select broadcast_id from events where type = 'delivery.sent' and broadcast_id = any ($1::uuid[]) " +
     "and details->'context'->>'channel' is distinct from 'in_app'";
-  expect(await rows(told, [[gone, kept]])).toEqual([{ broadcast_id: kept }]);
+  expect(await rows(events, [[deleted, kept]])).toEqual([{ broadcast_id: kept }]);
   expect(await rows('select pending from broadcasts where id = $1', [kept])).toEqual([{ pending: 1 }]);
 });
 
@@ -129,7 +129,7 @@ async function listed(
 
 const namesOf = (list: readonly Listed[]) => list.map(({ id }) => id);
 
-/** The people of a broadcast by their user ids. */
+/** The external ids of a broadcast's users, by user id. */
 async function namesByUser(): Promise<Map<string, string>> {
   const found = await rows<{ id: string; external_id: string }>(
     'select id, external_id from users where project_id = $1',
@@ -149,7 +149,7 @@ async function states(id: string, query?: string): Promise<string[]> {
 }
 
 describe('the deliveries of a broadcast', () => {
-  test('to the inbox alone are its notifications', async () => {
+  test('on the in-app channel alone are its notifications', async () => {
     const id = await send({ recipients: [person('ada'), person('bob')] });
     await processed(project.call, id);
     const [row] = await rows<{ sent_at: Date; user_id: string; id: string }>(
@@ -190,7 +190,7 @@ describe('the deliveries of a broadcast', () => {
     });
   });
 
-  test('tell of each channel what became of it, and why it was not used', async () => {
+  test('have the outcome of each channel, or the reason why it was skipped', async () => {
     await withMail();
     mail.fail({
       at: 'rcpt',
@@ -239,7 +239,7 @@ describe('the deliveries of a broadcast', () => {
     for (const one of passedOver) expect(one).toMatchObject({ attempts: 0, first_attempt_at: null });
   });
 
-  test('that wait are scheduled, with the time that they wait for', async () => {
+  test('are scheduled while they wait, with the time when they are due', async () => {
     await withMail();
     await configure([
       { channel: 'in_app' },
@@ -282,7 +282,7 @@ describe('the deliveries of a broadcast', () => {
     });
   });
 
-  test('count the attempts that were made, and not one at which it was found that they are not to be', async () => {
+  test('count the attempts that were made, but not one that found a changed preference', async () => {
     await withMail();
     mail.fail({ at: 'rcpt', how: { reply: '451 4.3.0 Later' } });
     const suppress = async (email: string) =>
@@ -316,7 +316,7 @@ describe('the deliveries of a broadcast', () => {
     expect(tried.map((one: Listed) => names.get(one.user_id)).toSorted()).toEqual(['ada', 'bob']);
   });
 
-  test('that the inbox shows later are there once', async () => {
+  test('that the inbox shows later are listed once', async () => {
     await configure([{ channel: 'in_app', delay: 60 }]);
     const id = await send({ recipients: [person('ada')] });
     await until(
@@ -329,7 +329,7 @@ describe('the deliveries of a broadcast', () => {
     expect(await states(id)).toEqual(['ada in_app sent']);
   });
 
-  test('are there for nobody else, and under no other id', async () => {
+  test('are visible only to their project and under their own id', async () => {
     const id = await send({ recipients: [person('ada')] });
     await processed(project.call, id);
     const other = await service.createProject(`others ${made}`);
@@ -347,7 +347,7 @@ describe('the deliveries of a broadcast', () => {
     expect((await project.call('GET', path)).body.data).toEqual([delivery]);
   });
 
-  test('of an id that is one, but not of this list, are refused as a cursor', async () => {
+  test('reject a cursor that is an id, but not of this list', async () => {
     const id = await send({ recipients: [person('ada')] });
     await processed(project.call, id);
     const stranger = `${notificationId(id, newId())}.in_app`;
@@ -359,8 +359,8 @@ describe('the deliveries of a broadcast', () => {
       ]);
     }
     for (const wrong of ['1', 'in_app', `${newId()}.`, `x-${newId()}.email`]) {
-      const answer = await project.call('GET', `/broadcasts/${id}/deliveries?ending_before=${wrong}`);
-      expect([wrong, answer.status, answer.body.errors]).toMatchObject([
+      const response = await project.call('GET', `/broadcasts/${id}/deliveries?ending_before=${wrong}`);
+      expect([wrong, response.status, response.body.errors]).toMatchObject([
         wrong,
         422,
         [{ message: "Param 'ending_before' is not the id of a record" }],
@@ -375,8 +375,8 @@ describe('the list of a large broadcast', () => {
   const USERS = 60;
 
   /**
-   * Pages of users as a broadcast to a topic leaves them: who is named, then subscribers; a tenth
-   * unreachable, some failed.
+   * Stores pages of users as a broadcast to a topic does: named users first, then subscribers. One in ten is
+   * unreachable, and some deliveries failed.
    */
   async function topicBroadcast(): Promise<{ id: string; expected: string[]; users: string[] }> {
     const id = newId();
@@ -405,14 +405,16 @@ describe('the list of a large broadcast', () => {
     }
     const failed = users.filter((_user, index) => index % 9 === 4);
     await rows(
-      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
-      select user_id, notification_id, 'email', $1, 'failed', 1, now(), now() from unnest($2::uuid[], $3::uuid[]) as f (user_id, notification_id)`,
+      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts,
+                              first_attempt_at, last_attempt_at)
+      select user_id, notification_id, 'email', $1, 'failed', 1, now(), now()
+       from unnest($2::uuid[], $3::uuid[]) as f (user_id, notification_id)`,
       [id, failed, failed.map((user) => notificationId(id, user))],
     );
     return { id, expected, users };
   }
 
-  test('shows each delivery once, in one order, whatever the length of pages and the direction', async () => {
+  test('shows each delivery once, in one order, for every page size and direction', async () => {
     const { id, expected } = await topicBroadcast();
     expect(expected).toHaveLength((USERS * (PAGES - 1) + 1) * CHANNELS_OF_EACH);
     for (const limit of [23, 100]) expect(namesOf(await listed(id, `limit=${limit}`))).toEqual(expected);
@@ -425,7 +427,7 @@ describe('the list of a large broadcast', () => {
     );
   });
 
-  test('goes on behind any id and before any id, also one that a link had not', async () => {
+  test('continues after and before any id, even one that no link contained', async () => {
     const { id, expected } = await topicBroadcast();
     for (const at of [0, 1, 119, 120, 360, 361, 362, expected.length - 1]) {
       const after = (
@@ -439,19 +441,20 @@ describe('the list of a large broadcast', () => {
     }
   });
 
-  test('is searched for states and channels, in both directions', async () => {
+  test('can be filtered by states and channels, in both directions', async () => {
     const { id, expected } = await topicBroadcast();
     const all = await listed(id);
     expect(namesOf(all)).toEqual(expected);
     for (const state of [undefined, 'scheduled', 'sent', 'failed', 'skipped', 'retrying'])
       for (const channel of [undefined, 'email', 'in_app', 'teams']) {
-        const asked = (name: string, value?: string) => (value === undefined ? '' : `&${name}=${value}`);
-        const query = `limit=40${asked('state', state)}${asked('channel', channel)}`;
+        const parameter = (name: string, value?: string) => (value === undefined ? '' : `&${name}=${value}`);
+        const query = `limit=40${parameter('state', state)}${parameter('channel', channel)}`;
         const wanted = all.filter(
           (one) => (state ?? one.state) === one.state && (channel ?? one.channel) === one.channel,
         );
         const found = await listed(id, query);
-        // By users' ids alone where what failed is listed; here page after page is in that order, too.
+        // The list of failed deliveries is sorted by user id alone; page after page is sorted like that here,
+        // too.
         expect([query, namesOf(found)]).toEqual([query, namesOf(wanted)]);
         const end = '00000000-0000-0000-0000-000000000000';
         const back = await listed(id, `${query}&ending_before=${end}`, { direction: 'prev' });

@@ -43,8 +43,8 @@ const send = async (names: readonly string[], body: object = {}): Promise<string
   return sent.body.id;
 };
 /**
- * The mail server rejects messages to these as too large: that says nothing against the integration, which
- * stays open.
+ * The mail server rejects messages to these users as too large. That does not open the circuit breaker of the
+ * integration.
  */
 const refuse = (...names: string[]) =>
   mail.fail({
@@ -69,7 +69,7 @@ const userId = async (name: string): Promise<string> => {
   );
   return row?.id ?? '';
 };
-/** How many events of each type the deliveries of a broadcast have. */
+/** How many delivery events of each type the broadcast has. */
 const events = async (id: string): Promise<Record<string, number>> => {
   const found = await rows<{ type: string; events: number }>(
     `select type, sum(size)::int as events from ${STORED_EVENTS}
@@ -83,7 +83,7 @@ const pendingOf = async (id: string) =>
   (await rows<{ pending: number }>('select pending from broadcasts where id = $1', [id]))[0]?.pending;
 
 describe('a replay', () => {
-  test('sends what failed anew and nothing else; the figures are then of what became of it', async () => {
+  test('resends failed deliveries and nothing else; the summary then has their new outcome', async () => {
     refuse('bob', 'eve');
     const id = await send(['ada', 'bob', 'eve']);
     const before = await processed(project.call, id);
@@ -91,8 +91,8 @@ describe('a replay', () => {
     expect(before.status.errors).toHaveLength(2);
     mail.heal();
     refuse('eve');
-    const answer = await replay(id);
-    expect([answer.status, answer.body]).toEqual([202, { replayed: 2 }]);
+    const response = await replay(id);
+    expect([response.status, response.body]).toEqual([202, { replayed: 2 }]);
     const after = await processed(project.call, id);
     expect(after.status.summary).toEqual({ total: 3, failures: 1, pending: 0 });
     expect(after.status.errors).toEqual([
@@ -116,7 +116,7 @@ describe('a replay', () => {
     expect((await processed(project.call, id)).status.summary).toEqual({ total: 3, failures: 1, pending: 0 });
   });
 
-  test('is of the users and the channel that are named', async () => {
+  test('is limited to the users and the channel in the request', async () => {
     refuse('ada', 'bob', 'eve');
     const id = await send(['ada', 'bob', 'eve']);
     await processed(project.call, id);
@@ -134,17 +134,17 @@ describe('a replay', () => {
     expect((await processed(project.call, id)).status.summary).toEqual({ total: 3, failures: 0, pending: 0 });
   });
 
-  test('that is asked for many times at once sends everything anew once', async () => {
+  test('in many concurrent requests resends each delivery once', async () => {
     const names = Array.from({ length: 30 }, (_none, index) => `u${index}`);
     refuse(...names);
     const id = await send(names);
     await processed(project.call, id);
     mail.heal();
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       ...Array.from({ length: 6 }, () => replay(id)),
       ...names.slice(0, 3).map(async (name) => replay(id, { user_ids: [await userId(name)] })),
     ]);
-    expect(answers.reduce((sum, { body }) => sum + body.replayed, 0)).toBe(30);
+    expect(responses.reduce((sum, { body }) => sum + body.replayed, 0)).toBe(30);
     expect((await processed(project.call, id)).status.summary).toEqual({
       total: 30,
       failures: 0,
@@ -155,7 +155,7 @@ describe('a replay', () => {
     expect(await pendingOf(id)).toBe(0);
   });
 
-  test('under an Idempotency-Key is done once, and answered the same', async () => {
+  test('under an Idempotency-Key is done once and returns the same response', async () => {
     refuse('ada', 'bob');
     const id = await send(['ada', 'bob']);
     await processed(project.call, id);
@@ -169,7 +169,7 @@ describe('a replay', () => {
     expect((await replay(id, { channel: 'email' }, headers)).status).toBe(409);
   });
 
-  test('of a broadcast that is still under way is counted with the rest', async () => {
+  test('of a broadcast that is still in flight is counted with the rest', async () => {
     mail.fail({ at: 'end', how: { reply: '451 4.3.0 Later' }, when: ({ to }) => to === 'slow@example.com' });
     refuse('bob');
     const id = await send(['slow', 'bob']);
@@ -196,7 +196,7 @@ describe('a replay', () => {
     expect(await pendingOf(id)).toBe(0);
   });
 
-  test('asks anew about who was skipped, where users are named', async () => {
+  test('plans skipped deliveries again if the request names users', async () => {
     const off = (enabled: boolean) =>
       project.as('eve')('PUT', '/channels/user_preferences', {
         categories: [
@@ -229,7 +229,7 @@ describe('a replay', () => {
       "Param 'user_ids' is missing: it is required with state skipped",
     ]);
     expect((await replay(id, { state: 'skipped', user_ids: [ada] })).body).toEqual({ replayed: 0 });
-    // The reason is still there.
+    // The reason still applies.
     expect((await replay(id, { state: 'skipped', user_ids: [ada, eve] })).body).toEqual({ replayed: 2 });
     await processed(project.call, id);
     expect((await list(id, 'state=skipped')).map(({ code }) => code)).toEqual([
@@ -248,13 +248,12 @@ describe('a replay', () => {
     expect(await pendingOf(id)).toBe(0);
   });
 
-  test('has nothing to do with what is still under way of the delivery as it was before', async () => {
+  test('ignores attempts of the delivery from before the replay', async () => {
     refuse('ada');
     const id = await send(['ada']);
     await processed(project.call, id);
     mail.heal();
-    // It was begun anew, and its job is yet to come; and the job that it had before comes by once more, from
-    // a worker that has lost it.
+    // The replay has started and its job is pending. A worker that lost the previous job runs that once more.
     await rows(
       "update deliveries set state = 'retrying', attempts = 0, replays = 1 where broadcast_id = $1",
       [id],
@@ -287,7 +286,7 @@ describe('a replay', () => {
       replay,
       state: 'failed',
       attempts: 1,
-      ...{ integrationId: null, provider: null, providerId: null, code: null, reason: 'as it was' },
+      ...{ integrationId: null, provider: null, providerId: null, code: null, reason: 'outdated' },
       firstAttemptMs: Date.now(),
       durationMs: 1,
     });
@@ -300,7 +299,7 @@ describe('a replay', () => {
     expect([await pendingOf(id), await list(id, 'channel=email')]).toMatchObject([0, [{ state: 'failed' }]]);
   });
 
-  test('is for the project of the broadcast alone, and takes nothing else', async () => {
+  test('needs the project of the broadcast and accepts no other member', async () => {
     const id = await send(['ada']);
     await processed(project.call, id);
     const other = await service.createProject(`others ${made}`);
@@ -311,15 +310,16 @@ describe('a replay', () => {
   });
 });
 
-describe('a replay of more than is done at once', () => {
+describe('a replay of more than one batch', () => {
   const PAGES = 3;
   const ALL = PAGES * 1_000;
 
-  /** A broadcast that reached nobody on a channel. */
+  /** A broadcast that reached no user on a channel. */
   async function failedBroadcast(channel: 'email' | 'in_app'): Promise<string> {
     const id = newId();
     await rows(
-      `insert into broadcasts (id, project_id, message, status, total, failed_users) values ($1, $2, $3, 'processed', $4, $4)`,
+      `insert into broadcasts (id, project_id, message, status, total, failed_users)
+        values ($1, $2, $3, 'processed', $4, $4)`,
       [
         id,
         project.id,
@@ -344,8 +344,10 @@ describe('a replay of more than is done at once', () => {
           insert into notifications (user_id, id, broadcast_id, sent_at, discarded_at)
           select user_id, id, $2, now(), 'infinity' from unnest($3::uuid[], $4::uuid[]) as n (user_id, id)
         )
-        insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at, last_attempt_at)
-        select user_id, id, $5, $2, 'failed', 1, 'was so', now(), now() from unnest($3::uuid[], $4::uuid[]) as f (user_id, id)`,
+        insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, reason,
+                                first_attempt_at, last_attempt_at)
+        select user_id, id, $5, $2, 'failed', 1, 'was so', now(), now()
+         from unnest($3::uuid[], $4::uuid[]) as f (user_id, id)`,
         [
           project.id,
           id,
@@ -358,7 +360,7 @@ describe('a replay of more than is done at once', () => {
     return id;
   }
 
-  /** The parts of a replay are jobs, each written with the one before it. */
+  /** Each batch of a replay is a job that the one before it creates. */
   const noJobLeft = () =>
     until(
       () => rows('select id from jobs where project_id = $1 limit 1', [project.id]),
@@ -371,25 +373,25 @@ describe('a replay of more than is done at once', () => {
       [id],
     );
 
-  test('goes on in the background, part by part, also where two ask and all fails again at once', async () => {
-    // There is nothing to send e-mail by.
+  test('continues in batches in the background, even if two are requested and all fail again', async () => {
+    // There is no e-mail integration.
     const { body } = await project.call('GET', '/integrations/smtp');
     await project.call('DELETE', `/integrations/smtp?id=${body.data[0].id}`);
     const id = await failedBroadcast('email');
-    const answers = await Promise.all([replay(id), replay(id, { channel: 'email' })]);
-    expect(answers.map(({ status }) => status)).toEqual([202, 202]);
-    expect(Math.max(...answers.map((answer) => answer.body.replayed))).toBe(ALL);
+    const responses = await Promise.all([replay(id), replay(id, { channel: 'email' })]);
+    expect(responses.map(({ status }) => status)).toEqual([202, 202]);
+    expect(Math.max(...responses.map((response) => response.body.replayed))).toBe(ALL);
     await noJobLeft();
     const { status } = await processed(project.call, id);
     expect(status.summary).toEqual({ total: ALL, failures: ALL, pending: 0 });
     expect(status.errors).toHaveLength(1_000);
     expect(await states(id)).toEqual([{ state: 'failed', count: ALL }]);
-    // Each was begun anew once, and has ended once.
+    // Each was replayed once and ended once.
     expect(await events(id)).toEqual({ 'delivery.failed': ALL, 'delivery.replayed': ALL });
     expect(await pendingOf(id)).toBe(0);
   }, 90_000);
 
-  test('goes on after a restart', async () => {
+  test('continues after a restart', async () => {
     const id = await failedBroadcast('in_app');
     expect((await replay(id)).body).toEqual({ replayed: ALL });
     await service.restart();

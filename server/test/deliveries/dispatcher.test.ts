@@ -19,7 +19,7 @@ const START_MS = Date.parse('2026-07-01T12:00:00Z');
 const PROJECT = '0197a3c4-0000-7f01-8a2b-3c4d5e6f7081';
 
 let mail: SmtpStandIn;
-/** Two mailers of the project's own, and what stands for the vendors. */
+/** Two custom mailers of the project, and the vendor stand-ins. */
 let first: VendorStandIn;
 let second: VendorStandIn;
 let vendor: VendorStandIn;
@@ -101,7 +101,7 @@ const smtp = (config: object = {}, changes: Partial<OpenedIntegration> = {}) =>
 const mailer = ({ address }: VendorStandIn, changes: Partial<OpenedIntegration> = {}) =>
   integration({ id: address, provider: 'ping_email', config: { url: `${address}/mail` }, ...changes });
 
-/** Sends a message over integrations of a channel. */
+/** Sends a message through the integrations of a channel. */
 function sendOver<C extends keyof MessageOf>(
   channel: C,
   integrations: OpenedIntegration[],
@@ -130,7 +130,7 @@ const refused = { kind: 'done', outcome: { kind: 'rejected', scope: 'config' } }
 const paths = (of: VendorStandIn) => of.requests.length;
 
 describe('bounds', () => {
-  /** Sends so many at once; answers how many were made, that is, in memory, at the same time. */
+  /** Sends this many at once. Returns how many messages were in memory at the same time. */
   async function mostAtOnce(count: number, html: string): Promise<number> {
     let made = 0;
     let ended = 0;
@@ -152,26 +152,26 @@ describe('bounds', () => {
     return most;
   }
 
-  // One more than there were, because a place is taken again just before who had it hears of the end.
-  test('a batch of very long messages is not made all at once', async () => {
+  // One more, because a permit is reused just before its previous holder resolves.
+  test('a batch of very long messages is not in memory all at once', async () => {
     expect(await mostAtOnce(8, 'a'.repeat(10 * 1024 * 1024))).toBeLessThanOrEqual(4 + 1);
   });
 
-  test('no more messages are made than its connections can take', async () => {
+  test('no more messages are built than the connections can take', async () => {
     const most = await mostAtOnce(100, 'short');
     expect(most).toBeLessThanOrEqual(16 + 1);
     expect(most).toBeGreaterThan(1);
   });
 
-  test('what was begun with an older config does not bring it back', async () => {
-    const older = smtp({ password: 'no longer this' });
+  test('a send that started with an older config does not bring that config back', async () => {
+    const older = smtp({ password: 'superseded' });
     const newer = smtp({}, { version: '2026-01-01T00:00:00.001Z' });
     expect(await send([older])).toMatchObject(refused);
     expect(await send([newer])).toMatchObject(sent);
     expect(await send([older])).toMatchObject({ ...sent, integration: newer });
   });
 
-  test('what waits while the server stops is held, and not counted as an attempt', async () => {
+  test('a delivery that is waiting when the server stops is deferred without an attempt', async () => {
     first.answer('hang');
     const all = Array.from({ length: 20 }, () => send([mailer(first)]));
     await expect.poll(() => paths(first), { timeout: 5_000 }).toBe(16);
@@ -189,7 +189,7 @@ describe('bounds', () => {
 });
 
 describe('failover', () => {
-  test('the second takes what the first refuses for its config', async () => {
+  test('failover: the first integration rejects the config', async () => {
     first.answer({ status: 401 });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({
       ...sent,
@@ -198,32 +198,32 @@ describe('failover', () => {
     expect([paths(first), paths(second)]).toEqual([1, 1]);
   });
 
-  test('the second takes what the first is too busy for', async () => {
+  test('failover: the first integration is rate limited', async () => {
     first.answer({ status: 429, headers: { 'retry-after': '60' } });
     expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect(paths(second)).toBe(1);
   });
 
-  test('the second takes what did not reach the first', async () => {
+  test('failover: the first integration was not reached', async () => {
     const gone = await startVendor();
     await gone.stop();
     expect(await send([mailer(gone), mailer(second)])).toMatchObject(sent);
   });
 
-  test('not what the first may have taken; that goes to it again', async () => {
+  test('an ambiguous send is retried through the same integration', async () => {
     const targetId = newId();
     first.answer({ status: 401 }, 'cut');
     second.answer('cut', { status: 200 });
     const three = [mailer(first), mailer(second), smtp()];
-    const answer = await send(three, {}, targetId);
-    expect(answer).toMatchObject({ kind: 'done', outcome: { kind: 'retry', ambiguous: true } });
-    expect(answer).toMatchObject({ integration: mailer(second) });
+    const response = await send(three, {}, targetId);
+    expect(response).toMatchObject({ kind: 'done', outcome: { kind: 'retry', ambiguous: true } });
+    expect(response).toMatchObject({ integration: mailer(second) });
     first.answer({ status: 200 });
     expect(await send(three, {}, targetId)).toMatchObject({ ...sent, integration: mailer(second) });
     expect(paths(first)).toBe(0);
   });
 
-  test('nor while it waits its turn there', async () => {
+  test('an ambiguous send does not fail over while its integration is rate limited', async () => {
     first.answer({ status: 403 });
     second.answer('cut', { status: 200 });
     const spare = mailer(second, { config: { url: `${second.address}/mail`, max_per_second: 0.2 } });
@@ -236,7 +236,7 @@ describe('failover', () => {
     expect([paths(first), paths(second)]).toEqual([0, 2]);
   });
 
-  test('nor while that is paused, or too busy', async () => {
+  test('an ambiguous send does not fail over while its integration is paused or busy', async () => {
     const both = [mailer(first), mailer(second)];
     first.answer('cut', { status: 401 });
     expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
@@ -253,7 +253,7 @@ describe('failover', () => {
     expect(paths(second)).toBe(1);
   });
 
-  test('but what that refuses to send for its config goes to the next, when that can', async () => {
+  test('an ambiguous send fails over if its integration then rejects the config', async () => {
     const config = { url: `${second.address}/mail`, max_per_second: 0.2 };
     const both = [mailer(first), mailer(second, { config })];
     first.answer('cut', { status: 401 });
@@ -265,7 +265,7 @@ describe('failover', () => {
     expect(await send(both, {}, 'a')).toMatchObject({ ...sent, integration: { id: second.address } });
   });
 
-  test('a message that is refused is not offered to others', async () => {
+  test('a rejected message is not sent through another integration', async () => {
     first.answer({ status: 422 });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({
       kind: 'done',
@@ -274,7 +274,7 @@ describe('failover', () => {
     expect(paths(second)).toBe(0);
   });
 
-  test('the first failure that may pass counts, where none took it', async () => {
+  test('if all integrations fail, the first transient failure is reported', async () => {
     first.answer({ status: 401 });
     second.answer({ status: 503, body: 'later' });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({
@@ -285,7 +285,7 @@ describe('failover', () => {
   });
 });
 
-describe('an integration whose config is refused', () => {
+describe('an integration whose config is rejected', () => {
   const paused = {
     projectId: PROJECT,
     type: 'integration.paused',
@@ -297,7 +297,7 @@ describe('an integration whose config is refused', () => {
     },
   };
 
-  test('is not asked again: the others wait, are told of once, and go when it works', async () => {
+  test('is paused: other messages wait, one event is recorded, and they are sent when it works', async () => {
     first.answer({ status: 401, body: 'not for ada@example.com, sorry' });
     expect(await send([mailer(first)])).toMatchObject(refused);
     expect(events).toMatchObject([
@@ -316,7 +316,7 @@ describe('an integration whose config is refused', () => {
     expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
   });
 
-  test('stays paused after a restart, until it works', async () => {
+  test('remains paused after a restart, until it works', async () => {
     first.answer({ status: 401 });
     await send([mailer(first)]);
     const [pause] = pauses;
@@ -332,26 +332,26 @@ describe('an integration whose config is refused', () => {
     if (pause === undefined || pause === 'resumed') throw new Error('no pause');
     dispatcher.adopt([pause]);
     expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred', untilMs: pause.untilMs });
-    // Saved again meanwhile: it has another chance.
+    // Saved meanwhile: it is tried again.
     expect(await send([mailer(first, { version: '2026-02-01T00:00:00.000Z' })])).toMatchObject(refused);
     nowMs += 100_000;
     first.answer({ status: 200 });
     expect(await send([mailer(first)])).toMatchObject(sent);
     expect(pauses.at(-1)).toBe('resumed');
     expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
-    // What was read of it before it ended is old news.
+    // A pause that was read before the integration recovered is ignored.
     dispatcher.adopt([pause]);
     expect(await send([mailer(first)])).toMatchObject(sent);
   });
 
-  test('is passed by where there is another', async () => {
+  test('fails over to another integration', async () => {
     first.answer({ status: 401 });
     await send([mailer(first)]);
     for (let n = 0; n < 3; n += 1) expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect([paths(first), paths(second)]).toEqual([1, 3]);
   });
 
-  test('is tried again at once when it was saved anew, and told of again if that is wrong, too', async () => {
+  test('is tried at once after it was saved, and a second rejection is recorded again', async () => {
     const saved = (n: number) => mailer(first, { version: `2026-01-02T00:00:00.00${n}Z` });
     first.answer({ status: 401 });
     await send([saved(1)]);
@@ -359,7 +359,7 @@ describe('an integration whose config is refused', () => {
     expect(await send([saved(2)])).toMatchObject({ kind: 'deferred' });
     first.answer({ status: 200 });
     expect(await send([saved(3)])).toMatchObject(sent);
-    // Who has not heard of the new config yet is not held by what the old one did.
+    // A node that has not loaded the new config yet is not paused by the old one.
     expect(await send([saved(2)])).toMatchObject(sent);
     expect(events.map(({ type }) => type)).toEqual([
       'integration.paused',
@@ -368,21 +368,21 @@ describe('an integration whose config is refused', () => {
     ]);
   });
 
-  test('stays in use where it was the message’s own override', async () => {
+  test("is not paused if the message's own override was rejected", async () => {
     first.answer({ status: 401 }, { status: 200 });
     expect(await send([mailer(first)], { override: { wrong: true } })).toMatchObject(refused);
     expect(await send([mailer(first)])).toMatchObject(sent);
     expect(events).toEqual([]);
   });
 
-  test('is another’s business in no way', async () => {
+  test('does not affect other projects', async () => {
     first.answer({ status: 401 }, { status: 200 });
     await send([mailer(first)]);
     expect(await send([mailer(first, { projectId: newId() })])).toMatchObject(sent);
   });
 });
 
-describe('an integration that does not answer', () => {
+describe('an integration that does not respond', () => {
   test('is paused after twenty in a row', async () => {
     first.answer({ status: 500 });
     for (let n = 0; n < 20; n += 1)
@@ -398,7 +398,7 @@ describe('an integration that does not answer', () => {
     expect(events).toEqual([]);
   });
 
-  test('is one destination of many, and the others go on', async () => {
+  test('is not paused if it is one destination of many', async () => {
     first.answer({ status: 500 });
     vendor.answer({ status: 202 });
     const of = (webhookUrl: string) => {
@@ -419,7 +419,7 @@ describe('an integration that hangs', () => {
     start({ patienceMs: 50, replyMs: 1_000 });
   });
 
-  test('keeps no more than its own sends waiting, and no other channel', async () => {
+  test('occupies only its own sends, and no other channel', async () => {
     first.answer('hang');
     vendor.answer({ status: 202 });
     const all = Array.from({ length: 200 }, () => send([mailer(first)]));
@@ -436,9 +436,9 @@ describe('an integration that hangs', () => {
     );
     await expect.poll(() => untils.length, { timeout: 5_000 }).toBe(200 - 16);
     for (const untilMs of untils) expect(untilMs).toBeGreaterThanOrEqual(15_000);
-    // Those who were sent away together come back together, as the job that they were.
+    // Deliveries that were deferred together are retried together, as one job.
     expect(new Set(untils).size).toBe(1);
-    // And who comes later does not wait at all.
+    // Deliveries that arrive later do not wait at all.
     expect(await send([mailer(first)])).toMatchObject({
       kind: 'deferred',
       reason: 'the provider has not responded to earlier messages yet',
@@ -446,7 +446,7 @@ describe('an integration that hangs', () => {
     expect(paths(first)).toBe(16);
   });
 
-  test('gets no more than four messages, when it has answered none for a while; also if the clock was put back', async () => {
+  test('gets at most four messages while none completes, even if the clock was set back', async () => {
     first.answer('hang');
     const hanging = [1, 2, 3, 4].map(() => send([mailer(first)]));
     await expect.poll(() => paths(first)).toBe(4);
@@ -461,14 +461,14 @@ describe('an integration that hangs', () => {
     expect(await send([mailer(first)])).toMatchObject(sent);
   });
 
-  test('is passed by where there is another', async () => {
+  test('fails over to another integration', async () => {
     first.answer('hang');
     for (let n = 0; n < 16; n += 1) void send([mailer(first)]);
     expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect(paths(second)).toBe(1);
   });
 
-  test('takes messages again as soon as one has ended', async () => {
+  test('gets messages again as soon as one has ended', async () => {
     first.answer('hang');
     const all = Array.from({ length: 17 }, () => send([mailer(first)]));
     expect(await all[16]).toMatchObject({ kind: 'deferred' });
@@ -480,7 +480,7 @@ describe('an integration that hangs', () => {
 });
 
 describe('rates', () => {
-  test('one channel of Slack gets four messages, and the next its turn; other channels have their own', async () => {
+  test('one Slack channel gets four messages and defers the next; others have own limits', async () => {
     vendor.answer({ status: 200, body: { ok: true, ts: '1' } });
     const slack = integration({ provider: 'slack', channel: 'slack' });
     const post = (channelId: string, targetId: string) =>
@@ -502,7 +502,7 @@ describe('rates', () => {
     expect(await post('C1', '5')).toMatchObject(sent);
   });
 
-  test('a project’s own limit holds, and its turns are kept for those who were told to come back', async () => {
+  test('a project’s own limit applies, and reserves permits for deferred deliveries', async () => {
     const slow = mailer(first, { config: { url: `${first.address}/mail`, max_per_second: 0.2 } });
     expect(await send([slow], {}, 'a')).toMatchObject(sent);
     expect(await send([slow, mailer(second)], {}, 'b')).toMatchObject({
@@ -536,7 +536,7 @@ describe('rates', () => {
   });
 });
 
-/** How many messages a request to Expo has; its body is compressed, and no longer text here. */
+/** The number of messages in a request to Expo. Its body is compressed, so no longer text here. */
 function countOf(body: string): number {
   return body.startsWith('[') ? (JSON.parse(body) as unknown[]).length : 100;
 }
@@ -572,7 +572,7 @@ describe('tokens', () => {
     );
   const gone = { kind: 'done', outcome: { kind: 'token_gone' } };
 
-  test('one that is gone for certain is discarded at once', async () => {
+  test('that is certainly gone is discarded at once', async () => {
     vendorOverHttp2.answer({ status: 410, body: { reason: 'Unregistered', timestamp: START_MS } });
     expect(await push('a')).toMatchObject(gone);
     expect(discarded).toEqual([
@@ -589,18 +589,18 @@ describe('tokens', () => {
     ]);
   });
 
-  test('one that may only be of the wrong kind is discarded after the next success', async () => {
+  test('that may only be of the wrong kind is discarded after the next success', async () => {
     vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } }, { status: 200 });
     expect(await push('a')).toMatchObject(gone);
     expect(discarded).toEqual([]);
     nowMs += 3_600_000;
     expect(await push('b')).toMatchObject(sent);
-    // As of when it was refused: whoever has saved it since has it still.
+    // The time of the rejection counts: a token that was saved since then remains.
     const goneAt = new Date(START_MS);
     expect(discarded).toMatchObject([{ tokenId: 'a', code: 'BadDeviceToken', goneAt }]);
   });
 
-  test('those of one user never pause the integration for all others', async () => {
+  test('of one user alone never pauses the integration for all others', async () => {
     vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
     for (let n = 0; n < 30; n += 1) expect(await push(`${n}`, 'hostile')).toMatchObject(gone);
     vendorOverHttp2.answer({ status: 200 });
@@ -609,7 +609,7 @@ describe('tokens', () => {
     expect(discarded).toHaveLength(30);
   });
 
-  test('of ten users in a row are the fault of the config, and none of them is discarded', async () => {
+  test('of ten users in a row means a wrong config, and none of them is discarded', async () => {
     vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
     for (let n = 0; n < 9; n += 1) expect(await push(`${n}`)).toMatchObject(gone);
     expect(await push('8')).toMatchObject(gone);

@@ -1,4 +1,4 @@
-/** E-mail through the whole service, by every provider that is one request to a vendor. */
+/** E-mail through the whole service, by every provider with an HTTP API. */
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
@@ -38,11 +38,11 @@ const from = { email: 'news@example.com', name: 'News' };
 const ADA = { external_id: '42', email: 'ada@example.com', first_name: 'Ada', last_name: 'L' };
 
 async function setUp(provider: string, config: object): Promise<void> {
-  const answer = await project.call('PUT', `/integrations/${provider}`, config);
-  expect([answer.status, answer.body]).toMatchObject([200, {}]);
+  const response = await project.call('PUT', `/integrations/${provider}`, config);
+  expect([response.status, response.body]).toMatchObject([200, {}]);
 }
 
-/** Sends it and answers the broadcast when it is processed, with what was stored of its e-mail. */
+/** Sends a broadcast and returns it when it is processed, with the stored delivery of its e-mail. */
 async function send(body: object = {}) {
   const sent = await project.call('POST', '/broadcasts', {
     title: 'Your order',
@@ -55,7 +55,8 @@ async function send(body: object = {}) {
   const [delivery] = await service.context.db.query<Record<string, unknown>>(
     sql(
       '',
-      "select state, attempts, provider, provider_id, code, notification_id from deliveries where broadcast_id = $1 and channel = 'email'",
+      `select state, attempts, provider, provider_id, code, notification_id from deliveries
+        where broadcast_id = $1 and channel = 'email'`,
     ),
     [sent.body.id],
   );
@@ -69,7 +70,7 @@ const only = (requests: VendorRequest[]): VendorRequest => {
   return requests[0] as VendorRequest;
 };
 
-test('SendGrid takes an e-mail, with what the broadcast says for it', async () => {
+test('SendGrid accepts an e-mail with the overrides of the broadcast', async () => {
   await setUp('sendgrid', { api_key: 'SG.x', from });
   vendor.answer({ status: 202, headers: { 'x-message-id': 'sg-1' } });
   const overrides = { providers: { sendgrid: { categories: ['orders'] }, mailgun: { 'o:tag': 'x' } } };
@@ -104,7 +105,7 @@ test('SendGrid takes an e-mail, with what the broadcast says for it', async () =
   expect(mail).not.toHaveProperty('o:tag');
 });
 
-test('SES takes an e-mail', async () => {
+test('SES accepts an e-mail', async () => {
   await setUp('ses', { key_id: 'AKIA', secret_key: 's', region: 'eu-west-1', from });
   const { status, delivery } = await send({ recipients: [{ ...ADA, email: `ada${made}@example.com` }] });
   expect(status).toEqual(SENT);
@@ -121,7 +122,7 @@ test('SES takes an e-mail', async () => {
   expect(delivery).toMatchObject({ state: 'sent', provider: 'ses', provider_id: mail?.messageId });
 });
 
-test('Mailgun takes an e-mail', async () => {
+test('Mailgun accepts an e-mail', async () => {
   await setUp('mailgun', { api_key: 'k', domain: 'mg.example.com', region: 'eu', from });
   vendor.answer({ status: 200, body: { id: '<1@mg.example.com>', message: 'Queued. Thank you.' } });
   const { status, delivery } = await send();
@@ -139,8 +140,8 @@ test('Mailgun takes an e-mail', async () => {
   });
 });
 
-describe("a mailer of the project's own", () => {
-  test('gets the notification and the user as the API has them, signed by the project', async () => {
+describe('a custom mailer', () => {
+  test('gets the notification and the user as the API returns them, signed by the project', async () => {
     await setUp('ping_email', { url: `${vendor.address}/mailer` });
     vendor.answer({ status: 200, body: { id: 'm-1' } });
     const overrides = { channels: { email: { title: 'Mailed', action_url: null } } };
@@ -184,7 +185,7 @@ describe("a mailer of the project's own", () => {
     expect(mac).toBe(signed.digest('hex'));
   });
 
-  test('is asked again when it fails, for the same e-mail', async () => {
+  test('gets the same e-mail again after a failure', async () => {
     await setUp('ping_email', { url: vendor.address });
     vendor.answer({ status: 503, headers: { 'retry-after': '0' } }, 'cut', { status: 202 });
     const { status, delivery } = await send();
@@ -195,7 +196,7 @@ describe("a mailer of the project's own", () => {
     expect(vendor.requests).toHaveLength(3);
   });
 
-  test('that has no use for it ends it, in its own words', async () => {
+  test('that rejects the e-mail ends it with its own reason', async () => {
     await setUp('ping_email', { url: vendor.address });
     vendor.answer({ status: 422, body: { error: 'no template orders' } });
     const { status, delivery } = await send();
@@ -205,7 +206,7 @@ describe("a mailer of the project's own", () => {
   });
 });
 
-test('an override that cannot be merged is refused with its broadcast', async () => {
+test('an override that cannot be merged is rejected with its broadcast', async () => {
   await setUp('sendgrid', { api_key: 'SG.x', from });
   const sent = await project.call('POST', '/broadcasts', {
     title: 'Hello',

@@ -1,6 +1,6 @@
 /**
- * SendGrid and Mailgun through the whole service: what fails for a while is sent in the end, once, and what
- * fails for good says so.
+ * SendGrid and Mailgun through the whole service: an e-mail is sent once after a transient failure, and a
+ * permanent failure is reported.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
@@ -20,7 +20,7 @@ type Answer = { status: number; headers?: Record<string, string>; body: unknown 
 type Vendor = {
   address: string;
   mails: readonly { id: string }[];
-  answer(...answers: Answer[]): void;
+  answer(...responses: Answer[]): void;
   outages: Outages;
   stop(): Promise<void>;
 };
@@ -72,7 +72,8 @@ async function deliveryOf(broadcastId: string): Promise<Record<string, unknown> 
   const [delivery] = await service.context.db.query<Record<string, unknown>>(
     sql(
       '',
-      "select state, attempts, provider_id, code from deliveries where broadcast_id = $1 and channel = 'email'",
+      `select state, attempts, provider_id, code from deliveries where broadcast_id = $1
+        and channel = 'email'`,
     ),
     [broadcastId],
   );
@@ -80,7 +81,7 @@ async function deliveryOf(broadcastId: string): Promise<Record<string, unknown> 
 }
 
 describe.each(['sendgrid', 'mailgun'] as const)('%s', (provider) => {
-  test('an e-mail that was too much, and then failed, is sent', async () => {
+  test('an e-mail is sent after a rate limit and a server error', async () => {
     const { mails, answer } = vendors[provider];
     const before = mails.length;
     const project = await setUp(provider);
@@ -96,7 +97,7 @@ describe.each(['sendgrid', 'mailgun'] as const)('%s', (provider) => {
     });
   });
 
-  test('an e-mail that was begun while the vendor was away is sent when it is back', async () => {
+  test('an e-mail that was sent while the vendor was down arrives when it is back', async () => {
     const { mails, outages } = vendors[provider];
     const before = mails.length;
     const project = await setUp(provider);
@@ -112,7 +113,7 @@ describe.each(['sendgrid', 'mailgun'] as const)('%s', (provider) => {
     expect(await deliveryOf(id)).toMatchObject({ state: 'sent', provider_id: mails.at(-1)?.id });
   });
 
-  test('a key that is refused is said, and the right one sends what comes afterwards', async () => {
+  test('a rejected key is reported, and the right one sends later e-mails', async () => {
     const { mails } = vendors[provider];
     const before = mails.length;
     const project = await setUp(provider);

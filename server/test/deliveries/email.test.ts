@@ -33,7 +33,7 @@ beforeEach(async () => {
 });
 
 async function saveSmtp(changes: object = {}) {
-  const answer = await project.call('PUT', '/integrations/smtp', {
+  const response = await project.call('PUT', '/integrations/smtp', {
     host: '127.0.0.1',
     port: mail.port,
     username: 'mailer',
@@ -42,18 +42,18 @@ async function saveSmtp(changes: object = {}) {
     security: 'none',
     ...changes,
   });
-  expect(answer.status).toBe(200);
+  expect(response.status).toBe(200);
 }
 
 const send = (body: object) => project.call('POST', '/broadcasts', { title: 'Hello', ...body });
 
-/** Lets everything that waits for its retry be due now. */
+/** Makes all retries due now. */
 const bringForward = () =>
   service.context.db.query(
     sql('', "update jobs set due_at = now() - interval '1 second' where due_at is not null"),
   );
 
-test('users with an address get a real e-mail in HTML and text, others only the inbox', async () => {
+test('users with an address get an HTML and text e-mail, others only the inbox', async () => {
   const { body } = await send({
     content: 'It arrives <b>tomorrow</b>.',
     action_url: 'https://shop.example/orders/1',
@@ -83,7 +83,8 @@ test('users with an address get a real e-mail in HTML and text, others only the 
   const [row] = await service.context.db.query<{ id: string }>(
     sql(
       '',
-      "select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1 and u.external_id = '1'",
+      `select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1
+        and u.external_id = '1'`,
     ),
     [body.id],
   );
@@ -94,7 +95,7 @@ test('users with an address get a real e-mail in HTML and text, others only the 
   expect(headers['list-unsubscribe-post']).toBe('List-Unsubscribe=One-Click');
 });
 
-test('overrides of the e-mail channel replace what they name, and null takes the link away', async () => {
+test('overrides of the e-mail channel replace the members they name; null removes the link', async () => {
   const { body } = await send({
     content: 'Plain',
     action_url: 'https://shop.example/link',
@@ -108,7 +109,7 @@ test('overrides of the e-mail channel replace what they name, and null takes the
   expect(parsed?.html).not.toContain('https://shop.example/link');
 });
 
-test('one click on the unsubscribe address turns the e-mails of that category off, and no others', async () => {
+test('a click on the unsubscribe link disables the e-mails of that category, and no others', async () => {
   const recipients = [{ email: 'carol@example.com' }];
   await processed(project.call, (await send({ category: 'ads', recipients })).body.id);
   const parsed = await (await mail.waitFor(1))[0]?.parsed();
@@ -154,7 +155,7 @@ test('a changed integration is used from the next delivery on', async () => {
 });
 
 describe('when sending fails', () => {
-  test('an address that is refused fails for that user, is told, and the others get theirs', async () => {
+  test('a rejected address fails for that user, is reported, and the others get their e-mails', async () => {
     mail.fail({
       at: 'rcpt',
       how: { reply: '550 5.1.1 No such user' },
@@ -170,7 +171,7 @@ describe('when sending fails', () => {
     expect(mail.received.map(({ to }) => to)).toEqual(['here@example.com']);
   });
 
-  test('a passing failure is tried again until it works, with the same Message-ID', async () => {
+  test('a transient failure is retried until it works, with the same Message-ID', async () => {
     mail.fail({ at: 'end', how: { reply: '451 4.3.0 Try again' }, times: 2 });
     const { body } = await send({ recipients: [{ email: 'again@example.com' }] });
     const rows = () =>
@@ -183,7 +184,7 @@ describe('when sending fails', () => {
       expect(await rows()).toMatchObject([{ state: 'retrying' }]);
       await until(
         () => project.call('GET', `/broadcasts/${body.id}`),
-        (answer) => answer.body.status.status === 'processed' && answer.body.status.summary.pending === 1,
+        ({ body }) => body.status.status === 'processed' && body.status.summary.pending === 1,
       );
       await until(
         () => bringForward().then(rows),
@@ -196,7 +197,7 @@ describe('when sending fails', () => {
     expect(mail.received).toHaveLength(1);
   });
 
-  test('a wrong password fails at once and says so, without the password', async () => {
+  test('a wrong password fails at once and is reported without the password', async () => {
     await saveSmtp({ password: 'wrong horse' });
     const { body } = await send({ recipients: [{ email: 'x@example.com' }] });
     const { status } = await processed(project.call, body.id);
@@ -210,7 +211,7 @@ describe('when sending fails', () => {
     expect(JSON.stringify(events)).not.toContain('wrong horse');
   });
 
-  test('who unsubscribed while a retry was waiting gets no e-mail, and that is no failure', async () => {
+  test('a user who unsubscribes before a retry gets no e-mail, and that is no failure', async () => {
     mail.fail({ at: 'rcpt', how: { reply: '450 4.2.1 Later' }, times: 1 });
     const { body } = await send({ category: 'ads', recipients: [{ email: 'leaver@example.com' }] });
     const states = () =>
@@ -224,11 +225,11 @@ describe('when sending fails', () => {
       userId: delivery?.user_id ?? '',
       preferences: [{ category: 'ads', channel: 'email', enabled: false }],
     });
-    const answer = await until(
+    const response = await until(
       () => bringForward().then(() => project.call('GET', `/broadcasts/${body.id}`)),
       ({ body: { status } }) => status.summary.pending === 0,
     );
-    expect(answer.body.status).toMatchObject({
+    expect(response.body.status).toMatchObject({
       summary: { total: 1, failures: 0, pending: 0 },
       errors: null,
     });
@@ -236,7 +237,7 @@ describe('when sending fails', () => {
     expect(mail.received).toEqual([]);
   });
 
-  test('who lost the address meanwhile is not sent to, which is told', async () => {
+  test('a user whose address was removed meanwhile gets no e-mail, and that is reported', async () => {
     mail.fail({ at: 'rcpt', how: { reply: '450 4.2.1 Later' }, times: 1 });
     const { body } = await send({ recipients: [{ external_id: 'mover', email: 'mover@example.com' }] });
     await until(
@@ -253,7 +254,7 @@ describe('when sending fails', () => {
     );
     await until(
       () => bringForward().then(() => project.call('GET', `/broadcasts/${body.id}`)),
-      (answer) => answer.body.status.summary.pending === 0,
+      (response) => response.body.status.summary.pending === 0,
     );
     expect(mail.received).toEqual([]);
     expect(
@@ -264,10 +265,9 @@ describe('when sending fails', () => {
   });
 });
 
-// As long as it waits for the broadcast, and a little more: the limit of a test was shorter than the deadline
-// in it.
+// A little longer than the wait for the broadcast, so that the deadline inside the test is reported.
 const THOUSAND = { timeout: 70_000 };
-test('a thousand users get a thousand e-mails, each one, and the figures are true', THOUSAND, async () => {
+test('a thousand users get one e-mail each, and the summary is correct', THOUSAND, async () => {
   const recipients = Array.from({ length: 1000 }, (_, index) => ({
     external_id: `${index}`,
     email: `user-${index}@example.com`,
@@ -279,14 +279,15 @@ test('a thousand users get a thousand e-mails, each one, and the figures are tru
   expect(mail.received).toHaveLength(1000);
 });
 
-test('what fails one delivery does not send the others of the batch again', async () => {
+test('the failure of one delivery does not resend the others of its batch', async () => {
   const { db } = service.context;
   await db.query(sql('', "alter table deliveries add constraint poison check (provider_id <> 'poison')"));
   await db.query(
     sql(
       '',
       `create function poison() returns trigger language plpgsql as 'begin
-        if (select email from users where id = new.user_id) = ''u7@example.com'' then new.provider_id = ''poison''; end if;
+        if (select email from users where id = new.user_id) = ''u7@example.com''
+           then new.provider_id = ''poison''; end if;
         return new;
       end'`,
     ),
@@ -299,8 +300,7 @@ test('what fails one delivery does not send the others of the batch again', asyn
     [0, 10, 20].map((start) => send({ recipients: recipients.slice(start, start + 10) })),
   );
   try {
-    // The poisoned one is tried again; that it was is how we know that the batch has failed and was done by
-    // parts.
+    // The poisoned one is retried. Its retry shows that the batch failed and was then done in parts.
     await until(
       () => mail.received.filter((one) => one.to === 'u7@example.com').length,
       (times) => times > 1,

@@ -1,4 +1,4 @@
-/** Batches that wait for somebody who hangs, and the others of their worker. */
+/** Batches whose sends hang, and the other batches of their worker. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -15,9 +15,9 @@ const SILENT_PER_PROJECT = 2;
 let testDatabase: TestDatabase;
 let db: Database;
 let worker: Worker;
-/** The projects of the batches that were begun, each of one job. */
-let begun: string[];
-/** What all batches wait for. */
+/** The projects of the batches that have started, one job each. */
+let started: string[];
+/** All batches wait for this promise. */
 let gate: PromiseWithResolvers<void>;
 
 beforeAll(async () => {
@@ -29,7 +29,7 @@ afterAll(async () => {
   await testDatabase.drop();
 });
 beforeEach(() => {
-  begun = [];
+  started = [];
   gate = Promise.withResolvers();
 });
 afterEach(async () => {
@@ -48,7 +48,7 @@ async function start({ silentMs, pollMs = 20 }: { silentMs: number; pollMs?: num
     maxWeight: 10,
     maxPartitions: 1,
     async run(jobs, leaseId) {
-      begun.push(...jobs.map(({ projectId }) => projectId));
+      started.push(...jobs.map(({ projectId }) => projectId));
       await gate.promise;
       await db.transaction((tx) => complete(tx, leaseId, jobs.map(idOf)));
     },
@@ -58,7 +58,7 @@ async function start({ silentMs, pollMs = 20 }: { silentMs: number; pollMs?: num
 }
 
 const idOf = ({ id }: Job) => id;
-const countOf = (projectId: string) => begun.filter((id) => id === projectId).length;
+const countOf = (projectId: string) => started.filter((id) => id === projectId).length;
 
 async function add(projectId: string, { count = 1, dueAtMs = undefined as number | undefined } = {}) {
   await enqueue(
@@ -75,24 +75,24 @@ async function add(projectId: string, { count = 1, dueAtMs = undefined as number
   worker.wake('deliver');
 }
 
-test('projects that have nothing at work begin at once, however many others hang in all slots', async () => {
+test('projects without running batches start at once, whatever the number of hanging ones', async () => {
   await start({ silentMs: 3_600_000 });
   const projects = Array.from({ length: 6 }, newId);
   for (const id of projects) {
     await add(id, { count: 3 });
     await expect.poll(() => countOf(id)).toBe(1);
   }
-  // The last of them had looked at all that the others have left.
+  // The last one has looked at all the jobs that the others left.
   expect(projects.map(countOf)).toEqual(projects.map(() => 1));
 });
 
-test('batches that hang let the next of their project begin, until so many do', async () => {
+test('batches that hang let the next one of their project start, up to a limit', async () => {
   await start({ silentMs: 20 });
   const [hanging, other] = [newId(), newId()];
   await add(hanging, { count: 10 });
   await expect.poll(() => countOf(hanging)).toBe(SILENT_PER_PROJECT + 1);
-  // What is scheduled is found by a poll, which looks for all else that is ready, and for what a lost answer
-  // has left.
+  // A poll finds scheduled jobs. It looks for all other ready jobs, and for those whose claim was not
+  // confirmed.
   for (let polls = 1; polls <= 3; polls += 1) {
     await add(other, { dueAtMs: Date.now() });
     await expect.poll(() => countOf(other)).toBe(polls);
@@ -103,14 +103,14 @@ test('batches that hang let the next of their project begin, until so many do', 
   expect(countOf(hanging)).toBe(10);
 });
 
-test('the next begins when one has given up its slot, and not only when somebody looks', async () => {
+test('the next one starts when a slot is released, without waiting for a poll', async () => {
   await start({ silentMs: 20, pollMs: 3_600_000 });
   const hanging = newId();
   await add(hanging, { count: 10 });
   await expect.poll(() => countOf(hanging)).toBe(SILENT_PER_PROJECT + 1);
 });
 
-test('a worker that stops waits for those that hang, and has them hurried at the end of its patience', async () => {
+test('a worker that stops waits for hanging batches, and aborts them at its deadline', async () => {
   await start({ silentMs: 20 });
   const hanging = newId();
   await add(hanging, { count: 10 });

@@ -1,4 +1,4 @@
-/** An integration that its provider refuses, through the whole service. */
+/** An integration that its provider rejects, through the whole service. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { checkProjects } from '../../src/cli/doctor/projects.ts';
 import { sql } from '../../src/db/client.ts';
@@ -40,13 +40,13 @@ async function broadcast(): Promise<string> {
 const eventsOf = async (filter: string) =>
   (await service.project.call('GET', `/events?type=${filter}`)).body.data;
 
-/** When what is put off is due. */
+/** When deferred deliveries are due. */
 const dueTimes = () =>
   service.context.db.query<{ due_at: Date }>(
     sql('', "select due_at from jobs where kind = 'deliver' and due_at is not null"),
   );
 
-test('the message that met it fails, the others wait without an attempt until it is repaired', async () => {
+test('the rejected message fails, and the others wait without an attempt until it is repaired', async () => {
   mailer.answer({ status: 403, body: 'unknown account' });
   const failed = await processed(service.project.call, await broadcast());
   expect(failed).toMatchObject({ status: { summary: { failures: 1 } } });
@@ -74,7 +74,7 @@ test('the message that met it fails, the others wait without an attempt until it
 
   mailer.answer({ status: 200 });
   await save();
-  // Saved again, it has another chance.
+  // Saved, it is tried again.
   expect(await stateOfIntegration()).toBeUndefined();
   expect(await eventsOf('integration.resumed')).toEqual([]);
   aheadMs += waitMs + 1_000;
@@ -102,7 +102,7 @@ const stateOfIntegration = async () =>
 const pausesWritten = () =>
   service.context.db.query(sql('', 'select integration_id, code from integration_pauses'));
 
-/** In the lists of integrations and deliveries, in the metrics and by `doctor`. */
+/** In the lists of integrations and deliveries, in the metrics and in `doctor`. */
 async function isShownAsPaused(broadcastId: string): Promise<void> {
   const paused = {
     status: 'paused',
@@ -143,14 +143,14 @@ async function isShownAsPaused(broadcastId: string): Promise<void> {
   });
 }
 
-test('those whom the provider puts off together come back as one job', async () => {
+test('deliveries that the provider defers together are retried as one job', async () => {
   mailer.answer({ status: 429, headers: { 'retry-after': '0' } });
   const recipients = Array.from({ length: 30 }, (_, n) => ({
     external_id: `${n}`,
     email: `${n}@example.com`,
   }));
   const { body } = await service.project.call('POST', '/broadcasts', { title: 'Hello', recipients });
-  // Each time they ask again: how many jobs wait for them.
+  // The number of jobs at each retry.
   const counts: number[] = [];
   for (const attempts of [30, 60, 90]) {
     await expect
@@ -170,7 +170,7 @@ test('those whom the provider puts off together come back as one job', async () 
   await processed(service.project.call, body.id);
 });
 
-test('a pause outlives a restart, and ends when the integration works', async () => {
+test('a pause survives a restart, and ends when the integration works', async () => {
   await save();
   mailer.answer({ status: 401, body: 'who are you?' });
   await processed(service.project.call, await broadcast());

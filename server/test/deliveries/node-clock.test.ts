@@ -6,8 +6,8 @@ import { saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-// A server whose clock is wrong, and is put right later: nothing that is due depends on it, because the
-// database's clock counts.
+// A server whose clock is wrong and corrected later. Due times do not depend on it, because the clock of the
+// database counts.
 
 const DAY_MS = 86_400_000;
 let service: TestService;
@@ -69,7 +69,7 @@ test.each([
     for (const id of [retried, scheduled]) {
       await until(
         () => bringForward(service).then(() => project.call('GET', `/broadcasts/${id}`)),
-        (answer) => answer.body.status.summary.pending === 0,
+        (response) => response.body.status.summary.pending === 0,
       );
       expect((await processed(project.call, id)).status.summary).toEqual({
         total: 1,

@@ -1,6 +1,6 @@
 /**
- * Providers whose vendors nobody else has a stand-in for: before and after the vendor was away, each message
- * arrives once.
+ * Providers that only this test has stand-ins for: each message arrives once, before and after an outage of
+ * the vendor.
  */
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, expect, test } from 'vitest';
@@ -33,7 +33,7 @@ interface Started {
   arrived: readonly unknown[];
 }
 
-/** A sender as the engine has it, which finds these vendors. */
+/** A sender as the engine creates it, connected to these vendors. */
 function open<Message>(
   origins: Partial<Record<OriginSetting, string>>,
   connect: (deps: SenderDeps) => Sender<Message>,

@@ -10,8 +10,8 @@ import {
 } from '../support/service.ts';
 import { SLACK_APP, startVendors, type Vendors } from '../support/vendors.ts';
 
-// Deliveries to users who have several devices, browsers and chats, of which some take a message and others
-// do not.
+// Deliveries to users with several devices, browsers and chats, of which some accept a message and others do
+// not.
 
 let service: TestService;
 let vendors: Vendors;
@@ -38,7 +38,7 @@ async function send(body: object = {}, users = ['ada']): Promise<string> {
 }
 const pushed = () => vendors.expo.messages.map(({ to }) => to);
 const postedTo = () => vendors.slack.posted.map(({ to }) => to).sort();
-/** Waits until all targets have ended, with every retry at once. */
+/** Waits until all targets have ended, and runs every retry at once. */
 async function processedAtOnce(id: string) {
   await until(
     async () => {
@@ -58,7 +58,7 @@ async function processedAtOnce(id: string) {
   );
   return processed(project.call, id);
 }
-/** Waits until an attempt was made and another is planned. */
+/** Waits until one attempt was made and the next is scheduled. */
 const retrying = (id: string) =>
   until(
     () =>
@@ -74,7 +74,7 @@ const sentOn = async (channel: string) =>
     (one: { context: { channel: string } }) => one.context.channel === channel,
   );
 
-/** Saves channels of Slack by the project's own app. */
+/** Saves Slack channels of the project's own app. */
 async function withSlack(channels: string[], user = 'ada') {
   await vendors.setUp(project, ['slack']);
   const installation = await installSlack(project, vendors, user);
@@ -83,8 +83,8 @@ async function withSlack(channels: string[], user = 'ada') {
   return installation;
 }
 
-describe('of two devices one is gone', () => {
-  test('the other gets the message, the delivery was sent, and the one is never sent to again', async () => {
+describe('one of two devices is gone', () => {
+  test('the other gets the message, the delivery is sent, and the gone one is not used again', async () => {
     await vendors.setUp(project, ['expo']);
     const [old, present] = [devices.expo(`old${made}`), devices.expo(`new${made}`)];
     const oldId = await saveToken(project, 'ada', 'mobile_push/expo', { device_token: old });
@@ -110,7 +110,7 @@ describe('of two devices one is gone', () => {
     ]);
   });
 
-  test('and the other, too: the delivery has failed, in the words of the provider', async () => {
+  test("and so is the other: the delivery has failed, with the provider's reason", async () => {
     await vendors.setUp(project, ['expo']);
     const device = devices.expo(`gone${made}`);
     await saveToken(project, 'ada', 'mobile_push/expo', { device_token: device });
@@ -130,15 +130,15 @@ describe('of two devices one is gone', () => {
   });
 });
 
-describe('a target that asks for a retry', () => {
+describe('a target with a transient failure', () => {
   // Long enough for what the tests do before the retry.
   const LATER = { status: 429, headers: { 'retry-after': '3' } };
 
-  test('gets one, and those that have taken the message get no second one', async () => {
+  test('is retried, and targets that accepted the message do not get it twice', async () => {
     await withSlack(['C0A', 'C0B', 'C0C']);
     vendors.slack.refusals.set('C0B', [LATER, LATER]).set('C0C', ['channel_not_found']);
     const id = await send();
-    // It is sent, with its event, when the first has accepted it.
+    // The delivery is sent, with its event, when the first target has accepted it.
     await retrying(id);
     const [a, b] = ['1700000000.000001', '1700000000.000002'];
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', attempts: 1 }]);
@@ -160,12 +160,12 @@ describe('a target that asks for a retry', () => {
     expect(listed).toMatchObject([{ provider: 'slack', provider_id: a, targets: all }]);
   });
 
-  test('is the only one that is tried again when a crash came between the outcome and the end of the job', async () => {
+  test('alone is retried after a crash between its outcome and the end of the job', async () => {
     await withSlack(['C0A', 'C0B']);
     vendors.slack.refusals.set('C0B', [LATER]);
     const id = await send();
     await retrying(id);
-    // As if the job of the first attempt were still there, and begun once.
+    // As if the job of the first attempt still existed and had started once.
     await service.context.db.query(
       sql(
         '',
@@ -189,7 +189,7 @@ describe('a target that asks for a retry', () => {
     expect(broadcast).toEqual({ awaited: 0, pending: 0 });
   });
 
-  test('is not sent to when it was discarded meanwhile, nor is what was saved since', async () => {
+  test('is not used if it was discarded meanwhile, nor are targets saved since then', async () => {
     await withSlack(['C0A', 'C0B']);
     vendors.slack.refusals.set('C0B', [LATER]);
     const id = await send();
@@ -203,7 +203,7 @@ describe('a target that asks for a retry', () => {
     ]);
   });
 
-  test('of a user who has switched the channel off meanwhile gets nothing; what the others took was sent', async () => {
+  test('gets nothing if the user disabled the channel meanwhile; accepted messages were sent', async () => {
     await withSlack(['C0A', 'C0B']);
     vendors.slack.refusals.set('C0B', [LATER]);
     const id = await send({ category: 'news' });
@@ -239,7 +239,7 @@ describe('a target that asks for a retry', () => {
       [],
       { state: 'sent', code: null, attempts: 1, targets: { accepted: 1, gone: 0, failed: 1 } },
     ],
-  ])('is given up a day after the message was due, where %s', async (_name, channels, gone, expected) => {
+  ])('expires a day after the message was due: %s', async (_name, channels, gone, expected) => {
     await withSlack(channels);
     vendors.slack.refusals.set('C0A', [LATER]);
     for (const channel of gone) vendors.slack.refusals.set(channel, ['channel_not_found']);
@@ -259,8 +259,8 @@ describe('a target that asks for a retry', () => {
   });
 });
 
-describe('the bot of an installation of Slack', () => {
-  test('gets a new token when Slack calls its own expired, once for all users, and every message is sent', async () => {
+describe('the bot of a Slack installation', () => {
+  test('gets a new token once for all users when Slack reports an expired one', async () => {
     vendors.slack.rotate = 43_200;
     const { id: installation_id, accessToken } = await withSlack(['C0ADA']);
     await saveToken(project, 'bob', 'slack', { oauth: { installation_id, channel_id: 'C0BOB' } });
@@ -274,7 +274,7 @@ describe('the bot of an installation of Slack', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([{ attempts: 1 }, { attempts: 1 }]);
   });
 
-  test('that nobody has installed posts nothing; the token is discarded, and another user keeps theirs', async () => {
+  test('that is not installed posts nothing; its token is discarded, others are kept', async () => {
     await withSlack(['C0ADA']);
     await saveToken(project, 'bob', 'slack', {
       oauth: { installation_id: 'A0TEST-T0OTHER', channel_id: 'C0BOB' },
@@ -292,8 +292,8 @@ describe('the bot of an installation of Slack', () => {
     expect((await project.as('ada')('GET', '/channels/slack/tokens')).body.data).toHaveLength(1);
   });
 
-  test('whose app has wrong credentials fails as the config, and keeps the token', async () => {
-    vendors.slack.rotate = 1; // it has to be renewed at once
+  test('with wrong credentials of its app fails as a config, and keeps the token', async () => {
+    vendors.slack.rotate = 1; // it must be renewed at once
     await withSlack(['C0A']);
     await project.call('PUT', '/integrations/slack', { ...SLACK_APP, client_secret: 'x'.repeat(32) });
     const id = await send();
@@ -303,9 +303,9 @@ describe('the bot of an installation of Slack', () => {
   });
 });
 
-test('what was taken is asked about, also while another target of the user waits', async () => {
+test('receipts of sent targets are polled while another target of the user waits', async () => {
   await vendors.setUp(project, ['expo', 'apns']);
-  // A key that Apple does not know: the integration is paused with the first push.
+  // A key that Apple does not know: the first push pauses the integration.
   await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, key_id: 'UNKNOWNKEY' });
   await saveToken(project, 'bob', 'mobile_push/apns', { device_token: devices.apns('bob') });
   await processed(project.call, await send({}, ['bob']));
@@ -317,15 +317,15 @@ test('what was taken is asked about, also while another target of the user waits
   await retrying(id);
   expect(pushed()).toEqual([takes]);
   expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', targets: { accepted: 1 } }]);
-  const asked = await service.context.db.query<{ sent: string }>(
+  const polled = await service.context.db.query<{ sent: string }>(
     sql('', "select payload->'sent' as sent from jobs where kind = 'poll_receipts' and project_id = $1"),
     [project.id],
   );
   const ticket = vendors.expo.tickets.at(-1);
-  expect(asked.map(({ sent }) => JSON.parse(sent))).toMatchObject([[{ id: ticket, broadcast_id: id }]]);
+  expect(polled.map(({ sent }) => JSON.parse(sent))).toMatchObject([[{ id: ticket, broadcast_id: id }]]);
 });
 
-describe('the webhook of the project’s integration for Teams', () => {
+describe('the webhook of the project’s Teams integration', () => {
   const paths = () => vendors.teams.requests.map(({ path }) => path);
 
   test('gets messages for users without a destination of their own, with a token or without', async () => {
@@ -341,7 +341,7 @@ describe('the webhook of the project’s integration for Teams', () => {
     expect(paths().slice(2).toSorted()).toEqual(['/bob', '/default']);
   });
 
-  test('changes nothing about how users are reached on other channels', async () => {
+  test('does not affect how users are reached on other channels', async () => {
     await vendors.setUp(project, ['teams', 'smtp', 'apns']);
     await saveToken(project, 'ada', 'mobile_push/apns', { device_token: devices.apns('ada') });
     const recipients = [{ external_id: 'ada', email: 'ada@example.com' }];
@@ -354,7 +354,7 @@ describe('the webhook of the project’s integration for Teams', () => {
     ]);
   });
 
-  test('is tried again when it was away', async () => {
+  test('is retried after an outage', async () => {
     await vendors.setUp(project, ['teams']);
     vendors.teams.answer({ status: 503 }, { status: 202 });
     const id = await send();
@@ -365,7 +365,7 @@ describe('the webhook of the project’s integration for Teams', () => {
     expect(paths()).toEqual(['/default', '/default']);
   });
 
-  test('is refused as a config when it is gone, and no token is discarded', async () => {
+  test('is rejected as a config when it is gone, and no token is discarded', async () => {
     await vendors.setUp(project, ['teams']);
     await saveToken(project, 'ada', 'teams', {});
     vendors.teams.answer({ status: 404 });
@@ -375,11 +375,11 @@ describe('the webhook of the project’s integration for Teams', () => {
     expect((await project.as('ada')('GET', '/channels/teams/tokens')).body.data).toHaveLength(1);
   });
 
-  test('is none where the integration names none: users without a token cannot be reached', async () => {
+  test('can be absent: users without a token cannot be reached', async () => {
     await project.call('PUT', '/integrations/teams', {});
-    const nobody = await send();
-    await processed(project.call, nobody);
-    expect(await deliveriesOf(service, nobody)).toEqual([]);
+    const unreachable = await send();
+    await processed(project.call, unreachable);
+    expect(await deliveriesOf(service, unreachable)).toEqual([]);
     await saveToken(project, 'ada', 'teams', {});
     const id = await send();
     await processed(project.call, id);
@@ -388,7 +388,7 @@ describe('the webhook of the project’s integration for Teams', () => {
   });
 });
 
-test('the number on the icon is what the user has not read or, where the app shows that, not seen', async () => {
+test('the badge of the icon is the number of unread or, if the app counts those, unseen ones', async () => {
   await vendors.setUp(project, ['apns']);
   await saveToken(project, 'ada', 'mobile_push/apns', { device_token: devices.apns('ada') });
   await processed(project.call, await send());

@@ -15,7 +15,7 @@ import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts'
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 import { QUEUED } from '../support/vendors.ts';
 
-// What costs money and cannot be taken back; and addresses that a provider has refused for good.
+// Text messages cost money and cannot be undone, and providers reject some addresses for good.
 
 let service: TestService;
 let phone: VendorStandIn;
@@ -48,7 +48,7 @@ async function send(phone_numbers = ['+1 500-555-0001'], body: object = {}): Pro
   return (await project.call('POST', '/broadcasts', { title: 'Your code', recipients, ...body })).body.id;
 }
 const numbers = () => phone.requests.map(({ body }) => new URLSearchParams(body).get('To'));
-/** Waits for the end, with every retry at once. */
+/** Waits for the end, and runs every retry at once. */
 const ended = (id: string) =>
   until(
     () => bringForward(service).then(() => project.call('GET', `/broadcasts/${id}`)),
@@ -60,7 +60,7 @@ const refused = (code: number) => ({
   body: { code, message: `refused: ${code}`, status: 400 },
 });
 
-describe('a text message of which it is not known whether it was sent', () => {
+describe('a text message with an ambiguous outcome', () => {
   test('is sent once more', async () => {
     phone.answer('cut', QUEUED);
     const id = await send();
@@ -84,7 +84,7 @@ describe('a text message of which it is not known whether it was sent', () => {
     });
   });
 
-  test('counts although others were surely not sent between', async () => {
+  test('is counted even if unambiguous failures occur in between', async () => {
     const busy = { status: 429, body: { code: 20429, message: 'Too many', status: 429 } };
     phone.answer(busy, busy, 'cut', busy, busy, 'cut', QUEUED);
     const id = await send();
@@ -95,15 +95,16 @@ describe('a text message of which it is not known whether it was sent', () => {
     ]);
   });
 
-  test('what was written down before a crash counts as sent', async () => {
+  test('that was marked before a crash counts as sent', async () => {
     phone.answer('cut', QUEUED);
     const id = await send();
-    // As a process leaves it that was killed between writing the second one down and hearing of it.
+    // The state after a process was killed between marking the second send and learning its outcome.
     await until(
       () =>
         service.context.db.query(
           sql(
             '',
+            // language-ignore: the name of the column
             'update deliveries set unsure = 2 where broadcast_id = $1 and unsure = 1 and attempts = 1 returning 1',
           ),
           [id],
@@ -128,7 +129,7 @@ test('is marked when its send starts, not while it waits for a permit', async ()
     (count) => count === 64,
   );
   const marked = await service.context.db.query(
-    sql('', 'select 1 from deliveries where broadcast_id = $1 and unsure > 0'),
+    sql('', 'select 1 from deliveries where broadcast_id = $1 and unsure > 0' /* language-ignore: column */),
     [body.id],
   );
   expect(marked).toHaveLength(inFlight);
@@ -136,7 +137,7 @@ test('is marked when its send starts, not while it waits for a permit', async ()
   await ended(body.id);
 });
 
-describe('the marks of text messages', () => {
+describe('the marks of ambiguous sends', () => {
   const text = (changes: object = {}) => ({
     userId: newId(),
     notificationId: newId(),
@@ -146,12 +147,16 @@ describe('the marks of text messages', () => {
     firstAttemptMs: Date.now(),
     ...changes,
   });
-  const unsureOf = ({ notificationId }: { notificationId: string }) =>
-    service.context.db.query(sql('', 'select unsure from deliveries where notification_id = $1'), [
-      notificationId,
-    ]);
+  const marksOf = ({ notificationId }: { notificationId: string }) =>
+    service.context.db.query(
+      sql(
+        '',
+        'select unsure as marks from deliveries where notification_id = $1' /* language-ignore: column */,
+      ),
+      [notificationId],
+    );
 
-  test('let each delivery be sent as often as may be, and no more', async () => {
+  test('limit how often each delivery is sent', async () => {
     const { db } = service.context;
     const [one, other] = [text(), text()];
     for (let count = 1; count <= MAX_MARKS; count += 1)
@@ -159,20 +164,20 @@ describe('the marks of text messages', () => {
     expect([...(await markTexts(db, [one, other]))]).toEqual([[other.notificationId, 1]]);
   });
 
-  test('leave nothing behind of what was not even tried', async () => {
+  test('are removed if nothing was sent', async () => {
     const { db } = service.context;
     const texts = [text(), text({ attempt: 1 })];
     await markTexts(db, texts);
     await markTexts(db, texts);
     await unmarkTexts(db, texts);
-    for (const one of texts) expect(await unsureOf(one)).toEqual([{ unsure: 1 }]);
+    for (const one of texts) expect(await marksOf(one)).toEqual([{ marks: 1 }]);
     await unmarkTexts(db, texts);
     const [first, second] = texts;
-    expect(await unsureOf(first as ReturnType<typeof text>)).toEqual([]);
-    expect(await unsureOf(second as ReturnType<typeof text>)).toEqual([{ unsure: 0 }]);
+    expect(await marksOf(first as ReturnType<typeof text>)).toEqual([]);
+    expect(await marksOf(second as ReturnType<typeof text>)).toEqual([{ marks: 0 }]);
   });
 
-  test('of many who mark the same at once, none is lost', async () => {
+  test('of concurrent deliveries are all kept', async () => {
     const { db } = service.context;
     const texts = Array.from({ length: 50 }, () => text());
     const marks = await Promise.all(
@@ -181,23 +186,23 @@ describe('the marks of text messages', () => {
     expect(marks.reduce((sum, marked) => sum + marked.size, 0)).toBe(texts.length * MAX_MARKS);
   });
 
-  /** A recorder whose database commits, and breaks the connection before it says so: the first time. */
+  /** A recorder whose first commit succeeds, but is not confirmed because the connection breaks. */
   function forgetfulRecorder() {
     const { db, addressKeys, log } = service.context;
-    let told = false;
+    let committed = false;
     const forgetful: Database = {
       ...db,
       async transaction(work) {
         const result = await db.transaction(work);
-        if (told) return result;
-        told = true;
+        if (committed) return result;
+        committed = true;
         throw Object.assign(new Error('the connection broke'), { code: 'ECONNRESET' });
       },
     };
     return new OutcomeRecorder({ db: forgetful, addressKeys, log, onRecorded: () => {} });
   }
 
-  test('are taken back once, also where the answer to the commit was lost', async () => {
+  test('are removed once, even if the response to the commit was lost', async () => {
     const { db } = service.context;
     const one = text();
     await markTexts(db, [one]);
@@ -212,10 +217,10 @@ describe('the marks of text messages', () => {
       notSent: true,
     };
     await forgetfulRecorder().report({ outcome });
-    expect(await unsureOf(one)).toEqual([{ unsure: 1 }]);
+    expect(await marksOf(one)).toEqual([{ marks: 1 }]);
   });
 
-  test('of what was not even tried are taken back with the end of its job, and once', async () => {
+  test('of unsent messages are removed once, together with the end of their job', async () => {
     const { db } = service.context;
     const [tried, untried] = [text(), text({ attempt: 1 })];
     await markTexts(db, [tried, untried]);
@@ -224,23 +229,24 @@ describe('the marks of text messages', () => {
     const [job] = await db.query<{ id: number }>(
       sql(
         '',
-        "insert into jobs (kind, project_id, lease_id, payload) values ('deliver', $1, $2, '{}') returning id",
+        `insert into jobs (kind, project_id, lease_id, payload) values ('deliver', $1, $2, '{}')
+          returning id`,
       ),
       [project.id, leaseId],
     );
     const finished = { jobId: job?.id ?? 0, leaseId, retries: [], unmarked: [untried] };
     await forgetfulRecorder().report({ finished });
-    expect(await unsureOf(untried)).toEqual([{ unsure: 1 }]);
-    // Who has lost the job meanwhile takes back what is theirs, too.
+    expect(await marksOf(untried)).toEqual([{ marks: 1 }]);
+    // A worker that lost the job meanwhile removes its own mark, too.
     await markTexts(db, [untried]);
     const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
     await recorder.report({ finished });
-    expect(await unsureOf(untried)).toEqual([{ unsure: 1 }]);
+    expect(await marksOf(untried)).toEqual([{ marks: 1 }]);
   });
 });
 
-describe('a number that the provider refuses', () => {
-  test('is followed by the next, within the same attempt, and is never sent to again', async () => {
+describe('a number that the provider rejects', () => {
+  test('fails over to the next number within the same attempt, and is not used again', async () => {
     phone.answer(refused(21211), QUEUED);
     const two = ['+1 500-555-0001', '+1 500-555-0002'];
     const id = await send(two);
@@ -252,7 +258,7 @@ describe('a number that the provider refuses', () => {
     expect(numbers()).toEqual(['+15005550002']);
   });
 
-  test('is not tried again where the next one has to wait its turn', async () => {
+  test('is not retried if the next number is rate limited', async () => {
     const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
     await project.call('PUT', '/integrations/twilio', { ...config, max_per_second: 0.4 });
     phone.answer(refused(21211), QUEUED);
@@ -262,7 +268,7 @@ describe('a number that the provider refuses', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', attempts: 2 }]);
   });
 
-  test('as the only one has the delivery fail, and the next one skipped; the events do not name it', async () => {
+  test('fails the delivery if it is the only one, and skips the next; events do not contain it', async () => {
     phone.answer(refused(21610));
     const first = await send();
     await processed(project.call, first);
@@ -280,7 +286,7 @@ describe('a number that the provider refuses', () => {
   });
 });
 
-test('an e-mail address that is refused is suppressed with the outcome, and nothing is sent to it again', async () => {
+test('a rejected e-mail address is suppressed with the outcome and not used again', async () => {
   await project.call('PUT', '/integrations/smtp', {
     host: '127.0.0.1',
     port: mail.port,

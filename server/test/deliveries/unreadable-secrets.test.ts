@@ -11,7 +11,8 @@ import {
 } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
-// Deliveries whose integration or token was sealed with a key that this server does not have, until it does.
+// Deliveries whose integration or token is sealed with a key that the server does not have, until it gets the
+// key.
 
 let service: TestService;
 let vendors: Vendors;
@@ -44,9 +45,7 @@ const byMail = () => send({ email: 'ada@example.com' });
 
 const COLUMNS = { integrations: 'sealed_config', tokens: 'sealed_data', installations: 'sealed_record' };
 
-/**
- * Loses the key that one row of the project was sealed with, or all of them; returns a way to have it back.
- */
+/** Loses the key that sealed one row of the project, or all of them. Returns a function that restores it. */
 async function loseKey(table: keyof typeof COLUMNS, id?: string): Promise<() => Promise<void>> {
   const column = COLUMNS[table];
   const write = async (values: readonly { id: string; sealed: Buffer }[]) => {
@@ -70,21 +69,22 @@ async function loseKey(table: keyof typeof COLUMNS, id?: string): Promise<() => 
   return () => write(rows);
 }
 
-/** Waits until an attempt was made and another is planned. */
+/** Waits until one attempt was made and the next is scheduled. */
 const retried = (id: string) =>
   until(
     () =>
       service.context.db.query(
         sql(
           '',
-          "select 1 from jobs where payload->>'broadcast_id' = $1 and payload->>'back' = 'begun' and due_at is not null",
+          `select 1 from jobs where payload->>'broadcast_id' = $1 and payload->>'back' = 'begun'
+            and due_at is not null`,
         ),
         [id],
       ),
     (jobs) => jobs.length === 1,
   );
 
-/** Has all retries made at once, until nothing is left to do. */
+/** Runs all retries at once, until no job is left. */
 const ended = (id: string) =>
   until(
     async () => {
@@ -128,7 +128,7 @@ describe('a delivery whose only integration cannot be opened', () => {
     expect(vendors.mail.received).toHaveLength(1);
   });
 
-  test('that became unreadable after the fan-out is retried likewise, and sent when it is saved again', async () => {
+  test('that became unreadable after the fan-out is retried, and sent when it is saved again', async () => {
     await vendors.setUp(project, ['smtp']);
     vendors.mail.fail({ at: 'rcpt', how: { reply: '451 4.3.0 try again later' } });
     const id = await byMail();
@@ -146,7 +146,7 @@ describe('a delivery whose only integration cannot be opened', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', code: null }]);
   });
 
-  test('expires as any other that is retried', async () => {
+  test('expires like any other retried delivery', async () => {
     await vendors.setUp(project, ['smtp']);
     await loseKey('integrations');
     const id = await byMail();
@@ -169,7 +169,7 @@ describe('a delivery whose only integration cannot be opened', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'failed', code: 'expired' }]);
   });
 
-  test('by text message is not marked as sent meanwhile: it is tried as often as it takes', async () => {
+  test('by text message is not marked as sent meanwhile, so it can be retried without limit', async () => {
     await vendors.setUp(project, ['twilio']);
     const found = await loseKey('integrations');
     const id = await send({ phone_numbers: ['+15005550001'] });
@@ -185,7 +185,7 @@ describe('a delivery whose only integration cannot be opened', () => {
     expect(vendors.phone.requests).toHaveLength(1);
   });
 
-  test('reaches devices, chats and the destination of the project once it can be opened', async () => {
+  test("reaches devices, chats and the project's destination once it can be opened", async () => {
     await vendors.setUp(project, ['expo', 'slack', 'teams']);
     await saveToken(project, 'ada', 'mobile_push/expo', { device_token: devices.expo(`a${made}`) });
     const { id: installation_id } = await installSlack(project, vendors, 'ada');
@@ -207,7 +207,7 @@ describe('a delivery whose only integration cannot be opened', () => {
     expect(vendors.teams.requests.map(({ path }) => path)).toEqual(['/default']);
   });
 
-  test('by a bot whose token has run out waits for the credentials of the app', async () => {
+  test('by a bot with an expired token waits for the credentials of the app', async () => {
     vendors.slack.rotate = 1;
     try {
       await vendors.setUp(project, ['slack']);
@@ -223,7 +223,7 @@ describe('a delivery whose only integration cannot be opened', () => {
   });
 });
 
-describe('of two integrations of a channel one cannot be opened', () => {
+describe('one of two integrations of a channel cannot be opened', () => {
   const [first, second] = ['0197a3c4-0000-7000-8000-000000000001', '0197a3c4-0000-7000-8000-000000000002'];
   const setUp = async (other: object = {}) => {
     await project.call('PUT', `/integrations/smtp?id=${first}`, vendors.configs.smtp);
@@ -238,7 +238,7 @@ describe('of two integrations of a channel one cannot be opened', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', attempts: 1 }]);
   });
 
-  test('and the other is refused: the delivery is retried, over the first when its key is back', async () => {
+  test('and the other is rejected: it is retried over the first when its key is back', async () => {
     const found = await setUp({ password: 'wrong' });
     const id = await byMail();
     await retried(id);
@@ -264,7 +264,7 @@ describe('a token that cannot be opened', () => {
     expect(vendors.teams.requests.map(({ path }) => path)).toEqual(['/ada']);
   });
 
-  test('holds up no other of the user, and is sent to later', async () => {
+  test("does not delay the user's other tokens, and is used later", async () => {
     await vendors.setUp(project, ['expo']);
     const [one, other] = [devices.expo(`one${made}`), devices.expo(`other${made}`)];
     const tokenId = await saveToken(project, 'ada', 'mobile_push/expo', { device_token: one });
@@ -280,7 +280,7 @@ describe('a token that cannot be opened', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', targets: { accepted: 2 } }]);
   });
 
-  test('of a bot, in the record of its installation, is retried likewise', async () => {
+  test('of a bot, in the record of its installation, is retried as well', async () => {
     await vendors.setUp(project, ['slack']);
     const { id: installation_id } = await installSlack(project, vendors, 'ada');
     await saveToken(project, 'ada', 'slack', { oauth: { installation_id, channel_id: 'C0A' } });
@@ -299,7 +299,7 @@ describe('a token that cannot be opened', () => {
   });
 });
 
-test('web push makes no second pair of keys while the first cannot be opened', async () => {
+test('web push creates no second key pair while the first cannot be opened', async () => {
   const start = () => project.as('ada')('POST', '/integrations/web_push/installations/start');
   const first = await start();
   expect(first.status).toBe(200);

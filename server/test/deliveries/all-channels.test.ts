@@ -9,8 +9,8 @@ import {
 } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
-// The whole way of a broadcast on every channel, to vendors on loopback that look at what they get as the
-// real ones do.
+// Sends broadcasts on every channel through the whole service, to vendors on loopback that check requests as
+// the real ones do.
 
 let service: TestService;
 let vendors: Vendors;
@@ -46,14 +46,14 @@ const texts = () => vendors.phone.requests.map(({ body }) => Object.fromEntries(
 const cards = () =>
   vendors.teams.requests.map(({ path, body }) => ({
     path,
-    said: JSON.parse(body).attachments[0].content.body.map((block: { text: string }) => block.text),
+    texts: JSON.parse(body).attachments[0].content.body.map((block: { text: string }) => block.text),
   }));
 const states = async (id: string) =>
   Object.fromEntries((await deliveriesOf(service, id)).map(({ channel, state }) => [channel, state]));
 
 const TEXT = 'It arrives on Monday & not before.';
 
-test('a broadcast reaches a user everywhere, in the words of each channel, and its figures are true', async () => {
+test('a broadcast reaches a user on every channel, with the texts of each, and is summarized', async () => {
   await vendors.setUp(project);
   const { browser, channel } = await reachEverywhere(project, vendors, 'ada');
   const id = await send({ custom_attributes: { order: 42 }, category: 'orders', topic: 'order-42' });
@@ -99,7 +99,7 @@ test('a broadcast reaches a user everywhere, in the words of each channel, and i
       ]),
     ),
   );
-  expect(cards()).toEqual([{ path: '/ada', said: ['Shipped', TEXT] }]);
+  expect(cards()).toEqual([{ path: '/ada', texts: ['Shipped', TEXT] }]);
   expect(await deliveriesOf(service, id)).toMatchObject([
     { channel: 'email', state: 'sent', provider: 'smtp', targets: null },
     { channel: 'mobile_push', state: 'sent', targets: { accepted: 3, gone: 0, failed: 0 } },
@@ -110,7 +110,7 @@ test('a broadcast reaches a user everywhere, in the words of each channel, and i
   ]);
 });
 
-test('overrides of a channel replace its texts, and those of a provider are merged into its payload', async () => {
+test('overrides replace texts of a channel; those of a provider are merged into its payload', async () => {
   await vendors.setUp(project);
   const { browser } = await reachEverywhere(project, vendors, 'ada');
   const other = (name: string) => ({
@@ -149,14 +149,14 @@ test('overrides of a channel replace its texts, and those of a provider are merg
   for (const { body } of slack.posted)
     expect(body).toMatchObject({ text: expect.stringContaining('_slack_ only'), unfurl_links: true });
   expect(JSON.parse(teams.requests[0]?.body ?? '')).toMatchObject({ summary: 'An order' });
-  expect(cards()[0]?.said).toEqual(['For teams', 'teams only']);
+  expect(cards()[0]?.texts).toEqual(['For teams', 'teams only']);
 });
 
-describe('who can be reached nowhere', () => {
-  test('has the notification in the inbox, and every channel says why it was not used', async () => {
+describe('a user who cannot be reached on other channels', () => {
+  test('has the notification in the inbox, and a reason why each channel was skipped', async () => {
     await vendors.setUp(project);
-    await project.call('PUT', '/integrations/teams', {}); // without a webhook for those who have none
-    const id = await send({}, ['nobody']);
+    await project.call('PUT', '/integrations/teams', {}); // no webhook for users without a destination
+    const id = await send({}, ['unreachable']);
     const { status } = await processed(project.call, id);
     expect(status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     expect(await deliveriesOf(service, id)).toEqual([]);
@@ -168,10 +168,10 @@ describe('who can be reached nowhere', () => {
     ).toEqual(
       ['email', 'mobile_push', 'slack', 'sms', 'teams', 'web_push'].map((name) => [name, 'unreachable']),
     );
-    expect((await project.as('nobody')('GET', '/notifications')).body.data).toHaveLength(1);
+    expect((await project.as('unreachable')('GET', '/notifications')).body.data).toHaveLength(1);
   });
 
-  test('is as good as not there for a provider that is not set up, or an app for Slack that is switched off', async () => {
+  test('is also unreachable through a provider without integration or a disabled Slack app', async () => {
     await vendors.setUp(project, ['expo']);
     await project.call('PUT', '/integrations/service_slackbot', { enabled: false });
     await saveToken(project, 'ada', 'mobile_push/fcm', { device_token: devices.fcm('ada') });
@@ -185,7 +185,7 @@ describe('who can be reached nowhere', () => {
   });
 });
 
-test('preferences and the config of a category hold on every channel', async () => {
+test('preferences and the category config apply on every channel', async () => {
   await vendors.setUp(project);
   for (const user of ['ada', 'bob']) await reachEverywhere(project, vendors, user);
   const listed = ['in_app', 'sms', 'mobile_push', 'slack'];
@@ -213,9 +213,9 @@ test('preferences and the config of a category hold on every channel', async () 
   ]);
 });
 
-test('of a channel with a delay, what the user has then counts', async () => {
+test('a channel with a delay uses the addresses that the user has when it is due', async () => {
   await vendors.setUp(project, ['expo', 'teams']);
-  await project.call('PUT', '/integrations/teams', {}); // without a webhook for those who have none
+  await project.call('PUT', '/integrations/teams', {}); // no webhook for users without a destination
   await project.call('PUT', '/channels', {
     key: 'later',
     channels: [{ channel: 'mobile_push', delay: 2 }, { channel: 'teams' }],

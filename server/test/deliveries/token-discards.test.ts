@@ -9,11 +9,11 @@ import { tokenCollection } from '../../src/providers/index.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
 let service: TestService;
-const told: RealtimeMessage[] = [];
+const published: RealtimeMessage[] = [];
 
 beforeAll(async () => {
   service = await startTestService({ pollMs: 50 });
-  service.context.bus.subscribe((message) => told.push(message));
+  service.context.bus.subscribe((message) => published.push(message));
 });
 afterAll(() => service?.stop());
 
@@ -66,7 +66,7 @@ const eventsOf = (userId: string) =>
 const discardsOf = async (userId: string) =>
   (await eventsOf(userId)).filter(({ type }) => type === 'token.discarded');
 
-async function gone(userId: string, more: Partial<GoneToken> = {}): Promise<GoneToken> {
+async function goneToken(userId: string, more: Partial<GoneToken> = {}): Promise<GoneToken> {
   const [token] = await tokensOf(userId);
   if (token === undefined) throw new Error('the user has no token');
   return {
@@ -80,7 +80,9 @@ async function gone(userId: string, more: Partial<GoneToken> = {}): Promise<Gone
   };
 }
 
-/** A moment after all that was done, and before all that follows, whole milliseconds as providers tell it. */
+/**
+ * A time after everything so far and before all that follows, in whole milliseconds as providers report it.
+ */
 async function moment(): Promise<Date> {
   const [{ at } = { at: new Date(Number.NaN) }] = await rows<{ at: Date }>(
     "select date_trunc('milliseconds', clock_timestamp()) + interval '1 ms' as at",
@@ -98,7 +100,7 @@ async function discardNow(...list: GoneToken[]): Promise<void> {
   await discarder().discard(list);
 }
 
-/** The database, with something done to each statement first. */
+/** A database that calls a function before each statement. */
 function watched(before: (statement: Statement, values: readonly unknown[], of: Queryable) => unknown) {
   const { db } = service.context;
   const through = (to: Queryable): Queryable => ({
@@ -113,11 +115,11 @@ function watched(before: (statement: Statement, values: readonly unknown[], of: 
   };
 }
 
-describe('a token that a provider says is gone', () => {
-  test('is discarded, with the reason in its event, and told after the commit', async () => {
+describe('a token that a provider reports as gone', () => {
+  test('is discarded, with the reason in its event, and published after the commit', async () => {
     const userId = newId();
     await saveDevice(userId, 'gone-1');
-    const token = await gone(userId, { code: '404 UNREGISTERED' });
+    const token = await goneToken(userId, { code: '404 UNREGISTERED' });
     await discardNow(token);
     expect(await tokensOf(userId)).toMatchObject([{ id: token.tokenId, discarded_at: expect.any(Date) }]);
     expect(await ownersOf('gone-1')).toEqual([]);
@@ -129,13 +131,13 @@ describe('a token that a provider says is gone', () => {
         context: { channel: 'mobile_push/fcm', token_id: token.tokenId },
       },
     ]);
-    expect(told).toContainEqual({ type: 'token_discarded', userId, tokenId: token.tokenId });
+    expect(published).toContainEqual({ type: 'token_discarded', userId, tokenId: token.tokenId });
   });
 
-  test('is shown so in the list of events', async () => {
+  test('appears so in the list of events', async () => {
     const { body: user } = await service.project.call('PUT', '/users', { external_id: 'shown' });
     await saveDevice(user.id, 'gone-shown');
-    await discardNow(await gone(user.id, { code: '404 UNREGISTERED' }));
+    await discardNow(await goneToken(user.id, { code: '404 UNREGISTERED' }));
     const { body } = await service.project.call('GET', '/events?type=token.discarded&limit=1');
     expect(body.data).toMatchObject([
       {
@@ -146,36 +148,36 @@ describe('a token that a provider says is gone', () => {
     ]);
   });
 
-  test('stays where it was saved after that time, also as it was; goes where that was before', async () => {
+  test('remains if it was saved after that time, even unchanged; other tokens are discarded', async () => {
     const userId = newId();
     await saveDevice(userId, 'gone-2');
     const at = await moment();
     await saveDevice(userId, 'gone-2');
     expect((await tokensOf(userId)).map(({ updated_at }) => updated_at)).toEqual([null]);
-    await discardNow(await gone(userId, { goneAt: at }));
+    await discardNow(await goneToken(userId, { goneAt: at }));
     expect(await activeOf(userId)).toHaveLength(1);
     expect(await ownersOf('gone-2')).toHaveLength(1);
     expect(await discardsOf(userId)).toEqual([]);
-    await discardNow(await gone(userId, { goneAt: new Date(Date.now() + 60_000) }));
+    await discardNow(await goneToken(userId, { goneAt: new Date(Date.now() + 60_000) }));
     expect(await activeOf(userId)).toEqual([]);
   });
 
-  test('of whom a batch says several things is judged by the one that discards', async () => {
+  test('with several reports in one batch is discarded by the one that applies', async () => {
     const [early, never] = [newId(), newId()];
     for (const userId of [early, never]) await saveDevice(userId, `gone-3-${userId}`);
     const old = { goneAt: new Date(0) };
     await discardNow(
-      await gone(early, old),
-      await gone(early),
-      await gone(early, old),
-      await gone(never, old),
+      await goneToken(early, old),
+      await goneToken(early),
+      await goneToken(early, old),
+      await goneToken(never, old),
     );
     expect(await activeOf(early)).toEqual([]);
     expect(await discardsOf(early)).toHaveLength(1);
     expect(await activeOf(never)).toHaveLength(1);
   });
 
-  test('that two nodes are told of at once, in any order, is discarded once', async () => {
+  test('that two nodes report at once, in any order, is discarded once', async () => {
     const users = Array.from({ length: 60 }, () => newId());
     for (const userId of users) {
       await saveDevice(userId, `node-${userId}`);
@@ -183,7 +185,7 @@ describe('a token that a provider says is gone', () => {
     }
     const all: GoneToken[] = [];
     for (const userId of users)
-      for (const { id } of await tokensOf(userId)) all.push(await gone(userId, { tokenId: id }));
+      for (const { id } of await tokensOf(userId)) all.push(await goneToken(userId, { tokenId: id }));
     const nodes = Array.from({ length: 4 }, () => discarder());
     await Promise.all(
       nodes.map((node, at) => node.discard([...all.slice(at * 30), ...all.slice(0, at * 30)].toReversed())),
@@ -194,7 +196,7 @@ describe('a token that a provider says is gone', () => {
     }
   });
 
-  /** Discards, and does something else from the moment on in which it comes to this statement. */
+  /** Discards, and starts another action when the discard reaches this statement. */
   async function meanwhile(during: string, token: GoneToken, work: () => Promise<unknown>): Promise<void> {
     let other: Promise<unknown> | undefined;
     const db = watched(({ name }) => {
@@ -207,13 +209,13 @@ describe('a token that a provider says is gone', () => {
   const STATEMENTS = ['lock_owners_of_gone_tokens', 'discard_gone_tokens', 'insert_events'];
 
   test.each(STATEMENTS)(
-    'while another user takes the device over is that user’s alone, from %s on',
+    'remains with another user who takes the device over meanwhile, from %s on',
     async (during) => {
       for (let round = 0; round < 15; round += 1) {
         const [first, second] = [newId(), newId()];
         const name = `moved-${round}-${during}`;
         await saveDevice(first, name);
-        await meanwhile(during, await gone(first), () => saveDevice(second, name));
+        await meanwhile(during, await goneToken(first), () => saveDevice(second, name));
         expect(await activeOf(first)).toEqual([]);
         expect(await discardsOf(first)).toHaveLength(1);
         const [now, ...others] = await activeOf(second);
@@ -223,22 +225,22 @@ describe('a token that a provider says is gone', () => {
     },
   );
 
-  test.each(STATEMENTS)('while its user saves it is there afterwards, once, from %s on', async (during) => {
+  test.each(STATEMENTS)('remains, once, if its user saves it meanwhile, from %s on', async (during) => {
     for (let round = 0; round < 15; round += 1) {
       const userId = newId();
       const name = `again-${round}-${during}`;
       await saveDevice(userId, name);
-      const token = await gone(userId, { goneAt: await moment() });
+      const token = await goneToken(userId, { goneAt: await moment() });
       await meanwhile(during, token, () => Promise.all([saveDevice(userId, name), saveDevice(userId, name)]));
       const active = await activeOf(userId);
       expect(active).toHaveLength(1);
       expect(await ownersOf(name)).toEqual(active.map(({ id }) => ({ user_id: userId, token_id: id })));
-      // Whoever came first: it was discarded as often as another record was made.
+      // In either order, it was discarded as often as another record was created.
       expect(await discardsOf(userId)).toHaveLength((await tokensOf(userId)).length - 1);
     }
   });
 
-  test('by the thousand takes three statements', async () => {
+  test('and thousands more take three statements', async () => {
     const users = await many(1_000, 'mobile_push/fcm');
     const statements: string[] = [];
     const one = discarder(watched(({ name }) => statements.push(name)));
@@ -247,13 +249,14 @@ describe('a token that a provider says is gone', () => {
     );
     expect(statements).toEqual(['lock_owners_of_gone_tokens', 'discard_gone_tokens', 'insert_events']);
     const [left] = await rows(
-      'select count(*)::int as count from tokens where user_id = any ($1::uuid[]) and discarded_at is null',
+      `select count(*)::int as count from tokens where user_id = any ($1::uuid[])
+        and discarded_at is null`,
       [users.map(({ userId }) => userId)],
     );
     expect(left).toEqual({ count: 0 });
   });
 
-  test('is written down before the end, and after a database that was away', async () => {
+  test('is stored before the delivery ends, even after a database outage', async () => {
     const [first, second] = [newId(), newId()];
     for (const userId of [first, second]) await saveDevice(userId, `end-${userId}`);
     let failures = 2;
@@ -262,16 +265,16 @@ describe('a token that a provider says is gone', () => {
         if (failures-- > 0) throw Object.assign(new Error('the database is away'), { code: '57P01' });
       }),
     );
-    const done = one.discard([await gone(first)]);
+    const done = one.discard([await goneToken(first)]);
     await done;
     expect(await activeOf(first)).toEqual([]);
-    one.add([await gone(second)]);
+    one.add([await goneToken(second)]);
     await one.close();
     expect(await activeOf(second)).toEqual([]);
     expect(failures).toBeLessThan(0);
   });
 
-  test('that cannot be written down is logged, and harms nobody', async () => {
+  test('is logged if it cannot be stored, and the delivery still ends', async () => {
     const warnings: unknown[] = [];
     const userId = newId();
     await saveDevice(userId, 'warned');
@@ -280,9 +283,9 @@ describe('a token that a provider says is gone', () => {
       db: watched(() => {
         throw new Error('broken');
       }),
-      log: { warn: (...said: unknown[]) => warnings.push(said) } as never,
+      log: { warn: (...args: unknown[]) => warnings.push(args) } as never,
     });
-    one.add([await gone(userId)]);
+    one.add([await goneToken(userId)]);
     await one.close();
     expect(warnings).toHaveLength(1);
     expect(await activeOf(userId)).toHaveLength(1);
@@ -291,7 +294,7 @@ describe('a token that a provider says is gone', () => {
 
 const TOKEN = { channel: 'mobile_push/fcm', scope: 'token', reason: 'gone' } as const;
 
-/** So many tokens, written past the sealing: nobody opens them here. */
+/** Stores this many tokens with unsealed placeholders: no test opens them. */
 async function many(
   count: number,
   channel: string,
@@ -300,7 +303,8 @@ async function many(
   const made = await rows<{ user_id: string; id: string }>(
     `with made as (
       insert into tokens (user_id, id, project_id, channel, public_id, hash, sealed_data, created_at)
-      select gen_random_uuid(), gen_random_uuid(), $1, $2, $3::text || '-C' || n, sha256(gen_random_uuid()::text::bytea), '', now()
+      select gen_random_uuid(), gen_random_uuid(), $1, $2, $3::text || '-C' || n,
+                sha256(gen_random_uuid()::text::bytea), '', now()
       from generate_series(1, $4::int) n
       returning user_id, id, project_id, channel, hash, public_id
     ),
@@ -314,13 +318,13 @@ async function many(
   return made.map(({ user_id, id }) => ({ userId: user_id, tokenId: id }));
 }
 
-describe('an installation that a provider says is gone', () => {
+describe('an installation that a provider reports as gone', () => {
   const whole = async (userId: string, installationId: string, more: Partial<GoneToken> = {}) =>
-    gone(userId, { scope: 'installation', channel: 'slack', installationId, ...more });
+    goneToken(userId, { scope: 'installation', channel: 'slack', installationId, ...more });
   const publicIds = async (...users: string[]) =>
     (await Promise.all(users.map(activeOf))).flat().map(({ public_id }) => public_id);
 
-  test('takes all tokens that post by it, and no others', async () => {
+  test('discards all tokens that post through it, and no others', async () => {
     const [first, second, third] = [newId(), newId(), newId()];
     const other = await service.createProject('another workspace');
     await saveChat(first, { installation: 'A1_%-T1', channel: 'C1' });
@@ -329,7 +333,7 @@ describe('an installation that a provider says is gone', () => {
     const kept: [string, Chat][] = [
       [first, { installation: 'A1_%-T10', channel: 'C1' }],
       [first, { installation: 'A1xy-T1', channel: 'C1' }],
-      [second, { installation: 'A1_%-T1-T2', channel: 'C1' }], // as if the installation's id went on
+      [second, { installation: 'A1_%-T1-T2', channel: 'C1' }], // looks like a longer installation id
       [second, { installation: 'A1_%', channel: 'T1' }],
       [second, { installation: 'a1_%-t1', channel: 'C1' }],
     ];
@@ -347,7 +351,7 @@ describe('an installation that a provider says is gone', () => {
     expect(await discardsOf(second)).toHaveLength(2);
   });
 
-  test('leaves those that were saved after that time', async () => {
+  test('keeps tokens that were saved after that time', async () => {
     const [before, after] = [newId(), newId()];
     await saveChat(before, { installation: 'A2-T2', channel: 'C1' });
     await saveChat(after, { installation: 'A2-T2', channel: 'C2' });
@@ -357,7 +361,7 @@ describe('an installation that a provider says is gone', () => {
     expect(await publicIds(before, after)).toEqual(['A2-T2-C2']);
   });
 
-  test('of thousands of users goes page by page', async () => {
+  test('with thousands of users is discarded page by page', async () => {
     const made = await many(2_500, 'slack', { installation: 'A3-T3' });
     const statements: string[] = [];
     const [{ userId, tokenId } = { userId: '', tokenId: '' }] = made;
@@ -375,21 +379,23 @@ describe('an installation that a provider says is gone', () => {
     expect(statements.filter((name) => name === 'tokens_of_gone_installation')).toHaveLength(3);
     expect(statements.filter((name) => name === 'insert_events').length).toBeLessThanOrEqual(4);
     const [left] = await rows(
-      "select count(*)::int as count from tokens where project_id = $1 and public_id like 'A3-T3-%' and discarded_at is null",
+      `select count(*)::int as count from tokens where project_id = $1 and public_id like 'A3-T3-%'
+        and discarded_at is null`,
       [projectId()],
     );
     expect(left).toEqual({ count: 0 });
     expect(
       await rows(
-        "select count(*)::int as count from events where type = 'token.discarded' and details ->> 'log' = 'the app was removed'",
+        `select count(*)::int as count from events where type = 'token.discarded'
+          and details ->> 'log' = 'the app was removed'`,
       ),
     ).toEqual([{ count: 2_500 }]);
   });
 });
 
-test('of fifty thousand tokens only those that are gone are read', async () => {
+test('reads only the discarded tokens among fifty thousand', async () => {
   const of = newId();
-  const gone = await many(40, 'mobile_push/fcm', { of });
+  const goneTokens = await many(40, 'mobile_push/fcm', { of });
   await many(30_000, 'mobile_push/fcm', { of });
   const [{ userId, tokenId } = { userId: '', tokenId: '' }] = await many(40, 'slack', {
     of,
@@ -400,7 +406,7 @@ test('of fifty thousand tokens only those that are gone are read', async () => {
   await rows('analyze token_owners');
   const plans = new Map<string, { read: number; kinds: string[] }>();
   const db = watched(async ({ name, text }, values, through) => {
-    // Only looked at: what explaining it has done must not keep it from being done.
+    // Explain analyze runs the statement, so its changes are rolled back.
     if (name === 'insert_events' || plans.has(name)) return;
     await through.query(sql('', 'savepoint before_explain')).catch(() => undefined);
     const [row] = await through.query<{ 'QUERY PLAN': string }>(
@@ -411,7 +417,7 @@ test('of fifty thousand tokens only those that are gone are read', async () => {
     plans.set(name, readBy(JSON.parse(row?.['QUERY PLAN'] ?? '[]')[0].Plan));
   });
   await discarder(db).discard([
-    ...gone.map((one) => ({ ...TOKEN, ...one, projectId: of })),
+    ...goneTokens.map((one) => ({ ...TOKEN, ...one, projectId: of })),
     {
       ...TOKEN,
       projectId: of,
@@ -441,7 +447,7 @@ interface Node {
   Plans?: Node[];
 }
 
-/** The rows that a plan's scans of tables read, and how. */
+/** The rows that the table scans of a plan read, and how. */
 function readBy(root: Node): { read: number; kinds: string[] } {
   const nodes = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodes)];
   const scans = nodes(root).filter(
