@@ -1,4 +1,4 @@
-/** What Twilio, Slack and Expo report, through the whole service. */
+/** Delivery reports of Twilio, Slack and Expo, through the whole service. */
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -70,7 +70,7 @@ beforeEach(async () => {
   project = await service.createProject(`reports ${made}`);
 });
 
-/** A proxy in front of the server, under the server's public address: what vendors send comes by it. */
+/** A proxy at the public address of the server, through which the webhooks of vendors arrive. */
 async function startProxy() {
   const paths: string[] = [];
   const server = createServer(async (request, response) => {
@@ -79,13 +79,13 @@ async function startProxy() {
     const { url = '', method = '', headers } = request;
     paths.push(url);
     const { host: _host, connection: _connection, 'content-length': _length, ...rest } = headers;
-    const answer = await fetch(service.address + url, {
+    const forwarded = await fetch(service.address + url, {
       method,
       headers: rest as Record<string, string>,
       body: Buffer.concat(chunks),
     });
-    response.writeHead(answer.status);
-    response.end(await answer.text());
+    response.writeHead(forwarded.status);
+    response.end(await forwarded.text());
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return {
@@ -137,20 +137,20 @@ const eventsOf = async (type: string, of = project) =>
 describe('Twilio', () => {
   const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 
-  /** Tells the emulator what became of the newest message; it tells us, signed as Twilio signs. */
+  /** Sets the outcome of the newest message in the emulator, which sends a signed receipt. */
   async function simulate(id: string, status: string): Promise<string> {
     const sid = String((await deliveryOf(id, 'sms'))?.provider_id);
-    const answer = await fetch(`${twilio.address}/_twilio/simulate/message-status`, {
+    const response = await fetch(`${twilio.address}/_twilio/simulate/message-status`, {
       method: 'POST',
       headers: { ...FORM, authorization: `Basic ${btoa(`${TWILIO.api_key}:${TWILIO.api_secret}`)}` },
       body: new URLSearchParams({ MessageSid: sid, Status: status }),
     });
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     return sid;
   }
   const number = () => `+1500555${String(1000 + made)}`;
 
-  test('a status that it reports, with and without its signature being asked for', async () => {
+  test('a reported status counts, with an auth token for signatures and without', async () => {
     for (const auth_token of [undefined, 'canary-auth-token']) {
       await setUp('twilio', { ...TWILIO, ...(auth_token === undefined ? {} : { auth_token }) });
       const id = await broadcast({ external_id: 'ann', phone_numbers: [number()] });
@@ -165,21 +165,21 @@ describe('Twilio', () => {
     ]);
   });
 
-  test('with the auth token of another account nothing is taken', async () => {
+  test('a signature with the auth token of another account is rejected', async () => {
     await setUp('twilio', { ...TWILIO, auth_token: 'of-another-account' });
     const id = await broadcast({ external_id: 'ann', phone_numbers: [number()] });
     await simulate(id, 'delivered');
     expect(await deliveryOf(id, 'sms')).toMatchObject({ receipt: null });
   });
 
-  test('a hundred thousand fields that nobody has signed are refused, and hold up nobody', async () => {
+  test('a hundred thousand unsigned fields are rejected and delay no other request', async () => {
     const id = await setUp('twilio', { ...TWILIO, auth_token: 'canary-auth-token' });
     const form = Array.from({ length: 100_000 }, (_, number) => `f${number}=`).join('&');
     const refused = await post(`twilio/webhooks/incoming/${id}`, form, FORM);
     expect(refused.status).toBe(413);
   });
 
-  test('the address that was made for a message takes what is said of it, and no other does', async () => {
+  test('the receipt URL of a message accepts reports about that message only', async () => {
     const id = await setUp('twilio', TWILIO);
     const sent = await broadcast({ external_id: 'ann', phone_numbers: [number()] });
     await simulate(sent, 'sending');
@@ -192,7 +192,7 @@ describe('Twilio', () => {
       ErrorCode: '30005',
       To: number(),
     }).toString();
-    const at = (given: string) => post(`twilio/webhooks/incoming/${id}${given}`, gone, FORM);
+    const at = (query: string) => post(`twilio/webhooks/incoming/${id}${query}`, gone, FORM);
     const changed = token.slice(0, -1) + (token.endsWith('A') ? 'B' : 'A');
     for (const wrong of [
       '',
@@ -221,8 +221,8 @@ describe('Slack', () => {
     client_secret: 'c'.repeat(32),
     signing_secret: 's'.repeat(32),
   };
-  const say = (path: string, said: object, { secret = APP.signing_secret, atMs = clock.now() } = {}) => {
-    const [body, time] = [JSON.stringify(said), String(Math.floor(atMs / 1000))];
+  const report = (path: string, event: object, { secret = APP.signing_secret, atMs = clock.now() } = {}) => {
+    const [body, time] = [JSON.stringify(event), String(Math.floor(atMs / 1000))];
     const signature = `v0=${createHmac('sha256', secret).update(`v0:${time}:${body}`).digest('hex')}`;
     return post(`${path}`, body, {
       'content-type': 'application/json',
@@ -240,63 +240,63 @@ describe('Slack', () => {
     event_time: Math.floor(clock.now() / 1000),
   });
   async function saveToken(user: string, installation: string, channel: string, collection = 'slack') {
-    const answer = await project.as(user)('PUT', `/channels/${collection}/tokens`, {
+    const response = await project.as(user)('PUT', `/channels/${collection}/tokens`, {
       oauth: { installation_id: installation, channel_id: channel },
     });
-    expect([answer.status, answer.body]).toMatchObject([200, {}]);
+    expect([response.status, response.body]).toMatchObject([200, {}]);
   }
   const discards = async () =>
     (await eventsOf('token.discarded')).map(({ context }) => context?.token_id).sort();
 
-  test('the address is verified by its challenge, signed as all else', async () => {
+  test('the URL is verified by its challenge, signed like every request', async () => {
     const path = `slack/webhooks/incoming/${await setUp('slack', APP)}`;
-    const asked = {
+    const challenge = {
       type: 'url_verification',
       token: 'x',
       challenge: '3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P',
     };
-    expect(await say(path, asked)).toEqual({
+    expect(await report(path, challenge)).toEqual({
       status: 200,
-      text: JSON.stringify({ challenge: asked.challenge }),
+      text: JSON.stringify({ challenge: challenge.challenge }),
     });
     for (const wrong of [{ secret: 'x' }, { atMs: clock.now() - 301_000 }, { atMs: clock.now() + 301_000 }])
-      expect((await say(path, asked, wrong)).status).toBe(401);
-    expect((await post(path, JSON.stringify(asked))).status).toBe(401);
-    expect((await say(path, { type: 'app_rate_limited' })).status).toBe(200);
-    expect((await say(path, {})).status).toBe(422);
+      expect((await report(path, challenge, wrong)).status).toBe(401);
+    expect((await post(path, JSON.stringify(challenge))).status).toBe(401);
+    expect((await report(path, { type: 'app_rate_limited' })).status).toBe(200);
+    expect((await report(path, {})).status).toBe(422);
   });
 
-  test('a channel that is archived or deleted loses its tokens, an app that is taken out all of them; the rest stays', async () => {
+  test('a deleted channel loses its tokens, an uninstalled app all of them; others remain', async () => {
     const path = `slack/webhooks/incoming/${await setUp('slack', APP)}`;
     for (const channel of ['C1', 'C2', 'C11']) await saveToken('ann', 'A1-T1', channel);
     await saveToken('bob', 'A1-T1', 'C1');
     await saveToken('bob', 'A1-T11', 'C1');
     await saveToken('bob', 'A2-T1', 'C1');
-    clock.offsetMs = 1_500; // what Slack says is to the second
-    await say(path, event({ type: 'message', channel: 'C1' }));
-    await say(path, event({ type: 'tokens_revoked', tokens: { oauth: ['U1'] } }));
+    clock.offsetMs = 1_500; // Slack reports whole seconds
+    await report(path, event({ type: 'message', channel: 'C1' }));
+    await report(path, event({ type: 'tokens_revoked', tokens: { oauth: ['U1'] } }));
     expect(await discards()).toEqual([]);
     for (let times = 0; times < 2; times += 1)
-      expect((await say(path, event({ type: 'channel_archive', channel: 'C1', user: 'U1' }))).status).toBe(
+      expect((await report(path, event({ type: 'channel_archive', channel: 'C1', user: 'U1' }))).status).toBe(
         200,
       );
     expect(await discards()).toEqual(['A1-T1-C1', 'A1-T1-C1']);
-    await say(path, event({ type: 'channel_deleted', channel: 'C11' }));
+    await report(path, event({ type: 'channel_deleted', channel: 'C11' }));
     expect(await discards()).toEqual(['A1-T1-C1', 'A1-T1-C1', 'A1-T1-C11']);
-    await say(path, event({ type: 'app_uninstalled' }));
+    await report(path, event({ type: 'app_uninstalled' }));
     expect(await discards()).toEqual(['A1-T1-C1', 'A1-T1-C1', 'A1-T1-C11', 'A1-T1-C2']);
     expect((await eventsOf('token.discarded'))[0]).toMatchObject({ context: { code: 'app_uninstalled' } });
   });
 
-  test('what was saved after it happened stays', async () => {
+  test('tokens that were saved after the event remain', async () => {
     const path = `slack/webhooks/incoming/${await setUp('slack', APP)}`;
     await saveToken('ann', 'A1-T1', 'C1');
     const before = { ...event({ type: 'app_uninstalled' }), event_time: Math.floor(Date.now() / 1000) - 60 };
-    expect((await say(path, before)).status).toBe(200);
+    expect((await report(path, before)).status).toBe(200);
     expect(await discards()).toEqual([]);
   });
 
-  test('an installation is of no use any more, and says so once', async () => {
+  test('an installation breaks, with one event', async () => {
     const path = `slack/webhooks/incoming/${await setUp('slack', APP)}`;
     const record = {
       app_id: 'A1',
@@ -308,13 +308,13 @@ describe('Slack', () => {
     expect(saved.status).toBeLessThan(300);
     clock.offsetMs = 1_500;
     const revoked = event({ type: 'tokens_revoked', tokens: { oauth: [], bot: ['U2'] } });
-    await Promise.all([say(path, revoked), say(path, event({ type: 'app_uninstalled' }))]);
+    await Promise.all([report(path, revoked), report(path, event({ type: 'app_uninstalled' }))]);
     expect(await eventsOf('installation.broken')).toMatchObject([
       { level: 'error', context: { provider: 'slack' }, payload: { id: 'A1-T1' } },
     ]);
   });
 
-  test('what is reported of the server’s own app reaches the projects that have the installation', async () => {
+  test('reports about the server’s own app reach every project that has the installation', async () => {
     await setUp('service_slackbot', { enabled: true });
     const record = {
       app_id: 'A0BOT',
@@ -329,10 +329,10 @@ describe('Slack', () => {
     const path = 'service_slackbot/webhooks/incoming';
     clock.offsetMs = 1_500;
     const archived = event({ type: 'group_archive', channel: 'C1' }, 'A0BOT');
-    expect((await say(path, archived)).status).toBe(401);
-    expect((await say(path, archived, { secret: BOT_SECRET })).status).toBe(200);
+    expect((await report(path, archived)).status).toBe(401);
+    expect((await report(path, archived, { secret: BOT_SECRET })).status).toBe(200);
     expect(await discards()).toEqual(['A0BOT-T1-C1']);
-    await say(path, event({ type: 'app_uninstalled' }, 'A0BOT'), { secret: BOT_SECRET });
+    await report(path, event({ type: 'app_uninstalled' }, 'A0BOT'), { secret: BOT_SECRET });
     expect(await discards()).toEqual(['A0BOT-T1-C1', 'A0BOT-T1-C2']);
     expect(await eventsOf('installation.broken')).toHaveLength(1);
   });
@@ -342,8 +342,8 @@ describe('Expo', () => {
   const device = (name: string) => `ExponentPushToken[${name}${made}]`;
   async function saveDevice(user: string, name: string): Promise<void> {
     const body = { device_token: device(name) };
-    const answer = await project.as(user)('PUT', '/channels/mobile_push/expo/tokens', body);
-    expect([answer.status, answer.body]).toMatchObject([200, {}]);
+    const response = await project.as(user)('PUT', '/channels/mobile_push/expo/tokens', body);
+    expect([response.status, response.body]).toMatchObject([200, {}]);
   }
   const ticketOf = (name: string): string => {
     const place = expo.messages.findLastIndex(({ to }) => to === device(name));
@@ -353,18 +353,19 @@ describe('Expo', () => {
     service.context.db.query<{ round: number; failures: number; ids: number }>(
       sql(
         '',
-        `select (payload->>'round')::int as round, (payload->>'failures')::int as failures, json_array_length(payload->'sent') as ids
+        `select (payload->>'round')::int as round, (payload->>'failures')::int as failures,
+        json_array_length(payload->'sent') as ids
         from jobs where kind = 'poll_receipts' and project_id = $1`,
       ),
       [project.id],
     );
   const MINUTE_MS = 60_000;
 
-  test('is believed of a device as it was when the push went out, not when the last of the job had ended', async () => {
+  test('a device is judged as of the time of its push, not as of the end of the job', async () => {
     await setUp('expo', { access_token: ACCESS_TOKEN });
     await saveDevice('ann', 'slow');
     const { now } = clock;
-    // The answer takes a minute.
+    // The response takes a minute.
     clock.now = () => now() + (ticketOf('slow') === '' ? 0 : MINUTE_MS);
     const recipients = [{ external_id: 'ann' }];
     const { body } = await project.call('POST', '/broadcasts', { title: 'Hi', recipients });
@@ -382,7 +383,7 @@ describe('Expo', () => {
     expect(job?.sent_ms).toBeLessThan(now() + 1);
   });
 
-  test('is asked after a quarter of an hour, and again for what it does not know yet; devices that are gone are discarded', async () => {
+  test('receipts are polled after 15 minutes, unknown ones again; gone devices are discarded', async () => {
     await setUp('expo', { access_token: ACCESS_TOKEN });
     for (const name of ['one', 'gone']) await saveDevice('ann', name);
     await saveDevice('bob', 'late');
@@ -404,7 +405,7 @@ describe('Expo', () => {
       { log: 'The device is not registered', context: { code: 'DeviceNotRegistered' } },
     ]);
     const rows = await receipts(sent.body.id);
-    // Of the user's devices one is enough.
+    // One of the user's devices is enough.
     expect(rows).toEqual([null, 'delivered']);
     expect((await eventsOf('delivery.delivered,delivery.bounced')).map(({ type }) => type)).toEqual([
       'delivery.delivered',
@@ -423,7 +424,7 @@ describe('Expo', () => {
     ]);
   });
 
-  test('is asked about what was written down as sent, also if the job that sent it never came to its end', async () => {
+  test('pushes that are stored as sent are polled, even if the job that sent them never ended', async () => {
     const { body } = await project.call('POST', '/broadcasts', { title: 'Hello', recipients: null });
     const [integrationId, broadcastId, sentMs] = [newId(), body.id, clock.now()];
     const outcomes = Array.from({ length: 100 }, (_, index): DeliveryOutcome => {
@@ -443,7 +444,7 @@ describe('Expo', () => {
       async transaction(work) {
         const result = await db.transaction(work);
         transactions += 1;
-        // Committed, and not heard of.
+        // Committed, but not confirmed.
         if (transactions === 1)
           throw Object.assign(new Error('the connection broke'), { code: 'ECONNRESET' });
         return result;
@@ -452,7 +453,7 @@ describe('Expo', () => {
     const recorder = new OutcomeRecorder({ db: forgetful, addressKeys, log, onRecorded: () => {} });
     await Promise.all(outcomes.map((outcome) => recorder.report({ outcome })));
     expect(await polls()).toEqual([{ round: 0, failures: 0, ids: 100 }]);
-    // Who had lost the job tells the same again.
+    // The worker that lost the job stores the same receipt ids again.
     await Promise.all(outcomes.map((outcome) => recorder.report({ outcome })));
     expect(await polls()).toHaveLength(1);
     expect(transactions).toBe(3);
@@ -463,7 +464,7 @@ describe('Expo', () => {
     expect(job?.sent_ms).toBe(sentMs);
   });
 
-  test('that does not answer is asked again, within a day; after that it is let be', async () => {
+  test('Expo is polled again for a day if it does not respond, and not after that', async () => {
     await setUp('expo', { access_token: ACCESS_TOKEN });
     await saveDevice('ann', 'one');
     await broadcast({ external_id: 'ann' });
@@ -481,7 +482,7 @@ describe('Expo', () => {
     expect(await eventsOf('delivery.delivered,delivery.dropped')).toEqual([]);
   });
 
-  test('is asked again while the config of the integration cannot be opened', async () => {
+  test('Expo is polled again while the config of the integration cannot be opened', async () => {
     await setUp('expo', { access_token: ACCESS_TOKEN });
     await saveDevice('ann', 'one');
     await broadcast({ external_id: 'ann' });
@@ -509,7 +510,8 @@ describe('Expo', () => {
     const rows = await service.context.db.query<{ receipt: string | null }>(
       sql(
         '',
-        `select receipt from deliveries where broadcast_id = $1 and channel = 'mobile_push' order by receipt nulls first`,
+        `select receipt from deliveries where broadcast_id = $1 and channel = 'mobile_push'
+          order by receipt nulls first`,
       ),
       [id],
     );

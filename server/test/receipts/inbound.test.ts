@@ -34,9 +34,10 @@ async function post(path: string, body: string, headers: Record<string, string>)
 const message = ({ text }: { text: string }) => JSON.parse(text).errors[0].message as string;
 
 describe('stripe', () => {
-  // As Stripe writes it, with spaces that a parser would not keep.
+  // As Stripe writes it, with whitespace that a parser would not keep.
   const invoice = (id = `evt_${randomUUID()}`) =>
-    `{\n  "id": "${id}",\n  "object": "event",\n  "type": "invoice.paid",\n  "data": { "object": { "amount": 12.50 } }\n}`;
+    `{\n  "id": "${id}",\n  "object": "event",` +
+    `\n  "type": "invoice.paid",\n  "data": { "object": { "amount": 12.50 } }\n}`;
   const sign = (body: string, { secret = SECRET, atMs = clock.now(), more = '' } = {}) => {
     const time = Math.floor(atMs / 1000);
     return { 'stripe-signature': `t=${time},v1=${hmac(`${time}.${body}`, secret)}${more}` };
@@ -44,12 +45,12 @@ describe('stripe', () => {
   const send = (id: string, body: string, headers: Record<string, string>) =>
     post(`stripe/webhooks/incoming/${id}`, body, headers);
 
-  test('what is signed is recorded with what it says, once however often it comes', async () => {
+  test('a signed webhook is recorded with its content, once, however often it is sent', async () => {
     const { of, id } = await setUp('stripe');
     const body = invoice('evt_1');
     expect(await send(id, body, sign(body))).toMatchObject({ status: 201, text: '{}' });
     expect((await send(id.toUpperCase(), body, sign(body))).status).toBe(201);
-    // Repeated, it says how many deliveries are still to come.
+    // The response to the repeat contains the number of pending deliveries.
     const again = body.replace('"object": "event"', '"pending_webhooks": 1');
     expect((await send(id, again, sign(again))).status).toBe(201);
     const events = await received(of);
@@ -61,15 +62,15 @@ describe('stripe', () => {
     expect(JSON.stringify(events)).not.toContain(SECRET);
   });
 
-  test('twins at the same time are recorded once', async () => {
+  test('concurrent duplicates are recorded once', async () => {
     const { of, id } = await setUp('stripe');
     const body = invoice();
-    const answers = await Promise.all(Array.from({ length: 8 }, () => send(id, body, sign(body))));
-    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201));
+    const responses = await Promise.all(Array.from({ length: 8 }, () => send(id, body, sign(body))));
+    expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 201));
     expect(await received(of)).toHaveLength(1);
   });
 
-  test('a signature with the former secret beside the new one is enough', async () => {
+  test('a signature with the former secret beside the new one is accepted', async () => {
     const { of, id } = await setUp('stripe');
     const body = invoice();
     const time = Math.floor(clock.now() / 1000);
@@ -78,7 +79,7 @@ describe('stripe', () => {
     expect(await received(of)).toHaveLength(1);
   });
 
-  test('whatever is wrong, and an unknown integration, get the same answer, and nothing is recorded', async () => {
+  test('invalid requests and unknown integrations get one response, and record nothing', async () => {
     const { of, id } = await setUp('stripe');
     const { id: github } = await setUp('github');
     const body = invoice();
@@ -97,14 +98,15 @@ describe('stripe', () => {
       [newId(), body, good],
       [github, body, good],
     ];
-    const answers = await Promise.all(attempts.map(([to, text, headers]) => send(to, text, headers)));
-    for (const answer of answers) expect([answer.status, answer.text]).toEqual([401, answers[0]?.text]);
-    expect(JSON.parse(answers[0]?.text ?? '').errors[0].code).toBe('invalid_signature');
+    const responses = await Promise.all(attempts.map(([to, text, headers]) => send(to, text, headers)));
+    for (const response of responses)
+      expect([response.status, response.text]).toEqual([401, responses[0]?.text]);
+    expect(JSON.parse(responses[0]?.text ?? '').errors[0].code).toBe('invalid_signature');
     expect(await received(of)).toEqual([]);
     expect((await send('nonsense', body, good)).status).toBe(400);
   });
 
-  test('what is signed but cannot be read, or is too large, is refused', async () => {
+  test('a signed webhook that is unreadable or too large is rejected', async () => {
     const { of, id } = await setUp('stripe');
     for (const body of [
       '',
@@ -114,9 +116,9 @@ describe('stripe', () => {
       `{"id":"${'x'.repeat(300)}","type":"x"}`,
       '{"id":"\\u0000","type":"x"}',
     ]) {
-      const answer = await send(id, body, sign(body));
-      expect([body.slice(0, 30), answer.status]).toEqual([body.slice(0, 30), 422]);
-      expect(message(answer)).toBe('The webhook cannot be read');
+      const response = await send(id, body, sign(body));
+      expect([body.slice(0, 30), response.status]).toEqual([body.slice(0, 30), 422]);
+      expect(message(response)).toBe('The webhook cannot be read');
     }
     const deep = `{"id":"deep","type":"x","data":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
     expect((await send(id, deep, sign(deep))).status).toBe(422);
@@ -137,7 +139,7 @@ describe('github', () => {
       ...headers,
     });
 
-  test('what is signed is recorded under the name of its event, also as a form', async () => {
+  test('a signed webhook is recorded under the name of its event, also as a form', async () => {
     const { of, id } = await setUp('github');
     const json = '{"ref": "refs/heads/main", "commits": [] }';
     expect((await send(id, json, { 'x-github-delivery': 'd-1' })).status).toBe(201);
@@ -155,7 +157,7 @@ describe('github', () => {
     }
   });
 
-  test('a wrong signature, a missing one, and what says not what it is, are refused', async () => {
+  test('a wrong or missing signature, or a missing event name, is rejected', async () => {
     const { of, id } = await setUp('github');
     const body = '{"zen": "Design for failure."}';
     expect((await send(id, body, { 'x-hub-signature-256': `sha256=${hmac(body, 'other')}` })).status).toBe(
@@ -170,7 +172,7 @@ describe('github', () => {
     expect(await received(of)).toEqual([]);
   });
 
-  test('a request that is replayed under another delivery id, or as another event, is recorded once', async () => {
+  test('a request replayed under another delivery id or event name is recorded once', async () => {
     const { of, id } = await setUp('github');
     const body = '{"ref": "refs/heads/main"}';
     const signature = `sha256=${hmac(body)}`;
@@ -179,12 +181,12 @@ describe('github', () => {
       { 'x-github-event': 'deployment' },
       { 'x-hub-signature-256': signature.toUpperCase().replace('SHA', 'sha') },
     ];
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [{ 'x-github-delivery': 'first' }, ...replays].map((headers) => send(id, body, headers)),
     );
-    expect(answers.map(({ status, text }) => [status, text])).toEqual(answers.map(() => [201, '{}']));
+    expect(responses.map(({ status, text }) => [status, text])).toEqual(responses.map(() => [201, '{}']));
     expect(await received(of)).toHaveLength(1);
-    // The same id with another body was recorded once before, and is still.
+    // The same id with another body was recorded once before; nothing is added.
     await send(id, '{"ref": "refs/heads/other"}', { 'x-github-delivery': 'second' });
     await send(id, '{"ref": "refs/heads/third"}', { 'x-github-delivery': 'second' });
     expect(await received(of)).toHaveLength(2);
@@ -193,7 +195,7 @@ describe('github', () => {
     expect(await received(other)).toHaveLength(1);
   });
 
-  test('after a day the same delivery counts anew', async () => {
+  test('after a day the same delivery is recorded again', async () => {
     const { of, id } = await setUp('github');
     const headers = { 'x-github-delivery': 'same' };
     await send(id, '{}', headers);
@@ -206,7 +208,7 @@ describe('github', () => {
 describe('eventsource', () => {
   const KEY = `whsec_${Buffer.from(SECRET.padEnd(32, '.')).toString('base64')}`;
   const body = '{"type": "order.placed", "timestamp": "2026-01-31T12:00:00Z", "data": {"amount": 12.50} }';
-  /** As a program signs that uses the library of Standard Webhooks. */
+  /** Signs as a sender with the Standard Webhooks library does. */
   const sign = (text: string, { key = KEY, id = `msg_${randomUUID()}`, atMs = clock.now() } = {}) => ({
     'webhook-id': id,
     'webhook-timestamp': String(Math.floor(atMs / 1000)),
@@ -221,7 +223,7 @@ describe('eventsource', () => {
     return { of, id: (await of.call('GET', '/integrations/eventsource')).body.data[0].id };
   }
 
-  test('what is signed as Standard Webhooks has it is recorded, once however often it comes', async () => {
+  test('a webhook signed by Standard Webhooks is recorded once, however often it is sent', async () => {
     const { of, id } = await source({ webhook_signing_secret: KEY });
     const headers = sign(body, { id: 'msg_1' });
     expect(await send(id, body, headers)).toMatchObject({ status: 201, text: '{}' });
@@ -241,7 +243,7 @@ describe('eventsource', () => {
     expect(JSON.stringify(events)).not.toContain(KEY.slice('whsec_'.length));
   });
 
-  test('the secret may come without its prefix, and while it changes one signature of several is enough', async () => {
+  test('the secret needs no prefix, and one valid signature of several is enough', async () => {
     const { of, id } = await source({ webhook_signing_secret: KEY.slice('whsec_'.length) });
     const former = sign(body, { key: `whsec_${'A'.repeat(32)}`, id: 'msg_2' })['webhook-signature'];
     const headers = sign(body, { id: 'msg_2' });
@@ -250,7 +252,7 @@ describe('eventsource', () => {
     expect(await received(of)).toHaveLength(1);
   });
 
-  test('whatever is wrong, and where there is no secret, gets the same answer, and nothing is recorded', async () => {
+  test('invalid requests get the same response as without a secret, and nothing is recorded', async () => {
     const { of, id } = await source({ webhook_signing_secret: KEY });
     const { of: open, id: without } = await source({});
     const good = sign(body);
@@ -271,15 +273,15 @@ describe('eventsource', () => {
       [newId(), body, good],
       [without, body, good],
     ];
-    const answers = await Promise.all(attempts.map(([to, text, headers]) => send(to, text, headers)));
-    for (const [index, answer] of answers.entries())
-      expect([index, answer.status, answer.text]).toEqual([index, 401, answers[0]?.text]);
+    const responses = await Promise.all(attempts.map(([to, text, headers]) => send(to, text, headers)));
+    for (const [index, response] of responses.entries())
+      expect([index, response.status, response.text]).toEqual([index, 401, responses[0]?.text]);
     for (const text of ['', '[]', '{"data": 1}', '{"type": 1}', `{"type": "${'x'.repeat(300)}"}`])
       expect([text, (await send(id, text, sign(text))).status]).toEqual([text, 422]);
     expect([await received(of), await received(open)]).toEqual([[], []]);
   });
 
-  test('a secret that nobody can sign with is refused when it is saved', async () => {
+  test('a secret that cannot sign is rejected when it is saved', async () => {
     for (const secret of [
       '',
       'short',
@@ -293,7 +295,7 @@ describe('eventsource', () => {
   });
 });
 
-test('the description names each answer, and no other', async () => {
+test('the API description lists each of these statuses, and no other', async () => {
   const description = (await service.project.call('GET', '/openapi.json')).body;
   for (const vendor of ['eventsource', 'github', 'stripe']) {
     const { responses } = description.paths[`/integrations/${vendor}/webhooks/incoming/{id}`].post;
@@ -302,18 +304,18 @@ test('the description names each answer, and no other', async () => {
   expect(JSON.stringify(description)).not.toContain('x-errors');
 
   const { id } = await setUp('github');
-  const asked = async (path: string, body = '{}', headers: Record<string, string> = {}) =>
+  const statusOf = async (path: string, body = '{}', headers: Record<string, string> = {}) =>
     (await post(`github/webhooks/incoming/${path}`, body, headers)).status;
   const signed = { 'x-hub-signature-256': `sha256=${hmac('{}')}` };
-  expect(await asked('x')).toBe(400);
-  expect(await asked(id)).toBe(401);
-  expect(await asked(randomUUID())).toBe(401);
-  expect(await asked(id, 'x'.repeat(256 * 1024 + 1))).toBe(413);
-  expect(await asked(id, '{}', { ...signed, 'content-encoding': 'gzip' })).toBe(415);
-  expect(await asked(id, '{}', signed)).toBe(422);
+  expect(await statusOf('x')).toBe(400);
+  expect(await statusOf(id)).toBe(401);
+  expect(await statusOf(randomUUID())).toBe(401);
+  expect(await statusOf(id, 'x'.repeat(256 * 1024 + 1))).toBe(413);
+  expect(await statusOf(id, '{}', { ...signed, 'content-encoding': 'gzip' })).toBe(415);
+  expect(await statusOf(id, '{}', signed)).toBe(422);
 });
 
-test('who fails to sign is held up, who signs is not', async () => {
+test('failed signatures are rate limited, valid ones are not', async () => {
   const limited = await startTestService({ settings: { RATE_LIMIT_IP: '5' } });
   try {
     const { project } = limited;
@@ -335,7 +337,7 @@ test('who fails to sign is held up, who signs is not', async () => {
     const guesses = [];
     for (let times = 0; times < 7; times += 1) guesses.push(await send('guess'));
     expect(guesses).toEqual([401, 401, 401, 401, 401, 429, 429]);
-    // From where the guesses come nothing is looked at for a moment, whatever it says.
+    // For a moment, every request from the address of these failures is rejected.
     await until(
       async () => {
         await send('guess');
@@ -348,7 +350,7 @@ test('who fails to sign is held up, who signs is not', async () => {
   }
 });
 
-test('whose webhooks are not signed holds up no other integration of the same vendor, up to twenty of them', async () => {
+test('unsigned webhooks of up to twenty integrations do not limit others of the same vendor', async () => {
   const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
   try {
     const { project } = limited;
@@ -367,10 +369,10 @@ test('whose webhooks are not signed holds up no other integration of the same ve
         })
       ).status;
     const deleted = randomUUID();
-    const answers = [];
-    for (let times = 0; times < 5; times += 1) answers.push(await send(deleted), await send(id));
-    expect(answers).toEqual([401, 201, 401, 201, 401, 201, 429, 201, 429, 201]);
-    // Whoever tries out ids is held up all the same.
+    const responses = [];
+    for (let times = 0; times < 5; times += 1) responses.push(await send(deleted), await send(id));
+    expect(responses).toEqual([401, 201, 401, 201, 401, 201, 429, 201, 429, 201]);
+    // Guesses of ids are limited nevertheless.
     await until(
       async () => {
         await send(randomUUID());

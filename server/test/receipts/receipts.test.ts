@@ -1,6 +1,6 @@
 /**
- * What vendors report, through the whole service: posted as they post it, seen in the delivery, the events
- * and what is sent next.
+ * Delivery reports through the whole service: posted as vendors post them, with their effect on deliveries,
+ * events and later messages.
  */
 import { createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -64,7 +64,7 @@ interface Sent {
   reference: string;
 }
 
-/** Sends an e-mail and answers what the vendor got with it. */
+/** Sends an e-mail and returns the request that the vendor got for it. */
 async function send(email = `ada${made}@example.com`, of = project, body: object = {}): Promise<Sent> {
   const before = vendor.requests.length;
   const recipients = [{ external_id: email.split('@')[0], email }];
@@ -125,7 +125,7 @@ describe('SendGrid', () => {
   });
   const BOUNCE = { event: 'bounce', type: 'bounce', status: '5.1.1', reason: '550 5.1.1 no such user' };
 
-  test('a delivery is reported once, however often it is told; a stronger report takes its place, a weaker one does not', async () => {
+  test('a report counts once; a stronger one replaces it, a weaker one does not', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send();
     const delivered = event(sent, { event: 'delivered', response: '250 OK' });
@@ -142,7 +142,7 @@ describe('SendGrid', () => {
     expect(await suppressed()).toEqual([[sent.email, 'complained', 'sendgrid']]);
   });
 
-  test('reports on the same deliveries that come at once, in any order, leave the strongest of each', async () => {
+  test('concurrent reports on the same deliveries, in any order, leave the strongest of each', async () => {
     const id = await setUp('sendgrid', config);
     const sent = [await send(`one${made}@example.com`), await send(`two${made}@example.com`)];
     const kinds = [
@@ -151,7 +151,7 @@ describe('SendGrid', () => {
       { event: 'dropped', reason: 'Invalid' },
       { event: 'spamreport' },
     ];
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 24 }, (_, number) => {
         const both = number % 2 === 0 ? sent : sent.toReversed();
         return report(
@@ -160,18 +160,18 @@ describe('SendGrid', () => {
         );
       }),
     );
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
     for (const one of sent) {
       expect(await deliveryOf(one.id)).toMatchObject({ state: 'sent', receipt: 'complained' });
-      const told = (await reports()).filter(({ context }) => context?.broadcast_id === one.id);
-      const types = told.map(({ type }) => type);
+      const reported = (await reports()).filter(({ context }) => context?.broadcast_id === one.id);
+      const types = reported.map(({ type }) => type);
       expect(types[0]).toBe('delivery.complained');
       expect(new Set(types).size).toBe(types.length);
     }
     expect((await suppressed()).map(([, reason]) => reason)).toEqual(['complained', 'complained']);
   });
 
-  test('what bounced for good gets nothing any more, until somebody lifts that; then a repeat of the report does not bring it back', async () => {
+  test('a bounced address is suppressed until that is lifted; a repeated report is ignored', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send();
     const bounce = event(sent, { ...BOUNCE, reason: `550 5.1.1 ${sent.email} is unknown` });
@@ -199,7 +199,7 @@ describe('SendGrid', () => {
     expect(await reports()).toHaveLength(1);
   });
 
-  test('a thousand events of many broadcasts and users are taken by one request', async () => {
+  test('a thousand events of many broadcasts and users are processed in one request', async () => {
     const id = await setUp('sendgrid', config);
     const count = 500;
     const recipients = Array.from({ length: count }, (_, index) => ({
@@ -234,7 +234,7 @@ describe('SendGrid', () => {
     ]);
   });
 
-  test('an unsubscribe switches the category off for its user, and no other', async () => {
+  test('an unsubscribe disables the category for its user, and no other', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send(undefined, project, { category: 'news' });
     await report(id, [event(sent, { event: 'unsubscribe' })]);
@@ -250,7 +250,7 @@ describe('SendGrid', () => {
     expect([await suppressed(), await reports()]).toEqual([[], []]);
   });
 
-  test('many who unsubscribe in one report are each told of by an event of their own', async () => {
+  test('each of many unsubscribes in one report has an event of its own', async () => {
     const id = await setUp('sendgrid', config);
     const sent = [
       await send('eve@example.com', project, { category: 'news' }),
@@ -261,15 +261,15 @@ describe('SendGrid', () => {
       id,
       sent.map((one) => event(one, { event: 'unsubscribe' })),
     );
-    const told = (await eventsOf('preferences.updated')).map(({ context, payload }) => [
+    const events = (await eventsOf('preferences.updated')).map(({ context, payload }) => [
       context?.user_id,
       payload,
     ]);
     const idOf = async (name: string) =>
       (await project.call('PUT', '/users', { external_id: name })).body.id as string;
     const off = (category: string | null) => ({ changes: [{ category, channel: 'email', enabled: false }] });
-    expect(told).toHaveLength(3);
-    expect(told).toEqual(
+    expect(events).toHaveLength(3);
+    expect(events).toEqual(
       expect.arrayContaining([
         [await idOf('eve'), off('news')],
         [await idOf('mallory'), off('offers')],
@@ -278,7 +278,7 @@ describe('SendGrid', () => {
     );
   });
 
-  test('who has switched a category on again is not unsubscribed by a repeat', async () => {
+  test('a category that the user enabled again is not disabled by a repeated report', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send(undefined, project, { category: 'news' });
     const unsubscribe = event(sent, { event: 'unsubscribe' });
@@ -298,7 +298,7 @@ describe('SendGrid', () => {
     expect(await preferences()).toBe(3);
   });
 
-  test('what is not signed, or long ago, or for an integration that is not there, is refused alike; nothing is written', async () => {
+  test('unsigned or old requests and unknown integrations get the same rejection', async () => {
     const id = await setUp('sendgrid', config);
     const { webhook_public_key: _, ...keyless } = config;
     const other = await service.createProject(`without a key ${made}`);
@@ -306,14 +306,15 @@ describe('SendGrid', () => {
     const sent = await send();
     const events = [event(sent, BOUNCE)];
     const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       report(id, events, { key: stranger }),
       report(id, events, { atMs: clock.now() - 26 * 3_600_000 }),
       report(without, events),
       report(newId(), events),
       post(`sendgrid/webhooks/incoming/${id}`, JSON.stringify(events)),
     ]);
-    for (const answer of answers) expect([answer.status, answer.text]).toEqual([401, answers[0]?.text]);
+    for (const response of responses)
+      expect([response.status, response.text]).toEqual([401, responses[0]?.text]);
     expect((await report(id, {})).status).toBe(422);
     expect((await report('x', events)).status).toBe(400);
     const large = [{ ...event(sent, BOUNCE), filler: 'x'.repeat(1024 * 1024) }];
@@ -327,7 +328,7 @@ describe('SendGrid', () => {
     expect([await reports(), await suppressed()]).toEqual([[], []]);
   });
 
-  test('a project can say nothing of another project’s deliveries', async () => {
+  test('a project cannot report on deliveries of another project', async () => {
     await setUp('sendgrid', config);
     const sent = await send();
     const other = await service.createProject(`another ${made}`);
@@ -335,11 +336,11 @@ describe('SendGrid', () => {
     expect((await report(id, [event(sent, BOUNCE), event(sent, { event: 'unsubscribe' })])).status).toBe(200);
     expect(await deliveryOf(sent.id)).toMatchObject({ receipt: null });
     expect([await reports(), await suppressed(), await reports(other)]).toEqual([[], [], []]);
-    // That the address is no good is true of the other's own vendor.
+    // The address has bounced for the other project's own vendor, too.
     expect(await suppressed(other)).toEqual([[null, 'bounced', 'sendgrid']]);
   });
 
-  test('references that mean nothing are passed over, and the rest is taken', async () => {
+  test('unknown references are ignored, and the rest is processed', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send();
     const strange = ['', 'x', 'A'.repeat(43), 1, null, `${sent.reference}A`].map((reference) => ({
@@ -352,7 +353,7 @@ describe('SendGrid', () => {
     expect(await reports()).toMatchObject([{ type: 'delivery.bounced', log: 'a b�' }]);
   });
 
-  test('no address is in what is told of a message that was only not wanted then', async () => {
+  test('the event of a temporary rejection contains no address', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send();
     const reason = `452 4.2.2 <${sent.email}>: over quota, as is "other@example.org" (forwarded)`;
@@ -363,20 +364,20 @@ describe('SendGrid', () => {
     expect(await suppressed()).toEqual([]);
   });
 
-  test('what is told is cut between characters, and after the addresses were taken out', async () => {
+  test('a long reason is cut between characters, after its addresses were removed', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send();
     const reason = `${'x'.repeat(480)} ${'ada.lovelace@example.org'} ${'😀'.repeat(20)}`;
     await report(id, [event(sent, { event: 'bounce', type: 'blocked', reason })]);
-    const [told] = await reports();
-    expect(told?.log).toMatch(/^x+ \[address\] (😀)+\ufffd$/u);
-    expect(told?.log).toHaveLength(500);
+    const [recorded] = await reports();
+    expect(recorded?.log).toMatch(/^x+ \[address\] (😀)+\ufffd$/u);
+    expect(recorded?.log).toHaveLength(500);
   });
 
-  test('a report that is here before the outcome of the sending is kept, and the delivery ends as if it had come later', async () => {
+  test('a report that arrives before the outcome of the send counts as if it had come later', async () => {
     const id = await setUp('sendgrid', config);
     const early: Promise<{ status: number }>[] = [];
-    // The vendor reports before it has answered.
+    // The vendor reports before it responds.
     const { promise, resolve } = Promise.withResolvers<void>();
     vendor.answer((request) => {
       const { to, custom_args } = JSON.parse(request.body).personalizations[0];
@@ -435,46 +436,46 @@ describe('SES', () => {
     vendor.answer({ status: 200, body: { MessageId: 'ses-1' } });
     return setUp('ses', config);
   };
-  const asked = () => sns.requests.map(({ path }) => path);
+  const paths = () => sns.requests.map(({ path }) => path);
 
-  test('the subscription is confirmed, a bounce is taken, and the certificate is fetched once', async () => {
+  test('the subscription is confirmed, a bounce processed, and the certificate fetched once', async () => {
     const id = await setUpSes();
     const sent = await send();
     expect((await report(id, signEnvelope(confirmation()))).status).toBe(200);
-    expect(asked().at(-1)).toMatch(/^\/\?Action=ConfirmSubscription&TopicArn=arn:aws:sns:/);
+    expect(paths().at(-1)).toMatch(/^\/\?Action=ConfirmSubscription&TopicArn=arn:aws:sns:/);
     const envelope = signed(bounce(sent));
     for (let times = 0; times < 3; times += 1) expect((await report(id, envelope)).status).toBe(200);
-    expect(asked().filter((path) => path.endsWith('.pem')).length).toBeLessThanOrEqual(1);
+    expect(paths().filter((path) => path.endsWith('.pem')).length).toBeLessThanOrEqual(1);
     expect(await deliveryOf(sent.id)).toMatchObject({ state: 'sent', receipt: 'bounced', provider: 'ses' });
     expect(await reports()).toMatchObject([{ type: 'delivery.bounced', context: { code: '5.1.1' } }]);
     expect(await suppressed()).toEqual([[sent.email, 'bounced', 'ses']]);
     const end = { ...confirmation(), Type: 'UnsubscribeConfirmation' };
-    const before = asked().length;
+    const before = paths().length;
     expect((await report(id, signEnvelope(end))).status).toBe(200);
-    expect(asked()).toHaveLength(before);
+    expect(paths()).toHaveLength(before);
   });
 
-  test('where SNS does not answer, it is asked to come again', async () => {
+  test('if SNS does not respond, the request is rejected for a retry', async () => {
     const id = await setUpSes();
-    await report(id, signed({})); // the certificate is here
+    await report(id, signed({})); // now the certificate is cached
     sns.answer({ status: 500 });
     expect((await report(id, signEnvelope(confirmation()))).status).toBe(503);
-    expect(asked()).toHaveLength(1);
+    expect(paths()).toHaveLength(1);
   });
 
-  test('another topic, a stranger’s signature and a certificate from elsewhere are refused, the last without asking for it', async () => {
+  test('other topics, foreign signatures and foreign certificates are rejected', async () => {
     const id = await setUpSes();
     const sent = await send();
     const stranger = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
     const SigningCertURL =
       'https://sns.eu-west-1.amazonaws.com.evil.example/SimpleNotificationService-00.pem';
-    const before = asked().length;
+    const before = paths().length;
     for (const envelope of [
       signed(bounce(sent), { TopicArn: `${TOPIC}-of-others` }),
       signed(bounce(sent), { SigningCertURL }),
     ])
       expect((await report(id, envelope)).status).toBe(401);
-    expect(asked()).toHaveLength(before);
+    expect(paths()).toHaveLength(before);
     expect((await report(id, signEnvelope(notification(bounce(sent)), stranger))).status).toBe(401);
     const without = await service.createProject(`without a topic ${made}`);
     const { topic_arn: _, ...topicless } = config;
@@ -522,7 +523,7 @@ describe('Mailgun', () => {
     });
   };
 
-  test('a failure is taken, and its signature is good for that alone', async () => {
+  test('a failure is processed, and its signature is valid for that alone', async () => {
     const id = await setUpMailgun();
     const [sent, second] = [await send(), await send(`second${made}@example.com`)];
     const token = randomUUID();
@@ -537,7 +538,7 @@ describe('Mailgun', () => {
     expect((await report(id, { id: 1 })).status).toBe(422);
   });
 
-  test('a signature is good for nothing once its first use is forgotten', async () => {
+  test('a signature is not valid after the record of its first use has expired', async () => {
     const id = await setUpMailgun();
     const [sent, second] = [await send(), await send(`second${made}@example.com`)];
     const [token, atMs] = [randomUUID(), clock.now()];
@@ -549,17 +550,17 @@ describe('Mailgun', () => {
     expect(await deliveryOf(second.id)).toMatchObject({ receipt: null });
   });
 
-  test('a request that comes again with the same signature is answered the same', async () => {
+  test('a repeated request with the same signature gets the same response', async () => {
     const id = await setUpMailgun();
     const sent = await send();
     const [token, one] = [randomUUID(), data(sent, FAILED)];
-    const answers = await Promise.all([1, 2, 3].map(() => report(id, one, { token })));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    const responses = await Promise.all([1, 2, 3].map(() => report(id, one, { token })));
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(await reports()).toHaveLength(1);
   });
 });
 
-test('the description names each answer, and no other', async () => {
+test('the API description lists each of these statuses, and no other', async () => {
   const { paths } = (await project.call('GET', '/openapi.json')).body;
   const statusesOf = (path: string) => Object.keys(paths[`/integrations/${path}`].post.responses).join();
   for (const vendor of ['sendgrid', 'ses', 'mailgun', 'twilio', 'slack'])
@@ -567,7 +568,7 @@ test('the description names each answer, and no other', async () => {
   expect(statusesOf('service_slackbot/webhooks/incoming')).toBe('200,401,413,415,422,429,500,503');
 });
 
-/** How many statements the database is sent meanwhile by the service's pool. */
+/** Counts the statements that the service's pool sends meanwhile. */
 async function counting(work: () => Promise<void>): Promise<number> {
   const { db } = service.context;
   const original = db.transaction;

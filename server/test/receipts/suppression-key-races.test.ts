@@ -8,14 +8,14 @@ import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/service.ts';
 
-// Two servers meet the first suppression of a project at the same moment: what either hashes is to be found
-// by both.
+// Two servers create the first suppression of a project concurrently. Each must find what the other has
+// hashed.
 
 let database: TestDatabase;
 let db: Database;
 const log = createLogger({ level: 'silent' });
 const [secret, another] = [randomBytes(32), randomBytes(32)];
-/** A server of its own, that knows nothing yet. */
+/** A separate server with an empty cache. */
 const server = (key = secret) => new AddressKeys({ sealer: createSealer([key]), log });
 
 beforeAll(async () => {
@@ -28,8 +28,8 @@ afterAll(async () => {
 });
 
 /**
- * The first makes the key in a transaction that ends when the second, who is about to make it, too, waits for
- * it. Answers what each goes on with.
+ * The first creates the key in a transaction that ends when the second waits for it to create one, too.
+ * Returns the key that each of them uses.
  */
 async function race(
   first: AddressKeys,
@@ -62,7 +62,7 @@ const keyOf = async (keys: AddressKeys, projectId: string) =>
   (await keys.find(db, [projectId])).get(projectId);
 const bytes = (key: KeyObject | undefined) => key?.export().toString('hex');
 
-test('of two servers that make the key at once, one does, and both go on with it', async () => {
+test('one of two servers creates the key, and both use it', async () => {
   const projectId = newId();
   const [first, second] = [server(), server()];
   const [made, found] = await race(first, second, projectId);
@@ -71,7 +71,7 @@ test('of two servers that make the key at once, one does, and both go on with it
   for (const keys of [first, second, server()]) expect(bytes(await keyOf(keys, projectId))).toBe(bytes(made));
 });
 
-test('the second makes it where the first takes it back', async () => {
+test('the second creates the key if the first rolls back', async () => {
   const projectId = newId();
   const [first, second] = [server(), server()];
   const [, made] = await race(first, second, projectId, () => Promise.reject(new Error('undone')));
@@ -79,12 +79,12 @@ test('the second makes it where the first takes it back', async () => {
   for (const keys of [first, second]) expect(bytes(await keyOf(keys, projectId))).toBe(bytes(made));
 });
 
-test('who cannot open what the other has made goes on without a key, and leaves it as it is', async () => {
+test('a server that cannot open the key of the other works without it, and keeps it', async () => {
   const projectId = newId();
   const [first, second] = [server(), server(another)];
   const [made, found] = await race(first, second, projectId);
   expect(found).toBeUndefined();
-  // Nor does it take its place later.
+  // Nor does it replace the key later.
   await db.transaction((tx) => second.findOrCreate(tx, [projectId]));
   expect(await keyOf(second, projectId)).toBeUndefined();
   expect(bytes(await keyOf(server(), projectId))).toBe(bytes(made));

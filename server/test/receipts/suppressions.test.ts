@@ -23,9 +23,9 @@ afterAll(() => service?.stop());
 const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
   service.context.db.query<Row>(sql('', text), values);
 
-type Given = Partial<NewSuppression> & { address: string };
+type Entry = Partial<NewSuppression> & { address: string };
 
-const filled = (one: Given): NewSuppression => ({
+const filled = (one: Entry): NewSuppression => ({
   projectId: project.id,
   kind: 'email',
   reason: 'bounced',
@@ -35,7 +35,7 @@ const filled = (one: Given): NewSuppression => ({
 });
 
 /** Suppresses as deliveries and receipts do. */
-function suppress(...list: Given[]): Promise<void> {
+function suppress(...list: Entry[]): Promise<void> {
   const { db, addressKeys } = service.context;
   return db.transaction((tx) => suppressAddresses({ db: tx, addressKeys }, list.map(filled)));
 }
@@ -47,8 +47,8 @@ const list = async (query = '', of = project) => (await of.call('GET', `/suppres
 const createUser = async (member: object, of = project): Promise<string> =>
   (await of.call('PUT', '/users', member)).body.id;
 
-/** The types of the events of a suppression, oldest first, and all that is told in them. */
-async function told(
+/** The types of a suppression's events, oldest first, and their data. */
+async function recorded(
   id: string,
   of = project,
 ): Promise<{ types: string[]; contexts: unknown[]; all: string }> {
@@ -63,7 +63,7 @@ async function told(
   };
 }
 
-/** A database that counts its statements, but for the first and last of a transaction. */
+/** A database that counts its statements, except for the first and last of a transaction. */
 function counted(): { db: Pick<Database, 'query' | 'transaction'>; statements: string[] } {
   const { db } = service.context;
   const statements: string[] = [];
@@ -80,7 +80,7 @@ function counted(): { db: Pick<Database, 'query' | 'transaction'>; statements: s
 }
 
 describe('suppressing an address', () => {
-  test('finds it in every spelling, in its own project alone', async () => {
+  test('applies to every spelling, in its own project alone', async () => {
     await suppress(
       { address: ' Ada@Example.com ' },
       { kind: 'phone', address: '+1 (500) 555-0001', reason: 'rejected' },
@@ -99,7 +99,7 @@ describe('suppressing an address', () => {
     expect(await isSuppressed('ada@example.com', 'email', other.id)).toBeUndefined();
   });
 
-  test('again keeps the record, and the strongest of the reasons', async () => {
+  test('again keeps the record and the strongest reason', async () => {
     await createUser({ email: 'again@example.com' });
     await suppress({
       address: 'again@example.com',
@@ -119,10 +119,10 @@ describe('suppressing an address', () => {
       updated_at: expect.any(String),
     });
     expect(last.updated_at > first.updated_at).toBe(true);
-    expect((await told(first.id)).types).toEqual(['suppression.added', 'suppression.updated']);
+    expect((await recorded(first.id)).types).toEqual(['suppression.added', 'suppression.updated']);
   });
 
-  test('twice in one batch is once', async () => {
+  test('twice in one batch suppresses it once', async () => {
     await createUser({ email: 'twice@example.com' });
     await suppress(
       { address: 'twice@example.com', reason: 'rejected' },
@@ -131,20 +131,20 @@ describe('suppressing an address', () => {
     );
     const found = await list('?query=twice@example.com');
     expect(found).toMatchObject([{ reason: 'complained', detail: 'spam' }]);
-    expect((await told(found[0].id)).types).toEqual(['suppression.added']);
+    expect((await recorded(found[0].id)).types).toEqual(['suppression.added']);
   });
 
-  test('tells in events whose it is and not what it is; what the provider said is kept without it', async () => {
+  test("records events without the address, and stores the provider's reason without it", async () => {
     const userId = await createUser({ email: 'quiet@example.com' });
     await suppress({ address: 'quiet@example.com', userId, detail: '550 <Quiet@example.com> is unknown\0' });
     const [shown] = await list('?query=quiet@example.com');
     expect(shown).toMatchObject({ email: 'quiet@example.com', detail: '550 <[address]> is unknown' });
-    const { contexts, all } = await told(shown.id);
+    const { contexts, all } = await recorded(shown.id);
     expect(contexts).toEqual([{ suppression_id: shown.id, kind: 'email', user_ids: [userId] }]);
     expect(all).not.toMatch(/quiet|550/i);
   });
 
-  test('by twenty at once, the first of a project and in any order, makes one record of each and waits in no circle', async () => {
+  test('concurrently, in any order, makes one record of each and no deadlock', async () => {
     const crowd = await service.createProject('crowd');
     const addresses = Array.from({ length: 50 }, (_, number) => `crowd-${number}@example.com`);
     await Promise.all(
@@ -159,7 +159,7 @@ describe('suppressing an address', () => {
       expect(await isSuppressed(address, 'email', crowd.id)).toMatchObject({ reason: 'bounced' });
   });
 
-  test('that is undone with its transaction leaves nothing, the key of the project included', async () => {
+  test('in a transaction that rolls back leaves nothing, not even the key of the project', async () => {
     const undone = await service.createProject('undone');
     const { db, addressKeys } = service.context;
     const failing = db.transaction(async (tx) => {
@@ -180,7 +180,7 @@ describe('suppressing an address', () => {
     expect(found('email', 'undone@example.com')).toMatchObject({ reason: 'bounced' });
   });
 
-  test('stops nothing where the key of the project cannot be opened: it is in the log once, and the key stays as it is', async () => {
+  test('does nothing if the key of the project cannot be opened, except for one log line', async () => {
     const shut = await service.createProject('shut');
     const other = await service.createProject('open');
     const [before, after] = ['before@example.com', 'after@example.com'];
@@ -202,7 +202,7 @@ describe('suppressing an address', () => {
     expect(lines.map((line) => JSON.parse(line).projectId)).toEqual([shut.id]);
     const byHand = addSuppression({ db, addressKeys }, shut.id, { email: after });
     await expect(byHand).rejects.toThrow('vanished after it was saved');
-    // With the old key all is as it was.
+    // With the old key, everything works as before.
     const { log: silent, sealer } = service.context;
     const again = new AddressKeys({ sealer, log: silent });
     const known = await findSuppressed({ db, addressKeys: again }, shut.id, [
@@ -211,10 +211,10 @@ describe('suppressing an address', () => {
     expect(known('email', before)).toMatchObject({ id: ids[0], reason: 'bounced' });
   });
 
-  test('a thousand take as many statements as one, to write and to find', async () => {
+  test('a thousand times takes as many statements as once, to write and to find', async () => {
     const { db, statements } = counted();
     const { addressKeys } = service.context;
-    await suppress({ address: 'first@example.com' }); // the key is known from here on
+    await suppress({ address: 'first@example.com' }); // now the key is cached
     const thousand = Array.from({ length: 1_000 }, (_, number) => `thousand-${number}@example.com`);
     await db.transaction((tx) =>
       suppressAddresses(
@@ -223,13 +223,13 @@ describe('suppressing an address', () => {
       ),
     );
     expect(statements.splice(0)).toEqual(['suppress_addresses', 'insert_events']);
-    const asked = thousand.map((address) => ({ kind: 'email' as const, address }));
-    const found = await findSuppressed({ db, addressKeys }, project.id, asked);
+    const addresses = thousand.map((address) => ({ kind: 'email' as const, address }));
+    const found = await findSuppressed({ db, addressKeys }, project.id, addresses);
     expect(statements).toEqual(['find_suppressed_addresses']);
     expect(thousand.every((address) => found('email', address) !== undefined)).toBe(true);
   });
 
-  test('is remembered with a hash that neither the address nor another project tells', async () => {
+  test('stores a hash that reveals no address and differs between projects', async () => {
     const other = await service.createProject('same address');
     await suppress({ address: 'guess@example.com' }, { address: 'guess@example.com', projectId: other.id });
     const ids = [
@@ -237,7 +237,8 @@ describe('suppressing an address', () => {
       (await isSuppressed('guess@example.com', 'email', other.id))?.id,
     ];
     const hashes = await rows<{ hash: string; plain: boolean }>(
-      `select encode(hash, 'hex') as hash, hash in (sha256('email:guess@example.com'), sha256('guess@example.com')) as plain
+      `select encode(hash, 'hex') as hash,
+          hash in (sha256('email:guess@example.com'), sha256('guess@example.com')) as plain
       from suppressions
       where id = any ($1::uuid[])`,
       [ids],
@@ -248,7 +249,7 @@ describe('suppressing an address', () => {
   });
 });
 
-describe('a user who is erased', () => {
+describe('an erased user', () => {
   const erase = async (...ids: string[]) => {
     for (const id of ids) expect((await project.call('DELETE', `/users/${id}`)).status).toBe(204);
     const later = { now: () => Date.now() + GRACE_MS + 60_000 };
@@ -266,14 +267,14 @@ describe('a user who is erased', () => {
       )
     ).map(({ found }) => found);
 
-  test('leaves no address in clear, and stays suppressed', async () => {
+  test('leaves no address in plain text, and stays suppressed', async () => {
     const id = await createUser({
       external_id: 'erased',
       email: 'Former@Erased.example',
       phone_numbers: ['+1 500 555 0101'],
     });
     await suppress(
-      { address: 'former@erased.example', detail: 'said by a provider' },
+      { address: 'former@erased.example', detail: 'reason of a provider' },
       { kind: 'phone', address: '+15005550101', reason: 'rejected', provider: 'twilio' },
       { kind: 'phone', address: '+15005550102', reason: 'rejected', provider: 'twilio', userId: id },
     );
@@ -281,7 +282,7 @@ describe('a user who is erased', () => {
     await suppress({ address: 'now@erased.example' });
     await project.call('PUT', '/suppressions', { email: 'now@erased.example', note: 'a friend of mine' });
     await project.call('PUT', '/suppressions', { phone_number: '+15005550101' });
-    const texts = ['erased.example', '15005550101', '15005550102', 'said by a provider', 'a friend of mine'];
+    const texts = ['erased.example', '15005550101', '15005550102', 'reason of a provider', 'a friend'];
     expect(await inClear(...texts)).toEqual(texts);
     await erase(id);
     expect(await inClear(...texts)).toEqual([]);
@@ -299,7 +300,7 @@ describe('a user who is erased', () => {
     expect(await rows('select 1 from suppressions where user_ids @> array[$1::uuid]', [id])).toEqual([]);
   });
 
-  test('does not come back with what is heard of their messages later', async () => {
+  test('is not stored again by later reports on their messages', async () => {
     const id = await createUser({ external_id: 'late', email: 'late@erased.example' });
     await erase(id);
     await suppress({ address: 'late@erased.example', userId: id, reason: 'complained' });
@@ -307,16 +308,16 @@ describe('a user who is erased', () => {
     expect(await inClear('late@erased.example')).toEqual([]);
   });
 
-  test('keeps what is another user’s as well', async () => {
-    const gone = await createUser({ external_id: 'gone', email: 'shared@erased.example' });
+  test('keeps suppressions of addresses that another user has, too', async () => {
+    const erased = await createUser({ external_id: 'gone', email: 'shared@erased.example' });
     await createUser({ external_id: 'gone', email: 'gone@erased.example' });
     const stays = await createUser({ external_id: 'stays', email: 'shared@erased.example' });
     await suppress(
       { address: 'shared@erased.example' },
-      { kind: 'phone', address: '+15005550103', userId: gone },
+      { kind: 'phone', address: '+15005550103', userId: erased },
       { kind: 'phone', address: '+15005550103', userId: stays },
     );
-    await erase(gone);
+    await erase(erased);
     expect((await list('?query=shared@erased.example'))[0].email).toBe('shared@erased.example');
     expect((await list('?query=%2B15005550103'))[0].phone_number).toBe('+15005550103');
     await erase(stays);
@@ -328,7 +329,7 @@ describe('the project', () => {
   test('adds, reads, changes and lifts a suppression', async () => {
     const { status, body } = await project.call('PUT', '/suppressions', {
       email: 'Hand@Example.com',
-      note: 'asked by phone',
+      note: 'by phone',
     });
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -339,7 +340,7 @@ describe('the project', () => {
       reason: 'manual',
       provider: null,
       detail: null,
-      note: 'asked by phone',
+      note: 'by phone',
       created_at: expect.any(String),
       updated_at: body.created_at,
     });
@@ -347,7 +348,7 @@ describe('the project', () => {
     expect(await list('?query=HAND@example.com')).toEqual([body]);
     expect(await isSuppressed('hand@example.com')).toMatchObject({ id: body.id, reason: 'manual' });
 
-    // What was read is saved again: nothing changes, and nothing is told.
+    // A suppression that is saved as it was read changes nothing and records no event.
     expect((await project.call('PUT', '/suppressions', body)).body).toEqual(body);
     const changed = await project.call('PUT', '/suppressions', { email: 'hand@example.com', note: null });
     expect(changed.body).toEqual({ ...body, note: null, updated_at: changed.body.updated_at });
@@ -358,22 +359,25 @@ describe('the project', () => {
     expect((await project.call('DELETE', `/suppressions/${body.id}`)).status).toBe(404);
     expect((await project.call('GET', `/suppressions/${body.id}`)).status).toBe(404);
     expect(await isSuppressed('hand@example.com')).toBeUndefined();
-    expect((await told(body.id)).types).toEqual([
+    expect((await recorded(body.id)).types).toEqual([
       'suppression.added',
       'suppression.updated',
       'suppression.lifted',
     ]);
   });
 
-  test('says so to what is no object, and to one that names no address or two', async () => {
-    const told = async (body: unknown) => {
-      const answer = await project.call('PUT', '/suppressions', body);
-      return [answer.status, answer.body.errors.map(({ message }: { message: string }) => message)];
+  test('rejects a body that is no object, has no address or has two', async () => {
+    const responseTo = async (body: unknown) => {
+      const response = await project.call('PUT', '/suppressions', body);
+      return [response.status, response.body.errors.map(({ message }: { message: string }) => message)];
     };
     for (const body of [[], [{ email: 'ada@example.com' }], '"ada@example.com"', 'null', undefined])
-      expect(await told(body)).toEqual([422, ["Param '(root)' must be an object"]]);
+      expect(await responseTo(body)).toEqual([422, ["Param '(root)' must be an object"]]);
     for (const body of [{}, { email: null }, { email: 'ada@example.com', phone_number: '+15005550001' }])
-      expect(await told(body)).toEqual([422, ["Param '(root)' needs either an email or a phone_number"]]);
+      expect(await responseTo(body)).toEqual([
+        422,
+        ["Param '(root)' needs either an email or a phone_number"],
+      ]);
   });
 
   test('adds a phone number in one spelling', async () => {
@@ -381,12 +385,12 @@ describe('the project', () => {
     expect(body).toMatchObject({ kind: 'phone', email: null, phone_number: '+4930123456', reason: 'manual' });
     const again = await project.call('PUT', '/suppressions', { phone_number: '+4930123456' });
     expect(again.body.id).toBe(body.id);
-    // As it stands in an address, where a plus may mean a space.
+    // In a query, where a plus may mean a space.
     for (const query of ['+4930123456', '%2B4930123456', '%2B49%2030%20123456'])
       expect(await list(`?query=${query}`)).toMatchObject([{ id: body.id }]);
   });
 
-  test('does not weaken a reason, and may name a stronger one', async () => {
+  test('does not weaken a reason, but may strengthen it', async () => {
     await suppress({ address: 'reason@example.com', reason: 'bounced' });
     const weaker = await project.call('PUT', '/suppressions', { email: 'reason@example.com', note: 'known' });
     expect(weaker.body).toMatchObject({ reason: 'bounced', provider: 'ses', note: 'known' });
@@ -398,7 +402,7 @@ describe('the project', () => {
     expect(stronger.body.id).toBe(weaker.body.id);
   });
 
-  test('shows an address again that it names, where a user was erased', async () => {
+  test('adds the address again to the suppression of an erased user', async () => {
     await suppress({ address: 'unknown@example.com' });
     const [hidden] = await list('?query=unknown@example.com');
     expect(hidden.email).toBeNull();
@@ -406,7 +410,7 @@ describe('the project', () => {
     expect(body).toMatchObject({ id: hidden.id, email: 'unknown@example.com', reason: 'bounced' });
   });
 
-  test('reads the list newest first, by kind and by reason, page by page', async () => {
+  test('lists the newest first, by kind and by reason, page by page', async () => {
     const of = await service.createProject('listing');
     const ids: string[] = [];
     for (let number = 0; number < 9; number += 1) {
@@ -436,7 +440,7 @@ describe('the project', () => {
     expect(await idsOf(`?query=1@example.com&reason=bounced`)).toEqual([]);
     expect(await idsOf(`?query=1@example.com&starting_after=${ids[7]}`)).toEqual([]);
     expect(await idsOf(`?query=1@example.com&ending_before=${ids[8]}`)).toEqual([ids[7]]);
-    for (const query of ['@', 'nobody@example.com', '+', 'ada', '1@example'])
+    for (const query of ['@', 'unknown@example.com', '+', 'ada', '1@example'])
       expect(await idsOf(`?query=${encodeURIComponent(query)}`)).toEqual([]);
   });
 
@@ -460,21 +464,21 @@ describe('the project', () => {
     ],
     [{ email: 'a@example.com', note: 'x'.repeat(1_001) }, ["Param 'note' must have at most 1000 characters"]],
     [{ email: 'a@example.com', wrong: 1 }, ["Param '(root)' doesn't allow key: wrong"]],
-  ])('is told what is wrong with %j, and nothing is saved', async (body, messages) => {
+  ])('reports the problem with %j, and nothing is saved', async (body, messages) => {
     const before = await rows('select count(*) from suppressions');
-    const answer = await project.call('PUT', '/suppressions', body);
-    expect(answer.status).toBe(422);
-    expect(answer.body.errors.map(({ message }: { message: string }) => message)).toEqual(messages);
+    const response = await project.call('PUT', '/suppressions', body);
+    expect(response.status).toBe(422);
+    expect(response.body.errors.map(({ message }: { message: string }) => message)).toEqual(messages);
     expect(await rows('select count(*) from suppressions')).toEqual(before);
   });
 
-  test('reaches its own alone', async () => {
+  test('needs the Project JWT of its own project', async () => {
     const stranger = await service.createProject('stranger');
     const { body } = await project.call('PUT', '/suppressions', { email: 'own@example.com' });
     for (const method of ['GET', 'DELETE'])
       expect((await stranger.call(method, `/suppressions/${body.id}`)).status).toBe(404);
     expect(await list('?query=own@example.com', stranger)).toEqual([]);
-    expect((await project.as('somebody')('GET', '/suppressions')).status).toBe(403);
+    expect((await project.as('ada')('GET', '/suppressions')).status).toBe(403);
     expect((await project.call('GET', '/suppressions/nonsense')).body.errors[0].code).toBe('invalid_id');
     expect((await project.call('DELETE', `/suppressions/${newId()}`)).status).toBe(404);
     expect((await project.call('GET', `/suppressions/${body.id}`)).status).toBe(200);

@@ -24,7 +24,9 @@ import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts'
 const PUBLIC_URL = 'https://notify.example.com';
 const ONE_PIXEL = Buffer.from('GIF89a\x01\0\x01\0', 'latin1');
 const SHOP = 'https://shop.example/orders?id=1&ref=mail';
-const CONTENT = `<p>See <a href="${SHOP.replace('&', '&amp;')}">your order</a> or <a href="mailto:help@shop.example">write</a>.</p>`;
+const CONTENT =
+  `<p>See <a href="${SHOP.replace('&', '&amp;')}">your order</a>` +
+  ` or <a href="mailto:help@shop.example">write</a>.</p>`;
 
 let service: TestService;
 let mail: SmtpStandIn;
@@ -56,14 +58,14 @@ const track = (opens: boolean, clicks: boolean, of = project) =>
 interface Mailed {
   broadcastId: string;
   html: string;
-  /** The addresses of all links. */
+  /** The URLs of all links. */
   links: string[];
-  /** Those that lead over the server, here. */
+  /** The links that lead through the server, with this server's address. */
   tracked: string[];
   picture: string | undefined;
 }
 
-/** Sends an e-mail, and reads what arrived. */
+/** Sends an e-mail and returns what arrived. */
 async function mailed(body: object = {}, of = project): Promise<Mailed> {
   const before = mail.received.length;
   const sent = await of.call('POST', '/broadcasts', {
@@ -91,7 +93,7 @@ const eventsOf = async (type: string, of = project) =>
   (await of.call('GET', `/events?type=${type}&limit=100`)).body.data.toReversed();
 const deliveryOf = async (broadcastId: string, channel: string, of = project) =>
   (await of.call('GET', `/broadcasts/${broadcastId}/deliveries?channel=${channel}`)).body.data[0];
-/** What was done by now has come to the database: a hit that is noted later comes later. */
+/** Resolves when all hits so far are stored, so that later ones have a later time. */
 async function settled(): Promise<void> {
   probes += 1;
   const probe = await service.createProject(`probe ${probes}`);
@@ -106,7 +108,7 @@ async function settled(): Promise<void> {
 }
 
 describe('the setting', () => {
-  test('is off, is saved, and told of once', async () => {
+  test('is off by default, is saved, and its change is recorded once', async () => {
     expect((await project.call('GET', '/tracking')).body).toEqual({ opens: false, clicks: false });
     expect(await track(false, true)).toMatchObject({ status: 200, body: { opens: false, clicks: true } });
     await track(false, true);
@@ -114,7 +116,7 @@ describe('the setting', () => {
     expect(await eventsOf('tracking.saved')).toMatchObject([{ payload: { opens: false, clicks: true } }]);
   });
 
-  test('needs an address of the server, and says which setting has it', async () => {
+  test('needs a public address of the server, and names the setting for it', async () => {
     const bare = await startTestService();
     onTestFinished(() => bare.stop());
     const refused = await track(true, true, bare.project);
@@ -132,13 +134,13 @@ describe('the setting', () => {
 });
 
 describe('an e-mail', () => {
-  test('is not tracked unless the project says so', async () => {
+  test('is not tracked by default', async () => {
     const { links, picture } = await mailed();
     expect(links).toEqual([SHOP, 'mailto:help@shop.example', expect.stringContaining('/unsubscribe/')]);
     expect(picture).toBeUndefined();
   });
 
-  test('has links that lead over the server, and a picture, where the project says so', async () => {
+  test('has tracked links and a picture, if the project enables them', async () => {
     await track(true, true);
     const { links, picture, html } = await mailed({ action_url: 'https://shop.example/' });
     const at = expect.stringMatching(/^https:\/\/notify\.example\.com\/t\/c\/e[\w-]{87}\?u=https%3A/);
@@ -150,7 +152,7 @@ describe('an e-mail', () => {
     expect(text).not.toContain('/t/c/');
   });
 
-  test('has one of them where one is switched on', async () => {
+  test('has one of them if only one is enabled', async () => {
     await track(true, false);
     expect(await mailed()).toMatchObject({ tracked: [], picture: expect.any(String) });
     await track(false, true);
@@ -158,17 +160,17 @@ describe('an e-mail', () => {
   });
 });
 
-test('a click leads on at once, and is an event with the address', async () => {
+test('a click redirects at once, and is an event with the URL', async () => {
   await track(false, true);
   const { tracked, broadcastId } = await mailed();
-  const answer = await follow(tracked[0] ?? '');
-  expect(answer.status).toBe(302);
-  expect(Object.fromEntries(answer.headers)).toMatchObject({
+  const response = await follow(tracked[0] ?? '');
+  expect(response.status).toBe(302);
+  expect(Object.fromEntries(response.headers)).toMatchObject({
     location: SHOP,
     'referrer-policy': 'no-referrer',
     'cache-control': 'no-store',
   });
-  expect(answer.headers.get('set-cookie')).toBeNull();
+  expect(response.headers.get('set-cookie')).toBeNull();
   await follow(tracked[0] ?? '');
   const events = await until(
     () => eventsOf('delivery.clicked'),
@@ -197,11 +199,11 @@ test('only the first open is an event; all are counted', async () => {
   await track(true, false);
   const { picture, broadcastId } = await mailed();
   for (let count = 0; count < 3; count += 1) {
-    const answer = await follow(picture ?? '');
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get('content-type')).toBe('image/gif');
-    expect(answer.headers.get('cache-control')).toBe('no-store');
-    expect(Buffer.from(await answer.arrayBuffer()).subarray(0, 10)).toEqual(ONE_PIXEL);
+    const response = await follow(picture ?? '');
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toBe('image/gif');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(Buffer.from(await response.arrayBuffer()).subarray(0, 10)).toEqual(ONE_PIXEL);
   }
   await until(
     () => deliveryOf(broadcastId, 'email'),
@@ -218,7 +220,7 @@ test('only the first open is an event; all are counted', async () => {
   expect(opened_at).toEqual(expect.any(String));
 });
 
-test('of very many clicks a hundred are events, and all are counted', async () => {
+test('a hundred of very many clicks are events, and all are counted', async () => {
   await track(false, true);
   const { tracked, broadcastId } = await mailed();
   const url = tracked[0] ?? '';
@@ -235,7 +237,7 @@ test('of very many clicks a hundred are events, and all are counted', async () =
   expect(count).toBe(100);
 });
 
-test('who only looks, or loads ahead, is led on and not counted', async () => {
+test('HEAD requests and prefetches are redirected and not counted', async () => {
   await track(true, true);
   const { tracked, picture, broadcastId } = await mailed();
   const [link = ''] = tracked;
@@ -254,7 +256,7 @@ test('who only looks, or loads ahead, is led on and not counted', async () => {
   expect(await deliveryOf(broadcastId, 'email')).toMatchObject({ clicks: 0, opens: 0 });
 });
 
-test('once it is switched off, links that were sent lead on, and nothing is recorded', async () => {
+test('when tracking is disabled, old links still redirect, and nothing is recorded', async () => {
   await track(true, true);
   const { tracked, picture, broadcastId } = await mailed();
   await track(false, false);
@@ -265,7 +267,7 @@ test('once it is switched off, links that were sent lead on, and nothing is reco
   expect(await eventsOf('delivery.clicked')).toEqual([]);
 });
 
-describe('there is no other way out', () => {
+describe('no other redirects', () => {
   const HOSTILE = [
     'https://evil.example/',
     'javascript:alert(1)',
@@ -291,15 +293,15 @@ describe('there is no other way out', () => {
       `u=${encodeURIComponent(target)}`,
       `u=${encodeURIComponent(SHOP)}&u=${encodeURIComponent(target)}`,
     ]) {
-      const answer = await follow(`${path}?${query}`);
-      expect(answer.status).toBe(404);
-      expect(answer.headers.get('location')).toBeNull();
-      expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
-      expect(await answer.text()).toContain('This link does not work');
+      const response = await follow(`${path}?${query}`);
+      expect(response.status).toBe(404);
+      expect(response.headers.get('location')).toBeNull();
+      expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
+      expect(await response.text()).toContain('This link does not work');
     }
   });
 
-  test('by any change of the link, or by none of its parts', async () => {
+  test('for a changed link, or a part of one', async () => {
     await track(false, true);
     const { tracked } = await mailed();
     const [link = ''] = tracked;
@@ -321,7 +323,7 @@ describe('there is no other way out', () => {
     expect((await follow(link)).status).toBe(302);
   });
 
-  test('by what another project has signed', async () => {
+  test('for links that another project has signed', async () => {
     await track(true, true);
     const { broadcastId } = await mailed();
     const { user_id: userId } = await deliveryOf(broadcastId, 'email');
@@ -335,12 +337,12 @@ describe('there is no other way out', () => {
     const link = { target: SHOP, encoded: encodeURIComponent(SHOP) };
     const here = { PUBLIC_URL: service.address };
     const both = { opens: true, clicks: true };
-    // In this project's name with the other's key: no link.
+    // In this project's name with the other's key: no valid link.
     const forged = linksOf(here, { id: mine.id, signingKey: theirs.signingKey }, both, about)?.clickUrl?.(
       link,
     );
     expect((await follow(forged ?? '')).status).toBe(404);
-    // In its own name, about a delivery that is not its own: it leads on, and nobody is told.
+    // In its own name, about another project's delivery: it redirects and records nothing.
     const own = linksOf(here, theirs, both, about)?.clickUrl?.(link);
     expect((await follow(own ?? '')).status).toBe(302);
     await settled();
@@ -349,14 +351,14 @@ describe('there is no other way out', () => {
   });
 });
 
-test('the picture is the same for whoever asks', async () => {
+test('the picture is the same for every request', async () => {
   for (const token of ['x', 'e'.repeat(88), `e${'A'.repeat(87)}`, '%00']) {
-    const answer = await follow(`${service.address}/t/o/${token}.gif`);
-    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'image/gif']);
+    const response = await follow(`${service.address}/t/o/${token}.gif`);
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/gif']);
   }
 });
 
-test('what is in a link is not in the log, however its address is spelled', async () => {
+test('no part of a link is in the log, in any spelling of its path', async () => {
   const server = await startTestServer({ logLevel: 'debug' });
   onTestFinished(() => server.close());
   const token = `e${'A'.repeat(87)}`;
@@ -370,7 +372,7 @@ test('what is in a link is not in the log, however its address is spelled', asyn
   expect(server.logged.join('')).not.toMatch(/AAAA|private\.example/);
 });
 
-test('an office is led on however often, and who makes links up is held up', async () => {
+test('requests of one office are not limited, guesses of links are', async () => {
   const limited = await startTestService({ settings: { PUBLIC_URL, RATE_LIMIT_IP: '3' } });
   onTestFinished(() => limited.stop());
   await saveSmtp(limited.project, mail);
@@ -385,19 +387,19 @@ test('an office is led on however often, and who makes links up is held up', asy
   expect((await follow(`${limited.address}/t/o/${newId()}.gif`)).status).toBe(200);
 });
 
-describe('the database away', () => {
-  test('links lead on, the picture comes, and what was done is recorded when it is back', async () => {
+describe('without the database', () => {
+  test('links redirect, the picture loads, and hits are recorded when it is back', async () => {
     await track(true, true);
     const { tracked, picture, broadcastId } = await mailed();
     const [link = ''] = tracked;
-    expect((await follow(link)).status).toBe(302); // the key is known
+    expect((await follow(link)).status).toBe(302); // the key is cached
     await until(
       () => deliveryOf(broadcastId, 'email'),
       ({ clicks }) => clicks === 1,
     );
     const back = await takeDatabaseAway();
     try {
-      laterMs += 3_600_000; // what is remembered of projects is too old to be trusted otherwise
+      laterMs += 3_600_000; // the cached projects have expired by now
       const started = performance.now();
       expect((await follow(link)).headers.get('location')).toBe(SHOP);
       expect((await follow(picture ?? '')).status).toBe(200);
@@ -418,7 +420,7 @@ describe('the database away', () => {
   }, 60_000);
 });
 
-/** Renames the service's database, with all its connections cut; answers how it comes back. */
+/** Renames the service's database and cuts all connections. Returns a function that restores it. */
 async function takeDatabaseAway(): Promise<() => Promise<void>> {
   const [{ name } = { name: '' }] = await service.context.db.query<{ name: string }>(
     sql('', 'select current_database() as name'),
@@ -451,7 +453,7 @@ describe('a click in a client', () => {
     return { broadcastId: body.id, id: await notificationOf(user) };
   }
 
-  test('in the inbox is an event, and stands with the delivery', async () => {
+  test('in the inbox is an event, and is shown with the delivery', async () => {
     await track(false, true);
     const { broadcastId, id } = await sent('bob');
     expect([await click(project, 'bob', id), await click(project, 'bob', id, { channel: 'in_app' })]).toEqual(
@@ -468,7 +470,7 @@ describe('a click in a client', () => {
     expect(body.read_at).toBeNull();
   });
 
-  test('needs no body, and says what one must be', async () => {
+  test('needs no body, and describes a wrong one', async () => {
     await track(false, true);
     const { broadcastId, id } = await sent('bob');
     const call = (body?: unknown, headers?: Record<string, string>) =>
@@ -490,14 +492,14 @@ describe('a click in a client', () => {
     expect(description.components.schemas.ClickInput).toMatchObject({ type: 'object' });
   });
 
-  test('is not recorded where the project does not want to know', async () => {
+  test('is not recorded if the project does not track clicks', async () => {
     const { broadcastId, id } = await sent('bob');
     expect(await click(project, 'bob', id)).toBe(204);
     expect(await deliveryOf(broadcastId, 'in_app')).toMatchObject({ clicks: 0, clicked_at: null });
     expect(await eventsOf('delivery.clicked')).toEqual([]);
   });
 
-  test('is 404 for what the user has not, or was not sent on that channel', async () => {
+  test('is a 404 for a notification that the user does not have, or not on that channel', async () => {
     await track(false, true);
     const { id } = await sent('bob');
     expect(await click(project, 'ann', id)).toBe(404);
@@ -512,11 +514,11 @@ describe('a click in a client', () => {
     expect(await eventsOf('delivery.clicked')).toEqual([]);
   });
 
-  test('is recorded a hundred times at most, and counted on', async () => {
+  test('is an event a hundred times at most, and always counted', async () => {
     await track(false, true);
     const { broadcastId, id } = await sent('bob');
-    const answers = await Promise.all(Array.from({ length: 120 }, () => click(project, 'bob', id)));
-    expect(new Set(answers)).toEqual(new Set([204]));
+    const responses = await Promise.all(Array.from({ length: 120 }, () => click(project, 'bob', id)));
+    expect(new Set(responses)).toEqual(new Set([204]));
     expect((await deliveryOf(broadcastId, 'in_app')).clicks).toBe(120);
     const [{ count } = { count: -1 }] = await service.context.db.query<{ count: number }>(
       sql(
@@ -528,24 +530,24 @@ describe('a click in a client', () => {
     expect(count).toBe(100);
   });
 
-  test('repeated under an Idempotency-Key is one', async () => {
+  test('repeated under an Idempotency-Key counts once', async () => {
     await track(false, true);
     const { broadcastId, id } = await sent('bob');
     for (let count = 0; count < 2; count += 1) {
-      const answer = await project.as('bob')(
+      const response = await project.as('bob')(
         'POST',
         `/notifications/${id}/click`,
         {},
         { 'idempotency-key': 'k1' },
       );
-      expect(answer.status).toBe(204);
+      expect(response.status).toBe(204);
     }
     expect((await deliveryOf(broadcastId, 'in_app')).clicks).toBe(1);
   });
 });
 
 describe('a web push', () => {
-  /** A push service, with a browser that reads what it is sent. */
+  /** A push service, and a browser that decrypts its messages. */
   async function browser(): Promise<{ pushes: unknown[]; token: object }> {
     const pair = createECDH('prime256v1');
     const keys = { p256dh: pair.generateKeys('base64url'), auth: Buffer.alloc(16, 7).toString('base64url') };
@@ -564,7 +566,7 @@ describe('a web push', () => {
     return { pushes, token: { endpoint: `http://127.0.0.1:${port}/send/1`, keys } };
   }
 
-  test('has an address for its click where clicks are tracked, and none where they are not', async () => {
+  test('has a click URL if clicks are tracked, and none if not', async () => {
     const { pushes, token } = await browser();
     await project.call('PUT', '/integrations/web_push', createVapidKeys());
     const user = project.as('carl');
@@ -585,9 +587,9 @@ describe('a web push', () => {
     const { tracking_url } = pushes[1] as { tracking_url: string };
     expect(tracking_url).toMatch(/^https:\/\/notify\.example\.com\/t\/c\/w[\w-]{87}$/);
     const here = tracking_url.replace(PUBLIC_URL, service.address);
-    expect((await follow(here)).status).toBe(404); // it leads nowhere
-    const told = await follow(here, { method: 'POST', headers: { origin: 'https://shop.example' } });
-    expect([told.status, told.headers.get('access-control-allow-origin')]).toEqual([204, '*']);
+    expect((await follow(here)).status).toBe(404); // it has no target
+    const posted = await follow(here, { method: 'POST', headers: { origin: 'https://shop.example' } });
+    expect([posted.status, posted.headers.get('access-control-allow-origin')]).toEqual([204, '*']);
     expect((await follow(`${here.slice(0, -2)}AA`, { method: 'POST', body: 'x' })).status).toBe(404);
     const delivery = await until(
       () => deliveryOf(broadcastId, 'web_push'),
@@ -606,7 +608,7 @@ describe('a web push', () => {
   });
 });
 
-test('links of a user who is deleted lead on, and nothing is recorded', async () => {
+test('links of a deleted user redirect, and nothing is recorded', async () => {
   await track(true, true);
   const { tracked, picture, broadcastId } = await mailed();
   const { user_id: userId } = await deliveryOf(broadcastId, 'email');
@@ -618,7 +620,7 @@ test('links of a user who is deleted lead on, and nothing is recorded', async ()
   for (const type of ['delivery.clicked', 'delivery.opened']) expect(await eventsOf(type)).toEqual([]);
 });
 
-test('what a user who is erased has clicked is forgotten', async () => {
+test('clicks of an erased user are deleted', async () => {
   await track(true, true);
   const { tracked, picture, broadcastId } = await mailed();
   await Promise.all([follow(tracked[0] ?? ''), follow(picture ?? '')]);
@@ -632,13 +634,13 @@ test('what a user who is erased has clicked is forgotten', async () => {
   const [event] = await eventsOf('delivery.clicked');
   expect(event.context).toMatchObject({ channel: 'email', user_id: delivery.user_id });
   expect(event).not.toHaveProperty('payload');
-  // Links lead on, and there is nobody to record it of.
+  // Links redirect, and there is no user to record them for.
   expect((await follow(tracked[0] ?? '')).status).toBe(302);
   await settled();
   expect(await eventsOf('delivery.clicked')).toHaveLength(1);
 });
 
-test('what was noted is written when the service stops', async () => {
+test('pending hits are stored when the service stops', async () => {
   await track(false, true);
   const { tracked, broadcastId } = await mailed();
   const [link = ''] = tracked;

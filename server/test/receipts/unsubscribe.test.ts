@@ -24,7 +24,7 @@ async function newUser(): Promise<string> {
 async function link(category: string | null): Promise<string> {
   userId = await newUser();
   const project = await service.context.projects.byId(service.project.id);
-  if (project === undefined) throw new Error('the project is not there');
+  if (project === undefined) throw new Error('there is no such project');
   const what = { projectId: project.id, userId, channel: 'email', category };
   return `${service.address}/unsubscribe/${unsubscribeToken(project.signingKey, what)}`;
 }
@@ -35,7 +35,7 @@ const isOff = async (category: string | null) =>
 const form = (fields: Record<string, string>) => ({ method: 'POST', body: new URLSearchParams(fields) });
 const ONE_CLICK = { 'List-Unsubscribe': 'One-Click' };
 
-test('looking at the page, as scanners do, unsubscribes nobody', async () => {
+test('a GET request, as scanners send it, unsubscribes no user', async () => {
   const url = await link('orders');
   for (const method of ['GET', 'HEAD', 'GET']) {
     const page = await fetch(url, { method });
@@ -47,7 +47,7 @@ test('looking at the page, as scanners do, unsubscribes nobody', async () => {
   expect(await isOff('orders')).toBe(false);
 });
 
-test('the page names the category, asks, and loads nothing', async () => {
+test('the page names the category, has a button, and loads nothing', async () => {
   const page = await (await fetch(await link('orders'))).text();
   expect(page).toContain('about “orders”');
   expect(page).toMatch(/<form method="post">.*<button>Unsubscribe<\/button>/);
@@ -55,7 +55,7 @@ test('the page names the category, asks, and loads nothing', async () => {
   expect(await (await fetch(await link(null))).text()).toContain('e-mails of this kind');
 });
 
-test('one click switches this category off, and repeating it records nothing more', async () => {
+test('one click disables this category, and a repeat records nothing', async () => {
   const url = await link('orders');
   for (let count = 0; count < 3; count += 1) {
     const done = await fetch(url, form(ONE_CLICK));
@@ -77,7 +77,7 @@ test('one click switches this category off, and repeating it records nothing mor
   ]);
 });
 
-test('works as multipart and without a body too', async () => {
+test('works as multipart and without a body, too', async () => {
   const body = new FormData();
   body.set('List-Unsubscribe', 'One-Click');
   const url = await link(null);
@@ -87,7 +87,7 @@ test('works as multipart and without a body too', async () => {
   expect(await isOff('news')).toBe(true);
 });
 
-test('whoever regrets it subscribes again by the button', async () => {
+test('a button on the page undoes it', async () => {
   const url = await link('orders');
   const done = await (await fetch(url, form(ONE_CLICK))).text();
   const [, name = '', value = ''] = /name="([^"]+)" value="([^"]+)"/.exec(done) ?? [];
@@ -96,7 +96,7 @@ test('whoever regrets it subscribes again by the button', async () => {
   expect(await isOff('orders')).toBe(false);
 });
 
-test('a link that was not made here, or was changed, is answered 404 and changes nothing', async () => {
+test('a forged or changed link is a 404 and changes nothing', async () => {
   const url = await link('orders');
   const token = url.slice(url.lastIndexOf('/') + 1);
   const flipped = token.startsWith('B') ? `A${token.slice(1)}` : `B${token.slice(1)}`;
@@ -123,9 +123,9 @@ test('a link that was not made here, or was changed, is answered 404 and changes
   expect(await isOff('orders')).toBe(false);
 });
 
-test('a user who is gone is a success that leaves nothing behind', async () => {
+test('a link of a deleted user succeeds and stores nothing', async () => {
   const project = await service.context.projects.byId(service.project.id);
-  if (project === undefined) throw new Error('the project is not there');
+  if (project === undefined) throw new Error('there is no such project');
   userId = newId();
   const what = { projectId: project.id, userId, channel: 'email', category: 'orders' };
   const url = `${service.address}/unsubscribe/${unsubscribeToken(project.signingKey, what)}`;
@@ -133,11 +133,11 @@ test('a user who is gone is a success that leaves nothing behind', async () => {
   expect(await isOff('orders')).toBe(false);
 });
 
-test('strangers are counted by address, and who has a link as its user, however it is spelt', async () => {
+test('forged links are limited by address, and valid ones by user, in every spelling', async () => {
   const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
   try {
     const project = await limited.context.projects.byId(limited.project.id);
-    if (project === undefined) throw new Error('the project is not there');
+    if (project === undefined) throw new Error('there is no such project');
     const click = async (name: string, category: string, spelt = (token: string) => token) => {
       const { body: user } = await limited.project.call('PUT', '/users', { external_id: name });
       const what = { projectId: project.id, userId: user.id, channel: 'email', category };
@@ -152,11 +152,11 @@ test('strangers are counted by address, and who has a link as its user, however 
     expect(await click('a', 'news', (token) => `%${token.charCodeAt(0).toString(16)}${token.slice(1)}`)).toBe(
       429,
     );
-    const answers: number[] = [];
+    const responses: number[] = [];
     for (let count = 0; count < 5; count += 1)
-      answers.push((await fetch(`${limited.address}/unsubscribe/x`)).status);
-    expect(answers).toEqual([404, 404, 404, 429, 429]);
+      responses.push((await fetch(`${limited.address}/unsubscribe/x`)).status);
+    expect(responses).toEqual([404, 404, 404, 429, 429]);
   } finally {
     await limited.stop();
   }
-}, 60_000); // it starts a service of its own, as hooks do, which have this time
+}, 60_000); // the time limit of hooks, because it starts a service

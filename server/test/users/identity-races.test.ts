@@ -10,8 +10,7 @@ import { createLogger } from '../../src/lib/log.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/service.ts';
 
-// Two transactions at once that speak of the same user: the second comes to its writes while the first is not
-// committed yet.
+// Two concurrent transactions about the same user: the second writes before the first has committed.
 
 let database: TestDatabase;
 let db: Database;
@@ -29,7 +28,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-const say = (tx: Queryable, person: Omit<Person, 'projectId'>) =>
+const upsert = (tx: Queryable, person: Omit<Person, 'projectId'>) =>
   resolveUsers(tx, new Identities(bus), [{ projectId, ...person }]);
 
 const isWaiting = async () =>
@@ -37,23 +36,24 @@ const isWaiting = async () =>
     await db.query<{ waiting: boolean }>(
       sql(
         '',
-        "select count(*) > 0 as waiting from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+        `select count(*) > 0 as waiting from pg_stat_activity where datname = current_database()
+          and wait_event_type = 'Lock'`,
       ),
     )
   )[0]?.waiting === true;
 
-/** Runs both at once, so that the second starts after what the first wrote and before it committed. */
+/** Runs both concurrently: the second starts after the first has written and before it commits. */
 async function atOnce(first: Omit<Person, 'projectId'>, second: Omit<Person, 'projectId'>) {
   const written = Promise.withResolvers<void>();
   const mayCommit = Promise.withResolvers<void>();
   const one = db.transaction(async (tx) => {
-    const resolved = await say(tx, first);
+    const resolved = await upsert(tx, first);
     written.resolve();
     await mayCommit.promise;
     return resolved;
   });
   await written.promise;
-  const two = db.transaction((tx) => say(tx, second));
+  const two = db.transaction((tx) => upsert(tx, second));
   await until(isWaiting, (waiting) => waiting);
   mayCommit.resolve();
   return { one: await one, two: await two };
@@ -71,8 +71,8 @@ async function stored(userId: string | undefined) {
   return { ...user, keys: keys.map((key) => key.value) };
 }
 
-test('a name that is written while another is written is not undone by it', async () => {
-  await db.transaction((tx) => say(tx, { externalId: 'names', firstName: 'Old', lastName: 'Old' }));
+test('concurrent writes of different names do not undo each other', async () => {
+  await db.transaction((tx) => upsert(tx, { externalId: 'names', firstName: 'Old', lastName: 'Old' }));
   const { two } = await atOnce(
     { externalId: 'names', firstName: 'New' },
     { externalId: 'names', lastName: 'New' },
@@ -80,8 +80,8 @@ test('a name that is written while another is written is not undone by it', asyn
   expect(await stored(two.userIds[0])).toMatchObject({ first_name: 'New', last_name: 'New' });
 });
 
-test('two external ids for one address at once do not become one user', async () => {
-  await db.transaction((tx) => say(tx, { email: 'shared@example.com' }));
+test('two external ids saved for one address do not become one user', async () => {
+  await db.transaction((tx) => upsert(tx, { email: 'shared@example.com' }));
   const { one, two } = await atOnce(
     { externalId: 'shared-1', email: 'shared@example.com' },
     { externalId: 'shared-2', email: 'shared@example.com' },
@@ -97,8 +97,8 @@ test('two external ids for one address at once do not become one user', async ()
   expect(await stored(two.userIds[0])).toMatchObject({ external_id: 'shared-2', keys: ['shared-2'] });
 });
 
-test('two new addresses of one user at once leave it one address', async () => {
-  await db.transaction((tx) => say(tx, { externalId: 'moves', email: 'before@example.com' }));
+test('concurrent saves of two new addresses leave the user one address', async () => {
+  await db.transaction((tx) => upsert(tx, { externalId: 'moves', email: 'before@example.com' }));
   const { two } = await atOnce(
     { externalId: 'moves', email: 'first@example.com' },
     { externalId: 'moves', email: 'second@example.com' },
@@ -109,13 +109,13 @@ test('two new addresses of one user at once leave it one address', async () => {
   });
 });
 
-test('an address that is freed while a broadcast looks it up is not remembered as taken', async () => {
+test('an address that is released while a broadcast looks it up is not cached as taken', async () => {
   const identities = new Identities(bus);
   const people = [{ projectId, email: 'freed@example.com' }];
   const [owner] = (await db.transaction((tx) => resolveUsers(tx, new Identities(bus), people))).userIds;
   const resolved = await db.transaction((tx) => resolveUsers(tx, identities, people));
   expect(resolved.userIds).toEqual([owner]);
-  // Its commit is still to come when somebody takes the address away.
+  // The commit of the release is still pending.
   await saveUser({ db, identities, bus }, projectId, { external_id: 'freed', email: 'freed@example.com' });
   await saveUser({ db, identities, bus }, projectId, { external_id: 'freed', email: null });
   resolved.remember();

@@ -9,8 +9,7 @@ import { type Opened, open } from '../../src/open.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { type SlackStandIn, startSlackStandIn } from '../support/slack-stand-in.ts';
 
-// What posting to Slack gets its tokens from: here with two nodes on one database, and a Slack whose refresh
-// tokens are good for one time.
+// The source of tokens for posts to Slack, with two nodes on one database and single-use refresh tokens.
 
 const APP = {
   app_id: 'A0TEST',
@@ -52,7 +51,7 @@ beforeEach(async () => {
   await project.call('PUT', '/integrations/slack', APP);
 });
 
-/** Installs the app as a user does, and forgets that Slack was asked for it. */
+/** Installs the app as a user does, and clears the requests to Slack that this needed. */
 async function install(user = 'admin'): Promise<{ id: string; access_token: string; refresh_token: string }> {
   const path = '/integrations/slack/installations/finish';
   const { status, body } = await project.as(user)('POST', path, { app_id: 'A0TEST', code: slack.code() });
@@ -85,7 +84,7 @@ const openTransactions = async () =>
     )
   )[0]?.count;
 
-test('a token that does not run out is answered without asking Slack', async () => {
+test('a token that does not expire is returned without a request to Slack', async () => {
   slack.rotate = undefined;
   const { access_token: token } = await install();
   now += 1_000 * HOUR;
@@ -93,7 +92,7 @@ test('a token that does not run out is answered without asking Slack', async () 
   expect(slack.asked).toEqual([]);
 });
 
-test('a token is renewed when less than an hour is left, once, and the new pair is what is used then', async () => {
+test('a token is renewed once when less than an hour is left, and the new pair is used then', async () => {
   const first = await install();
   now += 11 * HOUR - 60_000;
   expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
@@ -118,23 +117,23 @@ test('a token is renewed when less than an hour is left, once, and the new pair 
 });
 
 test.each([
-  ['about to run out', 11.5],
+  ['about to expire', 11.5],
   ['run out', 13],
-])('many callers on two nodes renew a token that has %s once', async (_what, hours) => {
+])('many callers on two nodes renew a token (%s) once', async (_what, hours) => {
   const first = await install();
   now += hours * HOUR;
   await userIdOf('admin');
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 40 }, (_, at) => tokenOf({ node: at % 2 === 0 ? service.context : other })),
   );
   const renewed = await tokenOf();
   const good = hours > 12 ? [renewed] : [renewed, { kind: 'token', token: first.access_token }];
-  for (const answer of answers) expect(good).toContainEqual(answer);
+  for (const response of responses) expect(good).toContainEqual(response);
   expect(slack.asked).toHaveLength(1);
   expect(await broken()).toEqual([]);
 });
 
-test('no transaction is open while Slack is asked, and who can use the old token does not wait', async () => {
+test('no transaction is open during a renewal; callers with a valid token do not wait', async () => {
   const first = await install();
   now += 11.5 * HOUR;
   const gate = slack.hold();
@@ -147,7 +146,7 @@ test('no transaction is open while Slack is asked, and who can use the old token
   expect(await tokenOf({ node: other })).toEqual(renewed);
 });
 
-test('a token of a short life is renewed after half of it, not with every call', async () => {
+test('a short-lived token is renewed after half of its life, not with every call', async () => {
   slack.rotate = 600;
   const first = await install();
   expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
@@ -157,8 +156,8 @@ test('a token of a short life is renewed after half of it, not with every call',
   expect(slack.asked).toHaveLength(1);
 });
 
-describe('while Slack is out of reach', () => {
-  test('the token at hand is used, and Slack is left alone until it wants to be asked again', async () => {
+describe('while Slack is unreachable', () => {
+  test('the current token is used, and Slack gets no request before the time that it set', async () => {
     const first = await install();
     now += 11.5 * HOUR;
     slack.instead.push((response) => response.writeHead(429, { 'retry-after': '90' }).end());
@@ -170,7 +169,7 @@ describe('while Slack is out of reach', () => {
     expect(slack.asked).toHaveLength(2);
   });
 
-  test('a token that has run out is a retry, with the time of it', async () => {
+  test('an expired token is a retry, with its time', async () => {
     await install();
     now += 13 * HOUR;
     slack.instead.push((response) => response.writeHead(503).end());
@@ -187,8 +186,8 @@ describe('while Slack is out of reach', () => {
   });
 });
 
-describe('an answer that is lost after Slack has acted', () => {
-  test('breaks the installation with an event, but for the token at hand; installing anew mends it', async () => {
+describe('a lost response after Slack has renewed the token', () => {
+  test('breaks the installation with an event; a new installation repairs it', async () => {
     const first = await install();
     now += 11.5 * HOUR;
     slack.loseAnswers = 1;
@@ -209,11 +208,11 @@ describe('an answer that is lost after Slack has acted', () => {
     now += HOUR;
     expect(await tokenOf()).toMatchObject({ kind: 'gone', code: 'invalid_refresh_token' });
     expect(slack.asked).toHaveLength(2);
-    const { access_token: token } = await install('somebody else');
+    const { access_token: token } = await install('another user');
     expect(await tokenOf()).toEqual({ kind: 'token', token });
   });
 
-  test('is not the one that the database was away for: the pair is kept when it is back', async () => {
+  test('is not assumed when the database was down: the pair is stored when it is back', async () => {
     await install();
     now += 13 * HOUR;
     await userIdOf('admin');
@@ -259,7 +258,7 @@ describe('an answer that is lost after Slack has acted', () => {
   });
 });
 
-test.each(['token_revoked', 'account_inactive'])('%s is the end of the token at hand, too', async (error) => {
+test.each(['token_revoked', 'account_inactive'])('%s also invalidates the current token', async (error) => {
   await install();
   now += 11.5 * HOUR;
   const refuse: SlackStandIn['instead'][number] = (response) =>
@@ -271,8 +270,8 @@ test.each(['token_revoked', 'account_inactive'])('%s is the end of the token at 
   expect(await broken()).toHaveLength(1);
 });
 
-describe('an app that Slack does not know any more', () => {
-  test('is a matter of the config, and not the end of the installation', async () => {
+describe('an app that Slack does not know', () => {
+  test('is an error of the config, and keeps the installation', async () => {
     const first = await install();
     slack.apps.set(APP.client_id, 'renewed at Slack');
     now += 11.5 * HOUR;
@@ -286,7 +285,7 @@ describe('an app that Slack does not know any more', () => {
     expect(await tokenOf()).toMatchObject({ kind: 'token' });
   });
 
-  test('and one that the project has removed, as well', async () => {
+  test('is also one that the project has removed', async () => {
     await install();
     await project.call('DELETE', '/integrations/slack');
     now += 13 * HOUR;
@@ -295,20 +294,20 @@ describe('an app that Slack does not know any more', () => {
   });
 });
 
-describe('a token that Slack calls expired before its time', () => {
-  test('is renewed at once, on whatever node it was noticed', async () => {
+describe('a token that Slack reports as expired early', () => {
+  test('is renewed at once, whichever node noticed', async () => {
     const { access_token: expired } = await install();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [service.context, other, service.context].map((node) => tokenOf({ node, expired })),
     );
     const renewed = await tokenOf();
     expect(renewed).not.toEqual({ kind: 'token', token: expired });
-    for (const answer of answers) expect(answer).toEqual(renewed);
+    for (const response of responses) expect(response).toEqual(renewed);
     expect(await tokenOf({ expired })).toEqual(renewed);
     expect(slack.asked).toHaveLength(1);
   });
 
-  test('is gone where there is nothing to renew it with', async () => {
+  test('is gone if there is nothing to renew it with', async () => {
     slack.rotate = undefined;
     const { access_token: expired } = await install();
     expect(await tokenOf({ expired })).toMatchObject({ kind: 'gone', code: 'token_expired' });
@@ -325,7 +324,7 @@ describe('saving', () => {
     ...tokens,
   });
 
-  test('the same tokens again does not bring back what was renewed since', async () => {
+  test('the same tokens again do not replace renewed ones', async () => {
     const granted = await install();
     const own = slack.pair();
     await save('ann', stated(own, 'T0OWN'));
@@ -342,7 +341,7 @@ describe('saving', () => {
     expect(await broken()).toEqual([]);
   });
 
-  test('new tokens mends what was broken', async () => {
+  test('new tokens repair a broken installation', async () => {
     await save('ann', stated({ ...slack.pair(), refresh_token: 'xoxe-1-used' }));
     now += 11.5 * HOUR;
     await tokenOf({ user: 'ann' });
@@ -352,7 +351,7 @@ describe('saving', () => {
     expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token: fresh.access_token });
   });
 
-  test('tokens that end is no end where Slack has granted others for the same workspace', async () => {
+  test('expired tokens are ignored if Slack has granted others for the same workspace', async () => {
     await save('ann', stated({ ...slack.pair(), refresh_token: 'xoxe-1-used' }));
     now += 11.5 * HOUR;
     await tokenOf({ user: 'ann' });
@@ -361,7 +360,7 @@ describe('saving', () => {
     expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
   });
 
-  test('what a user says serves that user alone; what Slack has granted serves all of the project', async () => {
+  test('tokens of a user serve that user alone; those that Slack granted serve the project', async () => {
     const { access_token: granted } = await install();
     await save('mallory', stated({ access_token: 'xoxb-mallory' }));
     for (const user of ['admin', 'ann'])
@@ -376,23 +375,23 @@ describe('saving', () => {
     expect(await tokenOf()).toMatchObject({ kind: 'gone', code: 'not_installed' });
   });
 
-  test('an installation while its tokens are being renewed keeps the new ones', async () => {
+  test('an installation during a renewal keeps the new tokens', async () => {
     await install();
     now += 11.5 * HOUR;
     const gate = slack.hold();
     const renewing = tokenOf();
     await gate.reached;
-    // Answered before the one that is held back.
+    // Returns before the renewal, which is still waiting.
     const code = slack.code();
     const path = '/integrations/slack/installations/finish';
-    const token = 'xoxe.xoxb-anew';
+    const token = 'xoxe.xoxb-new';
     slack.instead.push((response) =>
       response.end(
         JSON.stringify({
           ok: true,
           app_id: 'A0TEST',
           access_token: token,
-          refresh_token: 'xoxe-1-anew',
+          refresh_token: 'xoxe-1-new',
           expires_in: LIFE_S,
           authed_user: { id: 'U1' },
           team: { id: 'T0TEAM' },
@@ -408,7 +407,7 @@ describe('saving', () => {
   });
 });
 
-test('of a user who is purged nothing is left but the workspace that serves the others', async () => {
+test('a purged user leaves nothing except the workspace that serves the others', async () => {
   const { access_token: token } = await install();
   await project.as('admin')('PUT', '/integrations/inbox/installations', { locale: 'de' });
   await project.as('ann')('PUT', '/integrations/inbox/installations', { locale: 'fr' });
@@ -420,7 +419,8 @@ test('of a user who is purged nothing is left but the workspace that serves the 
   const rows = await service.context.db.query<{ line: string; sealed: Buffer; id: string; provider: string }>(
     sql(
       'test_forgotten',
-      'select i::text as line, sealed_record as sealed, id, provider from installations i where project_id = $1',
+      `select i::text as line, sealed_record as sealed, id, provider from installations i
+        where project_id = $1`,
     ),
     [project.id],
   );
@@ -436,14 +436,15 @@ test('of a user who is purged nothing is left but the workspace that serves the 
   expect(await tokenOf({ user: 'ann' })).toMatchObject({ kind: 'token' });
 });
 
-test('a lease whose holder has died is taken over when it runs out', async () => {
+test('the lease of a dead holder is taken over when it expires', async () => {
   await install();
   now += 13 * HOUR;
   const lease = (until: string) =>
     service.context.db.query(
       sql(
         `test_lease_${until}`,
-        `update installations set renewing_until = clock_timestamp() + interval '${until}' where project_id = $1`,
+        `update installations set renewing_until = clock_timestamp() + interval '${until}'
+          where project_id = $1`,
       ),
       [project.id],
     );

@@ -60,13 +60,13 @@ const rows = (projectId = project.id) =>
   );
 
 describe('starting an installation of Slack', () => {
-  test("answers the address of Slack's own question, with scopes, state and where to come back to", async () => {
-    const answer = await start('ann', {
+  test("returns the URL of Slack's consent page, with scopes, state and redirect", async () => {
+    const response = await start('ann', {
       app_id: 'A0TEST',
       extra_scopes: ['channels:read', 'chat:write', 'channels:read'],
       redirect_url: REDIRECT,
     });
-    expect([answer.status, answer.body]).toEqual([
+    expect([response.status, response.body]).toEqual([
       200,
       {
         app_id: 'A0TEST',
@@ -74,21 +74,24 @@ describe('starting an installation of Slack', () => {
         scopes: ['chat:write', 'incoming-webhook', 'channels:read'],
       },
     ]);
-    expect(Object.fromEntries(new URL(answer.body.auth_url).searchParams)).toEqual({
+    expect(Object.fromEntries(new URL(response.body.auth_url).searchParams)).toEqual({
       client_id: '11.22',
       scope: 'chat:write,incoming-webhook,channels:read',
       redirect_uri: REDIRECT,
       state: expect.any(String),
     });
-    expect(answer.body.auth_url).not.toContain('canary');
+    expect(response.body.auth_url).not.toContain('canary');
     expect(slack.asked).toEqual([]);
   });
 
-  test('auth_url takes the place of that address and keeps its own query', async () => {
-    const { body } = await start('ann', { app_id: 'A0TEST', auth_url: 'https://ask.example.com/a?team=T1' });
+  test('auth_url replaces that URL and keeps its own query', async () => {
+    const { body } = await start('ann', {
+      app_id: 'A0TEST',
+      auth_url: 'https://consent.example.com/a?team=T1',
+    });
     const url = new URL(body.auth_url);
     expect([url.origin, url.pathname, url.searchParams.get('team')]).toEqual([
-      'https://ask.example.com',
+      'https://consent.example.com',
       '/a',
       'T1',
     ]);
@@ -98,7 +101,7 @@ describe('starting an installation of Slack', () => {
     ]);
   });
 
-  test('picks the app among several integrations by its id', async () => {
+  test('chooses the app among several integrations by its id', async () => {
     const other = await service.createProject('two apps');
     await other.call('PUT', '/integrations/slack', APP);
     const second = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
@@ -111,7 +114,7 @@ describe('starting an installation of Slack', () => {
     expect(new URL(body.auth_url).searchParams.get('client_id')).toBe('5.6');
   });
 
-  test('refuses what is wrong, naming all of it', async () => {
+  test('rejects a wrong body with all its problems', async () => {
     const wrong = await start('ann', { auth_url: 'ftp://x', extra_scopes: ['a,b'], redirect_url: 1, x: 1 });
     expect(wrong.status).toBe(422);
     expect(messages(wrong).toSorted()).toEqual([
@@ -126,18 +129,18 @@ describe('starting an installation of Slack', () => {
   test.each([
     ['slack', 'A0NONE', "Param 'app_id' is not the app of a slack integration of the project"],
     ['service_slackbot', 'A0TEST', "Param 'app_id' is not the Slack app of this server"],
-  ])('%s refuses an app that is not there, as finish and PUT do', async (path, app_id, message) => {
+  ])('%s rejects an unknown app, as finish and PUT do', async (path, app_id, message) => {
     const { access_token } = slack.pair();
-    for (const answer of [
+    for (const response of [
       await start('ann', { app_id }, path),
       await finish('ann', { app_id, code: 'x' }, {}, path),
       await save('ann', { app_id, access_token, authed_user: { id: 'U1' }, team: { id: 'T1' } }, path),
     ])
-      expect([answer.status, messages(answer)]).toEqual([422, [message]]);
+      expect([response.status, messages(response)]).toEqual([422, [message]]);
     expect(slack.asked).toEqual([]);
   });
 
-  test("the server's app needs the project's yes", async () => {
+  test("the server's app must be enabled by the project", async () => {
     const other = await service.createProject('no slackbot');
     const refused = [422, ['The service_slackbot integration of the project is not enabled']];
     const before = await start('ann', { app_id: BOT.app_id }, 'service_slackbot', other);
@@ -154,7 +157,7 @@ describe('finishing an installation of Slack', () => {
   test.each([
     ['slack', 'A0TEST', APP],
     ['service_slackbot', 'A0SERVER', BOT],
-  ])('%s exchanges the code as Slack wants it and answers the record', async (path, app_id, app) => {
+  ])('%s exchanges the code as Slack requires and returns the record', async (path, app_id, app) => {
     slack.rotate = 43_200;
     const incoming_webhook = {
       url: 'https://hooks.slack.com/services/T/B/x',
@@ -163,8 +166,8 @@ describe('finishing an installation of Slack', () => {
       configuration_url: 'https://team.slack.com/services/B',
     };
     const code = slack.code({ app_id, incoming_webhook, unknown: 'of Slack' });
-    const answer = await finish('fin', { app_id, code, redirect_url: REDIRECT }, {}, path);
-    expect([answer.status, answer.body]).toEqual([
+    const response = await finish('fin', { app_id, code, redirect_url: REDIRECT }, {}, path);
+    expect([response.status, response.body]).toEqual([
       200,
       {
         id: `${app_id}-T0TEAM`,
@@ -191,7 +194,7 @@ describe('finishing an installation of Slack', () => {
     ]);
   });
 
-  test('that is of a whole organisation names the organisation where the record needs a team', async () => {
+  test('of a whole organisation uses the organisation as the team of the record', async () => {
     const enterprise = { id: 'E0ORG', name: 'Org' };
     const code = slack.code({ team: null, enterprise, is_enterprise_install: true });
     const { body } = await finish('org', { app_id: 'A0TEST', code });
@@ -203,7 +206,7 @@ describe('finishing an installation of Slack', () => {
     });
   });
 
-  test('takes the state of a start by this user, for this app, within the hour, and no other', async () => {
+  test('accepts only the state of a start by this user, for this app, within the hour', async () => {
     const attempt = (state: string, user = 'cs', path = 'slack', of = project) =>
       finish(
         user,
@@ -237,7 +240,7 @@ describe('finishing an installation of Slack', () => {
     now = 0;
   });
 
-  test('a state is no token of the project', async () => {
+  test('a state does not authenticate API requests', async () => {
     const state = stateOf(await start('cs', { app_id: 'A0TEST' }));
     const response = await fetch(`${service.address}/v2/integrations`, {
       headers: { authorization: `Bearer ${state}` },
@@ -265,11 +268,11 @@ describe('finishing an installation of Slack', () => {
     ],
     ['org_login_required', 'validation_failed', 'Slack refuses the installation: org_login_required'],
     ['<script>', 'validation_failed', 'Slack refuses the installation: unknown_error'],
-  ])('what Slack refuses with %s is refused by name, and nothing is saved', async (error, code, message) => {
+  ])('a rejection by Slack with %s is reported, and nothing is saved', async (error, code, message) => {
     const before = await rows();
     slack.instead.push((response) => response.end(JSON.stringify({ ok: false, error })));
-    const answer = await finish('refused', { app_id: 'A0TEST', code: 'canary-code' });
-    expect([answer.status, answer.body.errors]).toEqual([422, [{ code, message }]]);
+    const finished = await finish('refused', { app_id: 'A0TEST', code: 'canary-code' });
+    expect([finished.status, finished.body.errors]).toEqual([422, [{ code, message }]]);
     expect(await rows()).toEqual(before);
   });
 
@@ -289,18 +292,15 @@ describe('finishing an installation of Slack', () => {
       '30',
     ],
     ['nothing', (r) => r.destroy(), /^Slack did not respond: /, '30'],
-  ])(
-    'when Slack answers %s it is a 503 that says when to come again',
-    async (_what, fail, message, seconds) => {
-      slack.instead.push(fail);
-      const answer = await finish('down', { app_id: 'A0TEST', code: 'canary-code' });
-      expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, seconds]);
-      expect(messages(answer)).toEqual([expect.stringMatching(message)]);
-      expect(JSON.stringify(answer.body)).not.toContain('canary');
-    },
-  );
+  ])('%s from Slack is a 503 with a time for the next attempt', async (_what, fail, message, seconds) => {
+    slack.instead.push(fail);
+    const response = await finish('down', { app_id: 'A0TEST', code: 'canary-code' });
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, seconds]);
+    expect(messages(response)).toEqual([expect.stringMatching(message)]);
+    expect(JSON.stringify(response.body)).not.toContain('canary');
+  });
 
-  test('a grant without a bot, or to another app, is refused', async () => {
+  test('a grant without a bot, or to another app, is rejected', async () => {
     const bare = await finish('odd', { app_id: 'A0TEST', code: slack.code({ access_token: null }) });
     expect([bare.status, messages(bare)]).toEqual([
       422,
@@ -313,7 +313,7 @@ describe('finishing an installation of Slack', () => {
     ]);
   });
 
-  test('refuses a body that is wrong, naming all of it', async () => {
+  test('rejects a wrong body with all its problems', async () => {
     const wrong = await finish('ann', { code: '', state: 1, x: 1 });
     expect([wrong.status, messages(wrong).toSorted()]).toEqual([
       422,
@@ -326,10 +326,10 @@ describe('finishing an installation of Slack', () => {
     ]);
   });
 
-  test('a code that comes twice at once makes one installation', async () => {
+  test('concurrent requests with one code create one installation', async () => {
     const code = slack.code({ team: { id: 'T0TWICE' } });
-    const answers = await Promise.all([1, 2].map(() => finish('twice', { app_id: 'A0TEST', code })));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 422]);
+    const responses = await Promise.all([1, 2].map(() => finish('twice', { app_id: 'A0TEST', code })));
+    expect(responses.map(({ status }) => status).toSorted()).toEqual([200, 422]);
     expect((await rows()).filter(({ id }) => id === 'A0TEST-T0TWICE')).toHaveLength(1);
   });
 });
@@ -342,7 +342,7 @@ describe('an Idempotency-Key of finish', () => {
       [name],
     );
 
-  test('makes the repeat get the first answer, without asking Slack again, and keeps it sealed', async () => {
+  test('returns the first response when repeated, without Slack, and stores it sealed', async () => {
     const body = { app_id: 'A0TEST', code: slack.code() };
     const first = await finish('key', body, key('f1'));
     const second = await finish('key', body, key('f1'));
@@ -358,7 +358,7 @@ describe('an Idempotency-Key of finish', () => {
     expect((await finish('key', { ...body, code: 'other' }, key('f1'))).status).toBe(409);
   });
 
-  test('keeps a refusal, and nothing of a failure', async () => {
+  test('stores a rejection, but not a failure', async () => {
     const refused = await finish('key', { app_id: 'A0TEST', code: 'none' }, key('f2'));
     const again = await finish('key', { app_id: 'A0TEST', code: 'none' }, key('f2'));
     expect([refused.status, again.status, again.headers.get('idempotency-replayed')]).toEqual([
@@ -375,7 +375,7 @@ describe('an Idempotency-Key of finish', () => {
     expect((await finish('key', body, key('f3'))).status).toBe(200);
   });
 
-  test('holds no transaction while Slack is asked; a twin of this process waits and gets the same', async () => {
+  test('holds no transaction during the exchange; another process waits for the result', async () => {
     const gate = slack.hold();
     const body = { app_id: 'A0TEST', code: slack.code() };
     const first = finish('key', body, key('f4'));
@@ -396,10 +396,10 @@ describe('an Idempotency-Key of finish', () => {
     expect(slack.asked).toHaveLength(1);
   });
 
-  test('after a crash in between: 409 when it has waited for long, then what Slack says of the used code', async () => {
+  test("after a crash in between: 409 after a long wait, then Slack's error for used codes", async () => {
     const body = { app_id: 'A0TEST', code: slack.code() };
     await finish('key', body, key('f5'));
-    // As the crash would have left it: claimed, and no answer kept.
+    // The state after such a crash: claimed, and no response stored.
     await service.context.db.query(
       sql('test_crash', "update idempotency_keys set status = 0, body = '' where key = 'f5'"),
     );
@@ -408,9 +408,9 @@ describe('an Idempotency-Key of finish', () => {
     const waiting = finish('key', body, key('f5'));
     await expect.poll(looks).toBeGreaterThan(0);
     now += 60_000;
-    const told = await waiting;
+    const repeated = await waiting;
     queries.mockRestore();
-    expect([told.status, told.headers.get('retry-after'), told.body.errors]).toEqual([
+    expect([repeated.status, repeated.headers.get('retry-after'), repeated.body.errors]).toEqual([
       409,
       '5',
       [
@@ -438,7 +438,7 @@ describe('saving an installation of Slack', () => {
     team: { id: 'T0STATED', name: 'Stated' },
   };
 
-  test('answers the record, with an id when it had none, and the flat keys that it had', async () => {
+  test('returns the record, with an id if it had none, and with its flat keys', async () => {
     const whole = {
       ...record,
       id: 'A0TEST-T0WHOLE',
@@ -465,8 +465,8 @@ describe('saving an installation of Slack', () => {
     };
     for (const path of ['slack', 'service_slackbot']) {
       const body = { ...whole, app_id: path === 'slack' ? 'A0TEST' : 'A0SERVER' };
-      const answer = await save('put', body, path);
-      expect([answer.status, answer.body]).toEqual([200, body]);
+      const response = await save('put', body, path);
+      expect([response.status, response.body]).toEqual([200, body]);
     }
     const bare = await save('put', { ...record, enterprise_id: null });
     expect([bare.status, bare.body]).toEqual([200, { ...record, id: 'A0TEST-T0STATED' }]);
@@ -475,7 +475,7 @@ describe('saving an installation of Slack', () => {
     expect(slack.asked).toEqual([]);
   });
 
-  test('refuses what is wrong, naming all of it, and saves nothing', async () => {
+  test('rejects a wrong body with all its problems, and saves nothing', async () => {
     const before = await rows();
     const wrong = await save('put', {
       id: 'a-1',
@@ -487,7 +487,7 @@ describe('saving an installation of Slack', () => {
       incoming_webhook: { url: 'x' },
     });
     expect(wrong.status).toBe(422);
-    const said = messages(wrong).join('\n');
+    const problems = messages(wrong).join('\n');
     for (const name of [
       'id',
       'access_token',
@@ -499,23 +499,23 @@ describe('saving an installation of Slack', () => {
       'incoming_webhook.channel',
       'incoming_webhook.configuration_url',
     ])
-      expect(said).toContain(name);
+      expect(problems).toContain(name);
     expect(await rows()).toEqual(before);
   });
 
-  test('is of no consequence to what Slack has granted to somebody else, nor to other users', async () => {
+  test('does not affect what Slack granted to another user, nor other users', async () => {
     const other = await service.createProject('whose');
     await other.call('PUT', '/integrations/slack', APP);
     await finish('admin', { app_id: 'A0TEST', code: slack.code() }, {}, 'slack', other);
     const stated = { ...record, team: { id: 'T0TEAM' } };
     expect((await save('mallory', stated, 'slack', other)).status).toBe(200);
     expect((await rows(other.id)).map(({ id }) => id)).toEqual(['A0TEST-T0TEAM', 'A0TEST-T0TEAM']);
-    // And who finishes later has no use for what was said before.
+    // A later finish does not use what was saved before.
     await finish('mallory', { app_id: 'A0TEST', code: slack.code() }, {}, 'slack', other);
     expect(await rows(other.id)).toHaveLength(1);
   });
 
-  test('of what finish has just answered makes no second one', async () => {
+  test('with the record that finish returned creates no second one', async () => {
     const { body } = await finish('both', { app_id: 'A0TEST', code: slack.code({ team: { id: 'T0BOTH' } }) });
     const again = await save('both', body);
     expect([again.status, again.body]).toEqual([200, body]);
@@ -527,7 +527,7 @@ describe("a user's own inbox", () => {
   const look = (user: string) => project.as(user)('POST', '/integrations/inbox/installations/start');
   const nothing = { images: null, locale: null, theme: null };
 
-  test('looks as the user has it, else as the project has it, else nothing is said', async () => {
+  test('uses the appearance of the user, else of the project, else the default', async () => {
     expect((await look('in')).body).toEqual(nothing);
     const images = { emptyInboxUrl: 'https://example.com/empty.png' };
     await project.call('PUT', '/integrations/inbox', { locale: 'de', images });
@@ -545,7 +545,7 @@ describe("a user's own inbox", () => {
     expect((await look('someone else')).body).toEqual(nothing);
   });
 
-  test('refuses what the integration refuses', async () => {
+  test('rejects what the integration rejects', async () => {
     const wrong = await project.as('in2')('PUT', '/integrations/inbox/installations', {
       locale: 'x',
       theme: 1,
@@ -568,21 +568,21 @@ describe('web push', () => {
     of.as(user, claims)('POST', '/integrations/web_push/installations/start');
   const configs = async (of: TestProject) => (await of.call('GET', '/integrations/web_push')).body.data;
 
-  test('makes one pair of VAPID keys, however many ask first', async () => {
+  test('creates one VAPID key pair, however many concurrent requests there are', async () => {
     const other = await service.createProject('vapid');
-    const answers = await Promise.all(Array.from({ length: 8 }, (_, number) => begin(`u${number}`, other)));
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    const responses = await Promise.all(Array.from({ length: 8 }, (_, number) => begin(`u${number}`, other)));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
     const [{ config }, ...more] = await configs(other);
     expect(more).toEqual([]);
-    expect(new Set(answers.map(({ body }) => body.public_key))).toEqual(new Set([config.public_key]));
+    expect(new Set(responses.map(({ body }) => body.public_key))).toEqual(new Set([config.public_key]));
     const pair = createECDH('prime256v1');
     pair.setPrivateKey(config.private_key, 'base64url');
     expect(pair.getPublicKey('base64url')).toBe(config.public_key);
     expect(Buffer.from(config.private_key, 'base64url')).toHaveLength(32);
-    expect(JSON.stringify(answers.map(({ body }) => body))).not.toContain(config.private_key);
+    expect(JSON.stringify(responses.map(({ body }) => body))).not.toContain(config.private_key);
   });
 
-  test("answers the project's own keys where it has some", async () => {
+  test("returns the project's own keys if it has some", async () => {
     const other = await service.createProject('own keys');
     const keys = { public_key: 'public-key', private_key: 'private-key' };
     await other.call('PUT', '/integrations/web_push', keys);
@@ -590,7 +590,7 @@ describe('web push', () => {
     expect(await configs(other)).toMatchObject([{ config: keys }]);
   });
 
-  test('its auth_token speaks for the user, saves the subscription, and ends within the hour', async () => {
+  test('its auth_token acts for the user, saves the subscription, and expires within the hour', async () => {
     const { body } = await begin('push', project, { user_email: 'push@example.com' });
     const subscription = { endpoint: 'https://push.example.com/1', keys: { auth: 'a', p256dh: 'p' } };
     const saved = await fetch(`${service.address}/v2/integrations/web_push/installations`, {
@@ -609,13 +609,13 @@ describe('web push', () => {
     now = 0;
   });
 
-  test('its auth_token never outlives the token that it was asked for with', async () => {
+  test('its auth_token never outlives the JWT of the request', async () => {
     const exp = Math.floor(Date.now() / 1000) + 60;
     const { body } = await begin('short', project, { exp });
     expect(decodeJwt(body.auth_token)?.exp).toBe(exp);
   });
 
-  test('refuses a subscription as saving a token does', async () => {
+  test('rejects the same subscriptions as saving a token does', async () => {
     const wrong = await project.as('push')('PUT', '/integrations/web_push/installations', {
       endpoint: 'x',
       y: 1,
@@ -626,12 +626,12 @@ describe('web push', () => {
     ]);
   });
 
-  test('under an Idempotency-Key the auth_token is kept sealed', async () => {
+  test('under an Idempotency-Key the auth_token is stored sealed', async () => {
     const call = project.as('keyed');
-    const ask = () =>
+    const request = () =>
       call('POST', '/integrations/web_push/installations/start', undefined, { 'idempotency-key': 'wp1' });
-    const first = await ask();
-    const second = await ask();
+    const first = await request();
+    const second = await request();
     expect([second.headers.get('idempotency-replayed'), second.body]).toEqual(['true', first.body]);
     const [row] = await service.context.db.query<{ body: string }>(
       sql('test_kept', "select body from idempotency_keys where key = 'wp1'"),
@@ -639,25 +639,25 @@ describe('web push', () => {
     expect(row?.body).not.toContain(first.body.auth_token.slice(-20));
   });
 
-  test('under an Idempotency-Key the auth_token of one token is not replayed to another of the same user', async () => {
-    const ask = (exp: number) =>
+  test('under an Idempotency-Key the auth_token of one JWT is not replayed to another JWT', async () => {
+    const request = (exp: number) =>
       project.as('rekeyed', { exp })('POST', '/integrations/web_push/installations/start', undefined, {
         'idempotency-key': 'wp2',
       });
     const seconds = Math.floor(Date.now() / 1000);
-    const long = await ask(seconds + 3000);
-    const short = await ask(seconds + 60);
+    const long = await request(seconds + 3000);
+    const short = await request(seconds + 60);
     expect([long.status, short.status]).toEqual([200, 200]);
     expect(short.headers.get('idempotency-replayed')).toBeNull();
     expect(decodeJwt(short.body.auth_token)?.exp).toBe(seconds + 60);
-    const again = await ask(seconds + 60);
+    const again = await request(seconds + 60);
     expect(again.headers.get('idempotency-replayed')).toBe('true');
     expect(decodeJwt(again.body.auth_token)?.exp).toBe(seconds + 60);
     expect(short.body.public_key).toBe(long.body.public_key);
   });
 });
 
-test('everything about installations is for the User JWT', async () => {
+test('every installation endpoint needs a User JWT', async () => {
   for (const path of ['slack', 'service_slackbot', 'inbox', 'web_push']) {
     expect((await project.call('PUT', `/integrations/${path}/installations`, {})).status).toBe(403);
     expect((await project.call('POST', `/integrations/${path}/installations/start`, {})).status).toBe(403);
@@ -665,7 +665,7 @@ test('everything about installations is for the User JWT', async () => {
   expect((await project.call('POST', '/integrations/slack/installations/finish', {})).status).toBe(403);
 });
 
-test('tokens and secrets stand in no table, event or error', async () => {
+test('no table, event or error contains tokens or secrets', async () => {
   slack.rotate = 43_200;
   const headers = { 'idempotency-key': 'dump' };
   const { body } = await finish(

@@ -41,7 +41,7 @@ async function events(): Promise<unknown[]> {
   return rows.map((row) => JSON.parse(row.details).payload.changes);
 }
 
-test('lists the categories of the project with their channels, all on until the user says otherwise', async () => {
+test('lists the categories of the project with their channels, all enabled by default', async () => {
   await newProject();
   expect(await categories('ada')).toEqual([]);
   await configure('orders/shipped', ['in_app', 'email']);
@@ -64,7 +64,7 @@ test('lists the categories of the project with their channels, all on until the 
   expect(await categories('ada')).toContainEqual(entry('hidden', { email: false }));
 });
 
-test('a category that nobody configured is listed to who said something about it, with what is set up', async () => {
+test('a category without config is listed for users with preferences for it', async () => {
   await newProject();
   await put('ada', 'not/known', { sms: false });
   expect(await categories('ada')).toEqual([entry('not/known', { in_app: true, sms: false })]);
@@ -77,7 +77,7 @@ test('a category that nobody configured is listed to who said something about it
   expect(await events()).toHaveLength(2);
 });
 
-test('what was read can be saved again, and changes nothing', async () => {
+test('a saved copy of the list changes nothing', async () => {
   await newProject();
   await configure('orders', ['in_app', 'email']);
   await put('ada', 'orders', { email: false });
@@ -87,7 +87,7 @@ test('what was read can be saved again, and changes nothing', async () => {
   expect(await events()).toHaveLength(1);
 });
 
-test('a save of many is one event that names what changed, and none when nothing did', async () => {
+test('a save of many is one event with the changes, and no event without changes', async () => {
   await newProject();
   const body = {
     categories: [
@@ -112,7 +112,7 @@ test('a save of many is one event that names what changed, and none when nothing
   ]);
 });
 
-test('a category really named uncategorized is not what has no category', async () => {
+test('a category named uncategorized differs from the default category', async () => {
   await newProject();
   const off = async (category: string | null) => {
     const rows = await service.context.db.query<{ category: string }>(
@@ -136,7 +136,7 @@ test('a category really named uncategorized is not what has no category', async 
 
 test.each<[string, unknown, string[]]>([
   [
-    'everything at once',
+    'all problems together',
     {
       categories: [
         { channels: [{ name: 'fax', enabled: 1 }, {}], extra: 1 },
@@ -148,7 +148,8 @@ test.each<[string, unknown, string[]]>([
       "Param '(root)' doesn't allow key: x",
       "Param 'categories.0' doesn't allow key: extra",
       "Param 'categories.0.channels.0.enabled' must be a boolean",
-      "Param 'categories.0.channels.0.name' must be one of: in_app, slack, web_push, mobile_push, teams, email, sms",
+      "Param 'categories.0.channels.0.name' must be one of: in_app, slack, web_push, mobile_push, " +
+        'teams, email, sms',
       "Param 'categories.0.channels.1.enabled' is missing",
       "Param 'categories.0.channels.1.name' is missing",
       "Param 'categories.0.key' is missing",
@@ -166,23 +167,23 @@ test.each<[string, unknown, string[]]>([
     },
     ["Param 'categories.1.channels.0.enabled' contradicts an earlier item: a on email"],
   ],
-])('%s is refused, and nothing of it is saved', async (_what, body, messages) => {
+])('%s is rejected, and nothing of it is saved', async (_what, body, messages) => {
   await newProject();
-  const { status, body: answer } = await project.as('ada')('PUT', path, body);
+  const { status, body: response } = await project.as('ada')('PUT', path, body);
   expect(status).toBe(422);
-  expect(answer.errors.map((error: { message: string }) => error.message).toSorted()).toEqual(messages);
+  expect(response.errors.map((error: { message: string }) => error.message).toSorted()).toEqual(messages);
   expect(await categories('ada')).toEqual([]);
   expect(await events()).toEqual([]);
 });
 
-test('preferences are for the User JWT alone; the address is not taken for a category', async () => {
+test('preferences need a User JWT, and their path is not read as a category', async () => {
   await newProject();
   expect((await project.call('GET', path)).status).toBe(403);
   expect((await project.call('PUT', path, {})).status).toBe(403);
   expect((await fetch(`${service.address}/v2${path}`)).status).toBe(401);
 });
 
-test('the same user of another project has preferences of its own', async () => {
+test('the same user of another project has separate preferences', async () => {
   const first = await newProject();
   await put('ada', 'news', { email: false });
   await newProject();
@@ -191,7 +192,7 @@ test('the same user of another project has preferences of its own', async () => 
   expect(await categories('ada')).toHaveLength(1);
 });
 
-test('saves of the same at once, in any order, neither fail nor lose anything', async () => {
+test('concurrent saves of the same categories, in any order, neither fail nor lose anything', async () => {
   await newProject();
   await project.as('ada')('GET', path);
   const keys = Array.from({ length: 20 }, (_none, index) => `c${index}`);
@@ -200,13 +201,13 @@ test('saves of the same at once, in any order, neither fail nor lose anything', 
       entry(key, { email: false, sms: false }),
     ),
   }));
-  const answers = await Promise.all(bodies.map((body) => project.as('ada')('PUT', path, body)));
-  expect(answers.map(({ status }) => status)).toEqual(bodies.map(() => 204));
+  const responses = await Promise.all(bodies.map((body) => project.as('ada')('PUT', path, body)));
+  expect(responses.map(({ status }) => status)).toEqual(bodies.map(() => 204));
   expect(await categories('ada')).toHaveLength(20);
   expect((await events()).flat()).toHaveLength(40);
 });
 
-test('of a user only so much is kept, whatever the categories are called; who has reached that can still unsubscribe', async () => {
+test('preferences are limited per user; a user at the limit can still unsubscribe', async () => {
   await newProject();
   const channels = {
     in_app: true,
@@ -239,7 +240,7 @@ test('of a user only so much is kept, whatever the categories are called; who ha
   expect(await categories('ada')).toHaveLength(1_001);
 });
 
-test('a user of another project, or one who is gone, is ignored', async () => {
+test('a user of another project or a deleted one is ignored', async () => {
   await newProject();
   const { body: user } = await project.call('PUT', '/users', { external_id: 'ada' });
   const other = await newProject();

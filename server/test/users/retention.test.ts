@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => service?.stop());
 
-/** As after so many days. */
+/** The time after this many days. */
 const purgeAfter = (days: number, settings: Partial<Parameters<typeof purgeExpired>[0]['config']> = {}) =>
   purgeExpired(
     {
@@ -34,7 +34,7 @@ const count = async (table: string, condition = 'true', values: readonly unknown
 };
 const eventsOf = async (of: TestProject) => (await of.call('GET', '/events?limit=100')).body.data.length;
 
-test('events go when their days are over, and not before', async () => {
+test('events are purged when their retention is over, and not before', async () => {
   const [of, other] = [await service.createProject('events'), await service.createProject('other events')];
   for (const { id } of [of, other]) {
     await recordEvents(
@@ -54,7 +54,7 @@ test('events go when their days are over, and not before', async () => {
   expect([await eventsOf(of), await eventsOf(other)]).toEqual([0, 0]);
 });
 
-test('what cannot be deleted keeps nothing else from being deleted, and is told', async () => {
+test('a failed purge does not stop the others, and is reported', async () => {
   const of = await service.createProject('failing');
   await recordEvents(service.context.db, [{ projectId: of.id, type: 'user.updated', userIds: [newId()] }]);
   const { db } = service.context;
@@ -74,7 +74,7 @@ test('what cannot be deleted keeps nothing else from being deleted, and is told'
   expect(await eventsOf(of)).toBe(0);
 });
 
-test('a broadcast goes with all that it made, one that is not processed stays, and so does the rest', async () => {
+test('a broadcast is purged with all its rows; one that is not processed stays', async () => {
   const of = await service.createProject('broadcasts');
   const send = async (recipients: object[]) =>
     (await of.call('POST', '/broadcasts', { title: 'Old', recipients })).body.id;
@@ -86,15 +86,18 @@ test('a broadcast goes with all that it made, one that is not processed stays, a
   await service.context.db.query(
     sql(
       'test_waiting',
-      `insert into broadcasts (id, project_id, message, status) select $1, project_id, message, 'processing' from broadcasts where id = $2`,
+      `insert into broadcasts (id, project_id, message, status)
+        select $1, project_id, message, 'processing' from broadcasts where id = $2`,
     ),
     [waiting, few],
   );
   await service.context.db.query(
     sql(
       'test_delivery',
-      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
-      select user_id, id, 'email', broadcast_id, 'sent', 1, now(), now() from notifications where broadcast_id = $1`,
+      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts,
+                                first_attempt_at, last_attempt_at)
+      select user_id, id, 'email', broadcast_id, 'sent', 1, now(), now()
+         from notifications where broadcast_id = $1`,
     ),
     [few],
   );
@@ -109,7 +112,7 @@ test('a broadcast goes with all that it made, one that is not processed stays, a
   expect((await of.call('GET', '/users?query=u1&limit=1')).body.data).toHaveLength(1);
 });
 
-test('two nodes that purge at the same time do not stand in each other’s way', async () => {
+test('two nodes that purge at the same time do not block each other', async () => {
   const of = await service.createProject('two nodes');
   const sent = await Promise.all(
     Array.from(
@@ -130,7 +133,7 @@ test('two nodes that purge at the same time do not stand in each other’s way',
   expect(await count('broadcasts', 'id = any ($1)', [sent])).toBe(0);
 });
 
-test('messages of webhooks go after thirty days, and with their webhook', async () => {
+test('webhook messages are purged after thirty days, and with their webhook', async () => {
   const of = await service.createProject('webhooks');
   const make = async () =>
     (await of.call('PUT', '/webhooks', { url: 'https://example.com', disabled: true })).body.id;
@@ -155,7 +158,7 @@ test('messages of webhooks go after thirty days, and with their webhook', async 
   expect(await count('webhook_messages', 'webhook_id = $1', [kept])).toBe(1);
 });
 
-test('is broken off when the server stops', async () => {
+test('is interrupted when the server stops', async () => {
   const of = await service.createProject('stopped');
   await recordEvents(service.context.db, [{ projectId: of.id, type: 'user.updated' }]);
   const now = () => Date.now() + 1_000 * DAY_MS;

@@ -31,10 +31,7 @@ const chat = {
   changed: (name: string): Body => ({ oauth: { ...oauth(name).oauth, scope: 'chat:write' } }),
 };
 
-/**
- * Every collection: how a token of this name is saved, and how the same token is saved when something about
- * it has changed.
- */
+/** Every collection: how a token of this name is saved, and how it is saved after a change. */
 const COLLECTIONS: Record<
   string,
   { shared?: boolean; save: (name: string) => Body; changed?: (name: string) => Body }
@@ -99,18 +96,18 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
       });
       const one = `${path}/${record?.id}`;
       expect((await call('GET', one)).body).toEqual(record);
-      const gone = await call('DELETE', one);
-      expect([gone.status, gone.body]).toEqual([
+      const discarded = await call('DELETE', one);
+      expect([discarded.status, discarded.body]).toEqual([
         200,
         { id: record?.id, discarded_at: expect.stringMatching(/Z$/) },
       ]);
-      expect((await call('DELETE', one)).body).toEqual(gone.body);
+      expect((await call('DELETE', one)).body).toEqual(discarded.body);
       expect(await records(call, path)).toEqual([]);
-      expect((await call('GET', one)).body).toEqual({ ...record, discarded_at: gone.body.discarded_at });
+      expect((await call('GET', one)).body).toEqual({ ...record, discarded_at: discarded.body.discarded_at });
     }
   });
 
-  test('the same again makes no second record, and changes the one there is', async () => {
+  test('a repeated save makes no second record and updates the existing one', async () => {
     const call = service.project.as(name('again'));
     await call('PUT', path, save(name('c')));
     const [before] = await records(call, path);
@@ -126,7 +123,7 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
     expect(after).toEqual({ ...before, updated_at: expect.stringMatching(/Z$/) });
   });
 
-  test('another user who saves it takes a device’s token over, and shares a chat’s', async () => {
+  test('a save by another user takes over a device token, and shares a chat token', async () => {
     const [first, second] = [service.project.as(name('first')), service.project.as(name('second'))];
     await first('PUT', path, save(name('d')));
     const [former] = await records(first, path);
@@ -138,19 +135,19 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
     else expect(then.discarded_at).toMatch(/Z$/);
   });
 
-  test('many who save and discard it at once leave each user one active record at most', async () => {
+  test('concurrent saves and discards leave each user at most one active record', async () => {
     const calls = Array.from({ length: 4 }, (_, index) => service.project.as(name(`race-${index}`)));
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 8 }, async (_, index) => {
         const call = calls[index % 4];
         if (call === undefined) return [];
         const saved = await call('PUT', path, index % 3 ? save(name('r')) : (changed ?? save)(name('r')));
         const [mine] = index % 2 ? await records(call, path) : [];
-        const gone = mine && (await call('DELETE', `${path}/${mine.id}`));
-        return [saved.status, gone?.status ?? 200];
+        const discarded = mine && (await call('DELETE', `${path}/${mine.id}`));
+        return [saved.status, discarded?.status ?? 200];
       }),
     );
-    expect(answers.flat().every((status) => status === 200)).toBe(true);
+    expect(responses.flat().every((status) => status === 200)).toBe(true);
     const active = await Promise.all(calls.map((call) => records(call, path)));
     for (const of of active) expect(of.length).toBeLessThanOrEqual(1);
     if (!shared) expect(active.flat().length).toBeLessThanOrEqual(1);
@@ -159,7 +156,7 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
     expect(then.map(({ length }) => length)).toEqual(shared ? [1, 1, 1, 1] : [0, 0, 0, 1]);
   });
 
-  test('the project sees and discards the tokens of its users', async () => {
+  test('the project lists and discards the tokens of its users', async () => {
     const call = service.project.as(name('seen'));
     const userId = await userIdOf(name('seen'));
     await call('PUT', path, save(name('e')));
@@ -170,12 +167,12 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
     expect(theirs.body.links.first).toBe(`${service.address}/v2${url}`);
     const one = `${url}/${theirs.body.data[0].id}`;
     expect((await service.project.call('GET', one)).body).toEqual(theirs.body.data[0]);
-    const gone = await service.project.call('DELETE', one);
-    expect([gone.status, gone.body.id]).toEqual([200, theirs.body.data[0].id]);
+    const discarded = await service.project.call('DELETE', one);
+    expect([discarded.status, discarded.body.id]).toEqual([200, theirs.body.data[0].id]);
     expect(await records(call, path)).toEqual([]);
   });
 
-  test('nobody reaches the token of another user, project, collection, or of a deleted user', async () => {
+  test('tokens of another user, project, collection or of a deleted user are not found', async () => {
     const call = service.project.as(name('mine'));
     const userId = await userIdOf(name('mine'));
     await call('PUT', path, save(name('f')));
@@ -215,7 +212,7 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
     }
   });
 
-  test('the list is paged both ways, newest first', async () => {
+  test('the list is paged in both directions, newest first', async () => {
     const call = service.project.as(name('paged'));
     for (let index = 0; index < 5; index += 1) await call('PUT', path, save(name(`p${index}`)));
     const all = await records(call, path);
@@ -237,7 +234,7 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
     expect((await call('GET', `${path}?ending_before=${id}`)).body.data).toEqual(all.slice(0, 2));
   });
 
-  test('is kept sealed', async () => {
+  test('is stored sealed', async () => {
     const call = service.project.as(name('sealed'));
     const secret = hex();
     await call('PUT', path, save(secret));
@@ -264,10 +261,10 @@ const otherProject = () => {
   return another;
 };
 
-describe('a token of Slack', () => {
+describe('a Slack token', () => {
   const path = pathOf('slack');
 
-  test('has the id of its installation and channel; one with a webhook alone has one of ours', async () => {
+  test('has the id of its installation and channel; a plain webhook gets a generated id', async () => {
     const call = service.project.as('slack-id');
     const both = { ...oauth('C1'), webhook: { url: hook('1') } };
     await call('PUT', path, both);
@@ -279,7 +276,7 @@ describe('a token of Slack', () => {
     expect(isId(second?.id ?? '')).toBe(true);
   });
 
-  test('saved again after a discard is a new record, and the discarded one stays discarded', async () => {
+  test('saved after a discard is a new record, and the discarded one stays discarded', async () => {
     const call = service.project.as('slack-again');
     await call('PUT', path, oauth('C1'));
     await call('PUT', path, { webhook: { url: hook('2') } });
@@ -288,7 +285,7 @@ describe('a token of Slack', () => {
     await call('PUT', path, { webhook: { url: hook('2') } });
     await call('PUT', path, oauth('C1'));
     const [again, newWebhook] = await records(call, path);
-    // The id of an oauth token is Slack's; the record is another, and the newest of the list.
+    // The id of an oauth token is Slack's. The record is a new one, and the newest of the list.
     expect(again).toMatchObject({ id: 'A0-T0-C1', ...oauth('C1'), updated_at: null, discarded_at: null });
     expect(again?.created_at).not.toBe(channel?.created_at);
     expect((await call('GET', `${path}/A0-T0-C1`)).body).toEqual(again);
@@ -306,13 +303,15 @@ describe('a token of Slack', () => {
     const events = await service.context.db.query<{ type: string }>(
       sql(
         'test_slack_events',
-        "select type from events where details -> 'context' ->> 'token_id' = 'A0-T0-C1' and details -> 'context' ->> 'channel' = 'slack' and user_ids = (select array[id] from users where external_id = 'slack-again') order by id",
+        `select type from events where details -> 'context' ->> 'token_id' = 'A0-T0-C1'
+          and details -> 'context' ->> 'channel' = 'slack' and user_ids = (select array[id] from users
+          where external_id = 'slack-again') order by id`,
       ),
     );
     expect(events.map(({ type }) => type)).toEqual(['token.saved', 'token.discarded', 'token.saved']);
   });
 
-  test('is one thing, and that of the slackbot with the same id another', async () => {
+  test('is separate from a slackbot token with the same id', async () => {
     const call = service.project.as('slack-two');
     const bot = pathOf('slack/magicbell_slackbot');
     await call('PUT', path, oauth('C1'));
@@ -322,7 +321,7 @@ describe('a token of Slack', () => {
     expect(await records(call, bot)).toMatchObject([{ id: 'A0-T0-C1', webhook: { url: hook('3') } }]);
   });
 
-  test('of the slackbot is reached by either word for the brand', async () => {
+  test('of the slackbot is found under both names of the brand', async () => {
     const call = service.project.as('slack-brand');
     const other = pathOf('slack/service_slackbot');
     await call('PUT', other, oauth('C1'));
@@ -331,7 +330,7 @@ describe('a token of Slack', () => {
     expect(await records(call, pathOf('slack/magicbell_slackbot'))).toEqual([]);
   });
 
-  test('may have any text for an id, even one that looks like ours', async () => {
+  test('may have any text as its id, even one in the format of generated ids', async () => {
     const call = service.project.as('slack-odd');
     const own = newId();
     for (const [installation_id, channel_id] of [
@@ -352,7 +351,7 @@ describe('a token of Slack', () => {
     }
   });
 
-  test('is not found under its webhook’s address, and no id has U+0000 in it', async () => {
+  test('is not found under its webhook’s URL, and no id contains U+0000', async () => {
     const call = service.project.as('slack-address');
     await call('PUT', path, { webhook: { url: hook('4') } });
     expect((await call('GET', `${path}/${encodeURIComponent(hook('4'))}`)).status).toBe(404);
@@ -366,10 +365,10 @@ describe('a token of Slack', () => {
   });
 
   test.each([path, pathOf('slack/magicbell_slackbot')])(
-    '%s: nothing unknown is let through, and all of it is named at once',
+    '%s: all unknown members are rejected at once',
     async (at) => {
       const call = service.project.as('slack-unknown');
-      const answer = await call(
+      const response = await call(
         'PUT',
         `${at}?a=1`,
         { more: 1 },
@@ -379,8 +378,8 @@ describe('a token of Slack', () => {
           'x-magicbell-client-id': 'known',
         },
       );
-      expect(answer.status).toBe(422);
-      expect(messages(answer).sort()).toEqual([
+      expect(response.status).toBe(422);
+      expect(messages(response).sort()).toEqual([
         "Cookie 'sid' is not known",
         "Header 'x-magicbell-nonsense' is not known",
         "Param '(root)' doesn't allow key: more",
@@ -392,7 +391,7 @@ describe('a token of Slack', () => {
   );
 });
 
-describe('refuses, with every problem, and keeps nothing of', () => {
+describe('rejects, with every problem, and stores nothing of', () => {
   const address = 'must be an address that begins with https:// or http://';
   test.each<[string, string, unknown, string[]]>([
     ['inbox', 'in_app/inbox', { token: 'x' }, ["Param 'token' must have at least 64 characters"]],
@@ -475,14 +474,14 @@ describe('refuses, with every problem, and keeps nothing of', () => {
     ['no object', 'teams', [], ["Param '(root)' must be an object"]],
   ])('%s', async (_what, collection, body, problems) => {
     const call = service.project.as('refused');
-    const answer = await call('PUT', pathOf(collection), body);
-    expect(answer.status).toBe(422);
-    expect(messages(answer).sort()).toEqual([...problems].sort());
+    const response = await call('PUT', pathOf(collection), body);
+    expect(response.status).toBe(422);
+    expect(messages(response).sort()).toEqual([...problems].sort());
     expect(await records(call, pathOf(collection))).toEqual([]);
   });
 });
 
-test('an app_id is matched as the contract has it, and hostile ones in no time', async () => {
+test('an app_id is matched as the contract has it, and hostile ones take no time', async () => {
   const call = service.project.as('app-id');
   const save = (app_id: string) =>
     call('PUT', pathOf('mobile_push/apns'), { device_token: text('app'), app_id });
@@ -491,7 +490,7 @@ test('an app_id is matched as the contract has it, and hostile ones in no time',
     expect((await save(bad)).status).toBe(422);
 });
 
-test("a browser's subscription is taken as its toJSON gives it", async () => {
+test("a browser's subscription is accepted as toJSON returns it", async () => {
   const call = service.project.as('subscribed');
   const subscription = { endpoint: 'https://push.example.com/toJSON', keys };
   for (const expirationTime of [null, 1_790_000_000_000]) {
@@ -509,7 +508,7 @@ test("a browser's subscription is taken as its toJSON gives it", async () => {
   expect([installed.status, installed.body]).toEqual([200, subscription]);
 });
 
-test('a token of Teams without an address means the default of the project, once', async () => {
+test('a Teams token without a URL means the default of the project, once', async () => {
   const call = service.project.as('teams-default');
   const path = pathOf('teams');
   for (const body of [{}, { webhook: {} }, {}]) {
@@ -521,7 +520,7 @@ test('a token of Teams without an address means the default of the project, once
   expect(listed[0]).not.toHaveProperty('webhook');
 });
 
-test('a token that cannot be opened any more hides no other, and can be discarded or saved anew', async () => {
+test('a token that cannot be opened hides no other, and can be discarded or saved again', async () => {
   const call = service.project.as('unreadable');
   const path = pathOf('web_push');
   const body = (name: string) => COLLECTIONS.web_push?.save(`u${name}`);
@@ -541,7 +540,7 @@ test('a token that cannot be opened any more hides no other, and can be discarde
   expect(await records(call, path)).toMatchObject([third, { id: second?.id, ...body('2') }]);
 });
 
-test('every statement on tokens goes by its index, however many discarded ones and other users there are', async () => {
+test('every statement on tokens uses its index, even among many discarded tokens and users', async () => {
   const database = await createTestDatabase();
   const db = openDatabase(database.connection, { size: 1, name: 'token plans' });
   try {

@@ -14,11 +14,11 @@ const PATH = '/channels/in_app/inbox/tokens';
 const value = (name: string) => name.padEnd(64, 'x');
 
 let service: TestService;
-const told: RealtimeMessage[] = [];
+const published: RealtimeMessage[] = [];
 
 beforeAll(async () => {
   service = await startTestService();
-  service.context.bus.subscribe((message) => told.push(message));
+  service.context.bus.subscribe((message) => published.push(message));
 });
 afterAll(() => service?.stop());
 
@@ -35,7 +35,7 @@ const ownersOf = (name: string) =>
   );
 
 describe('saving', () => {
-  test('answers the payload without an id; the list has the record', async () => {
+  test('returns the payload without an id; the list has the record', async () => {
     const call = service.project.as('save-1');
     const saved = await call('PUT', PATH, { token: value('a') });
     expect([saved.status, saved.body]).toEqual([200, { token: value('a'), connection_id: null }]);
@@ -51,7 +51,7 @@ describe('saving', () => {
     expect((await call('GET', `${PATH}/${record?.id}`)).body).toEqual(record);
   });
 
-  test('the same token again makes no second record, but says where it is now', async () => {
+  test('a repeated save makes no second record, but updates its connection', async () => {
     const call = service.project.as('save-2');
     await call('PUT', PATH, { token: value('b') });
     const [before] = await tokens(call);
@@ -62,7 +62,7 @@ describe('saving', () => {
     expect(after).toMatchObject([{ id: before?.id, connection_id: 'c-1', updated_at: expect.any(String) }]);
   });
 
-  test('a discarded one is active again under a new id, and the former record stays discarded', async () => {
+  test('a discarded token is active again under a new id; the former record stays discarded', async () => {
     const call = service.project.as('save-3');
     await call('PUT', PATH, { token: value('c') });
     const [former] = await tokens(call);
@@ -75,7 +75,7 @@ describe('saving', () => {
     expect((await call('GET', `${PATH}/${former?.id}`)).body.discarded_at).toBe(discarded.body.discarded_at);
   });
 
-  test('a token that another user had moves, and the former one is told to close', async () => {
+  test('a token of another user moves, and the connection of the former user is closed', async () => {
     const [first, second] = [service.project.as('save-4'), service.project.as('save-5')];
     await first('PUT', PATH, { token: value('d') });
     const [former] = await tokens(first);
@@ -83,13 +83,15 @@ describe('saving', () => {
     expect(await tokens(first)).toEqual([]);
     expect(await tokens(second)).toMatchObject([{ token: value('d') }]);
     expect((await first('GET', `${PATH}/${former?.id}`)).body.discarded_at).not.toBeNull();
-    const closed = told.flatMap((message) => (message.type === 'token_discarded' ? [message.tokenId] : []));
+    const closed = published.flatMap((message) =>
+      message.type === 'token_discarded' ? [message.tokenId] : [],
+    );
     expect(closed).toContain(former?.id);
     const found = await findInboxToken(service.context, service.project.id, value('d'));
     expect(found?.tokenId).toBe((await tokens(second))[0]?.id);
   });
 
-  test('projects know nothing of one another’s tokens', async () => {
+  test('projects do not see each other’s tokens', async () => {
     const other = await service.createProject('other');
     await service.project.as('save-6')('PUT', PATH, { token: value('e') });
     await other.as('save-6')('PUT', PATH, { token: value('e') });
@@ -104,39 +106,39 @@ describe('saving', () => {
     ['missing', {}, ["Param 'token' is missing"]],
     ['NUL and an unknown key', { token: `${value('n')}\0`, more: 1 }, ["Param 'token'", 'more']],
     ['a number for the connection', { token: value('n'), connection_id: 7 }, ["Param 'connection_id'"]],
-  ])('refuses %s, with every problem', async (_what, body, named) => {
+  ])('rejects %s, with every problem', async (_what, body, named) => {
     const call = service.project.as('save-7');
-    const answer = await call('PUT', PATH, body);
-    expect(answer.status).toBe(422);
-    for (const name of named) expect(JSON.stringify(answer.body.errors)).toContain(name);
+    const response = await call('PUT', PATH, body);
+    expect(response.status).toBe(422);
+    for (const name of named) expect(JSON.stringify(response.body.errors)).toContain(name);
     expect(await tokens(call)).toEqual([]);
   });
 });
 
-describe('at the same time', () => {
-  test('one user saving one token makes one record', async () => {
+describe('concurrent requests', () => {
+  test('one user that saves one token creates one record', async () => {
     const call = service.project.as('race-1');
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         call('PUT', PATH, { token: value('f'), connection_id: `c${index % 2}` }),
       ),
     );
-    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect(responses.every(({ status }) => status === 200)).toBe(true);
     expect(await tokens(call)).toHaveLength(1);
   });
 
-  test('many users saving, and discarding, one token leave it exactly one owner and one active record', async () => {
+  test('many users that save and discard one token leave it one owner and one active record', async () => {
     const calls = Array.from({ length: 8 }, (_, index) => service.project.as(`race-2-${index}`));
     for (let round = 0; round < 5; round += 1) {
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         calls.map(async (call, index) => {
           const saved = await call('PUT', PATH, { token: value('g') });
           const [mine] = index % 2 === 0 ? await tokens(call) : [];
-          const gone = mine && (await call('DELETE', `${PATH}/${mine.id}`));
-          return [saved.status, gone?.status ?? 200];
+          const discarded = mine && (await call('DELETE', `${PATH}/${mine.id}`));
+          return [saved.status, discarded?.status ?? 200];
         }),
       );
-      expect(answers.flat().every((status) => status === 200)).toBe(true);
+      expect(responses.flat().every((status) => status === 200)).toBe(true);
     }
     await calls[0]?.('PUT', PATH, { token: value('g') });
     const active = (await Promise.all(calls.map(tokens))).flat();
@@ -152,7 +154,7 @@ describe('more active tokens than a user may have', () => {
   const named = (prefix: string, count: number) =>
     Array.from({ length: count }, (_, index) => `${prefix}-${index}-`);
   const all = async (call: Caller) => (await call('GET', `${PATH}?limit=100`)).body;
-  // A page of the list has no room for more than a user may have.
+  // A page of the list is as long as the maximum.
   const countActive = async (channel: string, sample: string) => {
     const [row] = await service.context.db.query<{ count: number }>(
       sql(
@@ -164,9 +166,10 @@ describe('more active tokens than a user may have', () => {
     );
     return row?.count;
   };
-  const gone = () => told.flatMap((message) => (message.type === 'token_discarded' ? [message.tokenId] : []));
+  const discarded = () =>
+    published.flatMap((message) => (message.type === 'token_discarded' ? [message.tokenId] : []));
 
-  test('the oldest are discarded: told once, closed, and free for others', async () => {
+  test('the oldest are discarded, with one event, closed, and free for others', async () => {
     const [call, other] = [service.project.as('many-1'), service.project.as('many-2')];
     const names = named('many', 103);
     await saveMany(call, names.slice(0, 3));
@@ -178,7 +181,7 @@ describe('more active tokens than a user may have', () => {
     expect(links.next ?? null).toBeNull();
     for (const { id } of oldest) {
       expect((await call('GET', `${PATH}/${id}`)).body.discarded_at).not.toBeNull();
-      expect(gone().filter((tokenId) => tokenId === id)).toHaveLength(1);
+      expect(discarded().filter((tokenId) => tokenId === id)).toHaveLength(1);
     }
     const events = await service.context.db.query<{ id: string }>(
       sql(
@@ -191,16 +194,16 @@ describe('more active tokens than a user may have', () => {
     expect(events.map(({ id }) => id).sort()).toEqual(oldest.map(({ id }) => id).sort());
     expect(await ownersOf(names[0] ?? '')).toEqual([]);
     expect(await tokens(other)).toHaveLength(1);
-    await saveMany(call, names.slice(100)); // the same again is no new one
+    await saveMany(call, names.slice(100)); // known tokens do not count
     expect((await all(call)).data).toEqual(data);
   });
 
-  test('five at once leave exactly as many as a user may have', async () => {
+  test('five concurrent ones leave exactly the maximum', async () => {
     const call = service.project.as('many-3');
     await saveMany(call, named('parallel', 98));
     const late = named('late', 5);
-    const answers = await Promise.all(late.map((name) => call('PUT', PATH, { token: value(name) })));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    const responses = await Promise.all(late.map((name) => call('PUT', PATH, { token: value(name) })));
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     const { data } = await all(call);
     expect(await countActive(tokenCollection('inbox').collection, data[0].id)).toBe(100);
     const values = data.map(({ token }: { token: string }) => token);
@@ -209,21 +212,21 @@ describe('more active tokens than a user may have', () => {
     expect(values).toContain(value('parallel-3-'));
   });
 
-  test('two users who take tokens from one another at the limit never wait in a circle', async () => {
+  test("two users at the limit that take each other's tokens do not deadlock", async () => {
     const calls = [service.project.as('many-4'), service.project.as('many-5')] as const;
     const pools = [named('left', 101), named('right', 101)] as const;
     await Promise.all(calls.map((call, index) => saveMany(call, pools[index]?.slice(0, 100) ?? [])));
-    // Each takes the other's oldest, which that one is about to discard, in both directions.
+    // Each takes the other's oldest, which that user is about to discard, in both directions.
     for (let from = 0; from < 20; from += 5) {
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         [0, 1, 2, 3, 4].flatMap((step) => [
           calls[0]('PUT', PATH, { token: value(pools[1][from + step] ?? '') }),
           calls[1]('PUT', PATH, { token: value(pools[0][from + step] ?? '') }),
         ]),
       );
-      expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+      expect(responses.filter(({ status }) => status !== 200)).toEqual([]);
     }
-    // What somebody else had in hand at the moment goes with the next one.
+    // A token that another transaction held at that moment is discarded with the next save.
     for (const [index, call] of calls.entries()) {
       await saveMany(call, [`last-${index}-`]);
       expect(
@@ -232,7 +235,7 @@ describe('more active tokens than a user may have', () => {
     }
   });
 
-  test('a chat destination that is active again in its old place stays, and the oldest other goes', async () => {
+  test('a chat destination that becomes active again stays; the oldest other one is discarded', async () => {
     const { context, project } = service;
     const owner = { projectId: project.id, userId: newId() };
     const save = (name: string) =>
@@ -262,7 +265,7 @@ describe('more active tokens than a user may have', () => {
 });
 
 describe('discarding', () => {
-  test('answers when it was, again as well, and tells it once', async () => {
+  test('returns the time of the discard, also when repeated, and publishes it once', async () => {
     const call = service.project.as('gone-1');
     await call('PUT', PATH, { token: value('h') });
     const [token] = await tokens(call);
@@ -273,12 +276,12 @@ describe('discarding', () => {
     ]);
     expect((await call('DELETE', `${PATH}/${token?.id}`)).body).toEqual(first.body);
     expect(await findInboxToken(service.context, service.project.id, value('h'))).toBeUndefined();
-    const closed = told.filter((one) => one.type === 'token_discarded' && one.tokenId === token?.id);
+    const closed = published.filter((one) => one.type === 'token_discarded' && one.tokenId === token?.id);
     expect(closed).toHaveLength(1);
   });
 
   test.each(['GET', 'DELETE'])(
-    '%s of what is not there, not theirs, not an id, or not for a project',
+    '%s of unknown, foreign or malformed ids, or for a project, is 404',
     async (method) => {
       const owner = service.project.as('gone-2');
       await owner('PUT', PATH, { token: value(`i${method}`) });
@@ -304,7 +307,7 @@ test('the list is paged, newest first', async () => {
   expect(next.body.links.next).toBeNull();
 });
 
-test('a chat destination may be shared by users; each has it once', async () => {
+test('users may share a chat destination; each has it once', async () => {
   const { context, project } = service;
   const shared = { ...tokenCollection('inbox'), collection: 'test/shared', kind: 'shared' as const };
   const [one, two] = [newId(), newId()];
@@ -321,7 +324,7 @@ test('a chat destination may be shared by users; each has it once', async () => 
   }
 });
 
-test('events name the token, never what it is', async () => {
+test('events contain the id of the token, never its secret', async () => {
   const rows = await service.context.db.query<{ type: string; details: string }>(
     sql('test_token_events', "select type, details from events where type like 'token.%'"),
   );

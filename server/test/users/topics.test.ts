@@ -32,7 +32,7 @@ const events = async () =>
   );
 
 describe('a subscription', () => {
-  test('says its topic and categories, and has an id; optional members are left out, not null', async () => {
+  test('contains its topic and categories, and has an id; absent optional members stay absent', async () => {
     const { status, body } = await save({
       topic: 'orders/1042.a:b_c-d',
       categories: [
@@ -61,7 +61,7 @@ describe('a subscription', () => {
     },
   );
 
-  test('saved again is the same, and no event; reasons are in none', async () => {
+  test('a repeated save changes nothing and records no event; events contain no reasons', async () => {
     const body = { topic: 't', categories: [{ slug: 'a', reason: 'why' }, { slug: '*' }] };
     const first = await save(body);
     for (const again of [body, { topic: 't' }, { topic: 't', categories: [{ slug: 'a' }] }])
@@ -80,7 +80,7 @@ describe('a subscription', () => {
     ]);
   });
 
-  test('changes what is named, and nothing else', async () => {
+  test('changes only what is named', async () => {
     await save({ topic: 't', categories: [{ slug: 'a', reason: 'why' }, { slug: 'b' }] });
     await save({ topic: 't', categories: [{ slug: 'c', reason: 'new' }] });
     await save({ topic: 't', categories: [{ slug: 'a', status: 'unsubscribed' }] });
@@ -94,7 +94,7 @@ describe('a subscription', () => {
     expect(await categoriesOf('other')).toEqual(everything);
   });
 
-  test('to all leaves single categories as they are; to leave all takes them back', async () => {
+  test('to all keeps single categories; leaving all removes them', async () => {
     await save({ topic: 't', categories: [{ slug: '*' }, { slug: 'a', status: 'unsubscribed' }] });
     await save({ topic: 't' });
     expect(await categoriesOf('t')).toEqual([...everything, { slug: 'a', status: 'unsubscribed' }]);
@@ -121,7 +121,7 @@ describe('a subscription', () => {
     expect(await listed()).toEqual([]);
   });
 
-  test('is deleted, and then is not there', async () => {
+  test('is deleted, and then not found', async () => {
     const { body } = await save({ topic: 'a/b', categories: [{ slug: 'c' }] });
     expect(await remove('a/b')).toMatchObject({ status: 200, body });
     expect(await listed()).toEqual([]);
@@ -144,7 +144,7 @@ describe('a subscription', () => {
     },
   );
 
-  test("is one user's own", async () => {
+  test('belongs to one user', async () => {
     await save({ topic: 't', categories: [{ slug: 'a' }] });
     expect(await listed('bob')).toEqual([]);
     expect((await remove('t', 'bob')).status).toBe(404);
@@ -155,10 +155,10 @@ describe('a subscription', () => {
     expect((await other.as('ada')('DELETE', '/subscriptions/t')).status).toBe(404);
   });
 
-  test('saved by many at once has what each of them said', async () => {
+  test('concurrent saves are all applied', async () => {
     const slugs = Array.from({ length: 20 }, (_, index) => `slug-${index}`);
-    const answers = await Promise.all(slugs.map((slug) => save({ topic: 't', categories: [{ slug }] })));
-    expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1);
+    const responses = await Promise.all(slugs.map((slug) => save({ topic: 't', categories: [{ slug }] })));
+    expect(new Set(responses.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1);
     const categories = await categoriesOf('t');
     expect(categories.map((one: { slug: string }) => one.slug)).toEqual(slugs.toSorted());
   });
@@ -176,7 +176,7 @@ describe('a subscription', () => {
 });
 
 describe('the list', () => {
-  test('has the newest first and pages by its links; to be changed moves nothing', async () => {
+  test('lists the newest first and pages by its links; a change moves nothing', async () => {
     const topics = ['c', 'a', 'b', 'e', 'd'];
     for (const topic of topics) await save({ topic });
     await save({ topic: 'c', categories: [{ slug: 'x' }] });
@@ -195,9 +195,9 @@ describe('the list', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('invalid input is rejected', () => {
   test.each<[string, unknown, string[]]>([
-    ['no topic', {}, ["Param 'topic' is missing"]],
+    ['no members', {}, ["Param 'topic' is missing"]],
     [
       'an empty topic',
       { topic: '' },
@@ -210,7 +210,7 @@ describe('what is refused', () => {
     ['other characters', { topic: 'a b' }, ["Param 'topic' must match the pattern ^[A-Za-z0-9_.\\-:\\/]+$"]],
     ['all topics', { topic: '*' }, ["Param 'topic' must match the pattern ^[A-Za-z0-9_.\\-:\\/]+$"]],
     [
-      'everything at once',
+      'all problems together',
       {
         topic: 1,
         more: 1,
@@ -237,7 +237,7 @@ describe('what is refused', () => {
       ],
     ],
     [
-      'a category that is named twice',
+      'a category twice',
       { topic: 't', categories: [{ slug: 'a' }, { slug: 'b' }, { slug: 'a', status: 'unsubscribed' }] },
       ["Param 'categories.2.slug' repeats categories.0: list a once"],
     ],
@@ -247,20 +247,21 @@ describe('what is refused', () => {
       ["Param 'categories' must have at most 100 items"],
     ],
   ])('%s', async (_what, body, messages) => {
-    const { status, body: answer } = await save(body);
+    const { status, body: response } = await save(body);
     expect(status).toBe(422);
-    const said = answer.errors.map((error: { message: string }) => error.message);
-    expect(said.toSorted()).toEqual(messages.toSorted());
+    const errors = response.errors.map((error: { message: string }) => error.message);
+    expect(errors.toSorted()).toEqual(messages.toSorted());
     expect(await listed()).toEqual([]);
   });
 
-  test('more than a thousand categories of a topic; those that are there can still be changed', async () => {
+  test('more than a thousand categories of a topic; existing ones can still be changed', async () => {
     await save({ topic: 't' });
     await service.context.db.query(
       sql(
         '',
         `update subscriptions
-        set categories = (select jsonb_object_agg('cat' || n, '{"status": "subscribed"}'::jsonb) from generate_series(1, 1000) n)
+        set categories = (select jsonb_object_agg('cat' || n, '{"status": "subscribed"}'::jsonb)
+                         from generate_series(1, 1000) n)
         where project_id = $1`,
       ),
       [project.id],

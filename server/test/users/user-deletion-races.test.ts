@@ -19,7 +19,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { until } from '../support/service.ts';
 
-// Deletions, restorations, purges and whatever names the same users, at the same moment and on several nodes.
+// Concurrent deletions, restorations, purges and writes about the same users, on several nodes.
 
 interface Node {
   db: Database;
@@ -63,7 +63,8 @@ const create = async (externalId: string, email?: string) =>
 const userOf = async (id: string) =>
   (
     await rows<IdentifiedUser & { first_name: string | null; deleted: boolean }>(
-      'select id, project_id, external_id, email, first_name, deleted_at is not null as deleted from users where id = $1',
+      `select id, project_id, external_id, email, first_name, deleted_at is not null as deleted
+        from users where id = $1`,
       [id],
     )
   )[0];
@@ -78,7 +79,7 @@ const events = async (id: string) =>
   (
     await rows<{ type: string }>('select type from events where user_ids = array[$1::uuid] order by id', [id])
   ).map(({ type }) => type);
-/** As a broadcast names people. */
+/** Resolves the recipients of a broadcast. */
 const name = (person: Omit<Person, 'projectId'>, node = one) =>
   db.transaction((tx) => resolveUsers(tx, node.identities, [{ projectId, ...person }]));
 const sealer = createSealer([randomBytes(32)]);
@@ -86,33 +87,33 @@ const purge = async (node = one) => {
   while (await purgeUsers({ ...node, sealer, clock: { now: () => Date.now() + GRACE_MS + 1_000 } }));
 };
 
-/** Begins `first` in a transaction, then `second`, which has to wait for it; then commits the first. */
+/** Starts `first` in a transaction, then `second`, which has to wait for it; then commits the first. */
 async function oneAfterTheOther<First, Second>(
   first: (tx: Parameters<Parameters<Database['transaction']>[0]>[0]) => Promise<First>,
   second: () => Promise<Second>,
 ): Promise<[First, Second]> {
   const written = Promise.withResolvers<void>();
   const mayCommit = Promise.withResolvers<void>();
-  const begun = db.transaction(async (tx) => {
+  const started = db.transaction(async (tx) => {
     const result = await first(tx);
     written.resolve();
     await mayCommit.promise;
     return result;
   });
-  await Promise.race([written.promise, begun]);
+  await Promise.race([written.promise, started]);
   const then = second();
   await waiting();
   mayCommit.resolve();
-  return [await begun, await then];
+  return [await started, await then];
 }
 
-/** The caller's transaction in the place of one of its own. */
+/** Uses the caller's transaction instead of a new one. */
 const within = (node: Node, tx: Parameters<Parameters<Database['transaction']>[0]>[0]) => ({
   ...node,
   db: { transaction: <Result>(work: (inner: typeof tx) => Promise<Result>) => work(tx) },
 });
 
-test('an identity that moved, or whose user is deleted, is forgotten by the other nodes when they hear of it', async () => {
+test('an identity that moved, or of a deleted user, is dropped from the caches of other nodes', async () => {
   const id = await create('heard', 'heard@example.com');
   const known = [
     identityKey(projectId, 'external_id', 'heard'),
@@ -137,7 +138,7 @@ test('an identity that moved, or whose user is deleted, is forgotten by the othe
   expect(await userOf(id)).toMatchObject({ deleted: false });
 });
 
-test('a node whose link was down believes nothing that it remembers', async () => {
+test('a node whose bus connection was down clears its cache', async () => {
   const id = await create('link');
   await identifyUser(two, projectId, { externalId: 'link' });
   const key = identityKey(projectId, 'external_id', 'link');
@@ -146,7 +147,7 @@ test('a node whose link was down believes nothing that it remembers', async () =
   expect(two.identities.get(key)).toBeUndefined();
 });
 
-test('a node that has not heard of the deletion writes nothing about the user, and restores it once it forgets', async () => {
+test('a node with a stale cache writes nothing about a deleted user, and can restore it later', async () => {
   const deaf = await startNode();
   const id = await create('deaf', 'deaf@example.com');
   await identifyUser(deaf, projectId, { externalId: 'deaf' });
@@ -156,7 +157,7 @@ test('a node that has not heard of the deletion writes nothing about the user, a
   const stale = await name({ externalId: 'deaf', firstName: 'Changed' }, deaf);
   expect([stale.userIds, [...stale.refused]]).toEqual([[id], []]);
   expect(await userOf(id)).toMatchObject({ first_name: null, deleted: true });
-  // Where it would give the user another name it looks, and sees.
+  // A new name for the user makes the node look up its state.
   const named = await name({ externalId: 'deaf', email: 'new@example.com' }, deaf);
   expect([...named.refused]).toEqual([[0, id]]);
   expect(await keys(id)).toEqual(['deaf deleted', 'deaf@example.com deleted']);
@@ -168,10 +169,10 @@ test('a node that has not heard of the deletion writes nothing about the user, a
   expect(await userOf(id)).toMatchObject({ deleted: false });
 });
 
-test('that somebody may be deleted costs a broadcast to known users no statement, and one to others none more', async () => {
+test('the check for deleted users costs broadcasts to known users no statement', async () => {
   await create('counted', 'counted@example.com');
-  const gone = await create('counted-gone');
-  await deleteUser(one, projectId, gone);
+  const deleted = await create('counted-gone');
+  await deleteUser(one, projectId, deleted);
   const node = await startNode();
   onTestFinished(() => node.bus.close());
   const statements = async (...externalIds: string[]) => {
@@ -192,16 +193,16 @@ test('that somebody may be deleted costs a broadcast to known users no statement
     return names;
   };
   expect(await statements('counted')).toEqual(['select_owners']);
-  // Nothing is remembered while the news of a deletion arrives.
+  // Nothing is cached while the notification about a deletion arrives.
   await until(
     () => statements('counted'),
     (names) => names.length === 0,
   );
   expect(await statements('counted', 'counted-gone')).toEqual(['select_owners']);
-  expect(await statements('counted', 'counted-gone')).toEqual(['select_owners']); // a deleted one is not remembered
+  expect(await statements('counted', 'counted-gone')).toEqual(['select_owners']); // not cached
 });
 
-test('restored by requests on several nodes at the same moment is told once', async () => {
+test('concurrent restorations on several nodes record one event', async () => {
   const id = await create('nodes');
   await deleteUser(one, projectId, id);
   await Promise.all(
@@ -212,7 +213,7 @@ test('restored by requests on several nodes at the same moment is told once', as
   expect(await events(id)).toEqual(['user.created', 'user.deleted', 'user.restored']);
 });
 
-test('a broadcast that gives the user an address while it is deleted does not leave it half there', async () => {
+test('a broadcast that gives the user an address during its deletion leaves no partial address', async () => {
   const id = await create('half');
   const [broadcast, deleted] = await oneAfterTheOther(
     (tx) =>
@@ -225,7 +226,7 @@ test('a broadcast that gives the user an address while it is deleted does not le
   expect(await keys(id)).toEqual(['half deleted', 'half@example.com deleted']);
 });
 
-test('a user who is deleted while a broadcast gives it an address is refused by it', async () => {
+test('a broadcast that gives the user an address waits for its deletion and then rejects it', async () => {
   const id = await create('late');
   const [deleted, broadcast] = await oneAfterTheOther(
     (tx) => deleteUser(within(one, tx), projectId, id),
@@ -239,7 +240,7 @@ test('a user who is deleted while a broadcast gives it an address is refused by 
   expect(await keys(id)).toEqual(['late deleted']);
 });
 
-test('an upsert while the user is deleted is the last word: it is there', async () => {
+test('an upsert during the deletion of the user takes effect after it: the user exists', async () => {
   const id = await create('last', 'last@example.com');
   const [, user] = await oneAfterTheOther(
     (tx) => deleteUser(within(one, tx), projectId, id),
@@ -250,7 +251,7 @@ test('an upsert while the user is deleted is the last word: it is there', async 
   expect((await events(id)).filter((type) => type === 'user.restored')).toHaveLength(1);
 });
 
-test('a user who is restored a moment before is not purged', async () => {
+test('a user who is restored just before the purge is not purged', async () => {
   const id = await create('saved', 'saved@example.com');
   await deleteUser(one, projectId, id);
   await oneAfterTheOther(
@@ -265,7 +266,7 @@ test('a user who is restored a moment before is not purged', async () => {
   expect(await keys(id)).toEqual(['saved', 'saved@example.com']);
 });
 
-test('a user who comes back a moment too late is a new one', async () => {
+test('a user who returns just after the purge is a new one', async () => {
   const id = await create('gone', 'gone@example.com');
   await deleteUser(one, projectId, id);
   const release = Promise.withResolvers<void>();
@@ -276,7 +277,7 @@ test('a user who comes back a moment too late is a new one', async () => {
     await release.promise;
   });
   await held.promise;
-  const purging = purge(); // has the names, and waits for the user
+  const purging = purge(); // holds the names, and waits for the user
   await waiting();
   const back = identifyUser(two, projectId, { externalId: 'gone' }); // waits for the names
   await waiting(2);
@@ -288,7 +289,7 @@ test('a user who comes back a moment too late is a new one', async () => {
   expect(await userOf(id)).toBeUndefined();
 });
 
-test('two users who take each other’s address at the same moment both keep their own', async () => {
+test('two users that exchange their addresses concurrently both keep their own', async () => {
   const ids = await Promise.all([create('swap-a', 'a@example.com'), create('swap-b', 'b@example.com')]);
   const results = await Promise.allSettled([
     saveUser(one, projectId, { external_id: 'swap-a', email: 'b@example.com' }),
@@ -301,7 +302,7 @@ test('two users who take each other’s address at the same moment both keep the
   ]);
 });
 
-test('whatever happens at once, every name leads to the user who goes by it, and says whether they are deleted', async () => {
+test('after concurrent changes, every name leads to its user and to its deletion state', async () => {
   const seed = newSeed();
   const random = randomFrom(seed);
   const storm = newId();
@@ -330,13 +331,13 @@ test('whatever happens at once, every name leads to the user who goes by it, and
       const { externalId, email } = person();
       const cleared =
         random() < 0.3 ? (externalId === undefined ? { external_id: null } : { email: null }) : {};
-      const given = {
+      const user = {
         ...(externalId === undefined ? {} : { external_id: externalId }),
         ...(email === undefined ? {} : { email }),
         ...cleared,
       };
-      if (!given.external_id && !given.email) return Promise.resolve();
-      return saveUser(pick([one, two]), storm, given);
+      if (!user.external_id && !user.email) return Promise.resolve();
+      return saveUser(pick([one, two]), storm, user);
     },
     () => identifyUser(pick([one, two]), storm, person()),
     async () => {
@@ -353,8 +354,7 @@ test('whatever happens at once, every name leads to the user who goes by it, and
     Array.from({ length: 10 }, async () => {
       for (let round = 0; round < 40; round += 1) {
         await pick(acts)().catch((error: unknown) => {
-          // Names that contradict one another, and who waits for whom in a broadcast, are answers: its job is
-          // tried again.
+          // Contradictory names and deadlocks in a broadcast are expected results: its job is retried.
           const code = (error as { code?: unknown }).code;
           if (!(error instanceof ClientError && error.code === 'validation_failed') && code !== '40P01')
             failures.push(error);
@@ -364,7 +364,8 @@ test('whatever happens at once, every name leads to the user who goes by it, and
   );
   expect([seed, failures]).toEqual([seed, []]);
   const users = await rows<IdentifiedUser & { deleted: boolean }>(
-    'select id, project_id, external_id, email, deleted_at is not null as deleted from users where project_id = $1',
+    `select id, project_id, external_id, email, deleted_at is not null as deleted from users
+      where project_id = $1`,
     [storm],
   );
   const expected = users.flatMap((user) =>

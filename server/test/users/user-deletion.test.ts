@@ -34,20 +34,20 @@ const send = async (recipients: object[], more: object = {}) => {
   expect(status).toBe(201);
   return processed(project.call, body.id);
 };
-const told = async (userId: string): Promise<string[]> =>
+const eventsOf = async (userId: string): Promise<string[]> =>
   (
     await rows<{ type: string }>('select type from events where user_ids @> array[$1::uuid] order by id', [
       userId,
     ])
   ).map(({ type }) => type);
-/** Erases everyone who was deleted, as a week later. */
+/** Erases all deleted users, as happens a week later. */
 async function purgeAll(): Promise<void> {
   const later = { now: () => clock.now() + GRACE_MS };
   while (await purgeUsers({ ...service.context, clock: later }));
 }
 
 describe('deleting a user', () => {
-  test('hides it at once, wherever it could be seen, and says so in an event', async () => {
+  test('hides it at once everywhere, and records an event', async () => {
     const id = await create({ external_id: 'hidden', email: 'hidden@example.com' });
     expect(await project.call('DELETE', `/users/${id}`)).toMatchObject({ status: 204, body: undefined });
     expect(await isThere(id)).toBe(false);
@@ -56,10 +56,10 @@ describe('deleting a user', () => {
       expect(body.data.map((user: { id: string }) => user.id)).not.toContain(id);
     }
     expect((await project.call('GET', `/users/${id}/channels/teams/tokens`)).status).toBe(404);
-    expect(await told(id)).toEqual(['user.created', 'user.deleted']);
+    expect(await eventsOf(id)).toEqual(['user.created', 'user.deleted']);
   });
 
-  test('is answered 404 for one who is deleted, unknown, or another project’s', async () => {
+  test('is a 404 for a deleted or unknown user, and for one of another project', async () => {
     const id = await create({ external_id: 'twice' });
     expect([await remove(id), await remove(id), await remove(id.toUpperCase())]).toEqual([204, 404, 404]);
     const other = await service.createProject('other');
@@ -70,16 +70,16 @@ describe('deleting a user', () => {
     expect((await project.as('twice')('DELETE', `/users/${theirs}`)).status).toBe(403);
   });
 
-  test('twenty at once delete once', async () => {
+  test('twenty concurrent requests delete it once', async () => {
     const id = await create({ external_id: 'crowd' });
-    const answers = await Promise.all(Array.from({ length: 20 }, () => remove(id)));
-    expect(answers.toSorted()).toEqual([204, ...Array(19).fill(404)]);
-    expect(await told(id)).toEqual(['user.created', 'user.deleted']);
+    const responses = await Promise.all(Array.from({ length: 20 }, () => remove(id)));
+    expect(responses.toSorted()).toEqual([204, ...Array(19).fill(404)]);
+    expect(await eventsOf(id)).toEqual(['user.created', 'user.deleted']);
   });
 
-  test('closes its sockets and streams, and nobody else’s', async () => {
-    const [gone, stays] = ['closing', 'staying'].map((name) => project.as(name));
-    const open = async (as: typeof gone) => {
+  test('closes its sockets and streams, and no others', async () => {
+    const [deleted, stays] = ['closing', 'staying'].map((name) => project.as(name));
+    const open = async (as: typeof deleted) => {
       const token = randomBytes(32).toString('hex');
       expect((await as?.('PUT', '/channels/in_app/inbox/tokens', { token }))?.status).toBe(200);
       const url = `${service.address.replace('http', 'ws')}/?api_key=${project.apiKey}&token=${token}`;
@@ -87,7 +87,7 @@ describe('deleting a user', () => {
       onTestFinished(() => client.socket.terminate());
       return { ...client, url };
     };
-    const [socket, other] = [await open(gone), await open(stays)];
+    const [socket, other] = [await open(deleted), await open(stays)];
     const stream = await openStream(`${service.address}/v2/notifications/stream`, {
       jwt: project.userJwt({ user_external_id: 'closing' }),
     });
@@ -103,7 +103,7 @@ describe('deleting a user', () => {
       () => other.frames.length,
       (frames) => frames === 1,
     );
-    // To come again is a request of the user.
+    // A new connection is a request of the user.
     const again = await openSocket(socket.url);
     onTestFinished(() => again.socket.terminate());
     expect(await isThere(id)).toBe(true);
@@ -112,12 +112,12 @@ describe('deleting a user', () => {
       () => again.frames.length,
       (frames) => frames === 1,
     );
-    expect((await told(id)).filter((type) => type === 'user.restored')).toHaveLength(1);
+    expect((await eventsOf(id)).filter((type) => type === 'user.restored')).toHaveLength(1);
   });
 });
 
 describe('a broadcast that names a deleted user', () => {
-  test('goes to the others, and says whom it did not reach', async () => {
+  test('reaches the others, and reports the recipient that it did not reach', async () => {
     const id = await create({ external_id: 'refused', first_name: 'Ada' });
     await remove(id);
     const sent = await send([
@@ -135,7 +135,7 @@ describe('a broadcast that names a deleted user', () => {
     });
     expect(await rows('select from notifications where user_id = $1', [id])).toHaveLength(0);
     expect(await isThere(id)).toBe(false);
-    // What it said about the user is not written either.
+    // The details that it has about the user are not stored either.
     const { body } = await project.call('PUT', '/users', { external_id: 'refused' });
     expect(body).toMatchObject({ id, first_name: 'Ada', email: null, last_notified_at: null });
     expect((await send([{ external_id: 'refused' }])).status.summary).toEqual({
@@ -145,7 +145,7 @@ describe('a broadcast that names a deleted user', () => {
     });
   });
 
-  test('does not bring them back, by whichever name it names them', async () => {
+  test('does not restore the user, whichever name it uses', async () => {
     const id = await create({ email: 'by-address@example.com' });
     await remove(id);
     const { status } = await send([{ email: 'By-Address@example.com' }]);
@@ -180,27 +180,27 @@ describe('a broadcast that names a deleted user', () => {
 });
 
 describe('a deleted user', () => {
-  test('is restored by a request of theirs, once, however many come at the same moment', async () => {
+  test('is restored by a request of the user, once, even if many are concurrent', async () => {
     for (const claims of [{ user_external_id: 'returns' }, { user_email: 'returns@example.com' }]) {
       const id = await create({ external_id: 'returns', email: 'returns@example.com' });
       await send([{ external_id: 'returns' }]);
       await remove(id);
-      const before = (await told(id)).length;
+      const before = (await eventsOf(id)).length;
       const jwt = project.userJwt(claims);
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 20 }, () =>
           fetch(`${service.address}/v2/notifications`, { headers: { authorization: `Bearer ${jwt}` } }),
         ),
       );
-      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-      expect((await told(id)).slice(before)).toEqual(['user.restored']);
+      expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+      expect((await eventsOf(id)).slice(before)).toEqual(['user.restored']);
       const { body } = await project.call('GET', `/users/${id}`);
       expect(body).toMatchObject({ external_id: 'returns', email: 'returns@example.com' });
       expect(body.last_notified_at).not.toBeNull();
     }
   });
 
-  test('is restored by an upsert of the project, which is not by one that is refused', async () => {
+  test('is restored by an upsert of the project, but not by a rejected one', async () => {
     const id = await create({ external_id: 'upserted' });
     await create({ external_id: 'owner', email: 'owned@example.com' });
     await remove(id);
@@ -210,16 +210,16 @@ describe('a deleted user', () => {
     });
     expect(refused.status).toBe(422);
     expect(await isThere(id)).toBe(false);
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 10 }, (_, index) =>
         project.call('PUT', '/users', { external_id: 'upserted', first_name: `${index}` }),
       ),
     );
-    expect(answers.map(({ status, body }) => [status, body.id])).toEqual(answers.map(() => [200, id]));
-    expect((await told(id)).filter((type) => type === 'user.restored')).toHaveLength(1);
+    expect(responses.map(({ status, body }) => [status, body.id])).toEqual(responses.map(() => [200, id]));
+    expect((await eventsOf(id)).filter((type) => type === 'user.restored')).toHaveLength(1);
   });
 
-  test('keeps no address from who signs up again under another id', async () => {
+  test('keeps no address from a user who signs up again under another id', async () => {
     const before = await create({ external_id: 'before', email: 'person@example.com' });
     await remove(before);
     const { status, body } = await project.call('PUT', '/users', {
@@ -234,8 +234,8 @@ describe('a deleted user', () => {
   });
 });
 
-describe('seven days after', () => {
-  test('not one byte that was personal is left in any table', async () => {
+describe('seven days later', () => {
+  test('no table has a byte of personal data', async () => {
     const of = await service.createProject('purged');
     const canary = (what: string) => `canary-${what}-${randomBytes(4).toString('hex')}`;
     const address = `${canary('mail')}@example.com`;
@@ -260,7 +260,8 @@ describe('seven days after', () => {
     const first = await of.call(
       'POST',
       '/broadcasts',
-      `{"title":"T","recipients":[${other},${JSON.stringify({ email: former, first_name: person.first_name })}]}`,
+      `{"title":"T","recipients":[${other},` +
+        `${JSON.stringify({ email: former, first_name: person.first_name })}]}`,
     );
     await processed(of.call, first.body.id);
     const second = await post([person, { external_id: 'stays' }, { external_id: externalId }]);
@@ -289,7 +290,9 @@ describe('seven days after', () => {
     );
     await rows(
       `update deliveries
-      set targets = json_build_object('accepted', 1, 'gone', 0, 'failed', 1, 'provider_ids', json_build_array($2::text))
+      set targets = json_build_object(
+        'accepted', 1, 'gone', 0, 'failed', 1, 'provider_ids', json_build_array($2::text)
+      )
       where user_id = $1`,
       [id, canary('target')],
     );
@@ -297,7 +300,7 @@ describe('seven days after', () => {
     const refused = await post([{ ...person, email: later }, { external_id: 'stays' }]);
     expect(refused.status.summary.failures).toBe(1);
 
-    // Sealed and hashed things are found by whose they are.
+    // Sealed and hashed values are found by their user.
     expect((await dump()).join('\n')).toContain('canary-');
     const owned = await tablesOfUsers();
     await purgeUsers({ ...service.context, clock: { now: () => clock.now() + GRACE_MS - 3_600_000 } });
@@ -306,7 +309,7 @@ describe('seven days after', () => {
 
     const left = (await dump()).filter((text) => text.includes('canary-') || text.includes(phone.slice(1)));
     expect(left).toEqual([]);
-    // How its deliveries ended is a part of their broadcasts' accounts.
+    // The outcomes of its deliveries remain in the summaries of the broadcasts.
     for (const { table, column } of owned.filter((one) => one.table !== 'deliveries'))
       expect([table, await rows(`select from ${table} where ${column} = $1`, [id])]).toEqual([table, []]);
     expect(
@@ -324,17 +327,19 @@ describe('seven days after', () => {
       },
     ]);
     expect(await rows(`select from token_owners where user_id = $1`, [id])).toEqual([]);
-    // The bare id stays where it says what happened, and in the place of the user.
-    const gone = { external_id: `deleted:${id}` };
+    // The bare id remains in events and in the tombstone of the user.
+    const deleted = { external_id: `deleted:${id}` };
     const recipients = async (broadcast: string) =>
       (await of.call('GET', `/broadcasts/${broadcast}`)).body.recipients;
-    expect(await recipients(second.id)).toEqual([gone, { external_id: 'stays' }, gone]);
-    expect(await recipients(refused.id)).toEqual([gone, { external_id: 'stays' }]);
+    expect(await recipients(second.id)).toEqual([deleted, { external_id: 'stays' }, deleted]);
+    expect(await recipients(refused.id)).toEqual([deleted, { external_id: 'stays' }]);
     const [stored] = await rows<{ recipients: Buffer }>('select recipients from broadcasts where id = $1', [
       first.body.id,
     ]);
     expect(unpackJson(stored?.recipients ?? Buffer.of(0))).toBe(`[${other},{"external_id":"deleted:${id}"}]`);
-    expect(await told(id)).toEqual(expect.arrayContaining(['user.created', 'token.saved', 'user.deleted']));
+    expect(await eventsOf(id)).toEqual(
+      expect.arrayContaining(['user.created', 'token.saved', 'user.deleted']),
+    );
     expect(
       (await of.call('GET', '/events?type=token.saved')).body.data.map(
         (event: { context: object }) => event.context,
@@ -356,7 +361,7 @@ describe('seven days after', () => {
     expect(body.data[0].user_id).not.toBe(id);
   });
 
-  test('a purge that was stopped on the way goes on, and two nodes share the work', async () => {
+  test('an interrupted purge continues, and two nodes share the work', async () => {
     const of = await service.createProject('many');
     const people = Array.from({ length: 60 }, (_, index) => ({ external_id: `many-${index}` }));
     const { body } = await of.call('POST', '/broadcasts', { title: 'T', recipients: people });
@@ -379,10 +384,11 @@ describe('seven days after', () => {
   });
 });
 
-/** Every row of every table as text, with what is packed unpacked. */
+/** Every row of every table as text, with packed values unpacked. */
 async function dump(): Promise<string[]> {
   const tables = await rows<{ name: string }>(
-    "select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'",
+    `select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace
+      and relkind = 'r'`,
   );
   const texts: string[] = [];
   for (const { name } of tables) {
@@ -398,12 +404,14 @@ async function dump(): Promise<string[]> {
   return texts;
 }
 
-/** The tables whose rows are a user's, by their columns: a new one is to be purged, too. */
+/** The tables with a column that names a user. A new one has to be purged, too. */
 async function tablesOfUsers(): Promise<{ table: string; column: string }[]> {
   const found = await rows<{ table: string; column: string }>(
     `select table_name::text as table, column_name::text as column
     from information_schema.columns
-    where table_schema = current_schema() and (column_name in ('user_id', 'owner_id') or (table_name = 'users' and column_name = 'id'))`,
+    where table_schema = current_schema()
+          and (column_name in ('user_id', 'owner_id')
+               or (table_name = 'users' and column_name = 'id'))`,
   );
   expect(found.map(({ table }) => table)).toEqual(
     expect.arrayContaining([

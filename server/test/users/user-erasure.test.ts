@@ -48,7 +48,7 @@ const send = async (body: object, headers?: Record<string, string>): Promise<str
   return sent.body.id;
 };
 const get = async (id: string) => (await project.call('GET', `/broadcasts/${id}`)).body;
-/** Deletes users, and erases everyone who was deleted, as a week later. */
+/** Deletes users, and erases all deleted users, as happens a week later. */
 async function erase(...ids: string[]): Promise<void> {
   for (const id of ids) expect((await project.call('DELETE', `/users/${id}`)).status).toBe(204);
   const later = { now: () => Date.now() + GRACE_MS + DAY_MS };
@@ -56,10 +56,11 @@ async function erase(...ids: string[]): Promise<void> {
   while (await purgeIdempotencyKeys({ db: service.context.db, clock: later }));
 }
 
-/** Every row of every table as text, with what is packed or deflated unpacked. */
+/** Every row of every table as text, with packed or compressed values unpacked. */
 async function dump(): Promise<string[]> {
   const tables = await rows<{ name: string }>(
-    "select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'",
+    `select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace
+      and relkind = 'r'`,
   );
   expect(tables.length).toBeGreaterThan(20);
   const texts: string[] = [];
@@ -101,7 +102,7 @@ const ERASED = {
   overrides: null,
 };
 
-test('nothing that a user has left is in any table when it was erased', async () => {
+test('nothing personal is in any table after the user was erased', async () => {
   const receiver = await startWebhookReceiver();
   await project.call('PUT', '/webhooks', { url: receiver.url });
   await vendors.setUp(project);
@@ -175,7 +176,7 @@ test('nothing that a user has left is in any table when it was erased', async ()
   );
   await project.call('PUT', '/suppressions', { email, note: 'canary-note' });
   await project.call('PUT', '/suppressions', { phone_number: phone, note: 'canary-note' });
-  // A vendor refuses, and names whom it is about.
+  // A vendor rejects the message and names the user.
   vendors.mail.fail({ at: 'rcpt', how: { reply: `550 5.7.1 no canary-first canary-last, no ${name}` } });
   const bob = await create({ external_id: 'bob', email: 'bob@example.com' });
   await rows('delete from suppressions where address = $1', [email]);
@@ -216,12 +217,12 @@ test('nothing that a user has left is in any table when it was erased', async ()
   ])
     expect([canary, before.includes(`canary-${canary}`)]).toEqual([canary, true]);
   await erase(id);
-  // That somebody of the project has switched a category off, and not who, is kept there.
+  // It remains known that a user of the project disabled a category, but not which user.
   const left = (await dump())
     .filter((text) => !text.startsWith('preference_categories: '))
     .flatMap((text) => (text.match(canaries) ?? []).map((found) => [found, text.slice(0, 400)]));
   expect(left).toEqual([]);
-  // Workspaces that serve everybody stay connected; which of them the user had connected is not kept.
+  // Workspaces that serve the whole project remain connected. Those of the user alone are deleted.
   const events = await rows<{ text: string }>(
     'select details::text as text from events where $1 = any (user_ids)',
     [id],
@@ -232,7 +233,7 @@ test('nothing that a user has left is in any table when it was erased', async ()
   expect(await get(shared)).toMatchObject({ title: 'of both' });
   expect((await project.call('GET', '/events?limit=100')).status).toBe(200);
   expect((await project.call('GET', `/users/${bob}`)).status).toBe(200);
-  // The number stays suppressed, by a keyed hash.
+  // The number remains suppressed, by a keyed hash.
   expect(
     (await project.call('GET', `/suppressions?query=${encodeURIComponent(phone)}`)).body.data,
   ).toMatchObject([{ kind: 'phone', phone_number: null, note: null }]);
@@ -243,7 +244,7 @@ describe('the content of a broadcast', () => {
   const people = (names: string[]) => names.map((external_id) => ({ external_id }));
   const made = async (...names: string[]) => Promise.all(names.map((external_id) => create({ external_id })));
 
-  test('goes with the last of its recipients', async () => {
+  test('is deleted with the last of its recipients', async () => {
     const [one, two] = (await made('last-1', 'last-2')) as [string, string];
     const id = await send({ ...content('last'), recipients: people(['last-1', 'last-2']) });
     const whole = await get(id);
@@ -258,7 +259,7 @@ describe('the content of a broadcast', () => {
     expect((await project.call('GET', '/broadcasts')).body.data[0]).toMatchObject({ id, ...ERASED });
   });
 
-  test('goes also when all are erased at once', async () => {
+  test('is also deleted when all recipients are erased at once', async () => {
     const names = Array.from({ length: 30 }, (_, n) => `at-once-${n}`);
     const ids = await made(...names);
     const id = await send({ ...content('at once'.replace(' ', '-')), recipients: people(names) });
@@ -266,7 +267,7 @@ describe('the content of a broadcast', () => {
     expect(await get(id)).toMatchObject(ERASED);
   });
 
-  test('goes where it reached nobody, as its only recipient was deleted', async () => {
+  test('is deleted if it reached no user because its only recipient was deleted', async () => {
     const [gone] = (await made('refused')) as [string];
     expect((await project.call('DELETE', `/users/${gone}`)).status).toBe(204);
     const id = await send({ ...content('refused'), recipients: people(['refused']) });
@@ -274,7 +275,7 @@ describe('the content of a broadcast', () => {
     expect(await get(id)).toMatchObject(ERASED);
   });
 
-  test('stays while somebody has it who is only deleted, or is subscribed to its topic', async () => {
+  test('remains while a recipient is only deleted, or subscribed to its topic', async () => {
     const [gone, back] = (await made('gone', 'back')) as [string, string];
     await project.as('listener')('POST', '/subscriptions', { topic: 'shared', categories: [{ slug: '*' }] });
     const id = await send({ ...content('deleted'), recipients: people(['gone', 'back']) });
@@ -291,8 +292,8 @@ describe('the content of a broadcast', () => {
     expect(await get(topical)).toMatchObject({ title: 'topical' });
   });
 
-  test('stays while it is on its way to its recipients, of whom none has it yet', async () => {
-    const accepting = await startTestServer(); // nobody fans out what it accepts
+  test('remains until its recipients have it', async () => {
+    const accepting = await startTestServer(); // no worker fans out its broadcasts
     try {
       const token = accepting.project.jwt;
       const body = { title: 'on its way', recipients: people(['first', 'second']) };

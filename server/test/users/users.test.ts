@@ -40,7 +40,7 @@ describe('saving', () => {
     expect((await project.call('GET', `/users/${body.id}`)).body).toEqual(body);
   });
 
-  test('replaces what is given, keeps what is absent, clears what is null', async () => {
+  test('replaces present members, keeps absent ones, clears null ones', async () => {
     await save({ external_id: 'u2', first_name: 'A', last_name: 'B', custom_attributes: { a: 1 } });
     const { body } = await save({ external_id: 'u2', first_name: 'C', custom_attributes: null });
     expect(body).toMatchObject({ first_name: 'C', last_name: 'B', custom_attributes: null });
@@ -50,7 +50,7 @@ describe('saving', () => {
     });
   });
 
-  test('takes a user back as it was read, and ignores what only the server can say', async () => {
+  test('accepts a user as returned, and ignores read-only members', async () => {
     const { body: read } = await save({ external_id: 'u2-read', email: 'read@example.com', first_name: 'A' });
     const changed = { ...read, first_name: 'B', last_seen_at: '2020-01-01T00:00:00Z' };
     const { status, body } = await save(changed);
@@ -59,7 +59,7 @@ describe('saving', () => {
     expect((await save({ ...read, id: read.id.slice(1) })).status).toBe(422);
   });
 
-  test('finds a user by address in whatever spelling, keeps the last one, and gives them an external id', async () => {
+  test('finds a user by address in any spelling, keeps the last one, and adds an external id', async () => {
     const { body: first } = await save({ email: 'grace@example.com' });
     const { body: again } = await save({ email: 'GRACE@example.com', external_id: 'u3' });
     expect(again).toMatchObject({ id: first.id, external_id: 'u3', email: 'GRACE@example.com' });
@@ -67,11 +67,11 @@ describe('saving', () => {
   });
 
   test.each([
-    ['an address spelt anew', { email: 'SPELT@example.com', first_name: 'New' }],
-    ['an address that is taken away', { email: null, first_name: 'New' }],
-    ['an address spelt anew alone', { email: 'SPELT@example.com' }],
+    ['another spelling of the address', { email: 'SPELT@example.com', first_name: 'New' }],
+    ['a removed address', { email: null, first_name: 'New' }],
+    ['another spelling alone', { email: 'SPELT@example.com' }],
     ['a name alone', { first_name: 'New' }],
-  ])('tells one event of a change: %s', async (what, change) => {
+  ])('records one event for a change: %s', async (what, change) => {
     const name = `one event: ${what}`;
     const email = `spelt-${newId()}@example.com`;
     const { body } = await save({ external_id: name, email, first_name: 'Old' });
@@ -92,7 +92,7 @@ describe('saving', () => {
     expect(other.email).toBe('old@example.com');
   });
 
-  test('null takes an identity away, which is then free', async () => {
+  test('null removes an identity, which is then free', async () => {
     const { body: one } = await save({ external_id: 'u6', email: 'six@example.com' });
     const { body: cleared } = await save({ external_id: 'u6', email: null });
     expect(cleared).toMatchObject({ id: one.id, email: null });
@@ -103,7 +103,7 @@ describe('saving', () => {
     expect((await save({ external_id: 'u7' })).body.id).not.toBe(other.id);
   });
 
-  test('an address that belongs to another user is refused by name, and nothing is changed', async () => {
+  test('an address of another user is rejected with its name, and nothing changes', async () => {
     await save({ external_id: 'u8', email: 'eight@example.com' });
     const { body: nine } = await save({ external_id: 'u9', first_name: 'Nine' });
     for (const external_id of ['u9', 'u10-is-new']) {
@@ -118,17 +118,17 @@ describe('saving', () => {
     expect(body.data).toEqual([]);
   });
 
-  test('twenty at once make one user', async () => {
-    const answers = await Promise.all(
+  test('twenty concurrent requests create one user', async () => {
+    const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         save({ external_id: 'race', email: 'race@example.com', first_name: `${index}` }),
       ),
     );
-    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
-    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
+    expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 200));
+    expect(new Set(responses.map(({ body }) => body.id)).size).toBe(1);
   });
 
-  test('a user who was deleted is back when saved', async () => {
+  test('a deleted user is restored when saved', async () => {
     const { body } = await save({ external_id: 'back' });
     expect((await project.call('DELETE', `/users/${body.id}`)).status).toBe(204);
     expect((await project.call('GET', `/users/${body.id}`)).status).toBe(404);
@@ -141,10 +141,10 @@ describe('saving', () => {
     ['identities of null', { external_id: null, email: null }, ['external_id or an email']],
     ['an unknown key', { external_id: 'x', nick: 1 }, ["doesn't allow key: nick"]],
     [
-      'everything wrong at once',
+      'all problems together',
       {
         external_id: 'a\0b',
-        email: 'nobody',
+        email: 'no address',
         first_name: '\ud800',
         last_name: 7,
         custom_attributes: [],
@@ -152,15 +152,15 @@ describe('saving', () => {
       },
       ['external_id', 'email', 'first_name', 'last_name', 'custom_attributes', 'phone_numbers.0'],
     ],
-  ])('refuses %s', async (_what, body, named) => {
-    const answer = await save(body);
-    expect(answer.status).toBe(422);
-    const said = answer.body.errors.map((error: { message: string }) => error.message).join('\n');
-    for (const name of named) expect(said).toContain(name);
+  ])('rejects %s', async (_what, body, named) => {
+    const response = await save(body);
+    expect(response.status).toBe(422);
+    const errors = response.body.errors.map((error: { message: string }) => error.message).join('\n');
+    for (const name of named) expect(errors).toContain(name);
   });
 });
 
-test('last_notified_at is when the newest notification was sent', async () => {
+test('last_notified_at is the time of the newest notification', async () => {
   const { body: sent } = await project.call('POST', '/broadcasts', {
     title: 'T',
     recipients: [{ external_id: 'notified' }],
@@ -172,7 +172,7 @@ test('last_notified_at is when the newest notification was sent', async () => {
 });
 
 describe('listing', () => {
-  test('pages through all, newest first, and finds by the beginning of an identity', async () => {
+  test('pages through all, newest first, and searches by the beginning of an identity', async () => {
     const other = await service.createProject('list');
     for (const name of ['ann', 'anna', 'Bob', 'annette%', 'zoë']) {
       await save({ external_id: name, email: `${name.replace('%', '')}@x.example` }, other);
@@ -189,10 +189,10 @@ describe('listing', () => {
     expect(await names('/users?query=annette%25')).toEqual(['annette%']);
     expect(await names('/users?query=BOB@')).toEqual(['Bob']);
     expect(await names('/users?query=zoë')).toEqual(['zoë']);
-    expect(await names('/users?query=nobody')).toEqual([]);
+    expect(await names('/users?query=unknown')).toEqual([]);
   });
 
-  test('finds the same when very many match', async () => {
+  test('finds the same among very many matches', async () => {
     const other = await service.createProject('many');
     await service.context.db.query(
       sql(
@@ -202,7 +202,8 @@ describe('listing', () => {
           select gen_random_uuid(), $1, 'm' || i, now(), now() from generate_series(1, 2500) i
           returning id, external_id
         )
-        insert into user_keys (project_id, kind, value, user_id) select $1, 'external_id', external_id, id from u`,
+        insert into user_keys (project_id, kind, value, user_id)
+        select $1, 'external_id', external_id, id from u`,
       ),
       [other.id],
     );
@@ -215,7 +216,7 @@ describe('listing', () => {
 });
 
 test.each(['PUT /users', 'GET /users', `GET /users/${newId()}`])(
-  '%s is for the Project JWT alone',
+  '%s needs a Project JWT',
   async (operation) => {
     const [method = '', path = ''] = operation.split(' ');
     const body = method === 'PUT' ? { external_id: 'x' } : undefined;
