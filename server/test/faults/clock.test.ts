@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const step of undo.splice(0).reverse()) await step();
 });
 
-/** A service whose clock can be set wrong. */
+/** A service with an adjustable clock. */
 async function start(): Promise<{ service: TestService; clock: { now(): number; offMs: number } }> {
   const clock = { offMs: 0, now: () => Date.now() + clock.offMs };
   const service = await startTestService({ clock });
@@ -26,7 +26,7 @@ test('a clock that jumps by an hour, back and forth, loses nothing, and ids stil
   const smtp = await startSmtpStandIn();
   undo.push(() => smtp.stop());
   await saveSmtp(service.project, smtp);
-  // Some have to be tried again, at a time that the clock says.
+  // Some e-mails have to be retried, at a time that the clock gives.
   smtp.fail({ at: 'mail', how: { reply: '451 4.3.0 Try again later' }, times: 20 });
   const running = load(service.project, { clients: 1 });
   for (const offMs of [HOUR_MS, 0, -HOUR_MS, HOUR_MS, -HOUR_MS, 0]) {
@@ -52,7 +52,7 @@ test('a clock that jumps by an hour, back and forth, loses nothing, and ids stil
   expect(new Set(emails).size).toBe(emails.length);
 });
 
-test('tokens are judged by the clock as it is now', async () => {
+test('the expiry of tokens follows the current clock', async () => {
   const { service, clock } = await start();
   const seconds = Math.floor(Date.now() / 1000);
   const call = service.project.as('clock', { nbf: seconds - 60, exp: seconds + 1_800 });

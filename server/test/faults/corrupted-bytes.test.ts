@@ -25,11 +25,11 @@ beforeEach(() => {
 });
 
 const SEEDS = 100;
-const BYTES = 1_500; // more than what the start of a connection and the statements below are answered with
+const BYTES = 1_500; // more than the responses to a connection start and the statements below
 
 const seed = newSeed();
 
-test(`one changed byte in what the database sends ends at most its connection (FAULT_SEED=${seed})`, {
+test(`one changed byte from the database ends at most its connection (FAULT_SEED=${seed})`, {
   timeout: 120_000,
 }, async () => {
   const random = randomFrom(seed);
@@ -49,8 +49,7 @@ test(`one changed byte in what the database sends ends at most its connection (F
     );
     const listener = db.connect().then((client) => client.query('select 1').finally(() => client.end()));
     const settled = Promise.allSettled([...statements, listener]);
-    // A changed length makes the driver wait for bytes that do not come; the server has nothing more to say
-    // then.
+    // A changed length makes the driver wait for bytes that the server never sends.
     const finished = await Promise.race([settled, quiet(() => seen)]);
     if (finished === undefined) proxy.cut();
     ended += (await settled).filter(({ status }) => status === 'rejected').length;
@@ -59,9 +58,9 @@ test(`one changed byte in what the database sends ends at most its connection (F
   expect(ended).toBeGreaterThan(SEEDS / 10);
 });
 
-test('a message that cannot be read is a failed connection, as if it were cut', async () => {
+test('an unreadable message fails the connection as a broken one does', async () => {
   proxy.onReply = (bytes) => {
-    // A data row that says it has far more columns than bytes.
+    // A data row with far more columns than bytes.
     const row = bytes.indexOf(Buffer.from([0x44, 0, 0, 0, 11, 0, 1]));
     if (row >= 0) bytes[row + 5] = 0x7f;
   };
@@ -74,7 +73,7 @@ test('a message that cannot be read is a failed connection, as if it were cut', 
   await db.close();
 });
 
-test(`a service that is sent changed bytes goes on and loses nothing that it accepted (FAULT_SEED=${seed})`, {
+test(`a service that receives changed bytes continues and loses no accepted broadcast (FAULT_SEED=${seed})`, {
   timeout: 120_000,
 }, async () => {
   const service = await startTestService({ settings: { DATABASE_URL: url } });
@@ -95,7 +94,7 @@ test(`a service that is sent changed bytes goes on and loses nothing that it acc
       { withinMs: 60_000 },
     );
     proxy.onReply = () => {};
-    proxy.cut(); // connections that wait for the rest of a message whose length was changed
+    proxy.cut(); // ends connections that wait because a length was changed
     const before = running.answers.filter(({ status }) => status === 201).length;
     await running.accepted(before + 10, 60_000);
     await running.stop();
@@ -108,7 +107,7 @@ test(`a service that is sent changed bytes goes on and loses nothing that it acc
   }
 });
 
-/** Resolves when the count has stayed the same for a moment. */
+/** Resolves when the count has not changed for a moment. */
 async function quiet(count: () => number): Promise<undefined> {
   let before = -1;
   await until(

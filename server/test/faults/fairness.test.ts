@@ -11,28 +11,27 @@ import {
   until,
 } from '../support/service.ts';
 
-// A message of one project beside the bulk of another, and beside providers that hang. Nobody looks at the
-// time here, but at what comes before what; `npm run bench -- --only fairness` measures it.
+// A message of one project competes with the bulk of another, or with hanging providers. These tests check
+// the order, not the time, which `npm run bench -- --only fairness` measures.
 
 const BULK_BROADCASTS = 10;
 const BULK_RECIPIENTS = 1_000;
 const SINGLES = 5;
-// A provider that hangs does so for longer than any test waits.
+// A provider hangs for longer than any test waits.
 const REPLY_MS = 600_000;
 const ARRIVES_WITHIN_MS = 15_000;
-// Together with four messages of each they take every slot there is, and more connections to one host than
-// one project may.
+// With four messages each, they take all slots, and more connections to one host than one project may have.
 const HANGING_PROJECTS = 12;
 const HANGING_BULKS = 3;
 const HANGING_MESSAGES = 4;
 
-/** One host that has a mailer for every project, under its name. */
+/** One host with a mailer for each project, addressed by its name. */
 interface Mailers {
   address: string;
   /** Requests so far, by name. */
-  asked: Map<string, number>;
+  requests: Map<string, number>;
   hang(name: string): void;
-  /** Answers whatever waits, and hangs no more. */
+  /** Responds to all waiting requests, and no longer hangs. */
   release(): void;
   stop(): Promise<void>;
 }
@@ -51,13 +50,13 @@ afterAll(async () => {
 });
 
 async function startMailers(): Promise<Mailers> {
-  const asked = new Map<string, number>();
+  const requests = new Map<string, number>();
   const hanging = new Set<string>();
   const waiting: ServerResponse[] = [];
   const server = createServer((request, response) => {
     const name = request.url?.slice(1) ?? '';
     request.resume().on('end', () => {
-      asked.set(name, (asked.get(name) ?? 0) + 1);
+      requests.set(name, (requests.get(name) ?? 0) + 1);
       if (hanging.has(name)) waiting.push(response);
       else response.writeHead(202).end('{}');
     });
@@ -65,7 +64,7 @@ async function startMailers(): Promise<Mailers> {
   await once(server, 'listening');
   return {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked,
+    requests,
     hang: (name) => void hanging.add(name),
     release() {
       hanging.clear();
@@ -79,7 +78,7 @@ async function startMailers(): Promise<Mailers> {
   };
 }
 
-/** A project with a mailer of its own. */
+/** A project with its own mailer. */
 async function projectNamed(name: string): Promise<TestProject> {
   const project = await service.createProject(name);
   const saved = await project.call('PUT', '/integrations/ping_email', { url: `${mailers.address}/${name}` });
@@ -99,15 +98,15 @@ async function send(project: TestProject, recipients: number, prefix = ''): Prom
   return body.id;
 }
 
-const askedOf = (name: string) => mailers.asked.get(name) ?? 0;
+const requestsOf = (name: string) => mailers.requests.get(name) ?? 0;
 const arrived = (name: string, count: number) =>
   until(
-    () => askedOf(name),
-    (asked) => asked >= count,
+    () => requestsOf(name),
+    (requests) => requests >= count,
     { withinMs: ARRIVES_WITHIN_MS },
   );
 
-/** The e-mails of a project that nobody has begun to send. */
+/** The e-mails of a project that no worker has started to send. */
 async function unbegun({ id }: TestProject): Promise<number> {
   const [row] = await service.context.db.query<{ left: number }>(
     sql(
@@ -121,7 +120,7 @@ async function unbegun({ id }: TestProject): Promise<number> {
   return row?.left ?? 0;
 }
 
-test('single messages overtake a bulk, that of another project and that of their own', {
+test('single messages overtake the bulk of another project and of their own', {
   timeout: 120_000,
 }, async () => {
   const [bulky, other] = await Promise.all([projectNamed('bulky'), projectNamed('other')]);
@@ -130,7 +129,7 @@ test('single messages overtake a bulk, that of another project and that of their
     Array.from({ length: BULK_BROADCASTS }, (_none, turn) => send(bulky, BULK_RECIPIENTS, `bulk-${turn}-`)),
   );
   const idle = await projectNamed('idle');
-  // The way of the fan-out, too: some of the bulk is still in it.
+  // The fan-out, too: a part of the bulk is still in it.
   await send(idle, 1);
   await arrived('idle', 1);
   await until(
@@ -147,18 +146,18 @@ test('single messages overtake a bulk, that of another project and that of their
   const own = await send(bulky, 1, 'own-');
   expect((await processed(bulky.call, own)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
   lefts.push(await unbegun(bulky));
-  console.log(`of ${all} e-mails were not begun when each single one had arrived: ${lefts.join(', ')}`);
+  console.log(`of ${all} e-mails, not started when each single one had arrived: ${lefts.join(', ')}`);
   expect(lefts[0]).toBeGreaterThan(all / 2);
   expect(lefts.at(-1)).toBeGreaterThan(all / 10);
   await arrived('bulky', 1);
   await until(
-    () => askedOf('bulky'),
-    (asked) => asked === all + 1,
+    () => requestsOf('bulky'),
+    (requests) => requests === all + 1,
     { withinMs: 90_000 },
   );
 });
 
-test('a message is sent while the providers of many other projects hang, all at the same host', {
+test('a message is sent while the providers of many other projects hang at the same host', {
   timeout: 120_000,
 }, async () => {
   const other = await projectNamed('unharmed');
@@ -168,7 +167,7 @@ test('a message is sent while the providers of many other projects hang, all at 
   const bulks = await Promise.all(
     hanging.slice(0, HANGING_BULKS).map((project) => send(project, BULK_RECIPIENTS, 'bulk-')),
   );
-  // One after the other: each is a batch of its own, in which nothing ever ends.
+  // One after the other: each is a batch of its own that never ends.
   const singles = await Promise.all(
     hanging.slice(HANGING_BULKS).map(async (project, index) => {
       const ids: string[] = [];
@@ -212,8 +211,8 @@ test('a message is sent on one channel while those of its project hang on anothe
   const recipients = [{ external_id: 'teams-user' }];
   const { body } = await half.call('POST', '/broadcasts', { title: 'Hello', recipients });
   expect((await processed(half.call, body.id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
-  expect(askedOf('teams-of-half')).toBe(1);
-  expect(askedOf('half')).toBe(2 * HANGING_MESSAGES);
+  expect(requestsOf('teams-of-half')).toBe(1);
+  expect(requestsOf('half')).toBe(2 * HANGING_MESSAGES);
   mailers.release();
   for (const id of ids) expect((await processed(half.call, id)).status.summary.failures).toBe(0);
 });

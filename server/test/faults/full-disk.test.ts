@@ -6,16 +6,16 @@ import { newId } from '../../src/lib/ids.ts';
 import { startHttpStandIn } from '../support/http-stand-in.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
-// A full disk, as the statements that meet it see it: they fail with the code that PostgreSQL gives it
-// (53100). A claim may still find room in a page or a log file where an outcome does not.
+// Simulates a full disk: statements fail with PostgreSQL's code for it (53100). A claim may still find room
+// in a page or a log file when an outcome does not.
 
 const RECIPIENTS = 300;
-// At most as many e-mails are at the mailer at the same time.
+// The maximum number of e-mails at the mailer at the same time.
 const IN_FLIGHT = 16;
 const REQUESTS_PER_WEBHOOK = 8;
 const AT_ONCE = 5;
 
-/** Makes writes to these tables fail from then on, until it is freed; counts those that failed. */
+/** Makes writes to these tables fail until it is released. Counts the failed ones. */
 async function fillDisk({ context: { db } }: TestService, tables: readonly string[]) {
   const run = (text: string) => db.query(sql('', text));
   await run('create sequence if not exists failed_writes');
@@ -36,7 +36,7 @@ async function fillDisk({ context: { db } }: TestService, tables: readonly strin
     return row?.count ?? 0;
   };
   return {
-    /** Waits until so many more writes have failed. */
+    /** Waits until this many more writes have failed. */
     async fails(times: number) {
       const before = await failed();
       await until(failed, (count) => count >= before + times, { withinMs: 30_000 });
@@ -47,7 +47,7 @@ async function fillDisk({ context: { db } }: TestService, tables: readonly strin
   };
 }
 
-/** A mailer or receiver that responds to a few at once, and to all others when it is released. */
+/** A mailer or receiver that responds to a few requests at once, and to all others when it is released. */
 async function startHesitant(nameOf: (body: string) => string) {
   const names: string[] = [];
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -73,7 +73,7 @@ async function broadcast({ project }: TestService, url: string): Promise<string>
 
 const recipientOf = (body: string) => /user-\d+@example\.com/.exec(body)?.[0] ?? '';
 
-test('e-mails are not sent while their outcomes cannot be written, and none is repeated', {
+test('e-mails are not sent while their outcomes cannot be stored, and none is sent twice', {
   timeout: 60_000,
 }, async () => {
   const service = await startTestService({ pollMs: 50 });
@@ -95,7 +95,7 @@ test('e-mails are not sent while their outcomes cannot be written, and none is r
   expect(new Set(mailer.names).size).toBe(RECIPIENTS);
 });
 
-test('of two servers whose leases expire on a full disk, neither repeats what was not in flight', {
+test('of two servers whose leases expire on a full disk, neither resends what was not in flight', {
   timeout: 90_000,
 }, async () => {
   const first = await startTestService({ pollMs: 50 });
@@ -132,7 +132,7 @@ test('of two servers whose leases expire on a full disk, neither repeats what wa
   expect(repeated(mailer.names).filter((name) => !inFlight.has(name))).toEqual([]);
 });
 
-test('webhook messages are not sent while their outcomes cannot be written, and none is repeated', {
+test('webhook messages are not sent while their outcomes cannot be stored, and none twice', {
   timeout: 60_000,
 }, async () => {
   const service = await startTestService({ pollMs: 50 });

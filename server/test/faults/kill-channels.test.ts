@@ -15,13 +15,13 @@ import { newSeed, randomFrom } from '../support/random.ts';
 import { projectWith, type TestProject } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
-// As kill.test.ts, with deliveries on every channel: what a vendor has got may come again, and nothing else
-// may happen. FAULT_ROUNDS has it killed more often.
+// Like kill.test.ts, with deliveries on every channel. A vendor may get a message twice; nothing else may
+// happen. FAULT_ROUNDS sets the number of kills.
 
 const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 5);
 const USERS = 20;
 const BURST = 6;
-// Some chats take a message a second: what was held back for them comes after the last start.
+// Some chats accept one message a second: their deferred messages arrive after the last start.
 const SETTLED_WITHIN_MS = 30_000 + ROUNDS * 2_000;
 
 const seed = newSeed();
@@ -50,7 +50,7 @@ async function start(): Promise<{ server: BelfryProcess; project: TestProject }>
 }
 
 test.runIf(process.platform === 'linux')(
-  `on every channel, every message ends once and comes at least once when every process is killed, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  `messages end once and arrive at least once despite ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
   { timeout: 60_000 + ROUNDS * 20_000 },
   async () => {
     const sent: SentBroadcast[] = [];
@@ -80,11 +80,12 @@ test.runIf(process.platform === 'linux')(
     const lost = sent.filter(({ id }) => id === undefined).length;
     console.log(
       [
-        `seed ${seed}: ${sent.length} broadcasts sent, ${lost} answers lost, ${interrupted} interrupted on their way`,
+        `seed ${seed}: ${sent.length} broadcasts sent, ${lost} responses lost, ${interrupted} ` +
+          `interrupted in flight`,
         ...accountLines(account),
       ].join('\n'),
     );
-    // The kills hit what they were meant to.
+    // The kills hit what they were meant to hit.
     expect(interrupted).toBeGreaterThan(0);
     server.signal('SIGTERM');
     expect(await server.ended).toBe(0);

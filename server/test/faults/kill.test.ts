@@ -14,17 +14,17 @@ import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts'
 
 const ROUNDS = 20;
 const CLIENTS = 8;
-// A client's pause after an answer: about a hundred broadcasts a second in all, so that two busy cores have
-// them delivered in time.
+// A client's pause after a response. About a hundred broadcasts a second in all, so that two busy cores
+// deliver them in time.
 const PAUSE_MS = 100;
 const BURST = 10;
 const BURST_MS = 20;
 const KNOWN_USERS = 50;
 const BULK_USERS = 1_000;
-const BULK_ADDRESSES = 100; // of each bulk broadcast's recipients
+const BULK_ADDRESSES = 100; // the recipients of each bulk broadcast
 const RESUME_WITHIN_MS = 5_000;
-// A third of the broadcasts are of a project that has nothing but inboxes, to a few users, who are soon
-// known: they are written with their notifications.
+// A third of the broadcasts belong to a project with the in-app channel alone. They go to a few users who are
+// soon known, so they are written together with their notifications.
 const INBOX_SHARE = 0.33;
 const INBOX_USERS = 10;
 const INBOX_RECIPIENTS = 3;
@@ -36,7 +36,7 @@ const integer = (below: number) => Math.floor(random() * below);
 let dataDir = '';
 let smtp: SmtpStandIn;
 let belfry: BelfryProcess | undefined;
-/** The project that has nothing but inboxes. */
+/** The project with the in-app channel alone. */
 let inboxes: { id: string; jwt: string };
 
 beforeAll(async () => {
@@ -50,12 +50,12 @@ afterAll(async () => {
 });
 
 interface Sent {
-  /** Names the broadcast in the database: it goes with it as its topic. */
+  /** Identifies the broadcast in the database: it is sent as its topic. */
   tag: string;
   key: string | undefined;
   toInboxes: boolean;
   recipients: object[];
-  /** The id that was answered; undefined when the answer was lost. */
+  /** The id in the response; undefined when the response was lost. */
   id: string | undefined;
 }
 
@@ -73,7 +73,7 @@ function recipientsOf(count: number, tag: string): object[] {
   });
 }
 
-/** Some of those who have nothing but an inbox, each once; some are named by an address, too. */
+/** Some users with an inbox alone, each once; some are named by an address, too. */
 function inboxRecipients(): object[] {
   const first = integer(INBOX_USERS);
   return Array.from({ length: 1 + integer(INBOX_RECIPIENTS) }, (_, index) => {
@@ -82,7 +82,7 @@ function inboxRecipients(): object[] {
   });
 }
 
-/** Broadcasts of one round; what was sent, with or without an answer, is in `sent`. */
+/** The broadcasts of one round. `sent` has those with and without a response. */
 class RoundLoad {
   readonly sent: Sent[] = [];
   readonly #server: BelfryProcess;
@@ -94,7 +94,7 @@ class RoundLoad {
     this.#round = round;
   }
 
-  /** Sends, a client after the other, until it is told to stop. */
+  /** Sends until it is stopped, each client one broadcast after the other. */
   async run(): Promise<void> {
     const client = async () => {
       while (!this.#stopped) {
@@ -119,7 +119,7 @@ class RoundLoad {
       id: undefined,
     };
     this.sent.push(one);
-    await send(this.#server, one).catch(() => {}); // the server was killed: there is no answer
+    await send(this.#server, one).catch(() => {}); // the server was killed and cannot respond
   }
 
   stop(): void {
@@ -139,8 +139,7 @@ async function send(server: BelfryProcess, one: Sent): Promise<void> {
     body: JSON.stringify({ title: one.tag, topic: one.tag, recipients: one.recipients }),
   });
   const body = (await response.json()) as { id: string };
-  // While a database is being killed before its server is, a request may be refused; what is accepted is
-  // promised.
+  // If the database is killed before its server, a request may be rejected. An accepted one must be kept.
   if (response.status === 201) one.id = body.id;
   else expect(response.status).toBe(503);
 }
@@ -156,7 +155,7 @@ async function get(
   return response.json();
 }
 
-/** E-mail for whoever has an address, and another project without. */
+/** E-mail for users with an address, and another project without e-mail. */
 async function setUp({ address, credentials }: BelfryProcess): Promise<void> {
   await saveSmtp({ call: caller(() => address, credentials.project_jwt) }, smtp);
   inboxes = await withDatabaseOf(dataDir, async (context) => {
@@ -168,25 +167,25 @@ async function setUp({ address, credentials }: BelfryProcess): Promise<void> {
 }
 
 /**
- * Starts it, and says what the kill had interrupted: what was accepted and not begun, and what was being
- * delivered.
+ * Starts the server and returns what the kill had interrupted: broadcasts that were accepted and not started,
+ * and deliveries in flight.
  */
-async function resume(): Promise<{ server: BelfryProcess; unbegun: number; undelivered: number }> {
+async function resume(): Promise<{ server: BelfryProcess; notStarted: number; undelivered: number }> {
   const server = await startBelfry(dataDir);
   const page = (await get(server, '/broadcasts?limit=100')) as {
     data: { status: { status: string; summary: { pending: number } } }[];
   };
-  const unbegun = page.data.filter(({ status }) => status.status === 'enqueued').length;
+  const notStarted = page.data.filter(({ status }) => status.status === 'enqueued').length;
   const undelivered = page.data.filter(({ status }) => status.summary.pending > 0).length;
-  return { server, unbegun, undelivered };
+  return { server, notStarted, undelivered };
 }
 
 test.runIf(process.platform === 'linux')(
-  `nothing that was accepted is lost or doubled when every process is killed, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  `no accepted broadcast is lost or doubled by ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
   { timeout: 300_000 },
   async () => {
     const sent: Sent[] = [];
-    const figures = { lost: 0, replayed: 0, unbegun: 0, undelivered: 0 };
+    const figures = { lost: 0, replayed: 0, notStarted: 0, undelivered: 0 };
     const startsMs: number[] = [];
     const lines: string[] = [];
     let resumed = await resume();
@@ -200,13 +199,13 @@ test.runIf(process.platform === 'linux')(
       const killAfterMs = 20 + integer(1_480);
       await delay(killAfterMs);
       load.stop();
-      // With requests at every stage: just sent, being accepted, being fanned out.
+      // With requests in every state: just sent, being accepted, being fanned out.
       const burst = Array.from({ length: BURST }, () => load.one());
       await delay(random() * BURST_MS);
       await server.killTree();
       expect(server.tree()).toEqual([]);
-      // What the faults cause are warnings, and requests that met a database which was killed first; any
-      // other error is a defect.
+      // Faults cause warnings, and errors of requests whose database was killed first. Any other error is a
+      // defect.
       const errors = server.output.filter((line) => line.includes('"level":"error"'));
       expect(errors.filter((line) => !line.includes('"msg":"request"'))).toEqual([]);
       await Promise.all([loading, ...burst]);
@@ -221,12 +220,15 @@ test.runIf(process.platform === 'linux')(
         figures.replayed += 1;
       }
       figures.lost += lost.length;
-      figures.unbegun += resumed.unbegun;
+      figures.notStarted += resumed.notStarted;
       figures.undelivered += resumed.undelivered;
       startsMs.push(resumed.server.readyAfterMs);
       lines.push(
-        `round ${round}: killed after ${killAfterMs} ms, ${load.sent.length} broadcasts, ${emails} e-mails, ${lost.length} answers lost, ` +
-          `${resumed.unbegun} not begun, ${resumed.undelivered} in delivery, ready again in ${Math.round(resumed.server.readyAfterMs)} ms`,
+        `round ${round}: killed after ${killAfterMs} ms, ` +
+          `${load.sent.length} broadcasts, ${emails} e-mails, ` +
+          `${lost.length} responses lost, ` +
+          `${resumed.notStarted} not started, ${resumed.undelivered} in delivery, ` +
+          `ready again in ${Math.round(resumed.server.readyAfterMs)} ms`,
       );
     }
     const { server } = resumed;
@@ -244,18 +246,20 @@ test.runIf(process.platform === 'linux')(
       [
         `seed ${seed}`,
         ...lines,
-        `${sent.length} broadcasts sent, ${figures.lost} answers lost, ${figures.replayed} asked again by key`,
+        `${sent.length} broadcasts sent, ${figures.lost} responses lost, ${figures.replayed} replayed by key`,
         `${stored.atOnce} broadcasts with a key that were written with their notifications`,
-        `${stored.notifications.length} notifications, ${smtp.received.length} e-mails, ${repeats} of them repeated`,
-        `ready again after ${Math.round(median(startsMs))} ms (median), ${Math.round(Math.max(...startsMs))} ms (slowest)`,
+        `${stored.notifications.length} notifications, ${smtp.received.length} e-mails, ${repeats} of ` +
+          `them duplicates`,
+        `ready again after ${Math.round(median(startsMs))} ms (median), ` +
+          `${Math.round(Math.max(...startsMs))} ms (slowest)`,
       ].join('\n'),
     );
 
-    // What each moment was meant to hit was hit.
+    // Each kill hit what it was meant to hit.
     expect(figures.lost).toBeGreaterThan(0);
     expect(figures.undelivered).toBeGreaterThan(0);
     expect(stored.atOnce).toBeGreaterThan(0);
-    // Where many others want the processors, a start tells more of them than of us.
+    // On a busy machine, the start time says little about the server.
     if ((loadavg()[0] ?? 0) <= 4 * availableParallelism())
       expect(median(startsMs)).toBeLessThan(RESUME_WITHIN_MS);
 
@@ -282,10 +286,10 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-// One start may fall into a moment in which the machine does something else.
+// One start may coincide with other work of the machine.
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
 
-/** The status of every broadcast of a project, as the API answers it. */
+/** The status of every broadcast of a project, as the API returns it. */
 async function summariesOf(server: BelfryProcess, jwt: string): Promise<Map<string, unknown>> {
   const summaries = new Map<string, unknown>();
   let path: string | null = `${server.credentials.base_url}/broadcasts?limit=100`;
@@ -317,13 +321,14 @@ async function readStored() {
         external_id: string;
         email: string | null;
       }>(
-        'select n.id, n.broadcast_id, u.external_id, u.email from notifications n join users u on u.id = n.user_id',
+        `select n.id, n.broadcast_id, u.external_id, u.email from notifications n
+          join users u on u.id = n.user_id`,
       ),
-      // Those that were processed by the transaction in which their keys were taken; of the others nothing
-      // shows it afterwards.
+      // Counts those that were processed by the transaction that claimed their keys. Nothing shows this for
+      // the others.
       atOnce: await count(
-        `events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as told (id)
-        join broadcasts b on b.id = told.id
+        `events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as event (id)
+        join broadcasts b on b.id = event.id
         join idempotency_keys k on k.project_id = b.project_id and k.key = 'key-' || b.topic
         where e.type = 'broadcast.processed' and e.xact::text = k.xmin::text`,
       ),
@@ -334,8 +339,8 @@ async function readStored() {
 }
 
 /**
- * Every notification of a user with an address went out as an e-mail, and none to inboxes alone did; answers
- * how many did more than once.
+ * Every notification of a user with an address was sent as an e-mail, and none of the in-app project was.
+ * Returns the number of those that were sent more than once.
  */
 function emailsDelivered(stored: Stored): number {
   const received = new Map<string, number>();

@@ -15,12 +15,12 @@ import { dueNow, saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-/** Has something undone after the test; what was begun last first. */
+/** Registers a cleanup to run after the test, in reverse order. */
 type Undo = (step: () => Promise<void>) => void;
 
-/** It waits for an answer for longer than any test: what hangs does so until the test breaks it off. */
+/** Waits for a response for longer than any test: what hangs does so until the test aborts it. */
 const timeouts = { replyMs: 300_000 };
-/** Fewer than a mail server may leave without an answer for a while before it is sent no more. */
+/** Fewer than a mail server may leave without a response before its circuit breaker opens. */
 const HANGING = 3;
 
 async function start(undo: Undo, settings: Record<string, string> = {}): Promise<TestService> {
@@ -41,7 +41,7 @@ const rowsOf =
   <Row>(text: string, values: unknown[] = []) =>
     service.context.db.query<Row>(sql('', text), values);
 
-/** A broadcast whose e-mails hang at the mail server; the next ones to the same people will not. */
+/** Sends a broadcast whose e-mails hang at the mail server; later ones to the same users do not. */
 async function hangingBroadcast(service: TestService, smtp: SmtpStandIn): Promise<string> {
   smtp.fail({ at: 'mail', how: 'hang', times: HANGING });
   const { status, body } = await service.project.call('POST', '/broadcasts', {
@@ -90,19 +90,19 @@ async function expectOnce(
     ...(retried > 0 ? [{ type: 'delivery.retried', count: retried }] : []),
     { type: 'delivery.sent', count },
   ]);
-  // The job ends a moment after its last outcome was written down.
+  // The job ends a moment after its last outcome was stored.
   await until(
     () => rows('select id from jobs'),
     (left) => left.length === 0,
   );
 }
 
-// They wait most of the time, for a lease or for an answer that does not come. Each starts a service of its
-// own, all at once.
+// These tests mostly wait, for a lease or for a response that does not come. They run concurrently, each with
+// its own service.
 const SIDE_BY_SIDE = { timeout: 60_000 };
 
 test.concurrent(
-  'a job that is taken from its worker in the middle and runs twice counts each e-mail once',
+  'a job that loses its lease half-way and runs twice counts each e-mail once',
   SIDE_BY_SIDE,
   async ({ onTestFinished: undo }) => {
     const service = await start(undo);
@@ -112,14 +112,14 @@ test.concurrent(
     await processed(service.project.call, id);
     expect(smtp.connections().hanging).toBe(HANGING);
     smtp.cutHanging();
-    // The first run ends, with its own idea of what became of the e-mails, before the service does.
+    // The first run ends before the service does, with its own outcomes of the e-mails.
     await service.restart();
     await expectOnce(service, id);
   },
 );
 
 test.concurrent(
-  'a worker whose lease ran out loses its work to another, and what it reports later is not counted',
+  'a worker with an expired lease loses its job, and its later outcomes do not count',
   SIDE_BY_SIDE,
   async ({ onTestFinished: undo }) => {
     const SECRET_KEY = randomBytes(32).toString('hex');
@@ -139,7 +139,7 @@ test.concurrent(
         ?.lease_id;
     const before = await holder();
     expect(before).not.toBeNull();
-    // It says that it lives every 2 s: now and then it does so before the other looks.
+    // It renews its lease every 2 s, sometimes before the other worker looks.
     await until(
       async () => {
         await rows("update leases set expires_at = '-infinity' where id = $1", [before]);
@@ -157,7 +157,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a worker that finds its lease gone takes a new one and goes on',
+  'a worker whose lease is gone takes a new one and continues',
   SIDE_BY_SIDE,
   async ({ onTestFinished: undo }) => {
     const service = await start(undo);
@@ -174,7 +174,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a pause of the database that is longer than the lease does not make a worker take its own work for lost',
+  'a worker does not release its own jobs after a database pause longer than the lease',
   SIDE_BY_SIDE,
   async ({ onTestFinished: undo }) => {
     const service = await start(undo);
@@ -182,8 +182,7 @@ test.concurrent(
     const id = await hangingBroadcast(service, smtp);
     const rows = rowsOf(service);
     const [held] = await rows<{ lease_id: string }>("select lease_id from jobs where kind = 'deliver'");
-    // Its own poll comes by several times, which takes away the lease of one who is gone, most often before
-    // its own is renewed.
+    // Its own poll runs several times and releases expired leases, most often before its own is renewed.
     for (let poll = 0; poll < 5; poll += 1) {
       await rows(
         `with own as (update leases set expires_at = '-infinity')
@@ -250,7 +249,7 @@ test.each([
   ['before', ['retrying', 'sent']],
   ['after', ['sent', 'retrying']],
 ] as const)(
-  'a retry that is reported %s the end of the same delivery, in one batch, does not undo it',
+  'a retry that is recorded %s the end of the same delivery, in one batch, does not undo it',
   async (_, states) => {
     const undo = onTestFinished;
     const service = await start(undo);
@@ -269,7 +268,7 @@ test.each([
   },
 );
 
-test('how a delivery has ended stays, whatever is reported of it later by whoever had it before', async () => {
+test('the final state of a delivery remains, whatever a previous worker records later', async () => {
   const service = await start(onTestFinished);
   const reports = [
     ['sent', 'failed'],
@@ -299,7 +298,7 @@ test('how a delivery has ended stays, whatever is reported of it later by whoeve
   ]);
 });
 
-test('an outcome that the database refuses does not fail those that are written with it', async ({
+test('an outcome that the database rejects does not fail those that are stored with it', async ({
   onTestFinished: undo,
 }) => {
   const service = await start(undo);
@@ -314,13 +313,13 @@ test('an outcome that the database refuses does not fail those that are written 
   await processed(service.project.call, id);
 });
 
-test('the end of a job that somebody else holds by now is not written, and neither are its retries', async ({
+test('the end of a job that another worker holds is not stored, and neither are its retries', async ({
   onTestFinished: undo,
 }) => {
   const service = await start(undo);
   const rows = rowsOf(service);
   const [leaseId] = (await rows<{ id: string }>('select id from leases')).map(({ id }) => id);
-  // Not due for an hour, so that nobody begins it.
+  // Not due for an hour, so that no worker starts it.
   const [job] = await rows<{ id: number }>(
     `insert into jobs (kind, project_id, due_at, payload)
     values ('deliver', $1, now() + interval '1 hour', '{}') returning id`,
@@ -346,7 +345,7 @@ test('the end of a job that somebody else holds by now is not written, and neith
   expect(await rows('select id from jobs')).toEqual([job]);
 });
 
-test('when the answer to the commit of a fan-out is lost, whoever is connected is told to look', async ({
+test('connected clients refresh if the response to the commit of a fan-out is lost', async ({
   onTestFinished: undo,
 }) => {
   const service = await start(undo);
@@ -372,8 +371,8 @@ test('when the answer to the commit of a fan-out is lost, whoever is connected i
       throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
     },
   };
-  const told: RealtimeMessage[] = [];
-  const unsubscribe = context.bus.subscribe((message) => void told.push(message));
+  const published: RealtimeMessage[] = [];
+  const unsubscribe = context.bus.subscribe((message) => void published.push(message));
   const handler = fanOutHandler(
     { ...context, db },
     {
@@ -401,5 +400,5 @@ test('when the answer to the commit of a fan-out is lost, whoever is connected i
   await expect(work).rejects.toThrow('ECONNRESET');
   unsubscribe();
   const [stored] = await rows<{ sent_at: Date }>('select sent_at from notifications');
-  expect(told).toEqual([{ type: 'missed', sinceMs: (stored?.sent_at.getTime() ?? 0) - 1 }]);
+  expect(published).toEqual([{ type: 'missed', sinceMs: (stored?.sent_at.getTime() ?? 0) - 1 }]);
 });

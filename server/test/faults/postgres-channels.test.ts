@@ -16,12 +16,12 @@ import { newSeed, randomFrom } from '../support/random.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
-// A PostgreSQL that is hurt while every channel delivers.
+// Faults of PostgreSQL while every channel delivers.
 
 const USERS = 20;
 const CUTS = 40;
 const KILLS = 3;
-// Some chats take a message a second.
+// Some chats accept one message a second.
 const SETTLED_WITHIN_MS = 40_000;
 
 const seed = newSeed();
@@ -50,7 +50,7 @@ beforeEach(() => {
   round += 1;
 });
 
-/** Of all that was sent so far: both tests are of one service. */
+/** Everything that was sent so far: both tests use one service. */
 const sentBefore: LoadEverywhere['sent'] = [];
 
 async function account(what: string, running: LoadEverywhere): Promise<void> {
@@ -62,7 +62,8 @@ async function account(what: string, running: LoadEverywhere): Promise<void> {
   });
   console.log(
     [
-      `seed ${seed}: ${what}; ${running.sent.length} broadcasts sent, ${refused} refused or without an answer`,
+      `seed ${seed}: ${what}; ${running.sent.length} broadcasts sent, ${refused} rejected or without a ` +
+        `response`,
       ...accountLines(taken),
     ].join('\n'),
   );
@@ -76,7 +77,7 @@ async function accepted(running: LoadEverywhere, count: number): Promise<void> {
   );
 }
 
-test(`connections cut while every channel delivers lose nothing (FAULT_SEED=${seed})`, {
+test(`broken connections while every channel delivers lose nothing (FAULT_SEED=${seed})`, {
   timeout: 120_000,
 }, async () => {
   const running = loadEverywhere({ project: service.project, users, random }, round);
@@ -86,7 +87,8 @@ test(`connections cut while every channel delivers lose nothing (FAULT_SEED=${se
     await delay(random() * 60);
     const { rows } = await surgeon.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
-        where application_name like 'belfry %' and pid <> pg_backend_pid() and (state <> 'idle' or random() < 0.2)`,
+        where application_name like 'belfry %' and pid <> pg_backend_pid()
+          and (state <> 'idle' or random() < 0.2)`,
     );
     cut += rows.length;
   }
@@ -96,7 +98,7 @@ test(`connections cut while every channel delivers lose nothing (FAULT_SEED=${se
 });
 
 test.runIf(process.platform === 'linux')(
-  `a PostgreSQL that is killed ${KILLS} times while every channel delivers loses nothing (FAULT_SEED=${seed})`,
+  `${KILLS} kills of PostgreSQL while every channel delivers lose nothing (FAULT_SEED=${seed})`,
   { timeout: 150_000 },
   async () => {
     const running = loadEverywhere({ project: service.project, users, random }, round);

@@ -13,8 +13,8 @@ import { newSeed, randomFrom } from '../support/random.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-// A database that answers nothing is noticed within 5 s; the rest is for a machine with more to do than this.
-const ANSWERED_WITHIN_MS = 8_000;
+// A database that does not respond is noticed within 5 s. The rest is for a busy machine.
+const RESPONSE_WITHIN_MS = 8_000;
 const NOTICED_WITHIN_MS = 5_000;
 
 const undo: (() => Promise<unknown>)[] = [];
@@ -24,7 +24,7 @@ async function undone(steps: typeof undo): Promise<void> {
   for (const step of steps.splice(0).reverse()) await step();
 }
 
-/** A service with a PostgreSQL of its own that may be hurt, and a mail server. */
+/** A service with its own PostgreSQL, which tests may break, and a mail server. */
 async function startEmbeddedService(
   dataDir?: string,
   clock: Clock = systemClock,
@@ -39,22 +39,23 @@ async function startEmbeddedService(
   return Object.assign(service, { dataDir: dir });
 }
 
-/** Only what was stored was promised, refusals are 503 with a time to come back, and no answer takes long. */
-function expectCleanAnswers({ answers }: Load): void {
-  const others = answers.filter(({ status }) => status !== 201 && status !== 503);
+/** Every accepted broadcast is stored, rejections are 503 with Retry-After, and no response takes long. */
+function expectCleanResponses({ answers: responses }: Load): void {
+  const others = responses.filter(({ status }) => status !== 201 && status !== 503);
   expect(others).toEqual([]);
-  for (const answer of answers.filter(({ status }) => status === 503)) {
-    expect(Number(answer.retryAfter)).toBeGreaterThanOrEqual(1);
-    expect(answer.code).toBe('service_unavailable');
+  for (const response of responses.filter(({ status }) => status === 503)) {
+    expect(Number(response.retryAfter)).toBeGreaterThanOrEqual(1);
+    expect(response.code).toBe('service_unavailable');
   }
-  expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(ANSWERED_WITHIN_MS);
+  expect(Math.max(...responses.map(({ ms }) => ms))).toBeLessThan(RESPONSE_WITHIN_MS);
 }
 
-function report(what: string, { answers }: Load): void {
-  const refused = answers.filter(({ status }) => status === 503);
-  const slowest = Math.max(...answers.map(({ ms }) => ms));
+function report(what: string, { answers: responses }: Load): void {
+  const refused = responses.filter(({ status }) => status === 503);
+  const slowest = Math.max(...responses.map(({ ms }) => ms));
   console.log(
-    `${what}: ${answers.length - refused.length} accepted, ${refused.length} refused, slowest answer ${Math.round(slowest)} ms`,
+    `${what}: ${responses.length - refused.length} accepted, ` +
+      `${refused.length} refused, slowest response ${Math.round(slowest)} ms`,
   );
 }
 
@@ -71,12 +72,12 @@ const hurts = {
   'hangs for a while': async (postmaster: number) => {
     const all = descendants(postmaster);
     for (const pid of all) kill(pid, 'SIGSTOP');
-    await delay(NOTICED_WITHIN_MS + 1_500); // longer than anybody waits
+    await delay(NOTICED_WITHIN_MS + 1_500); // longer than any client waits
     for (const pid of all) kill(pid, 'SIGCONT');
   },
 };
 
-describe.runIf(process.platform === 'linux')('a PostgreSQL that is hurt', () => {
+describe.runIf(process.platform === 'linux')('a broken PostgreSQL', () => {
   let service: TestService & { dataDir: string };
   const undoAll: typeof undo = [];
   const clock = { offMs: 0, now: () => Date.now() + clock.offMs };
@@ -87,7 +88,7 @@ describe.runIf(process.platform === 'linux')('a PostgreSQL that is hurt', () => 
   afterAll(() => undone(undoAll));
 
   test.each(Object.entries(hurts))(
-    'when it %s under load, requests are refused with 503 and all goes on by itself',
+    'when it %s under load, requests are rejected with 503 and the service recovers',
     {
       timeout: 60_000,
     },
@@ -95,7 +96,7 @@ describe.runIf(process.platform === 'linux')('a PostgreSQL that is hurt', () => 
       const running = load(service.project, { clients: 8 });
       await running.accepted(20);
       await hurt(postmasterOf(service.dataDir));
-      // Until the database is back, and then some more.
+      // Until the database is back, and a little longer.
       await until(
         () => service.project.call('GET', '/broadcasts?limit=1').catch(() => ({ status: 0 })),
         ({ status }) => status === 200,
@@ -105,13 +106,13 @@ describe.runIf(process.platform === 'linux')('a PostgreSQL that is hurt', () => 
       await running.accepted(before + 20);
       await running.stop();
       report(what, running);
-      expectCleanAnswers(running);
+      expectCleanResponses(running);
       await expectExactlyOnce(service, running);
       await service.context.bus.listening();
     },
   );
 
-  test('requests that find it hanging are refused at once, reads too', { timeout: 60_000 }, async () => {
+  test('requests to a hanging database are rejected soon, reads too', { timeout: 60_000 }, async () => {
     const { call } = service.project;
     await processed(call, (await call('POST', '/broadcasts', { title: 'x', recipients: null })).body.id);
     const all = descendants(postmasterOf(service.dataDir));
@@ -121,17 +122,17 @@ describe.runIf(process.platform === 'linux')('a PostgreSQL that is hurt', () => 
     });
     const first = performance.now();
     expect((await call('GET', '/broadcasts')).status).toBe(503);
-    expect(performance.now() - first).toBeLessThan(ANSWERED_WITHIN_MS);
+    expect(performance.now() - first).toBeLessThan(RESPONSE_WITHIN_MS);
     const second = performance.now();
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       call('GET', '/broadcasts'),
       call('POST', '/broadcasts', { title: 'y', recipients: null }),
       service.project.as('someone new')('GET', '/notifications'),
     ]);
-    expect(answers.map(({ status }) => status)).toEqual([503, 503, 503]);
+    expect(responses.map(({ status }) => status)).toEqual([503, 503, 503]);
     expect(performance.now() - second).toBeLessThan(1_000);
-    // So long that no cache knows the caller any more. That once ended the process: nobody waited for what
-    // failed then.
+    // Long enough for the cached caller to expire. A rejection that no code awaited once ended the process
+    // here.
     clock.offMs = 60_000;
     expect((await call('GET', '/broadcasts')).status).toBe(503);
     clock.offMs = 0;
@@ -144,7 +145,7 @@ describe.runIf(process.platform === 'linux')('a PostgreSQL that is hurt', () => 
 });
 
 const seed = newSeed();
-test(`connections cut at random moments lose nothing and double nothing (FAULT_SEED=${seed})`, {
+test(`connections that break at random moments lose and double nothing (FAULT_SEED=${seed})`, {
   timeout: 60_000,
 }, async () => {
   const service = await startTestService();
@@ -171,27 +172,27 @@ test(`connections cut at random moments lose nothing and double nothing (FAULT_S
   await running.stop();
   report(`${cut} connections cut`, running);
   expect(cut).toBeGreaterThan(20);
-  expectCleanAnswers(running);
+  expectCleanResponses(running);
   await expectExactlyOnce(service, running);
 });
 
-// The next four wait most of the time. Each starts a service of its own, all at once.
+// The next four tests mostly wait. They run concurrently, each with its own service.
 const SIDE_BY_SIDE = { timeout: 60_000 };
 
 test.concurrent(
-  'a statement that takes its time is waited for, because the database answers others',
+  'a slow statement is awaited, because the database responds to others',
   SIDE_BY_SIDE,
   async ({ onTestFinished }) => {
     const service = await startTestService();
     onTestFinished(() => service.stop());
-    // Longer than silence is borne.
+    // Longer than the limit for silence.
     const statement = sql('', `select 1 as done from pg_sleep(${NOTICED_WITHIN_MS / 1_000 + 1})`);
     expect(await service.context.db.query<{ done: number }>(statement)).toEqual([{ done: 1 }]);
   },
 );
 
 test.concurrent(
-  'jobs whose claim went unanswered are not held for ever by a worker that does not know of them',
+  'jobs whose claim got no response are released by the worker that does not know them',
   SIDE_BY_SIDE,
   async ({ onTestFinished }) => {
     const service = await startTestService({ pollMs: 100 });
@@ -199,7 +200,7 @@ test.concurrent(
     const { db } = service.context;
     const { body } = await service.project.call('POST', '/broadcasts', { title: 'x', recipients: null });
     await processed(service.project.call, body.id);
-    // As the claim leaves them whose connection breaks after its commit.
+    // The state after a connection breaks between the commit of a claim and its response.
     await db.query(sql('', "update broadcasts set status = 'enqueued'"));
     await db.query(
       sql(
@@ -214,7 +215,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'jobs that were claimed under a lease which was given up meanwhile are done, with and without a restart',
+  'jobs that were claimed under a lease that ended meanwhile are done, even after a restart',
   SIDE_BY_SIDE,
   async ({ onTestFinished }) => {
     const service = await startTestService({ pollMs: 100 });
@@ -242,7 +243,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'while the database is read-only requests are refused with 503, and all goes on afterwards',
+  'a read-only database rejects requests with 503, and the service recovers',
   SIDE_BY_SIDE,
   async ({ onTestFinished }) => {
     const service = await startTestService();
@@ -255,9 +256,10 @@ test.concurrent(
     const readOnly = async (on: boolean) => {
       await admin.query('set default_transaction_read_only = off; set transaction_read_only = off');
       await admin.query(`alter database ${rows[0].name} set default_transaction_read_only = ${on}`);
-      // It counts for new connections.
+      // The setting applies to new connections.
       await admin.query(
-        'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()
+          and pid <> pg_backend_pid()`,
       );
     };
     await readOnly(true);
@@ -275,7 +277,7 @@ test.concurrent(
       () => readiness(service),
       ({ status }) => status === 200,
     );
-    expectCleanAnswers(running);
+    expectCleanResponses(running);
     await expectExactlyOnce(service, running);
   },
 );
@@ -283,7 +285,7 @@ test.concurrent(
 const canMount = process.platform === 'linux' && process.getuid?.() === 0 && mountWorks();
 
 test.runIf(canMount)(
-  'when the disk is full requests are refused with 503; nothing accepted is lost, and all goes on when there is room',
+  'a full disk rejects requests with 503, loses nothing accepted, and the service recovers',
   { timeout: 90_000 },
   async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'belfry-disk-'));
@@ -295,7 +297,7 @@ test.runIf(canMount)(
     await running.accepted(20);
     const ballast = join(dataDir, 'ballast');
     await fill(ballast);
-    // WAL segments that are there are used up first; a large statement needs new ones.
+    // Existing WAL segments are used up first; a large statement needs new ones.
     const grow = growing(service.context.db);
     await running.refused(5, 60_000);
     expect(await readiness(service)).toEqual({ status: 503, reason: expect.stringContaining('is full') });
@@ -313,19 +315,19 @@ test.runIf(canMount)(
       () => readiness(service),
       ({ status }) => status === 200,
     );
-    expectCleanAnswers(running);
+    expectCleanResponses(running);
     await expectExactlyOnce(service, running);
   },
 );
 
-/** What a load balancer that asks whether to send requests here is told. */
+/** The response of /readyz, which a load balancer reads. */
 async function readiness({ address }: TestService): Promise<{ status: number; reason: string }> {
   const response = await fetch(`${address}/readyz`);
   const { reason } = (await response.json()) as { reason: string };
   return { status: response.status, reason };
 }
 
-/** Writes into the database until it is told to stop, whether it succeeds or not. */
+/** Writes into the database until it is stopped, whether writes succeed or not. */
 function growing(db: Database): { stop: () => Promise<void> } {
   let stopped = false;
   const table = sql('', 'create table if not exists growth (text text)');

@@ -13,7 +13,7 @@ import { STORED_EVENTS } from '../support/stored-events.ts';
 const ROUNDS = 4;
 const PAGES = 9;
 const USERS = PAGES * 1_000;
-// While it is asked, or while the rest goes on in the background.
+// During the request, or while the rest continues in the background.
 const WHILE_ASKED_MS = 150;
 const MEANWHILE_MS = 1_500;
 
@@ -66,8 +66,10 @@ async function failedBroadcast(db: Queryable): Promise<string> {
         insert into notifications (user_id, id, broadcast_id, sent_at, discarded_at)
         select user_id, id, $1, now(), 'infinity' from unnest($3::uuid[], $4::uuid[]) as n (user_id, id)
       )
-      insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
-      select user_id, id, 'in_app', $1, 'failed', 1, now(), now() from unnest($3::uuid[], $4::uuid[]) as f (user_id, id)`,
+      insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts,
+                                first_attempt_at, last_attempt_at)
+      select user_id, id, 'in_app', $1, 'failed', 1, now(), now()
+         from unnest($3::uuid[], $4::uuid[]) as f (user_id, id)`,
       [id, page, ...ids],
     );
   }
@@ -75,7 +77,7 @@ async function failedBroadcast(db: Queryable): Promise<string> {
 }
 
 test.runIf(process.platform === 'linux')(
-  `what is sent anew is sent anew once when every process is killed meanwhile, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  `replays resend each delivery once despite ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
     belfry = await startBelfry(dataDir);
@@ -85,22 +87,23 @@ test.runIf(process.platform === 'linux')(
       const id = await withDatabase(failedBroadcast);
       const replay = () =>
         call('POST', `/broadcasts/${id}/deliveries/replay`, {}, { 'idempotency-key': `round-${round}` });
-      const asked = replay().then(
+      const replaying = replay().then(
         ({ body }) => body.replayed as number,
         () => undefined,
       );
-      if (round % 2 === 0) await asked;
+      if (round % 2 === 0) await replaying;
       await delay(random() * (round % 2 === 0 ? MEANWHILE_MS : WHILE_ASKED_MS));
       await belfry.killTree();
-      const answered = await asked;
+      const replayed = await replaying;
       belfry = await startBelfry(dataDir);
       const { status } = (await call('GET', `/broadcasts/${id}`)).body;
       const { failures, pending } = status.summary;
       if (pending > 0 || failures < USERS) interrupted += 1;
       lines.push(
-        `round ${round}: answered ${answered ?? 'nothing'}; ready again with ${failures} failed, ${pending} pending`,
+        `round ${round}: response ${replayed ?? 'lost'}; ready again with ${failures} failed, ` +
+          `${pending} pending`,
       );
-      // Whoever got no answer asks again; whoever got one is answered the same.
+      // A client without a response retries. With a response, it gets the same again.
       expect((await replay()).body).toEqual({ replayed: USERS });
       const done = await until(
         async () => (await call('GET', `/broadcasts/${id}`)).body,
@@ -113,7 +116,7 @@ test.runIf(process.platform === 'linux')(
         errors: null,
       });
       const [left] = await withDatabase(async (db) => {
-        // A job ends a moment after the last of its deliveries.
+        // A job ends a moment after its last delivery.
         await until(
           () => rows(db, 'select from jobs'),
           (jobs) => jobs.length === 0,
@@ -121,11 +124,16 @@ test.runIf(process.platform === 'linux')(
         return rows(
           db,
           `select (select pending from broadcasts where id = $1) as pending,
-            (select count(*)::int from deliveries where broadcast_id = $1 and state = 'sent' and replays = 1) as sent,
-            (select count(*)::int from notifications where broadcast_id = $1 and discarded_at is null) as shown,
-            (select sum(size)::int from events where broadcast_id = $1 and type = 'delivery.replayed') as replayed,
-            (select sum(size)::int from ${STORED_EVENTS} where broadcast_id = $1 and type = 'delivery.sent') as told,
-            (select count(*)::int from events where broadcast_id = $1 and type = 'broadcast.processed') as ends`,
+            (select count(*)::int from deliveries where broadcast_id = $1
+             and state = 'sent' and replays = 1) as sent,
+            (select count(*)::int from notifications where broadcast_id = $1
+             and discarded_at is null) as shown,
+            (select sum(size)::int from events where broadcast_id = $1
+             and type = 'delivery.replayed') as replayed,
+            (select sum(size)::int from ${STORED_EVENTS} where broadcast_id = $1
+             and type = 'delivery.sent') as sent_events,
+            (select count(*)::int from events where broadcast_id = $1
+             and type = 'broadcast.processed') as ends`,
           [id],
         );
       });
@@ -134,7 +142,7 @@ test.runIf(process.platform === 'linux')(
         sent: USERS,
         shown: USERS,
         replayed: USERS,
-        told: USERS,
+        sent_events: USERS,
         ends: 0, // a replay leaves the broadcast processed
       });
     }

@@ -52,7 +52,7 @@ const statesOf = async (id: string) =>
     ).map(({ state, count }) => [state, count]),
   );
 
-/** Waits until it is processed, with every retry made at once and every pause over soon. */
+/** Waits until it is processed, and runs every retry and ends every pause at once. */
 async function processedSoon(id: string) {
   await until(
     async () => {
@@ -66,7 +66,7 @@ async function processedSoon(id: string) {
   return processed(service.project.call, id);
 }
 
-/** How many e-mails of it arrived, and how many different ones. */
+/** How many of its e-mails arrived, and how many different ones. */
 async function arrivedOf(id: string): Promise<{ all: number; distinct: number }> {
   const ids = new Set(
     (await rows<{ id: string }>('select id from notifications where broadcast_id = $1', [id])).map(
@@ -77,12 +77,12 @@ async function arrivedOf(id: string): Promise<{ all: number; distinct: number }>
   return { all: mine.length, distinct: new Set(mine).size };
 }
 
-test('a mail server that is away and comes back: every e-mail waits, and goes out once', async () => {
+test('a mail server that is down and comes back: every e-mail waits, and is sent once', async () => {
   await smtp.stop();
   const id = await send('away', 150);
   await until(
     () => statesOf(id),
-    // The others wait: after so many the server is not asked for each.
+    // The others wait: after a number of failures, no connection is tried for each.
     (states) => (states.retrying ?? 0) >= 20,
   );
   expect(Object.keys(await statesOf(id))).toEqual(['retrying']);
@@ -98,7 +98,7 @@ test('a mail server that is away and comes back: every e-mail waits, and goes ou
   expect(await arrivedOf(id)).toEqual({ all: 150, distinct: 150 });
 });
 
-test('a mail server that is cut off in the middle of its work: all arrive in the end, and few twice', async () => {
+test('a mail server whose connections break during its work: all arrive, and few twice', async () => {
   const id = await send('cut', 300);
   await smtp.waitFor(40);
   await smtp.stop();
@@ -109,14 +109,14 @@ test('a mail server that is cut off in the middle of its work: all arrive in the
   await smtp.restart();
   expect((await processedSoon(id)).status.summary).toEqual({ total: 300, failures: 0, pending: 0 });
   const { all, distinct } = await arrivedOf(id);
-  console.log(`cut off in the middle: ${all} e-mails for ${distinct} notifications`);
+  console.log(`connections broken: ${all} e-mails for ${distinct} notifications`);
   expect(distinct).toBe(300);
-  // Only what was given over and not acknowledged may come again: one a connection.
+  // Only e-mails without an acknowledgement may be sent again: one a connection.
   expect(all - distinct).toBeLessThanOrEqual(8);
 });
 
 test.each(['connect', 'mail', 'rcpt', 'body', 'end'] as const)(
-  'conversations that break off at %s are taken up again',
+  'conversations that break at %s are retried',
   async (at) => {
     smtp.fail({ at, how: 'cut', times: 6 });
     const id = await send(`break-${at}`, 20);
@@ -127,7 +127,7 @@ test.each(['connect', 'mail', 'rcpt', 'body', 'end'] as const)(
   },
 );
 
-test('a recipient whom the server refuses for good is counted and named, the others get theirs', async () => {
+test('a recipient that the server rejects is counted and named, the others get their e-mails', async () => {
   smtp.fail({
     at: 'rcpt',
     how: { reply: '550 5.1.1 No such user here' },
@@ -145,7 +145,7 @@ test('a recipient whom the server refuses for good is counted and named, the oth
   expect(await arrivedOf(id)).toEqual({ all: 9, distinct: 9 });
 });
 
-test('a server that never answers holds a delivery up for as long as the limits say, and no other project', async () => {
+test('a server that never responds delays a delivery by the timeout, and no other project', async () => {
   smtp.fail({ at: 'mail', how: 'hang', when: ({ from }) => from === 'belfry@example.com' });
   const id = await send('hang', 5);
   const other = await service.createProject('other');

@@ -13,7 +13,7 @@ import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 
 const STOPPED_WITHIN_MS = 12_000;
 
-/** Has something undone after the test; what was begun last first. */
+/** Registers a cleanup to run after the test, in reverse order. */
 type Undo = (step: () => Promise<void>) => void;
 
 async function newDataDir(undo: Undo): Promise<string> {
@@ -34,7 +34,7 @@ async function startSmtp(undo: Undo) {
   return smtp;
 }
 
-/** Asks it to stop as an operator does; answers how long it took. */
+/** Stops it as an operator does. Returns how long it took. */
 async function stop(belfry: BelfryProcess): Promise<number> {
   const startedAt = performance.now();
   belfry.signal('SIGTERM');
@@ -49,7 +49,7 @@ async function count({ db }: Opened, text: string): Promise<number> {
   return row?.count ?? -1;
 }
 
-test('a stop under load answers what it has begun, leaves nothing leased, and no e-mail goes out twice', {
+test('a stop under load completes requests, releases all leases, and no e-mail is sent twice', {
   timeout: 90_000,
 }, async ({ onTestFinished: undo }) => {
   const dataDir = await newDataDir(undo);
@@ -64,7 +64,7 @@ test('a stop under load answers what it has begun, leaves nothing leased, and no
   expect(tookMs).toBeLessThan(STOPPED_WITHIN_MS);
   for (const { status, startedAt, ms } of running.answers) {
     expect([201, 503, 0]).toContain(status);
-    // Only who came when the door was closing may have stood before it.
+    // Only requests that arrived during the stop may be rejected.
     if (status !== 201) expect(startedAt + ms).toBeGreaterThan(askedAt);
   }
   const left = await withDatabaseOf(dataDir, async (opened) => ({
@@ -85,15 +85,16 @@ test('a stop under load answers what it has begun, leaves nothing leased, and no
     );
     const ids = smtp.received.map(messageIdOf);
     console.log(
-      `stopped in ${Math.round(tookMs)} ms; ${sentBefore} e-mails before, ${ids.length - sentBefore} after the restart`,
+      `stopped in ${Math.round(tookMs)} ms; ${sentBefore} e-mails before, ${ids.length - sentBefore} ` +
+        `after the restart`,
     );
     expect(new Set(ids).size).toBe(wanted);
     expect(ids).toHaveLength(wanted);
   });
 });
 
-// These two wait most of the time, for what is let run when the server is to stop: side by side.
-test.concurrent('a webhook that hangs holds no stop up, and is sent its events after the next start', {
+// These two tests mostly wait, for timeouts of the stop: they run concurrently.
+test.concurrent('a hanging webhook does not delay a stop, and gets its events after the next start', {
   timeout: 90_000,
 }, async ({ onTestFinished: undo }) => {
   const dataDir = await newDataDir(undo);
@@ -105,7 +106,7 @@ test.concurrent('a webhook that hangs holds no stop up, and is sent its events a
   expect((await call('PUT', '/webhooks', { url: receiver.url, event_types: types })).status).toBe(200);
   await call('PUT', '/users', { external_id: 'ada' });
   const [hanging] = await receiver.waitFor(1);
-  // Those who stop us wait 10 s.
+  // Process managers wait 10 s.
   expect(await stop(belfry)).toBeLessThan(10_000);
   receiver.answer(204);
   const { call: again } = await start(undo, dataDir);
@@ -115,7 +116,7 @@ test.concurrent('a webhook that hangs holds no stop up, and is sent its events a
   expect(webhook.failing_since).toBeNull();
 });
 
-test.concurrent('a mail server that hangs and a request that never ends hold no stop up', {
+test.concurrent('a hanging mail server and an endless request do not delay a stop', {
   timeout: 90_000,
 }, async ({ onTestFinished: undo }) => {
   const dataDir = await newDataDir(undo);
@@ -126,12 +127,12 @@ test.concurrent('a mail server that hangs and a request that never ends hold no 
   const recipients = Array.from({ length: 30 }, (_, index) => ({ email: `hang-${index}@example.com` }));
   const { body } = await call('POST', '/broadcasts', { title: 'x', recipients });
   const slow = connect(Number(new URL(belfry.address).port), '127.0.0.1');
-  slow.on('error', () => {}); // it is cut off
+  slow.on('error', () => {}); // the server closes it
   slow.write(
     `POST /v2/broadcasts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${belfry.credentials.project_jwt}\r\n` +
       'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{',
   );
-  // Each connection of the pool has one in hand, the rest wait.
+  // Each connection of the pool sends one, the rest wait.
   await until(
     () => smtp.connections().open,
     (now) => now >= 8,
@@ -142,15 +143,15 @@ test.concurrent('a mail server that hangs and a request that never ends hold no 
   await withDatabaseOf(dataDir, async (opened) => {
     expect(await count(opened, 'select count(*) from leases')).toBe(0);
     expect(await count(opened, 'select count(*) from jobs where lease_id is not null')).toBe(0);
-    // What was on its way is tried again later; here, now.
+    // Sends in flight are retried later; here, now.
     await opened.db.query(sql('', 'update jobs set due_at = null'));
   });
   smtp.heal();
   const again = await start(undo, dataDir);
   await smtp.waitFor(30, 20_000);
   await settled(again.belfry);
-  const answer = await again.call('GET', `/broadcasts/${body.id}`);
-  expect(answer.body.status).toEqual({
+  const response = await again.call('GET', `/broadcasts/${body.id}`);
+  expect(response.body.status).toEqual({
     status: 'processed',
     summary: { total: 30, failures: 0, pending: 0 },
     errors: null,

@@ -10,7 +10,7 @@ import { startTestService } from '../support/service.ts';
 const KILLS = 3;
 
 test.runIf(process.platform === 'linux')(
-  'a database that is set to commit asynchronously loses no accepted broadcast when it is killed',
+  'an asynchronous database loses no accepted broadcast when it is killed',
   { timeout: 90_000 },
   async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'belfry-commit-'));
@@ -19,7 +19,7 @@ test.runIf(process.platform === 'linux')(
     onTestFinished(() => service.stop());
     const admin = await service.context.db.connect();
     await admin.query('alter database postgres set synchronous_commit = off');
-    // What nobody waits for reaches the disk late, so that a kill finds something to lose.
+    // Asynchronous commits reach the disk late, so that a kill would lose some.
     await admin.query("alter system set wal_writer_delay = '10s'");
     await admin.query("alter system set wal_writer_flush_after = '1GB'");
     await admin.end();

@@ -9,11 +9,11 @@ import { caller, until } from '../support/service.ts';
 import { QUEUED } from '../support/vendors.ts';
 
 const RECIPIENTS = 200;
-// At most as many are at Twilio at the same time.
+// The maximum number of messages at Twilio at the same time.
 const IN_FLIGHT = 64;
 
 test.runIf(process.platform === 'linux')(
-  'two crashes in a row leave no text message unsent but those that were in flight both times',
+  'two crashes in a row lose only text messages that were in flight both times',
   { timeout: 180_000 },
   async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'belfry-text-messages-'));
@@ -23,7 +23,7 @@ test.runIf(process.platform === 'linux')(
     const twilio = await startHttpStandIn(async (_request, body) => {
       const number = new URLSearchParams(body.toString()).get('To') ?? '';
       times.set(number, (times.get(number) ?? 0) + 1);
-      await delay(100); // as a vendor takes: what is in flight when it is killed has no response yet
+      await delay(100); // like a vendor: messages in flight at a kill have no response yet
       return QUEUED;
     });
     onTestFinished(twilio.stop);

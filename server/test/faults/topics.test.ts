@@ -13,9 +13,9 @@ import { STORED_EVENTS } from '../support/stored-events.ts';
 
 const ROUNDS = 6;
 const SUBSCRIBERS = 5_000;
-// One in so many of them has an address.
+// One of this many users has an address.
 const MAILED = 10;
-const NAMED = [{ external_id: 'user-7' }, { external_id: 'nobody yet' }];
+const NAMED = [{ external_id: 'user-7' }, { external_id: 'new user' }];
 
 const seed = newSeed();
 const random = randomFrom(seed);
@@ -50,7 +50,9 @@ async function subscribers(): Promise<void> {
       db,
       `with made as (
         insert into users (id, project_id, external_id, email, created_at, updated_at)
-        select gen_random_uuid(), p.id, 'user-' || n, case when n % $2 = 0 then 'user-' || n || '@example.com' end, now(), now()
+        select gen_random_uuid(), p.id, 'user-' || n,
+               case when n % $2 = 0 then 'user-' || n || '@example.com' end,
+               now(), now()
         from projects p, generate_series(1, $1::int) n
         returning id, project_id, external_id
       ),
@@ -71,7 +73,7 @@ interface Stored {
 }
 
 test.runIf(process.platform === 'linux')(
-  `every subscriber of a topic gets it once when every process is killed between its pages, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  `every subscriber gets it once despite ${ROUNDS} kills between its pages (FAULT_SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
     belfry = await startBelfry(dataDir);
@@ -91,7 +93,7 @@ test.runIf(process.platform === 'linux')(
       const reached = Math.floor(random() * (SUBSCRIBERS - 500));
       await until(
         () => call('GET', `/broadcasts/${body.id}`),
-        (answer) => answer.body.status.summary.total >= reached,
+        (response) => response.body.status.summary.total >= reached,
         { withinMs: 30_000, everyMs: 2 },
       );
       await delay(random() * 40);
@@ -121,7 +123,7 @@ test.runIf(process.platform === 'linux')(
         errors: null,
       });
     const { reached, addressed, events, mailed, jobs } = await withDatabase(readStored);
-    // Each of the users has one notification of each broadcast, is in one of its pages, and in one event.
+    // Each user has one notification of each broadcast, and is in one of its pages and one event.
     for (const found of [reached, addressed, events]) {
       expect(found).toHaveLength(SUBSCRIBERS + 1);
       expect(found.filter(({ count }) => count !== ROUNDS)).toEqual([]);
@@ -137,7 +139,8 @@ async function readStored(db: Queryable) {
   const perUser = (from: string) =>
     rows<Stored>(
       db,
-      `select external_id, count(*)::int as count from ${from} join users u on u.id = user_id group by external_id`,
+      `select external_id, count(*)::int as count from ${from} join users u on u.id = user_id
+         group by external_id`,
     );
   const [left] = await rows<{ count: number }>(db, 'select count(*)::int as count from jobs');
   const mailed = await rows<{ id: string }>(

@@ -9,9 +9,9 @@ import { until } from '../support/service.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const ROUNDS = 5;
-// What was accepted is sent again if it was not recorded when everything was killed. Outcomes are written at
-// once, so that is what the receiver accepts during a commit or two: about 20 messages a kill are measured.
-// Five times that leaves room for a slow machine.
+// Messages that were accepted, but not recorded before a kill are sent again. Outcomes are stored at once, so
+// these are the messages accepted during a commit or two: about 20 a kill are measured. Five times as many
+// leave room for a slow machine.
 const AT_RISK = 100;
 const seed = newSeed();
 const random = randomFrom(seed);
@@ -39,7 +39,7 @@ async function call({ credentials }: BelfryProcess, method: string, path: string
   return response.json() as Promise<Record<string, unknown>>;
 }
 
-/** Every event that there is of these types. */
+/** Every event of these types. */
 async function eventIds(server: BelfryProcess, type: string): Promise<string[]> {
   const ids: string[] = [];
   for (let after = ''; ; after = ids.at(-1) ?? '') {
@@ -51,7 +51,7 @@ async function eventIds(server: BelfryProcess, type: string): Promise<string[]> 
 }
 
 test.runIf(process.platform === 'linux')(
-  `webhooks are sent every event although every process is killed, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  `webhooks get every event despite ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
     const accepted: string[] = [];
@@ -71,7 +71,7 @@ test.runIf(process.platform === 'linux')(
           const recipients = Array.from({ length: turn % 10 === 0 ? 100 : 1 }, (_, index) => ({
             external_id: `user-${name}-${index}`,
           }));
-          // One that is cut off has no answer.
+          // An interrupted request has no response.
           await call(server, 'POST', '/broadcasts', { title: 'Hello', recipients }).catch(() => {});
           await delay(20);
         }
@@ -99,7 +99,7 @@ test.runIf(process.platform === 'linux')(
       (missing) => missing === 0,
       { withinMs: 60_000, everyMs: 500 },
     );
-    // Nothing was sent that had not happened: what was in flight when the database was killed is in it.
+    // No message was sent without its event: those in flight when the database was killed are stored.
     const ids = new Set(await eventIds(server, types));
     expect([...sent()].filter((id) => !ids.has(id))).toEqual([]);
     const repeats = accepted.length - new Set(accepted).size;
