@@ -62,8 +62,8 @@ async function open(
 }
 
 /**
- * Records a row of so many events, in the caller's transaction if there is one, and answers a name to know
- * them by.
+ * Records a row of this many events, in the caller's transaction if there is one. Returns a name that
+ * identifies them.
  */
 async function record(
   of: { id: string },
@@ -86,7 +86,7 @@ const nothingTwice = (events: readonly Event[]) =>
   expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
 
 describe('live', () => {
-  test('each event comes once, as it is listed, under the name of its type', async () => {
+  test('each event is sent once, as in the list, with its type as the SSE event name', async () => {
     const of = await service.createProject('live');
     const stream = await open(of);
     await of.call('PUT', '/users', { external_id: 'ada' });
@@ -100,7 +100,7 @@ describe('live', () => {
     expect(names(stream.events).slice(1)).toEqual([name, name, name]);
   });
 
-  test('another project is told nothing of it', async () => {
+  test('another project does not get it', async () => {
     const [mine, theirs] = [await service.createProject('mine'), await service.createProject('theirs')];
     const [here, there] = [await open(mine), await open(theirs)];
     const name = await record(mine);
@@ -113,7 +113,7 @@ describe('live', () => {
     expect(names(there.events)).not.toContain(name);
   });
 
-  test('only the types that were asked for', async () => {
+  test('only the requested types are sent', async () => {
     const of = await service.createProject('types');
     const stream = await open(of, { query: '?type=user.*' });
     await recordEvents(service.context.db, [{ projectId: of.id, type: 'webhook.saved' }]);
@@ -128,7 +128,7 @@ describe('live', () => {
 });
 
 describe('no gap', () => {
-  test('an event that is committed after a later one is told all the same', async () => {
+  test('an event that is committed after a later one is sent nevertheless', async () => {
     const of = await service.createProject('commits');
     const stream = await open(of);
     const release = Promise.withResolvers<void>();
@@ -139,7 +139,7 @@ describe('no gap', () => {
     });
     const early = await written.promise;
     const later = [await record(of), await record(of, 2)];
-    // Committed, but not told before it is certain what comes before it.
+    // Committed, but not sent before no earlier event can follow.
     await until(
       async () => (await of.call('GET', '/events')).body.data.length,
       (count) => count === 3,
@@ -155,12 +155,12 @@ describe('no gap', () => {
     nothingTwice(stream.events);
   });
 
-  test('many writers at once, and clients that break off and come back', async () => {
+  test('concurrent writers, and clients that disconnect and reconnect, miss and repeat nothing', async () => {
     const of = await service.createProject('chaos');
     let recorded: unknown[] = [];
     let breaks = 0;
     const writer = async () => {
-      // However slowly it is read: until the reader has broken off three times, if that ever comes.
+      // Writes until the reader has disconnected three times, but not forever.
       for (let count = 0; count < 60 || (breaks < 3 && count < 2_000); count += 1) {
         const size = 1 + (count % 4);
         const name = await service.context.db.transaction(async (tx) => {
@@ -171,7 +171,7 @@ describe('no gap', () => {
         recorded = recorded.concat(Array.from({ length: size }, () => name));
       }
     };
-    const told: Event[] = [];
+    const received: Event[] = [];
     let stream = await open(of);
     let done = false;
     const writing = Promise.all(Array.from({ length: 4 }, writer)).finally(() => {
@@ -184,24 +184,24 @@ describe('no gap', () => {
       );
       const { lastEventId } = stream;
       stream.source.close();
-      told.push(...stream.events.splice(0));
+      received.push(...stream.events.splice(0));
       stream = await open(of, { lastEventId });
       breaks += 1;
     }
     await writing;
     expect(breaks).toBeGreaterThan(2);
     await until(
-      () => told.length + stream.events.length,
+      () => received.length + stream.events.length,
       (count) => count >= recorded.length,
     );
-    told.push(...stream.events);
-    nothingTwice(told);
-    expect(names(told).sort()).toEqual([...recorded].sort());
+    received.push(...stream.events);
+    nothingTwice(received);
+    expect(names(received).sort()).toEqual([...recorded].sort());
   });
 });
 
 describe('coming back', () => {
-  test('with the id of any event, or in the middle of a row, the rest is told', async () => {
+  test('with the id of any event, or in the middle of a row, the rest is sent', async () => {
     const of = await service.createProject('resume');
     for (const size of [2, 5, 1]) await record(of, size);
     const all = ((await of.call('GET', '/events')).body.data as Event[]).reverse();
@@ -217,7 +217,7 @@ describe('coming back', () => {
     }
   });
 
-  test('large rows are told in parts, with those between that were not asked for', async () => {
+  test('large rows are sent in parts, and skipped events between them advance the id', async () => {
     const of = await service.createProject('large rows');
     await record(of);
     const [first] = (await of.call('GET', '/events')).body.data as Event[];
@@ -237,7 +237,7 @@ describe('coming back', () => {
     expect(stream.events.every(({ type }) => type === 'user.updated')).toBe(true);
   });
 
-  test('before its first event, a client is told what came meanwhile', async () => {
+  test('a client that reconnects before its first event gets what it missed', async () => {
     const of = await service.createProject('before the first');
     const response = await fetch(`${service.address}/v2/events/stream`, {
       headers: { authorization: `Bearer ${of.jwt}` },
@@ -254,7 +254,7 @@ describe('coming back', () => {
     expect(names(stream.events)).toEqual([name]);
   });
 
-  test('what cannot be told any more is said, and what comes is told', async () => {
+  test('events that are no longer available are reported, and later ones are sent', async () => {
     const of = await service.createProject('resync');
     await record(of);
     const past = '9000000000000000000';
@@ -263,14 +263,14 @@ describe('coming back', () => {
       const name = await record(of);
       await until(
         () => names(stream.events),
-        (told) => told.includes(name),
+        (received) => received.includes(name),
       );
       expect([lastEventId, stream.resyncs]).toEqual([lastEventId, 1]);
       stream.source.close();
     }
   });
 
-  test('an id that another server gave is understood by its event', async () => {
+  test('an id from another server is recognised by its event', async () => {
     const of = await service.createProject('restored');
     await record(of);
     const [known] = (await of.call('GET', '/events')).body.data as Event[];
@@ -285,7 +285,7 @@ describe('coming back', () => {
 });
 
 describe.each(['/events/stream', '/notifications/stream'])('HEAD %s', (path) => {
-  test('tells what a stream would be, and begins none', async () => {
+  test('returns the headers of a stream, and starts none', async () => {
     const jwt = path.startsWith('/events')
       ? service.project.jwt
       : service.project.userJwt({ user_external_id: 'ada' });
@@ -294,17 +294,17 @@ describe.each(['/events/stream', '/notifications/stream'])('HEAD %s', (path) => 
     socket.write(
       `HEAD /v2${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${jwt}\r\n\r\n`,
     );
-    const answer = await text(socket);
-    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
-    expect(answer).toMatch(/^content-type: text\/event-stream/m);
-    expect(answer).toMatch(/^cache-control: no-store/m);
-    expect(answer).not.toMatch(/^(content-length|transfer-encoding):/im);
-    expect(answer.indexOf('\r\n\r\n')).toBe(answer.length - 4);
+    const response = await text(socket);
+    expect(response).toMatch(/^HTTP\/1\.1 200 /);
+    expect(response).toMatch(/^content-type: text\/event-stream/m);
+    expect(response).toMatch(/^cache-control: no-store/m);
+    expect(response).not.toMatch(/^(content-length|transfer-encoding):/im);
+    expect(response.indexOf('\r\n\r\n')).toBe(response.length - 4);
   });
 });
 
 describe('the end', () => {
-  test('a stream ends when its token is revoked, and is not opened again', async () => {
+  test('a stream ends when its token is revoked, and cannot be opened again', async () => {
     const of = await service.createProject('revoked');
     const issued = await issueToken(service.context, { projectId: of.id, name: 'short' });
     const stream = await open({ jwt: issued?.token ?? '' });
@@ -318,7 +318,7 @@ describe('the end', () => {
     );
   });
 
-  test('who is no project is refused', async () => {
+  test('a caller that is no project is rejected', async () => {
     const of: TestProject = await service.createProject('refused');
     expect((await of.as('ada')('GET', '/events/stream')).status).toBe(403);
     expect((await fetch(`${service.address}/v2/events/stream`)).status).toBe(401);

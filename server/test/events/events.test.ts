@@ -42,7 +42,7 @@ async function pages(of: TestProject, path: string, link: 'next' | 'prev' = 'nex
 const ids = (list: readonly Shown[]) => list.map(({ id }) => id);
 
 describe('reading', () => {
-  test('what happens to a broadcast is told with whom and what it concerns', async () => {
+  test('the events of a broadcast name its users and objects', async () => {
     const of = await service.createProject('broadcast');
     const { body } = await of.call('POST', '/broadcasts', {
       title: 'Hello',
@@ -90,7 +90,7 @@ describe('reading', () => {
     }
   });
 
-  test("a delivery's event has its attempt, and the vendor's code as a number and as the vendor's word", async () => {
+  test("a delivery event has its attempt, and the provider's code as a number and as a word", async () => {
     const of = await service.createProject('delivery');
     const [broadcastId, userId] = [newId(), newId()];
     await recordEvents(service.context.db, [
@@ -139,7 +139,7 @@ describe('reading', () => {
     expect('code' in first || 'log' in first || 'level' in first).toBe(false);
   });
 
-  test('an event that is not there, or another project has, is not found', async () => {
+  test('an unknown event, or one of another project, is not found', async () => {
     const [mine, theirs] = [await service.createProject('mine'), await service.createProject('theirs')];
     await recordEvents(service.context.db, [
       { projectId: theirs.id, type: 'user.updated', userIds: [newId(), newId()] },
@@ -152,7 +152,7 @@ describe('reading', () => {
       expect((await theirs.call('GET', `/events/${id}`)).status).toBe(200);
       expect((await mine.call('GET', `/events/${id}`)).status).toBe(404);
     }
-    // The place after the row's last event.
+    // The position after the row's last event.
     expect((await theirs.call('GET', `/events/${String(first).slice(0, -1)}2`)).status).toBe(404);
     expect((await theirs.call('GET', `/events/${newId()}`)).status).toBe(404);
     expect((await theirs.call('GET', '/events/nonsense')).status).toBe(400);
@@ -184,7 +184,7 @@ describe('paging', () => {
     all = ids(list);
   });
 
-  test('every event has an id of its own, and the list is in their order', () => {
+  test('every event has an id, and the list is in their order', () => {
     expect(all).toHaveLength(sizes.reduce((sum, size) => sum + size, 0));
     expect(new Set(all).size).toBe(all.length);
     expect(all).toEqual([...all].sort().reverse());
@@ -221,7 +221,7 @@ describe('paging', () => {
     expect(ids(newer)).toEqual(all.slice(end - 5, end));
   });
 
-  test('since and until are the times of the events: from the one on, before the other', async () => {
+  test('since and until filter by the time of the event: since is inclusive, until is not', async () => {
     const times = [...new Set(all.map((id) => timeOf(id)))].sort();
     const [from, to] = [times[2] ?? 0, times[5] ?? 0];
     const within = all.filter((id) => timeOf(id) >= from && timeOf(id) < to);
@@ -233,7 +233,7 @@ describe('paging', () => {
     ).toEqual([]);
   });
 
-  test('a filter that names nothing is refused by its name', async () => {
+  test('an unknown filter is rejected with its name', async () => {
     const { status, body } = await of.call('GET', '/events?type=user.updated,user.gone,*&since=yesterday');
     expect(status).toBe(422);
     expect(body.errors.map((error: { message: string }) => error.message).join()).toContain('since');
@@ -261,7 +261,7 @@ describe('two events of the same users in one row', () => {
   const both = ['notification.created', 'delivery.sent'];
   const some = (types: readonly string[]) => all.filter(({ type }) => types.includes(type));
 
-  test('are stored so', async () => {
+  test('are stored in one row', async () => {
     const stored = await service.context.db.query<{ size: number }>(
       sql('', 'select size from events where project_id = $1 and type = $2'),
       [of.id, CREATED_AND_SENT],
@@ -288,7 +288,7 @@ describe('two events of the same users in one row', () => {
     },
   );
 
-  test.each([undefined, ...both])('the feed goes on from every event, of %s', async (type) => {
+  test.each([undefined, ...both])('the feed continues after every event, of %s', async (type) => {
     const types = type === undefined ? undefined : [type as EventType];
     const inOrder = all.toReversed();
     for (const [place, { id }] of inOrder.entries()) {
@@ -311,7 +311,7 @@ describe('two events of the same users in one row', () => {
   });
 });
 
-test('events that are recorded while somebody pages are shown, and none twice', async () => {
+test('events that are recorded during paging are shown, and none twice', async () => {
   const of = await service.createProject('meanwhile');
   const record = (size: number) =>
     recordEvents(service.context.db, [

@@ -23,7 +23,7 @@ afterAll(() => Promise.all([source.drop(), target.drop()]));
 
 const queued = sql('test_queued', "select payload from jobs where kind = 'send_webhook'");
 
-test('restored on another server, webhooks go on with what they had not sent, and the feed has all events', async () => {
+test('restored on another server, webhooks send all unsent events, and the feed has all events', async () => {
   const sealer = createSealer([Buffer.alloc(32, 1)]);
   const db = openDatabase(source.connection, { size: 4, name: 'source' });
   const project = await createProject({ db, sealer }, 'restored');
@@ -40,7 +40,7 @@ test('restored on another server, webhooks go on with what they had not sent, an
     ({ queued: count }) => count > 0,
   );
   await record();
-  // Saved in the last moment: has read nothing.
+  // Saved at the last moment: it has read nothing.
   const second = await saveWebhook({ db, sealer }, projectId, { url, event_types: ['user.updated'] });
   // As on a server that has had many more transactions.
   await db.query(sql('test_age', "update events set xact = '9000000000000'"));
@@ -66,7 +66,7 @@ test('restored on another server, webhooks go on with what they had not sent, an
     new Set(jobs.filter((job) => job.webhook_id === id).flatMap((job) => job.event_ids));
   const users =
     part?.events.filter(({ event }) => event.type === 'user.updated').map(({ event }) => event.id) ?? [];
-  // What came after the place of each is there; a minute before it comes again.
+  // Events after each position are sent; those of the minute before are sent again.
   for (const id of users.slice(-3)) expect(sentTo(first?.id)).toContain(id);
   expect(sentTo(second?.id)).toContain(users.at(-1));
   await restored.close();

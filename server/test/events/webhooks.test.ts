@@ -25,13 +25,13 @@ beforeAll(async () => {
   service = await startTestService({ clock, pollMs: 50, timeouts: { connectMs: 1_000, replyMs: 1_000 } });
 });
 afterEach(async () => {
-  // Receivers judge a message's time by their own clock.
+  // Receivers check the time of a message with their own clock.
   clock.offsetMs = 0;
   await Promise.all(receivers.splice(0).map((receiver) => receiver.stop()));
 });
 afterAll(() => service?.stop());
 
-/** A project with a webhook, and who receives it. */
+/** A project with a webhook, and its receiver. */
 async function setUp(
   name: string,
   members: Record<string, unknown> = { event_types: ['user.updated'] },
@@ -45,7 +45,7 @@ async function setUp(
   return { of, receiver, id, secret: (await of.call('GET', `/webhooks/${id}/secret`)).body.secret };
 }
 
-/** Records an event for so many users. */
+/** Records an event for this many users. */
 const record = (of: { id: string }, size = 1, type: Event['type'] = 'user.updated') =>
   recordEvents(service.context.db, [
     { projectId: of.id, type, userIds: Array.from({ length: size }, newId) },
@@ -61,7 +61,7 @@ const deliveries = async (of: TestProject, id: string, query = '') =>
   }[];
 const events = async (of: TestProject, type: string) =>
   (await of.call('GET', `/events?limit=100&type=${type}`)).body.data as Event[];
-/** What a receiver's library says of a message. */
+/** Verifies a message with the library that receivers use. */
 const verified = (secret: string, { raw, headers }: ReceivedMessage) =>
   new Verifier(secret).verify(raw.toString(), headers as Record<string, string>);
 const pendingOf = async (id: string) =>
@@ -110,7 +110,7 @@ describe('a message', () => {
     );
   });
 
-  test('goes out for each event of its types once, also where a row stands for hundreds', async () => {
+  test('is sent once for each event of its types, even if one row stands for hundreds', async () => {
     const { of, receiver, id } = await setUp('many', { event_types: ['user.*', 'token.saved'] });
     await Promise.all([record(of, 250), record(of, 3, 'token.saved'), record(of, 40, 'token.discarded')]);
     await record(of);
@@ -119,10 +119,10 @@ describe('a message', () => {
       () => pendingOf(id),
       (pending) => pending === 0,
     );
-    const told = receiver.received.map((message) => message.id);
-    expect(new Set(told).size).toBe(254);
+    const received = receiver.received.map((message) => message.id);
+    expect(new Set(received).size).toBe(254);
     const listed = [...(await events(of, 'token.saved')), ...(await events(of, 'user.updated'))];
-    expect(listed.every((event) => told.includes(event.id))).toBe(true);
+    expect(listed.every((event) => received.includes(event.id))).toBe(true);
     expect(receiver.received.every(({ body }) => body.type !== 'token.discarded')).toBe(true);
     expect(receiver.mostAtOnce()).toBeLessThanOrEqual(8);
   });
@@ -130,13 +130,13 @@ describe('a message', () => {
   test('of an event that was committed late is sent as well', async () => {
     const { of, receiver } = await setUp('late');
     const release = Promise.withResolvers<void>();
-    const begun = Promise.withResolvers<void>();
+    const started = Promise.withResolvers<void>();
     const slow = service.context.db.transaction(async (tx) => {
       await recordEvents(tx, [{ projectId: of.id, type: 'user.updated' }]);
-      begun.resolve();
+      started.resolve();
       await release.promise;
     });
-    await begun.promise;
+    await started.promise;
     await record(of, 2);
     release.resolve();
     await slow;
@@ -148,7 +148,7 @@ describe('a message', () => {
 });
 
 describe('a failure', () => {
-  test('is tried again under the same id until it is accepted', async () => {
+  test('is retried under the same id until it is accepted', async () => {
     const { of, receiver, id, secret } = await setUp('retry');
     let failures = 2;
     receiver.answer((_message, response) => {
@@ -172,7 +172,7 @@ describe('a failure', () => {
       () => deliveries(of, id),
       ([one]) => one?.attempts === 2,
     );
-    clock.offsetMs += 5_000; // the longest that the second waits
+    clock.offsetMs += 5_000; // the longest delay of the second retry
     await receiver.waitFor(3);
     const [sent] = await until(
       () => deliveries(of, id),
@@ -203,7 +203,7 @@ describe('a failure', () => {
     expect(elsewhere.received).toEqual([]);
   });
 
-  test('an answer that does not come is not waited for long, and Retry-After is heeded', async () => {
+  test('a missing response ends in a timeout, and Retry-After is respected', async () => {
     const { of, receiver, id } = await setUp('silent');
     receiver.answer(() => {});
     await record(of);
@@ -213,19 +213,19 @@ describe('a failure', () => {
     );
     expect(silent).toMatchObject({ status: 'retrying', response_status: null });
     receiver.answer((_message, response) => response.writeHead(503, { 'retry-after': '1200' }).end());
-    const [asked] = await until(
+    const [message] = await until(
       () => deliveries(of, id),
       ([one]) => one?.response_status === 503,
     );
-    const inMs = Date.parse(asked?.next_attempt_at ?? '') - clock.now();
+    const inMs = Date.parse(message?.next_attempt_at ?? '') - clock.now();
     expect(inMs).toBeGreaterThan(1_190_000);
     expect(inMs).toBeLessThanOrEqual(1_200_000);
   });
 
-  test('of an answer only the beginning is read, however long it is', async () => {
-    const { of, receiver, id } = await setUp('long answers');
+  test('only the beginning of a long response is read', async () => {
+    const { of, receiver, id } = await setUp('long responses');
     receiver.answer((_message, response) => {
-      response.writeHead(200, { 'content-length': 1_000_000 }).write('x'.repeat(40_000)); // the rest never comes
+      response.writeHead(200, { 'content-length': 1_000_000 }).write('x'.repeat(40_000)); // incomplete
     });
     await record(of);
     const [sent] = await until(
@@ -235,7 +235,7 @@ describe('a failure', () => {
     expect(sent).toMatchObject({ status: 'sent', response_status: 200, reason: null });
   });
 
-  test('a webhook that takes its time gives its slot back, and is sent the rest in its next turn', async () => {
+  test('a slow webhook releases its slot, and gets the rest in its next turn', async () => {
     const { of, receiver, id } = await setUp('takes its time');
     const held: ServerResponse[] = [];
     receiver.answer((_message, response) => held.push(response));
@@ -257,8 +257,8 @@ describe('a failure', () => {
     expect(receiver.received).toHaveLength(20);
   });
 
-  test('an address that may not be connected to is refused at the connection, and says so', async () => {
-    // When it was saved its name led elsewhere, or its range was allowed.
+  test('a private address is rejected when connecting, with the reason', async () => {
+    // When the webhook was saved, its name resolved elsewhere, or its range was allowed.
     const { of, id } = await setUp('private');
     await service.context.db.query(
       sql('', "update webhooks set url = 'http://10.1.2.3/hook', updated_at = now() where id = $1"),
@@ -272,7 +272,7 @@ describe('a failure', () => {
     expect(list[0]?.reason).toContain('10.1.2.3 is a private address');
   });
 
-  test('is given up after a day, and can be sent again', async () => {
+  test('expires after a day, and can be replayed', async () => {
     const { of, receiver, id } = await setUp('a day');
     receiver.answer(500);
     await record(of);
@@ -302,7 +302,7 @@ describe('a failure', () => {
     expect(await deliveries(of, id, '?status=failed')).toEqual([]);
   });
 
-  test('a webhook that does not answer holds up no other, not even of its project', async () => {
+  test('a webhook that does not respond delays no other, even of its project', async () => {
     const { of, receiver, id } = await setUp('slow');
     const swift = await startWebhookReceiver();
     receivers.push(swift);
@@ -310,7 +310,7 @@ describe('a failure', () => {
     receiver.answer(() => {});
     await record(of, 400);
     await swift.waitFor(400, 5_000);
-    // Eight were tried, the rest waits with them: nobody is kept for four hundred timeouts.
+    // Eight were tried, and the rest waits with them, so a test need not wait for four hundred timeouts.
     expect(receiver.received.length).toBeLessThan(50);
     receiver.answer(204);
     await until(
@@ -323,14 +323,14 @@ describe('a failure', () => {
 });
 
 describe('disabling', () => {
-  test('after five days without a success it is disabled with an event, and not a day earlier', async () => {
+  test('after five days without a success it is disabled with an event, not a day earlier', async () => {
     const { of, receiver, id } = await setUp('five days');
     const watcher = await startWebhookReceiver();
     receivers.push(watcher);
     await of.call('PUT', '/webhooks', { url: watcher.url, event_types: ['webhook.disabled'] });
     receiver.answer(500);
     let recorded = 0;
-    // Until the failure is written down: the clock moves on after it.
+    // Waits until the failure is stored, before the clock moves on.
     const failOnce = async () => {
       await record(of);
       recorded += 1;
@@ -345,15 +345,15 @@ describe('disabling', () => {
       await failOnce();
       expect((await of.call('GET', `/webhooks/${id}`)).body.disabled).toBe(false);
     }
-    // The message of the fourth day is tried once more.
+    // The message of the fourth day is retried once more.
     clock.offsetMs += DAY_MS;
     const { body } = await until(
       () => of.call('GET', `/webhooks/${id}`),
-      (answer) => answer.body.disabled,
+      (response) => response.body.disabled,
     );
     expect(body.disabled_reason).toBe('It has not accepted anything for 5 days');
-    const [told] = await watcher.waitFor(1);
-    expect(told?.body.data).toMatchObject({
+    const [event] = await watcher.waitFor(1);
+    expect(event?.body.data).toMatchObject({
       type: 'webhook.disabled',
       level: 'error',
       context: { webhook_id: id },
@@ -365,7 +365,7 @@ describe('disabling', () => {
       (pending) => pending === 0,
       { withinMs: 20_000 },
     );
-    // Enabled again it is sent what happens from then on.
+    // Enabled again, it gets the events from then on.
     receiver.answer(200);
     const before = receiver.received.length;
     await record(of);
@@ -379,7 +379,7 @@ describe('disabling', () => {
     expect(receiver.received.at(-1)?.id).toBe((await events(of, 'user.updated'))[0]?.id);
   }, 60_000);
 
-  test('a success in between starts the days anew, and so does a time in which nothing was tried', async () => {
+  test('a success in between restarts the five days, and so does a time without messages', async () => {
     const { of, receiver, id } = await setUp('in between');
     const failing = async () => (await of.call('GET', `/webhooks/${id}`)).body.failing_since as string | null;
     const attempt = async (status: number) => {
@@ -399,7 +399,7 @@ describe('disabling', () => {
     await until(failing, (since) => since === null);
     await attempt(500);
     const third = await until(failing, (since) => since !== null);
-    // All are given up; then nothing happens for six days.
+    // All expire; then nothing happens for six days.
     await service.context.db.query(sql('test_drop_jobs', "delete from jobs where kind = 'send_webhook'"));
     clock.offsetMs += 6 * DAY_MS;
     await attempt(500);
@@ -408,13 +408,13 @@ describe('disabling', () => {
     expect((await of.call('GET', `/webhooks/${id}`)).body.disabled).toBe(false);
   });
 
-  test('410 Gone disables at once; what was still to be sent is given up', async () => {
+  test('410 Gone disables at once; pending messages fail', async () => {
     const { of, receiver, id } = await setUp('gone');
     receiver.answer(410);
     await record(of, 30);
     const { body } = await until(
       () => of.call('GET', `/webhooks/${id}`),
-      (answer) => answer.body.disabled,
+      (response) => response.body.disabled,
     );
     expect(body.disabled_reason).toBe('It responded with 410 Gone');
     await until(
@@ -430,7 +430,7 @@ describe('disabling', () => {
 });
 
 describe('replay', () => {
-  test('one event, whatever its type, and a stretch of time, all or what failed', async () => {
+  test('one event of any type, and a range of time, all or failed ones', async () => {
     const { of, receiver, id } = await setUp('replay');
     await record(of, 60);
     await record(of, 2, 'token.saved');
@@ -455,7 +455,7 @@ describe('replay', () => {
         .map((message) => message.id)
         .sort(),
     ).toEqual(users);
-    // Nothing failed, so there is nothing to send again; and what has not come yet is not in the past.
+    // Nothing failed, so there is nothing to replay, and future events are not in the range.
     await of.call('POST', `/webhooks/${id}/replay`, { since });
     await of.call('POST', `/webhooks/${id}/replay`, { since, until: since, status: 'all' });
     await until(
@@ -466,7 +466,7 @@ describe('replay', () => {
     expect(receiver.received).toHaveLength(121);
   });
 
-  test('a replay that fails is told as it is', async () => {
+  test('a failed replay is reported', async () => {
     const { of, receiver, id } = await setUp('failing replay');
     await record(of);
     await receiver.waitFor(1);
@@ -483,7 +483,7 @@ describe('replay', () => {
     );
   });
 
-  test('refuses what it cannot do', async () => {
+  test('rejects invalid requests', async () => {
     const { of, id } = await setUp('refusals');
     const other = await service.createProject('other');
     await record(other);
@@ -525,7 +525,7 @@ describe('secrets', () => {
     expect((await of.call('GET', `/webhooks/${id}/secret`)).body).toEqual({ secret: body.secret });
   });
 
-  test('stand nowhere in the database, in events or in what else is answered', async () => {
+  test('are not in the database in plain text, nor in events or responses', async () => {
     const { of, id, secret } = await setUp('canary');
     await of.call('POST', `/webhooks/${id}/secret/rotate`, undefined, { 'idempotency-key': 'rotate' });
     const { body } = await of.call('GET', `/webhooks/${id}/secret`);
@@ -538,7 +538,7 @@ describe('secrets', () => {
         union all select j::text from jobs j`,
       ),
     );
-    const answers = JSON.stringify([
+    const responses = JSON.stringify([
       (await of.call('GET', '/webhooks')).body,
       (await of.call('GET', `/webhooks/${id}`)).body,
       (await of.call('GET', '/events')).body,
@@ -547,13 +547,13 @@ describe('secrets', () => {
     for (const one of [secret, body.secret]) {
       const hex = Buffer.from(one).toString('hex');
       expect(rows.some(({ text }) => text.includes(one) || text.includes(hex))).toBe(false);
-      expect(answers).not.toContain(one);
+      expect(responses).not.toContain(one);
     }
   });
 });
 
 describe('saving', () => {
-  test('what is given replaces, what is not stays', async () => {
+  test('present members are replaced, absent ones stay', async () => {
     const of = await service.createProject('saving');
     const created = await of.call('PUT', '/webhooks', {
       url: 'https://example.com/a',
@@ -596,7 +596,7 @@ describe('saving', () => {
     ]);
   });
 
-  test('what was read can be saved, and changes nothing: neither does it end a failure', async () => {
+  test('saving what was read changes nothing, and does not end a failure', async () => {
     const { of, receiver, id } = await setUp('read and saved');
     receiver.answer(500);
     await record(of);
@@ -606,18 +606,18 @@ describe('saving', () => {
     );
     const { status, body: saved } = await of.call('PUT', '/webhooks', {
       ...read,
-      disabled_reason: 'ours to say',
+      disabled_reason: 'read-only',
       created_at: '2020-01-01T00:00:00Z',
     });
     expect([status, saved]).toEqual([200, { ...read, updated_at: expect.any(String) }]);
   });
 
-  test('refuses what it cannot send to, with every problem, and keeps nothing', async () => {
+  test('rejects invalid URLs with every problem, and stores nothing', async () => {
     const of = await service.createProject('refused');
-    const said = async (body: unknown) => {
-      const answer = await of.call('PUT', '/webhooks', body);
-      expect(answer.status).toBe(422);
-      return answer.body.errors.map((error: { message: string }) => error.message).join('\n');
+    const problems = async (body: unknown) => {
+      const response = await of.call('PUT', '/webhooks', body);
+      expect(response.status).toBe(422);
+      return response.body.errors.map((error: { message: string }) => error.message).join('\n');
     };
     for (const url of [
       'ftp://example.com',
@@ -628,29 +628,35 @@ describe('saving', () => {
       'file:///etc/passwd',
       `https://example.com/${'x'.repeat(3000)}`,
     ])
-      expect(await said({ url })).toContain("Param 'url'");
-    expect(await said({})).toBe("Param 'url' is missing");
-    const all = await said({ url: 1, event_types: ['user.gone'], disabled: 'no', more: 1, description: 5 });
+      expect(await problems({ url })).toContain("Param 'url'");
+    expect(await problems({})).toBe("Param 'url' is missing");
+    const all = await problems({
+      url: 1,
+      event_types: ['user.gone'],
+      disabled: 'no',
+      more: 1,
+      description: 5,
+    });
     for (const name of ['url', 'event_types', 'disabled', 'more', 'description']) expect(all).toContain(name);
     expect((await of.call('GET', '/webhooks')).body.data).toEqual([]);
     expect((await of.call('PUT', '/webhooks', { id: newId(), url: 'https://example.com' })).status).toBe(404);
     expect(await events(of, 'webhook.*')).toEqual([]);
   });
 
-  test('fifty and no more, also when they are made at once', async () => {
+  test('fifty and no more, even if they are created concurrently', async () => {
     const of = await service.createProject('fifty');
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 55 }, () =>
         of.call('PUT', '/webhooks', { url: 'https://example.com', disabled: true }),
       ),
     );
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(50);
+    expect(responses.filter(({ status }) => status === 200)).toHaveLength(50);
     expect((await of.call('GET', '/webhooks?limit=100')).body.data).toHaveLength(50);
   });
 
-  test('deleting ends it: nothing more is sent, and nothing of it is left', async () => {
+  test('deleting ends it: nothing more is sent, and nothing remains', async () => {
     const { of, receiver, id } = await setUp('deleted');
-    // None of them comes again before it is deleted.
+    // None of them is retried before it is deleted.
     receiver.answer((_message, response) => response.writeHead(503, { 'retry-after': '600' }).end());
     await record(of, 3);
     await receiver.waitFor(3);
@@ -673,11 +679,11 @@ describe('saving', () => {
     expect(receiver.received.length).toBe(3);
   });
 
-  test("another project's webhook is not found, whatever is asked of it", async () => {
+  test("another project's webhook is not found by any operation", async () => {
     const { id, of } = await setUp('mine');
     const other = await service.createProject('not mine');
     const url = 'https://example.com';
-    const asked = await Promise.all([
+    const responses = await Promise.all([
       other.call('GET', `/webhooks/${id}`),
       other.call('PUT', '/webhooks', { id, url }),
       other.call('DELETE', `/webhooks/${id}`),
@@ -686,13 +692,13 @@ describe('saving', () => {
       other.call('GET', `/webhooks/${id}/deliveries`),
       other.call('POST', `/webhooks/${id}/replay`, { since: new Date(0).toISOString() }),
     ]);
-    expect(asked.map(({ status }) => status)).toEqual(asked.map(() => 404));
+    expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 404));
     expect((await other.call('GET', '/webhooks')).body.data).toEqual([]);
     expect((await of.call('GET', `/webhooks/${id}`)).body.url).not.toBe(url);
   });
 });
 
-test('a restart loses nothing and sends nothing that was accepted a second time', async () => {
+test('a restart loses nothing and resends no accepted message', async () => {
   const { of, receiver } = await setUp('restart');
   for (let round = 0; round < 4; round += 1) {
     await record(of, 60);
@@ -707,8 +713,8 @@ test('a restart loses nothing and sends nothing that was accepted a second time'
   expect(receiver.received).toHaveLength(240);
 }, 60_000);
 
-describe('a webhook whose secret was sealed with a key that the server does not have', () => {
-  test('says so, holds up no other, and gets its messages when the secret is rotated', async () => {
+describe('a webhook whose secret is sealed with a key that the server does not have', () => {
+  test('reports this, delays no other, and gets its messages when the secret is rotated', async () => {
     const { of, receiver, id } = await setUp('lost secret');
     const other = await setUp('found secret');
     const lost = createSealer([Buffer.alloc(32, 1)]);
@@ -727,7 +733,7 @@ describe('a webhook whose secret was sealed with a key that the server does not 
     const shown = (await of.call('GET', `/webhooks/${id}`)).body;
     expect(shown.error).toEqual(error);
     expect((await of.call('GET', '/webhooks')).body.data).toMatchObject([{ id, error }]);
-    // Programs save what they have read.
+    // Clients save what they have read.
     expect((await of.call('PUT', '/webhooks', shown)).body).toMatchObject({ id, error });
     const secret = await of.call('GET', `/webhooks/${id}/secret`);
     expect([secret.status, secret.body.errors[0].message]).toEqual([503, message]);

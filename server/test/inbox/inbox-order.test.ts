@@ -10,9 +10,9 @@ import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { firstIdAt, newId, notificationId, timeOf } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-// An inbox is in the order in which its notifications arrived: those that were shown immediately by their
-// ids, those that were shown later by the time of that. Whoever pages through it while it changes is shown
-// what was there throughout, each once and in that order.
+// An inbox lists its notifications in the order of their arrival: immediate ones by id, later ones by the
+// time when they were shown. A client that pages through it while it changes sees everything that was there
+// throughout, once and in that order.
 
 let database: TestDatabase;
 let db: Database;
@@ -35,7 +35,8 @@ const insert = sql(
 );
 const selectAll = sql(
   'test_all',
-  'select id, sent_at, category, topic, read_at, archived_at, discarded_at from notifications where user_id = $1',
+  `select id, sent_at, category, topic, read_at, archived_at, discarded_at from notifications
+    where user_id = $1`,
 );
 
 interface Stored {
@@ -48,7 +49,7 @@ interface Stored {
   discarded_at: Date | null | number;
 }
 
-/** A broadcast's id as one has it that was accepted at this time. */
+/** The id of a broadcast that was accepted at this time. */
 const idAt = (ms: number): string => firstIdAt(ms).slice(0, 14) + newId().slice(14);
 
 type Listing = NotificationFilter & { status?: 'unread' | 'read' | 'archived' };
@@ -59,7 +60,7 @@ class Inbox {
   readonly waiting: string[] = [];
   readonly #shownLater = new Set<string>();
 
-  /** Makes a notification, as of so many seconds from now; one that is shown later waits. */
+  /** Creates a notification that is due this many seconds from now; a later one waits. */
   async make(kind: Kind, { seconds, category, topic }: Made): Promise<void> {
     const broadcastId = idAt(Date.now() + seconds * 1000);
     const id = notificationId(broadcastId, this.userId);
@@ -82,7 +83,7 @@ class Inbox {
     await changeNotification({ db, bus }, action, { projectId, userId: this.userId, id: one.id });
   }
 
-  /** Of what is listed the ids, newest first: the slow way. */
+  /** The ids of the listed notifications, newest first, computed without an index. */
   async listed({ status, category, topic }: Listing): Promise<string[]> {
     const rows = await db.query<Stored>(selectAll, [this.userId]);
     return rows
@@ -99,7 +100,7 @@ class Inbox {
       .map(({ id }) => id);
   }
 
-  /** The ids that a filter can mean, as they are looked up where a project has sent few such broadcasts. */
+  /** The ids that a filter selects, looked up as for a project with few such broadcasts. */
   async among(filter: NotificationFilter): Promise<string[]> {
     const rows = await db.query<Stored>(selectAll, [this.userId]);
     return rows
@@ -150,7 +151,7 @@ async function take(inbox: Inbox, one: Step): Promise<void> {
   else await inbox.change(one.action, one.which);
 }
 
-test('pages are in the order of arrival, and skip and repeat nothing, whatever comes, is shown and goes meanwhile', async () => {
+test('pages are in the order of arrival without gaps or repeats, whatever changes meanwhile', async () => {
   let [compared, late] = [0, 0];
   await fc.assert(
     fc.asyncProperty(
@@ -190,7 +191,7 @@ test('pages are in the order of arrival, and skip and repeat nothing, whatever c
               );
               const found = rows.map((row) => row.id);
               const order = direction === 'older' ? now : now.toReversed();
-              // What a page shows lies together in the order of that moment.
+              // Each page is one contiguous part of the inbox at that moment.
               const start = order.indexOf(found[0] ?? '');
               expect(found).toEqual(found.length === 0 ? [] : order.slice(start, start + found.length));
               const at = order.indexOf(id);

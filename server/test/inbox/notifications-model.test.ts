@@ -14,10 +14,10 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 let database: TestDatabase;
 let db: Database;
-const told: NotificationChanged[] = [];
+const published: NotificationChanged[] = [];
 const bus: Bus = {
   publish(message) {
-    if (message.type === 'changed') told.push(message);
+    if (message.type === 'changed') published.push(message);
   },
   subscribe: () => () => {},
 };
@@ -34,10 +34,11 @@ afterAll(async () => {
 
 const insert = sql(
   'test_insert_notification',
-  'insert into notifications (user_id, id, broadcast_id, sent_at, category, topic) values ($1, $2, $3, now(), $4, $5)',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
+    values ($1, $2, $3, now(), $4, $5)`,
 );
 
-/** What an inbox is, in the plainest words. */
+/** A simple model of an inbox. */
 interface Modelled {
   id: string;
   category: string | null;
@@ -50,7 +51,7 @@ interface Modelled {
 class Inbox {
   readonly userId = newId();
   readonly model = new Map<string, Modelled>();
-  told = 0;
+  published = 0;
 
   async arrive(category: string | null, topic: string | null): Promise<void> {
     const id = newId();
@@ -79,7 +80,7 @@ class Inbox {
     return changes.includes(true);
   }
 
-  /** Every answer of the inbox is that of the model. */
+  /** Every response of the inbox equals that of the model. */
   async check(): Promise<void> {
     const newestFirst = [...this.model.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
     const cursor = { direction: 'older', id: NEWEST, limit: 100 } as const;
@@ -99,7 +100,7 @@ class Inbox {
       const expected = of.unread.filter((one) => one.category === category).length;
       expect(await countUnread(db, this.userId, { category })).toBe(expected);
     }
-    expect(told.filter((message) => message.userId === this.userId)).toHaveLength(this.told);
+    expect(published.filter((message) => message.userId === this.userId)).toHaveLength(this.published);
   }
 }
 
@@ -134,7 +135,7 @@ const step = fc.oneof(
   },
 );
 
-test('whatever is done in whatever order, the inbox is what the rules say, and each change is told once', async () => {
+test('after any sequence of changes, the inbox equals the model; each change is published once', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       const inbox = new Inbox();
@@ -147,7 +148,7 @@ test('whatever is done in whatever order, the inbox is what the rules say, and e
         } else if (one.do === 'change') {
           const id = ids[one.which % ids.length] ?? '';
           const expected = inbox.expectChange(one.action, id);
-          if (expected.changes) inbox.told += 1;
+          if (expected.changes) inbox.published += 1;
           const found = await changeNotification({ db, bus }, one.action, {
             projectId,
             userId: inbox.userId,
@@ -163,7 +164,7 @@ test('whatever is done in whatever order, the inbox is what the rules say, and e
           const meant = (it: Modelled) =>
             (category === undefined || it.category === category) &&
             (topic === undefined || it.topic === topic);
-          if (inbox.expectAll(action, meant)) inbox.told += 1;
+          if (inbox.expectAll(action, meant)) inbox.published += 1;
           await changeAllNotifications({ db, bus }, action, { projectId, userId: inbox.userId, filter });
         }
         await inbox.check();
@@ -173,9 +174,9 @@ test('whatever is done in whatever order, the inbox is what the rules say, and e
   );
 }, 60_000);
 
-// Jepsen's question: is what concurrent clients saw explained by some order of what they did? Each
-// notification is a register of its own, so it is enough to explain each one's history.
-test('what concurrent clients see is explained by an order of what they did', async () => {
+// Linearizability: is the history of concurrent clients explained by some order of their operations? Each
+// notification is a separate register, so each one's history can be checked alone.
+test('concurrent operations are linearizable', async () => {
   const inbox = new Inbox();
   for (let count = 0; count < 6; count += 1) await inbox.arrive(null, null);
   const ids = [...inbox.model.keys()];
@@ -193,9 +194,9 @@ type State = 'gone' | `${boolean}/${boolean}/${boolean}`; // seen/read/archived
 interface Operation {
   id: string;
   action: NotificationAction | 'get';
-  begun: number;
+  started: number;
   ended: number;
-  /** What it answered: of a get the state, of a change whether it was found. */
+  /** The result: of a get the state, of a change whether it was found. */
   saw: State | boolean;
 }
 
@@ -217,10 +218,10 @@ async function play(
       const id = ids[which % ids.length] ?? '';
       const action = rare === 0 ? 'delete' : (actions[what % actions.length] ?? 'get');
       clock += 1;
-      const begun = clock;
+      const started = clock;
       const saw = action === 'get' ? await look(userId, id) : await change(userId, id, action);
       clock += 1;
-      history.push({ id, action, begun, ended: clock, saw });
+      history.push({ id, action, started, ended: clock, saw });
     }
   };
   await Promise.all(Array.from({ length: clients }, client));
@@ -238,18 +239,18 @@ function change(userId: string, id: string, action: NotificationAction): Promise
 }
 
 /**
- * Searches for an order that respects who ended before whom, and in which every answer is right (Wing and
- * Gong).
+ * Searches for an order in which every result is right, and which respects which operations ended before
+ * others started (Wing and Gong).
  */
 function explain(operations: readonly Operation[]): boolean {
   const refuted = new Set<string>();
   const search = (left: readonly Operation[], state: State): boolean => {
     if (left.length === 0) return true;
-    const position = `${state} ${left.map((operation) => operation.begun).join(',')}`;
+    const position = `${state} ${left.map((operation) => operation.started).join(',')}`;
     if (refuted.has(position)) return false;
     const firstEnd = Math.min(...left.map((operation) => operation.ended));
     for (const operation of left) {
-      if (operation.begun > firstEnd) continue;
+      if (operation.started > firstEnd) continue;
       const next = applied(operation, state);
       if (next === undefined) continue;
       if (
@@ -266,7 +267,7 @@ function explain(operations: readonly Operation[]): boolean {
   return search(operations, 'false/false/false');
 }
 
-/** The state after it; undefined where it cannot have answered what it did. */
+/** The state after the operation; undefined if its result is impossible in this state. */
 function applied({ action, saw }: Operation, state: State): State | undefined {
   if (action === 'get') return saw === state ? state : undefined;
   if (saw !== (state !== 'gone')) return undefined;
@@ -281,12 +282,12 @@ function applied({ action, saw }: Operation, state: State): State | undefined {
   return `${seen}/${read}/${archived}`;
 }
 
-test('the checker of histories does find a contradiction', () => {
-  const operation = (action: Operation['action'], begun: number, saw: Operation['saw']): Operation => ({
+test('the checker of histories detects a contradiction', () => {
+  const operation = (action: Operation['action'], started: number, saw: Operation['saw']): Operation => ({
     id: 'x',
     action,
-    begun,
-    ended: begun + 1,
+    started,
+    ended: started + 1,
     saw,
   });
   expect(explain([operation('read', 1, true), operation('get', 3, 'false/false/false')])).toBe(false);

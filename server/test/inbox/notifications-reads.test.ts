@@ -11,15 +11,15 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 const LIMIT = 51;
 const MANY = 20_000;
-/** One of them, half of the others on either side. */
+/** The middle of the list. */
 const SHOWN_LATER = '01900000-0000-7000-8000-000000010000';
 const STATUSES = Object.keys(IN_STATUS) as (keyof typeof IN_STATUS)[];
 
 let database: TestDatabase;
 let db: Database;
 /**
- * For each status a user with twenty thousand notifications, all in it; every second was shown later
- * than it was made.
+ * For each status, a user with twenty thousand notifications in it. Every second one was shown later than it
+ * was created.
  */
 const users = { unread: newId(), read: newId(), archived: newId() };
 
@@ -40,19 +40,18 @@ afterAll(async () => {
 const fill = sql(
   'test_fill_inbox',
   `insert into notifications (user_id, id, broadcast_id, sent_at, read_at, archived_at, place)
-  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, gen_random_uuid(), now(), $3::timestamptz, $4::timestamptz,
+  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, gen_random_uuid(), now(),
+         $3::timestamptz, $4::timestamptz,
     case when i % 2 = 0 then ('01910000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid end
   from generate_series(1, $2::int) i`,
 );
 const selectRowsRead = sql(
   'test_rows_read',
-  "select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = 'notifications'",
+  `select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables
+    where relname = 'notifications'`,
 );
 
-/**
- * How many rows of the table the work looks at, in the first plan and in the one that stays once a statement
- * was used often.
- */
+/** The number of table rows that the work reads, with the first plan and with the generic one. */
 async function rowsRead(work: (tx: Queryable) => Promise<unknown>): Promise<number> {
   return db.transaction(async (tx) => {
     let most = 0;
@@ -70,13 +69,13 @@ test.each(
   STATUSES.flatMap((actual) =>
     ([undefined, ...STATUSES] as const).map((status) => [actual, status ?? 'all'] as const),
   ),
-)('with 20,000 that are %s, a page of %s reads no more than it shows', async (status, listed) => {
+)('with 20,000 %s notifications, a page of %s reads only its own', async (status, listed) => {
   const filter = listed === 'all' ? {} : { status: listed };
   const older = { direction: 'older', id: NEWEST, limit: LIMIT } as const;
   const newer = { direction: 'newer', id: OLDEST, limit: LIMIT } as const;
   for (const cursor of [older, newer, { ...older, id: SHOWN_LATER }, { ...newer, id: SHOWN_LATER }]) {
     const read = await rowsRead((tx) => listNotifications(tx, users[status], filter, cursor));
-    // The cursor itself is looked up in front of each of the two that are merged.
+    // The cursor is looked up in each of the two lists that are merged.
     expect(read).toBeLessThanOrEqual(cursor.id === SHOWN_LATER ? 2 + LIMIT : LIMIT);
   }
   const shown = await listNotifications(db, users[status], filter, older);
@@ -84,29 +83,28 @@ test.each(
   expect(shown).toHaveLength(expected);
 });
 
-test('an unread count reads no more than it counts', async () => {
+test('an unread count reads only the notifications that it counts', async () => {
   const most = await rowsRead((tx) => countUnread(tx, users.unread));
   expect(most).toBeLessThanOrEqual(MAX_UNREAD_COUNT);
   expect(await countUnread(db, users.unread)).toBe(MAX_UNREAD_COUNT);
   expect(await rowsRead((tx) => countUnread(tx, users.read))).toBe(0);
 });
 
-describe('what a project has sent in few broadcasts', () => {
+describe('a filter that few broadcasts of the project match', () => {
   const projectId = newId();
   const userId = newId();
-  const who = { projectId, userId };
+  const user = { projectId, userId };
   const wanted = {
     few: { category: 'news' },
     'few, without a category': { category: null },
     'few under a topic': { topic: 'order-1' },
     'few, of those with a category that many have': { category: 'orders', topic: 'order-1' },
-    none: { category: 'unheard-of' },
-    'none under a topic': { topic: 'unheard-of' },
+    none: { category: 'unknown' },
+    'none under a topic': { topic: 'unknown' },
   } satisfies Record<string, NotificationFilter>;
 
   beforeAll(async () => {
-    // Of the rare ones the user has got every second; every third of those is read, and every fourth
-    // archived.
+    // The user has every second of the rare ones. Every third of those is read, and every fourth archived.
     const rare = Array.from({ length: 300 }, (_, n) => {
       const id = newId(Date.now() - 1_000_000 + n * 1_000);
       const category = n % 3 === 0 ? null : n % 3 === 1 ? 'news' : 'orders';
@@ -140,9 +138,9 @@ describe('what a project has sent in few broadcasts', () => {
   });
 
   test.each(Object.entries(wanted))(
-    'is found in an inbox of 20,000 by reading that alone: %s',
+    'reads only its own notifications in an inbox of 20,000: %s',
     async (_what, filter) => {
-      const among = await findFewNotifications(db, who, filter);
+      const among = await findFewNotifications(db, user, filter);
       for (const status of [undefined, ...STATUSES]) {
         for (const [direction, id] of [
           ['older', NEWEST],
@@ -161,13 +159,13 @@ describe('what a project has sent in few broadcasts', () => {
       const walked = await countUnread(db, userId, filter);
       expect(await countUnread(db, userId, { ...filter, among })).toBe(walked);
       expect(walked > 20).toBe(
-        'topic' in filter ? filter.topic !== 'unheard-of' : filter.category !== 'unheard-of',
+        'topic' in filter ? filter.topic !== 'unknown' : filter.category !== 'unknown',
       );
       expect(await rowsRead((tx) => countUnread(tx, userId, { ...filter, among }))).toBeLessThanOrEqual(150);
     },
   );
 
-  test('is so up to 500 of them', async () => {
+  test('works like this for up to 500 of them', async () => {
     const other = newId();
     await db.query(fillFrequent, [other, FEW_BROADCASTS]);
     expect(await findFewBroadcasts(db, other, { category: 'orders' })).toHaveLength(FEW_BROADCASTS);
@@ -179,7 +177,7 @@ describe('what a project has sent in few broadcasts', () => {
     expect(await findFewNotifications(db, { projectId: other, userId }, {})).toBeUndefined();
   });
 
-  test('is not what another project has sent under the same name', async () => {
+  test('ignores broadcasts of another project with the same names', async () => {
     expect(await findFewBroadcasts(db, newId(), { category: 'news' })).toEqual([]);
     expect(await findFewBroadcasts(db, newId(), { category: null })).toEqual([]);
     expect(await findFewBroadcasts(db, newId(), { topic: 'order-1' })).toEqual([]);
@@ -196,12 +194,14 @@ const insertNotifications = sql(
   'test_insert_notifications',
   `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic, read_at, archived_at)
   select $1, id, id, now(), category, topic, case when read then now() end, case when archived then now() end
-  from unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[]) as n (id, category, topic, read, archived)`,
+  from unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[])
+         as n (id, category, topic, read, archived)`,
 );
 const fillOrders = sql(
   'test_fill_orders',
   `insert into notifications (user_id, id, broadcast_id, sent_at, category)
-  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, gen_random_uuid(), now(), 'orders'
+  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid,
+             gen_random_uuid(), now(), 'orders'
   from generate_series(1, $2::int) i`,
 );
 const fillFrequent = sql(

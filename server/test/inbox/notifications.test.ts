@@ -6,11 +6,11 @@ import { type Caller, processed, startTestService, type TestService } from '../s
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
 let service: TestService;
-const told: RealtimeMessage[] = [];
+const published: RealtimeMessage[] = [];
 
 beforeAll(async () => {
   service = await startTestService();
-  service.context.bus.subscribe((message) => told.push(message));
+  service.context.bus.subscribe((message) => published.push(message));
 });
 afterAll(() => service?.stop());
 
@@ -38,7 +38,7 @@ async function only(call: Caller): Promise<string> {
 }
 
 const changesOf = (userId: unknown) =>
-  told.flatMap((message) => (message.type === 'changed' && message.userId === userId ? [message] : []));
+  published.flatMap((message) => (message.type === 'changed' && message.userId === userId ? [message] : []));
 
 describe('the shape of a notification', () => {
   test('has every member, with null for what is not set', async () => {
@@ -65,7 +65,7 @@ describe('the shape of a notification', () => {
     });
   });
 
-  test('says what the in-app override says, where it says something', async () => {
+  test('has the texts of the in-app override, where it has any', async () => {
     await send(['shape-2'], {
       content: 'C',
       action_url: 'https://a.example/',
@@ -85,7 +85,7 @@ describe('the shape of a notification', () => {
     });
   });
 
-  test('carries 10 MiB of content unharmed, with an override beside it too', async () => {
+  test('carries 10 MiB of content unharmed, even beside an override', async () => {
     const content = '😀"\\\u2028שלום'.repeat(1_165_085).slice(0, 10_485_760);
     await send(['shape-3'], { content });
     const [whole] = await inbox(service.project.as('shape-3'));
@@ -97,7 +97,7 @@ describe('the shape of a notification', () => {
     expect(overridden?.title).toBe('other');
   });
 
-  test('a page of very large texts ends early and goes on at its link, in both directions', async () => {
+  test('a page of very large texts ends early and continues at its link, in both directions', async () => {
     const content = 'x'.repeat(7_000_000);
     for (let count = 0; count < 5; count += 1) await send(['shape-4'], { title: `${count}`, content });
     const call = service.project.as('shape-4');
@@ -146,7 +146,7 @@ describe('lists', () => {
     expect(await count('?topic=b')).toEqual({ count: 0 });
   });
 
-  test('pages follow one another without a gap or a repeat while unread and read are mixed', async () => {
+  test('pages have no gaps or repeats in a mix of unread and read notifications', async () => {
     for (let index = 0; index < 9; index += 1) await send(['list-2'], { title: `${index}` });
     const call = service.project.as('list-2');
     for (const [index, one] of (await inbox(call)).entries()) {
@@ -171,7 +171,7 @@ describe('lists', () => {
     ['?limit=0&status=gone', "Param 'status'"],
     ['?category=%00', "Param 'category'"],
     ['?starting_after=nonsense', "Param 'starting_after'"],
-  ])('refuses %s, naming the field', async (query, named) => {
+  ])('rejects %s and names the field', async (query, named) => {
     const { status, body } = await service.project.as('list-1')('GET', `/notifications${query}`);
     expect(status).toBe(422);
     expect(JSON.stringify(body.errors)).toContain(named);
@@ -179,7 +179,7 @@ describe('lists', () => {
 });
 
 describe('changes', () => {
-  test('each is done, told once and recorded once; repeating it is no change', async () => {
+  test('each is done, published once and recorded once; a repeat changes nothing', async () => {
     await send(['change-1']);
     const call = service.project.as('change-1');
     const id = await only(call);
@@ -228,7 +228,7 @@ describe('changes', () => {
     expect(events.every((event) => event.broadcast_id !== null)).toBe(true);
   });
 
-  test('reading marks seen too, and the time told is the time stored', async () => {
+  test('marking as read sets seen, too, and publishes the stored time', async () => {
     await send(['change-2']);
     const call = service.project.as('change-2');
     const id = await only(call);
@@ -250,7 +250,7 @@ describe('changes', () => {
   ] as const;
 
   test.each(operations)(
-    '%s /notifications/{id}%s tells nothing of what is not there or not theirs',
+    '%s /notifications/{id}%s of an unknown or foreign notification is a 404',
     async (method, path) => {
       await send(['change-3']);
       const id = await only(service.project.as('change-3'));
@@ -267,21 +267,21 @@ describe('changes', () => {
     },
   );
 
-  test('of many who do the same at once, one changes and is told', async () => {
+  test('of concurrent identical changes, one changes the state and is published', async () => {
     await send(['change-5']);
     const call = service.project.as('change-5');
     const id = await only(call);
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, () => call('POST', `/notifications/${id}/read`)),
     );
-    expect(answers.every(({ status }) => status === 204)).toBe(true);
+    expect(responses.every(({ status }) => status === 204)).toBe(true);
     const { user_id: userId } = (await call('GET', `/notifications/${id}`)).body;
     expect(changesOf(userId)).toHaveLength(1);
   });
 });
 
 describe('marking all', () => {
-  test.each(['read', 'seen', 'archive'] as const)('%s: those of the filter, told once', async (action) => {
+  test.each(['read', 'seen', 'archive'] as const)('%s applies to all matches', async (action) => {
     const user = `all-${action}`;
     await send([user], { category: 'a' });
     await send([user], { category: 'b', topic: 't' });
@@ -310,7 +310,7 @@ describe('marking all', () => {
     expect((await service.project.call('POST', `/notifications/${action}`)).status).toBe(403);
   });
 
-  test('reads archived ones as well', async () => {
+  test('reads archived ones, too', async () => {
     await send(['all-1']);
     const call = service.project.as('all-1');
     const id = await only(call);
@@ -321,12 +321,12 @@ describe('marking all', () => {
     expect(body.read_at).not.toBeNull();
   });
 
-  test('twelve thousand go in batches that carry one time, and everyone stays in step', async () => {
+  test('twelve thousand are changed in batches with one time, and clients see all of them', async () => {
     await send(['all-2']);
     const call = service.project.as('all-2');
     const [first] = await inbox(call);
     const userId = String(first?.user_id);
-    // Statistics as they are before a burst: of a table in which nobody has many.
+    // Statistics from before a burst: of a table in which no user has many.
     await service.context.db.query(sql('test_analyze', 'analyze notifications'));
     await service.context.db.query(
       sql(
@@ -348,7 +348,8 @@ describe('marking all', () => {
     const [row] = await service.context.db.query<{ unread: number; unseen: number }>(
       sql(
         'test_left',
-        `select count(*) filter (where read_at is null)::int as unread, count(*) filter (where seen_at is null)::int as unseen
+        `select count(*) filter (where read_at is null)::int as unread,
+         count(*) filter (where seen_at is null)::int as unseen
         from notifications where user_id = $1`,
       ),
       [userId],
@@ -357,7 +358,8 @@ describe('marking all', () => {
     const events = await service.context.db.query<{ type: string; count: number }>(
       sql(
         'test_counts',
-        "select type, sum((details -> 'payload' ->> 'count')::int)::int as count from events where $1 = any (user_ids) and type = 'notification.read' group by type",
+        `select type, sum((details -> 'payload' ->> 'count')::int)::int as count from events
+          where $1 = any (user_ids) and type = 'notification.read' group by type`,
       ),
       [userId],
     );
@@ -365,7 +367,7 @@ describe('marking all', () => {
   });
 });
 
-test('a POST under an Idempotency-Key is answered the same again, and tells once', async () => {
+test('a repeated POST under an Idempotency-Key gets the same response and publishes once', async () => {
   await send(['idempotent']);
   const call = service.project.as('idempotent');
   const id = await only(call);

@@ -35,14 +35,15 @@ async function startBus(shared = true): Promise<{ bus: PostgresBus; heard: Realt
   return { bus, heard };
 }
 
-/** Cuts the connections that listen, as a restart of the database or a firewall would. */
+/** Closes the listening connections, as a restart of the database or a firewall does. */
 async function cutLinks(): Promise<void> {
   const client = new pg.Client(realtime.database.connection);
   await client.connect();
   const { rowCount } = await client.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
-      and (query ilike '%listen belfry_realtime%' or query ilike '%clock_timestamp() as now%' or query ilike '%pg_notify(%')`,
+      and (query ilike '%listen belfry_realtime%' or query ilike '%clock_timestamp() as now%'
+        or query ilike '%pg_notify(%')`,
   );
   await client.end();
   expect(rowCount).toBeGreaterThan(0);
@@ -56,7 +57,7 @@ const changed = (index: number): RealtimeMessage => ({
   atMs: index,
 });
 
-test('messages go to the own node at once and to the others in order, once', async () => {
+test('messages reach the own node at once and the others in order, once', async () => {
   const [one, two] = [await startBus(), await startBus()];
   const messages = Array.from({ length: 2_000 }, (_, index) => changed(index));
   for (const message of messages) one.bus.publish(message);
@@ -68,7 +69,7 @@ test('messages go to the own node at once and to the others in order, once', asy
   expect(one.heard).toHaveLength(2_001);
 });
 
-test('a subscriber that fails does not keep the others, or the publisher, from going on', async () => {
+test('a subscriber that throws does not stop the others or the publisher', async () => {
   const { bus, heard } = await startBus();
   const broken = vi.fn(() => {
     throw new Error('broken');
@@ -85,7 +86,7 @@ test('a subscriber that fails does not keep the others, or the publisher, from g
   expect(heard).toHaveLength(2);
 });
 
-test('a link that is cut is noticed, made again, and nothing published meanwhile is lost', async () => {
+test('a broken connection is detected and replaced, and no message is lost meanwhile', async () => {
   const [one, two] = [await startBus(), await startBus()];
   one.bus.publish(changed(0));
   await vi.waitFor(() => expect(two.heard).toHaveLength(1));
@@ -102,7 +103,7 @@ test('a link that is cut is noticed, made again, and nothing published meanwhile
   expect(missed?.type === 'missed' && (missed.sinceMs ?? 0) > Date.now() - 60_000).toBe(true);
 });
 
-test('alone on its database a node sends nothing about notifications, and hears of what a command changed', async () => {
+test('a single node publishes no notifications to the database, and receives those of commands', async () => {
   const [server, observer] = [await startBus(false), await startBus(false)];
   server.bus.publish(changed(1));
   server.bus.publish({ type: 'token_discarded', userId: 'u', tokenId: 't' });
@@ -110,7 +111,7 @@ test('alone on its database a node sends nothing about notifications, and hears 
   expect(observer.heard[0]?.type).toBe('token_discarded');
 });
 
-test('a command that publishes and ends at once has been heard', async () => {
+test('a command that publishes and ends at once is received', async () => {
   const server = await startBus(false);
   const command = createBus({
     db: realtime.db,
@@ -123,8 +124,8 @@ test('a command that publishes and ends at once has been heard', async () => {
   await vi.waitFor(() => expect(server.heard).toEqual([{ type: 'project_changed', projectId: 'revoked' }]));
 });
 
-test('a bus without a database neither throws nor keeps the process from ending', async () => {
-  const port = 9; // discard: nothing listens
+test('a bus without a database neither throws nor keeps the process alive', async () => {
+  const port = 9; // the discard port: no server listens
   await new Promise<void>((resolve) => connect(port, '127.0.0.1').on('error', () => resolve()));
   const db = openDatabase({ host: '127.0.0.1', port, user: 'x', database: 'x' }, { size: 1, name: 'none' });
   const bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: true });
@@ -135,7 +136,7 @@ test('a bus without a database neither throws nor keeps the process from ending'
   await db.close();
 });
 
-test('a user is told on any node, of a small broadcast and of one with a thousand users', async () => {
+test('a user is notified on any node, of a small broadcast and of a large one', async () => {
   const [one, two] = [await realtime.startNode(), await realtime.startNode()];
   const userId = newUser();
   const { token } = await saveInboxToken(realtime, userId);
@@ -150,7 +151,7 @@ test('a user is told on any node, of a small broadcast and of one with a thousan
   await vi.waitFor(() => expect(titles(client.frames)).toEqual(['small', 'large']));
 });
 
-test('what other nodes publish while the link is cut reaches open sockets and streams, once', async () => {
+test('messages of other nodes during a broken connection reach open sockets and streams, once', async () => {
   const [one, two] = [await realtime.startNode(), await realtime.startNode()];
   const userId = newUser();
   const { token } = await saveInboxToken(realtime, userId);
@@ -169,7 +170,7 @@ test('what other nodes publish while the link is cut reaches open sockets and st
   });
   await cutLinks();
   await missing;
-  // As from a node that died before it could say so: it stands in the database, and nobody announces it.
+  // As if a node died before it published: the row exists, and no message about it.
   await insertBroadcast(realtime.db, realtime.project.id, { title: 'unannounced', userIds: [userId] });
   await publish('own', two);
   await publish('by the other');

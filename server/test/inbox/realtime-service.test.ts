@@ -14,7 +14,7 @@ afterAll(() => service.stop());
 const streamUrl = () => `${service.address}/v2/notifications/stream`;
 const token = 'a'.repeat(63);
 
-test('a broadcast shows in every open inbox of its user, and what is read in one is read in the other', async () => {
+test('every open inbox of a user shows a broadcast, and reading it in one updates the other', async () => {
   const { project } = service;
   const user = project.as('ada');
   await user('PUT', '/channels/in_app/inbox/tokens', { token: `${token}1` });
@@ -42,7 +42,7 @@ test('a broadcast shows in every open inbox of its user, and what is read in one
   await expect(openSocket(url)).rejects.toEqual(new Refused(401));
 });
 
-test('a stream needs a User JWT in the header, and ends with it', async () => {
+test('a stream needs a User JWT in the header, and ends when that expires', async () => {
   const { project } = service;
   const jwt = project.userJwt({ user_external_id: 'ada' });
   const open = async (url: string, authorization?: string) => {
@@ -64,7 +64,7 @@ test('a stream needs a User JWT in the header, and ends with it', async () => {
   expect(response.headers['content-type']).toContain('text/event-stream');
 });
 
-test('a restart of the whole service costs a client nothing', async () => {
+test('a client misses nothing in a restart of the whole service', async () => {
   const { project } = service;
   const jwt = project.userJwt({ user_external_id: 'grace' });
   const before = await openStream(streamUrl(), { jwt });
@@ -76,8 +76,8 @@ test('a restart of the whole service costs a client nothing', async () => {
   await service.restart();
   await ended;
   before.source.close();
-  // Two broadcasts that are sent one upon the other may be fanned out at the same time; this one has arrived
-  // before the client comes back.
+  // Two consecutive broadcasts may be fanned out concurrently; this one has arrived before the client
+  // reconnects.
   await processed(project.call, (await send('two')).body.id);
   const after = await openStream(streamUrl(), { jwt, lastEventId: before.lastEventId() });
   onTestFinished(() => after.source.close());

@@ -43,47 +43,47 @@ async function broadcast(userId: string, title: string): Promise<NotificationsNe
   return message;
 }
 
-const told = (client: StreamClient, count: number) =>
+const waitForFrames = (client: StreamClient, count: number) =>
   vi.waitFor(() => expect(client.frames.length).toBeGreaterThanOrEqual(count), {
     interval: 5,
     timeout: 10_000,
   });
 
 const idOf = ({ broadcastId }: NotificationsNew, userId: string) => notificationId(broadcastId, userId);
-const who = (userId: string, id: string) => ({ projectId: realtime.project.id, userId, id });
+const notification = (userId: string, id: string) => ({ projectId: realtime.project.id, userId, id });
 
 describe('resume', () => {
-  test('a client that comes back is told what it missed, in order and once, also by another node', async () => {
+  test('a reconnecting client gets what it missed, in order and once, even on another node', async () => {
     const userId = newUser();
     const first = await listen(userId);
     await broadcast(userId, 'before');
-    await told(first, 1);
+    await waitForFrames(first, 1);
     first.source.close();
     for (const title of ['a', 'b', 'c']) await broadcast(userId, title);
     const other = await realtime.startNode();
     const second = await openStream(streamUrl(userId, other.port), { lastEventId: first.lastEventId() });
     onTestFinished(() => second.source.close());
     await broadcast(userId, 'after');
-    await told(second, 4);
+    await waitForFrames(second, 4);
     expect(titles(second.frames)).toEqual(['a', 'b', 'c', 'after']);
     expect(second.resyncs).toBe(0);
   });
 
-  test('one that left before it was told anything misses nothing, and is not told what came before it', async () => {
+  test('a client that left before its first event misses nothing, and gets nothing older', async () => {
     const userId = newUser();
     await broadcast(userId, 'in the list already');
     const id = await firstEventId(streamUrl(userId));
     await broadcast(userId, 'missed');
     const client = await listen(userId, id);
     await broadcast(userId, 'live');
-    await told(client, 2);
+    await waitForFrames(client, 2);
     expect(titles(client.frames)).toEqual(['missed', 'live']);
   });
 
-  test('what was committed late, with an earlier time, is told all the same', async () => {
+  test('a late commit with an earlier time is sent nevertheless', async () => {
     const userId = newUser();
     const first = await listen(userId);
-    // The slow transaction takes its time first, and commits while the client is away.
+    // The slow transaction takes its time first, and commits while the client is disconnected.
     const gate = Promise.withResolvers<void>();
     const inserted = Promise.withResolvers<NotificationsNew>();
     const slow = realtime.db.transaction(async (tx) => {
@@ -92,43 +92,43 @@ describe('resume', () => {
     });
     const late = await inserted.promise;
     await broadcast(userId, 'quick');
-    await told(first, 1);
+    await waitForFrames(first, 1);
     first.source.close();
     gate.resolve();
     await slow;
     const second = await listen(userId, first.lastEventId());
-    node.bus.publish(late); // announced after the commit, when the client has been told already
+    node.bus.publish(late); // published after the commit, when the client has the event already
     await broadcast(userId, 'next');
-    await told(second, 2);
+    await waitForFrames(second, 2);
     expect(titles(second.frames)).toEqual(['slow', 'next']);
     second.source.close();
     const third = await listen(userId, second.lastEventId());
     await broadcast(userId, 'last');
-    await told(third, 1);
+    await waitForFrames(third, 1);
     expect(titles(third.frames)).toEqual(['last']);
   });
 
-  test('changes made meanwhile are told as the present state', async () => {
+  test('changes during a disconnection are sent as the current state', async () => {
     const userId = newUser();
     const first = await listen(userId);
     const messages = [];
     for (const title of ['read', 'archived', 'deleted', 'unread', 'untouched'])
       messages.push(await broadcast(userId, title));
-    await told(first, 5);
+    await waitForFrames(first, 5);
     const [read, archived, deleted, unread, untouched] = messages.map((message) => idOf(message, userId));
-    await changeNotification({ db: realtime.db, bus: node.bus }, 'read', who(userId, unread ?? ''));
-    await told(first, 6);
+    await changeNotification({ db: realtime.db, bus: node.bus }, 'read', notification(userId, unread ?? ''));
+    await waitForFrames(first, 6);
     first.source.close();
-    const away = { db: realtime.db, bus: node.bus };
+    const otherNode = { db: realtime.db, bus: node.bus };
     const gone = await broadcast(userId, 'came and went');
-    await changeNotification(away, 'delete', who(userId, idOf(gone, userId)));
-    await changeNotification(away, 'read', who(userId, read ?? ''));
-    await changeNotification(away, 'read', who(userId, archived ?? ''));
-    await changeNotification(away, 'archive', who(userId, archived ?? ''));
-    await changeNotification(away, 'delete', who(userId, deleted ?? ''));
-    await changeNotification(away, 'unread', who(userId, unread ?? ''));
+    await changeNotification(otherNode, 'delete', notification(userId, idOf(gone, userId)));
+    await changeNotification(otherNode, 'read', notification(userId, read ?? ''));
+    await changeNotification(otherNode, 'read', notification(userId, archived ?? ''));
+    await changeNotification(otherNode, 'archive', notification(userId, archived ?? ''));
+    await changeNotification(otherNode, 'delete', notification(userId, deleted ?? ''));
+    await changeNotification(otherNode, 'unread', notification(userId, unread ?? ''));
     const second = await listen(userId, first.lastEventId());
-    await told(second, 4);
+    await waitForFrames(second, 4);
     expect(second.frames.map(({ name, data }) => [name, data.id, data.notification?.status])).toEqual([
       ['notifications/read', read, 'read'],
       ['notifications/archived', archived, 'archived'],
@@ -136,27 +136,27 @@ describe('resume', () => {
       ['notifications/unread', unread, 'unread'],
     ]);
     await broadcast(userId, 'end');
-    await told(second, 5);
+    await waitForFrames(second, 5);
     expect(second.frames.filter(({ data }) => data.id === untouched)).toEqual([]);
   });
 
-  test('what was marked in one go is not told again one by one', async () => {
+  test('a bulk change is not sent again for each notification', async () => {
     const userId = newUser();
     const first = await listen(userId);
     for (const title of ['a', 'b']) await broadcast(userId, title);
-    await told(first, 2);
+    await waitForFrames(first, 2);
     const how = { projectId: realtime.project.id, userId, filter: {} };
     await changeAllNotifications({ db: realtime.db, bus: node.bus }, 'read', how);
-    await told(first, 3);
+    await waitForFrames(first, 3);
     expect(first.frames.at(-1)).toMatchObject({ name: 'notifications/read/all', data: { id: userId } });
     first.source.close();
     const second = await listen(userId, first.lastEventId());
     await broadcast(userId, 'c');
-    await told(second, 1);
+    await waitForFrames(second, 1);
     expect(titles(second.frames)).toEqual(['c']);
   });
 
-  test('no gap, no duplicate and no disorder while much is published and commits are out of order', async () => {
+  test('no gap, no duplicate and no disorder under load with commits out of order', async () => {
     const userId = newUser();
     const total = 110;
     let client = await listen(userId);
@@ -166,7 +166,7 @@ describe('resume', () => {
         for (let index = lane; index < total; index += 4) {
           const message = await realtime.db.transaction(async (tx) => {
             const inserted = await insert(userId, `${index}`, tx);
-            // Every third commits after others that took their time later.
+            // Every third commits after others that took a later time.
             if (index % 3 === 0) await insert(newUser(), 'takes a while', tx);
             return inserted;
           });
@@ -180,7 +180,7 @@ describe('resume', () => {
     });
     const collect = () => received.push(...titles(client.frames).map(String));
     while (publishing) {
-      await told(client, 3).catch(() => {});
+      await waitForFrames(client, 3).catch(() => {});
       client.source.close();
       collect();
       client = await listen(userId, client.lastEventId());
@@ -192,7 +192,7 @@ describe('resume', () => {
     });
     collect();
     expect(received.length).toBe(total);
-    // One lane publishes one after another: what it says has an order.
+    // One lane publishes one after another, so its events have an order.
     for (const lane of [0, 1, 2, 3]) {
       const ofLane = received.map(Number).filter((index) => index % 4 === lane);
       expect(ofLane).toEqual(ofLane.toSorted((a, b) => a - b));
@@ -202,13 +202,13 @@ describe('resume', () => {
     );
   });
 
-  test('a restart between two events costs nothing: the client connects again by itself', async () => {
+  test('a client misses nothing in a restart between two events: it reconnects by itself', async () => {
     const userId = newUser();
     const before = await realtime.startNode();
     const client = await openStream(streamUrl(userId, before.port));
     onTestFinished(() => client.source.close());
     before.bus.publish(await insert(userId, 'before'));
-    await told(client, 1);
+    await waitForFrames(client, 1);
     await before.close();
     await insert(userId, 'while it was down');
     const after = await realtime.startNode({ port: before.port });
@@ -216,23 +216,23 @@ describe('resume', () => {
       timeout: 15_000,
     });
     after.bus.publish(await insert(userId, 'after'));
-    await told(client, 3);
+    await waitForFrames(client, 3);
     expect(titles(client.frames)).toEqual(['before', 'while it was down', 'after']);
   });
 
   test.each(['', 'nonsense', 'AAAAAAAAAAAAAAAAAAAAAAAA', '../../etc/passwd'])(
-    'an event id %j of nobody',
+    'an unknown event id %j',
     async (id) => {
       const userId = newUser();
       const client = await listen(userId, id);
       await broadcast(userId, 'first');
-      await told(client, 1);
+      await waitForFrames(client, 1);
       expect(client.resyncs).toBe(id === '' ? 0 : 1);
       expect(titles(client.frames)).toEqual(['first']);
     },
   );
 
-  test('who missed too much is asked to fetch the list, and goes on from there', async () => {
+  test('a client that missed too much gets a request to refresh, and continues from there', async () => {
     const userId = newUser();
     const id = await firstEventId(streamUrl(userId));
     await realtime.db.transaction(async (tx) => {
@@ -241,11 +241,11 @@ describe('resume', () => {
     const client = await listen(userId, id);
     await vi.waitFor(() => expect(client.resyncs).toBe(1));
     await broadcast(userId, 'live');
-    await told(client, 1);
+    await waitForFrames(client, 1);
     expect(titles(client.frames)).toEqual(['live']);
   });
 
-  test('a thousand missed notifications are told within the limits of a slow reader', async () => {
+  test('a thousand missed notifications are sent within the limits for slow readers', async () => {
     const userId = newUser();
     const id = await firstEventId(streamUrl(userId));
     await realtime.db.transaction(async (tx) => {
@@ -255,14 +255,14 @@ describe('resume', () => {
       }
     });
     const client = await listen(userId, id);
-    await told(client, 1_000);
+    await waitForFrames(client, 1_000);
     expect(titles(client.frames)).toEqual(Array.from({ length: 1_000 }, (_, index) => `${index}`));
     expect(client.resyncs).toBe(0);
   });
 });
 
 describe('the connection', () => {
-  test('its head is what proxies need, and heartbeats keep it open', async () => {
+  test('it has the headers that proxies need, and heartbeats keep it open', async () => {
     const response = await getStream(streamUrl(newUser()));
     expect(response.headers).toMatchObject({
       'content-type': 'text/event-stream; charset=utf-8',
@@ -289,7 +289,7 @@ describe('the connection', () => {
     await ended;
   });
 
-  test('a client that reads nothing is cut off, and leaves the hub', async () => {
+  test('a client that reads nothing is disconnected, and leaves the hub', async () => {
     const userId = newUser();
     const before = node.hub.counts().stream;
     const response = await getStream(streamUrl(userId));
@@ -307,7 +307,7 @@ describe('the connection', () => {
     response.destroy();
   });
 
-  test('a database that does not answer is told as an error, with nothing begun', async () => {
+  test('a database that does not respond is reported as an error before the stream starts', async () => {
     const query = vi.spyOn(realtime.db, 'query').mockRejectedValueOnce(new Error('gone'));
     const response = await getStream(streamUrl(newUser()));
     query.mockRestore();
@@ -319,11 +319,11 @@ describe('the connection', () => {
 async function getStream(url: string) {
   const call = request(url).end();
   const [response] = (await once(call, 'response')) as [import('node:http').IncomingMessage];
-  response.on('error', () => {}); // the test ends it
+  response.on('error', () => {}); // the test closes it
   return response;
 }
 
-/** The event id with which a stream begins. */
+/** The event id at the start of a stream. */
 async function firstEventId(url: string): Promise<string> {
   const response = await getStream(url);
   const [chunk] = (await once(response, 'data')) as [Buffer];

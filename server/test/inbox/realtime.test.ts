@@ -77,7 +77,7 @@ function change(
 }
 
 describe('frames', () => {
-  test('a new notification arrives with all that it says, the in-app override over the message', async () => {
+  test('a new notification arrives with all members, the in-app override over the message', async () => {
     const userId = newUser();
     const { frames } = await open(userId);
     const inApp = { content: '<b>here</b>', action_url: 'https://example.com/x' };
@@ -112,7 +112,7 @@ describe('frames', () => {
     });
   });
 
-  test('what the publisher has at hand is not asked of the database', async () => {
+  test('what the publisher has in memory is not read from the database', async () => {
     const userId = newUser();
     const { frames } = await open(userId);
     const message = await insertBroadcast(realtime.db, realtime.project.id, {
@@ -126,8 +126,8 @@ describe('frames', () => {
 
   test.each([
     ['short', 100, true],
-    ['of two length bytes', 60_000, true],
-    ['too large to be sent along', 70_000, false],
+    ['with a two-byte length', 60_000, true],
+    ['too large for the message between nodes', 70_000, false],
     ['of 10 MiB', 10_485_760, false],
   ])('content %s', async (_name, length, included) => {
     const userId = newUser();
@@ -138,7 +138,7 @@ describe('frames', () => {
     if (included) expect(frames[0]?.data.notification?.content).toHaveLength(length);
   });
 
-  test('every session of a user is told, nobody else is, and each can tell its own echo', async () => {
+  test('every session of a user is notified, other users are not, and own changes are marked', async () => {
     const [userId, other] = [newUser(), newUser()];
     const [first, second, stranger] = [await open(userId), await open(userId), await open(other)];
     const { broadcastId } = await broadcast([userId], 'one');
@@ -161,7 +161,7 @@ describe('frames', () => {
     expect(stranger.frames[0]?.name).toBe('notifications/seen/all');
   });
 
-  test('a user is told in the order of publishing, also where some of it has to be loaded first', async () => {
+  test('a user gets messages in the order of publishing, even if some are loaded first', async () => {
     const userId = newUser();
     const { frames } = await open(userId);
     const messages = [];
@@ -181,7 +181,7 @@ describe('frames', () => {
     expect(frames.map(({ name, data }) => `${name} ${data.id}`)).toEqual(expected);
   });
 
-  test('a notification that is announced twice is told once', async () => {
+  test('a notification that is published twice is sent once', async () => {
     const userId = newUser();
     const { frames } = await open(userId);
     const message = await broadcast([userId], 'once');
@@ -191,7 +191,7 @@ describe('frames', () => {
     expect(titles(frames)).toEqual(['once', 'after']);
   });
 
-  test('thousands of broadcasts at once cost a few queries, not one each', async () => {
+  test('thousands of concurrent broadcasts cost a few queries, not one each', async () => {
     const userId = newUser();
     const { frames } = await open(userId);
     const messages = [];
@@ -210,7 +210,7 @@ describe('frames', () => {
   });
 });
 
-describe('who may open a socket', () => {
+describe('opening a socket', () => {
   const refusal = async (parameters: Record<string, string>, path = '/') => {
     const url = new URL(socketUrl(node.port, realtime, parameters));
     url.pathname = path;
@@ -224,7 +224,7 @@ describe('who may open a socket', () => {
     );
   };
 
-  test('only the token of an active session of the project', async () => {
+  test('needs the token of an active session of the project', async () => {
     const { token } = await saveInboxToken(realtime, newUser());
     expect(await refusal({ token })).toBe(101);
     expect(await refusal({})).toBe(401);
@@ -236,23 +236,23 @@ describe('who may open a socket', () => {
     expect(await refusal({ token }, '/v2/ws')).toBe(404);
   });
 
-  test('not one whose token was discarded', async () => {
+  test('fails with a discarded token', async () => {
     const userId = newUser();
     const { id, token } = await saveInboxToken(realtime, userId);
     await discard(userId, id);
     expect(await refusal({ token })).toBe(401);
   });
 
-  test('a token that is discarded between its look-up and the handshake opens nothing', async () => {
+  test('fails if the token is discarded between its look-up and the handshake', async () => {
     const userId = newUser();
     const { id, token } = await saveInboxToken(realtime, userId);
-    // Heard of before the socket stands, while the look-up has already answered.
+    // The discard arrives before the socket is open, after the look-up.
     node.bus.publish({ type: 'token_discarded', userId, tokenId: id });
     const { closed } = await openSocket(socketUrl(node.port, realtime, { token }));
     expect((await closed).code).toBe(4001);
   });
 
-  test('a token for one connection opens that one only, and the newer takes over', async () => {
+  test('a token for one connection opens only that one, and a newer one replaces it', async () => {
     const userId = newUser();
     const first = await open(userId, 'tab-1');
     expect(await refusal({ token: first.token })).toBe(403);
@@ -267,7 +267,7 @@ describe('who may open a socket', () => {
     expect(first.frames).toEqual([]);
   });
 
-  test('of more than a hundred of one user the oldest is closed', async () => {
+  test('of more than a hundred sockets of one user the oldest is closed', async () => {
     const userId = newUser();
     const { token } = await saveInboxToken(realtime, userId);
     const clients: SocketClient[] = [];
@@ -284,18 +284,18 @@ describe('who may open a socket', () => {
   });
 });
 
-describe('when a socket is closed', () => {
+describe('closing a socket', () => {
   test('discarding a token closes its sockets and no others', async () => {
     const userId = newUser();
-    const [gone, kept] = [await open(userId), await open(userId)];
-    await discard(userId, gone.tokenId);
-    expect(await gone.closed).toEqual({ code: 4001, reason: 'the token was discarded' });
+    const [discarded, kept] = [await open(userId), await open(userId)];
+    await discard(userId, discarded.tokenId);
+    expect(await discarded.closed).toEqual({ code: 4001, reason: 'the token was discarded' });
     await broadcast([userId], 'still here');
     await vi.waitFor(() => expect(titles(kept.frames)).toEqual(['still here']));
-    expect(gone.frames).toEqual([]);
+    expect(discarded.frames).toEqual([]);
   });
 
-  test('a peer that does not answer pings is dropped, one that does is kept', async () => {
+  test('a peer that does not respond to pings is dropped, another is kept', async () => {
     const userId = newUser();
     const living = await open(userId);
     const { token } = await saveInboxToken(realtime, userId);
@@ -304,7 +304,7 @@ describe('when a socket is closed', () => {
     const ponged = new Promise((resolve) => living.socket.once('ping', resolve));
     node.beat();
     await ponged;
-    // The server has read the pong once it has answered what was sent after it.
+    // The server has read the pong once it has responded to a later message.
     await roundTrip(living);
     const ended = once(dead, 'close');
     node.beat();
@@ -314,13 +314,13 @@ describe('when a socket is closed', () => {
     await vi.waitFor(() => expect(titles(living.frames)).toEqual(['alive']));
   });
 
-  test('a client that talks too much is closed', async () => {
+  test('a client that sends too much is closed', async () => {
     const { socket, closed } = await open(newUser());
     socket.send('x'.repeat(5_000));
     expect((await closed).code).toBe(1009);
   });
 
-  test('a slow reader is cut off within bounds while the others of the user are told everything', async () => {
+  test("a slow reader is closed within bounds; the user's other clients get everything", async () => {
     const userId = newUser();
     const quick = await open(userId);
     const { token } = await saveInboxToken(realtime, userId);
@@ -333,14 +333,14 @@ describe('when a socket is closed', () => {
       const content = 'x'.repeat(50_000);
       for (let index = 0; index < 5; index += 1, sent += 1) await broadcast([userId], `${sent}`, { content });
       await vi.waitFor(() => expect(quick.frames).toHaveLength(sent), { interval: 2 });
-      // 1 MiB of ours and what the kernel takes on both sides (some 5 MB on loopback).
+      // 1 MiB of ours and the buffers of the kernel on both sides (some 5 MB on loopback).
       expect(sent * 50_000).toBeLessThan(32 * 1024 * 1024);
     }
     expect(sent * 50_000).toBeGreaterThan(1024 * 1024);
     expect(process.memoryUsage().arrayBuffers - heldBefore).toBeLessThan(64 * 1024 * 1024);
     await broadcast([userId], 'after');
     await vi.waitFor(() => expect(titles(quick.frames).at(-1)).toBe('after'));
-    // When it reads again, it finds why: close code 1013, at the very end.
+    // When it reads again, it finds the reason: close code 1013, at the very end.
     const chunks: Buffer[] = [];
     slow.on('data', (chunk) => chunks.push(chunk)).resume();
     const bytes = await vi.waitFor(() => {
@@ -352,7 +352,7 @@ describe('when a socket is closed', () => {
     expect(bytes.readUInt16BE(reason - 2)).toBe(1013);
   });
 
-  test('a stopping node says goodbye to all within a second', async () => {
+  test('a stopping node closes all sockets within a second', async () => {
     const stopping = await realtime.startNode();
     const { token } = await saveInboxToken(realtime, newUser());
     const client = await openSocket(socketUrl(stopping.port, realtime, { token }));
@@ -366,7 +366,7 @@ describe('when a socket is closed', () => {
   });
 });
 
-/** A peer that has shaken hands and does nothing by itself: no pong, no answer to a close. */
+/** A peer that has completed the handshake and does nothing by itself: no pong, no close frame. */
 async function rawSocket(token: string, port = node.port): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
   onTestFinished(() => {
@@ -389,7 +389,7 @@ async function roundTrip({ socket }: SocketClient): Promise<void> {
   await pong;
 }
 
-test('the guide lists every code that a socket is closed with', async () => {
+test('the guide lists every close code of a socket', async () => {
   const guide = await readFile(new URL('../../../docs/guides/realtime.md', import.meta.url), 'utf8');
   const listed = [...guide.matchAll(/^\| (\d{4}) \|/gm)].map(([, code]) => Number(code));
   expect(new Set(listed)).toEqual(new Set(Object.values(CLOSINGS).map(([code]) => code)));

@@ -10,7 +10,8 @@ import { startEmulator } from '../support/emulator.ts';
 import { notificationContent } from '../support/notification-content.ts';
 import { expectRecovery, type Outages } from '../support/outage.ts';
 
-// What we send and what we make of the answer, against vendors that others wrote: they can disagree with us.
+// Our requests and our reading of the responses, against emulators that others wrote and that can disagree
+// with us.
 
 const egress = createEgressGuard({ allow: '127.0.0.0/8' });
 const HTML = { content: '<p>It arrives on <b>Monday</b> &amp; not before.</p>' };
@@ -51,22 +52,22 @@ describe('Slack', () => {
     await emulator?.close();
   });
 
-  async function ask(method: string, body: object): Promise<Record<string, unknown>> {
-    const answer = await fetch(`${address}/api/${method}`, {
+  async function slackApi(method: string, body: object): Promise<Record<string, unknown>> {
+    const response = await fetch(`${address}/api/${method}`, {
       method: 'POST',
       headers: { authorization: 'Bearer xoxb-bot', 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    return (await answer.json()) as Record<string, unknown>;
+    return (await response.json()) as Record<string, unknown>;
   }
   async function idOf(channel: string): Promise<string> {
-    const { channels } = (await ask('conversations.list', {})) as {
+    const { channels } = (await slackApi('conversations.list', {})) as {
       channels: { id: string; name: string }[];
     };
     return channels.find(({ name }) => name === channel)?.id ?? '';
   }
   async function messagesIn(channel: string): Promise<Record<string, unknown>[]> {
-    const { messages } = await ask('conversations.history', { channel: await idOf(channel) });
+    const { messages } = await slackApi('conversations.history', { channel: await idOf(channel) });
     return messages as Record<string, unknown>[];
   }
   const TEXT = expect.stringMatching(
@@ -78,7 +79,7 @@ describe('Slack', () => {
     to: { channelId, accessToken },
   });
 
-  test('a message by the API stands in the channel', async () => {
+  test('a message through the API appears in the channel', async () => {
     const outcome = await sender.send(to(await idOf('orders')));
     expect(outcome).toEqual({ kind: 'sent', providerId: expect.stringMatching(/^\d+\.\d+$/) });
     expect((await messagesIn('orders'))[0]).toMatchObject({
@@ -88,8 +89,8 @@ describe('Slack', () => {
     });
   });
 
-  test('a message at a webhook stands in its channel', async () => {
-    // The webhook that the emulator has from the beginning.
+  test('a message to a webhook appears in its channel', async () => {
+    // The webhook that the emulator has from the start.
     const webhookUrl = `${address}/services/T000000001/B000000001/X000000001`;
     expect(await sender.send({ ...notificationContent(HTML), to: { webhookUrl } })).toEqual({ kind: 'sent' });
     expect((await messagesIn('general'))[0]).toMatchObject({
@@ -99,7 +100,7 @@ describe('Slack', () => {
     });
   });
 
-  test('what was sent before and after Slack was away stands in the channel, and nothing twice', async () => {
+  test('messages before and after an outage of Slack appear in the channel, and none twice', async () => {
     const webhookUrl = `${address}/services/T000000001/B000000001/X000000001`;
     for (const [channel, message] of [
       ['orders', to(await idOf('orders'))],
@@ -111,7 +112,7 @@ describe('Slack', () => {
     }
   });
 
-  test('blocks that Slack does not know are told', async () => {
+  test('blocks that Slack does not know are reported', async () => {
     const override = { blocks: 'none' };
     const outcome = await sender.send({ ...to(await idOf('orders')), override });
     expect(outcome).toMatchObject({
@@ -121,7 +122,7 @@ describe('Slack', () => {
     });
   });
 
-  test('a channel that is not there and a token without the scope', async () => {
+  test('an unknown channel and a token without the scope', async () => {
     expect(await sender.send(to('C0NOWHERE'))).toMatchObject({
       kind: 'token_gone',
       scope: 'token',
@@ -156,35 +157,35 @@ describe('Twilio', () => {
   });
 
   const sms: SmsMessage = { ...notificationContent(), to: '+1 500 555 0001' };
-  async function send(given = config) {
-    const sender = twilio.connect(given, { egress, transport, clock: systemClock });
+  async function send(settings = config) {
+    const sender = twilio.connect(settings, { egress, transport, clock: systemClock });
     const outcome = await sender.send(sms);
     await sender.close();
     return outcome;
   }
 
   async function queued(): Promise<unknown[]> {
-    const answer = await fetch(`${address}/2010-04-01/Accounts/AC1/Messages.json`, {
+    const response = await fetch(`${address}/2010-04-01/Accounts/AC1/Messages.json`, {
       headers: { authorization: `Basic ${btoa('SK1:canary')}` },
     });
-    return ((await answer.json()) as { messages: unknown[] }).messages;
+    return ((await response.json()) as { messages: unknown[] }).messages;
   }
 
   test('a message is queued as it was written', async () => {
     const outcome = await send();
     expect(outcome).toEqual({ kind: 'sent', providerId: expect.stringMatching(/^SM/) });
-    const answer = await fetch(
+    const response = await fetch(
       `${address}/2010-04-01/Accounts/AC1/Messages/${outcome.kind === 'sent' ? outcome.providerId : ''}.json`,
       { headers: { authorization: `Basic ${btoa('SK1:canary')}` } },
     );
-    expect(await answer.json()).toMatchObject({
+    expect(await response.json()).toMatchObject({
       to: '+15005550001',
       from: '+14155550100',
       body: `Your order has shipped\nIt arrives on Monday.\n${sms.actionUrl}`,
     });
   });
 
-  test('what was sent before and after Twilio was away is queued, and nothing twice', async () => {
+  test('messages before and after an outage of Twilio are queued, and none twice', async () => {
     const sender = twilio.connect(config, { egress, transport, clock: systemClock });
     const before = await queued();
     await expectRecovery(outages, () => sender.send(sms));
@@ -192,7 +193,7 @@ describe('Twilio', () => {
     await sender.close();
   });
 
-  test('a wrong secret and another account are errors of the config, a number that is not ours may be one', async () => {
+  test('wrong credentials are errors of the config; a foreign number may be one', async () => {
     expect(await send({ ...config, api_secret: 'wrong' })).toMatchObject({
       kind: 'rejected',
       scope: 'config',
@@ -204,7 +205,7 @@ describe('Twilio', () => {
     });
     expect(await send({ ...config, from: '+14155550999' })).toMatchObject({
       kind: 'rejected',
-      scope: 'message', // some numbers can send to some countries only
+      scope: 'message', // some numbers can send to certain countries only
       suspect: 'config',
     });
   });

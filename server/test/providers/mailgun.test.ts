@@ -1,4 +1,4 @@
-/** Mailgun's own client beside ours: it proves the stand-in, and what it sends is what we send. */
+/** Compares our Mailgun sender with Mailgun's own client, which also verifies the stand-in. */
 import Mailgun from 'mailgun.js';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -46,7 +46,7 @@ async function ours(
   return outcome;
 }
 
-/** The mail of `emailMessage()`, as one writes it for Mailgun's client. */
+/** The mail of `emailMessage()` in the form of Mailgun's client. */
 function written({ deliveryId, reference, to, subject, text, html, headers } = emailMessage()) {
   return {
     from: '"News" <news@mg.example.com>',
@@ -61,7 +61,7 @@ function written({ deliveryId, reference, to, subject, text, html, headers } = e
 }
 
 describe("Mailgun's own client", () => {
-  test('is answered as it expects', async () => {
+  test('gets the response that it expects', async () => {
     expect(await theirs().messages.create(config.domain, written())).toEqual({
       status: 200,
       id: `<${vendor.mails[0]?.id}>`,
@@ -71,26 +71,22 @@ describe("Mailgun's own client", () => {
   });
 
   test.each<[string, object, string]>([
-    ['to nobody', { to: undefined }, 'to parameter is missing'],
+    ['without a recipient', { to: undefined }, 'to parameter is missing'],
     [
-      'to what is no address',
+      'to an invalid address',
       { to: 'Ada <ada@>' },
       'to parameter is not a valid address. please check documentation',
     ],
-    ['from nobody', { from: undefined }, 'from parameter is missing'],
-    [
-      'that is too much beside its text',
-      { 'v:all': 'x'.repeat(17_000) },
-      expect.stringContaining('too long'),
-    ],
-  ])('is told what is wrong with a mail %s', async (_, changes, details) => {
+    ['without a sender', { from: undefined }, 'from parameter is missing'],
+    ['with too much beside its text', { 'v:all': 'x'.repeat(17_000) }, expect.stringContaining('too long')],
+  ])('gets the error of a mail %s', async (_, changes, details) => {
     await expect(theirs().messages.create(config.domain, { ...written(), ...changes })).rejects.toMatchObject(
       { type: 'MailgunAPIError', status: 400, details },
     );
     expect(vendor.mails).toEqual([]);
   });
 
-  test('is refused without the key, and for a domain of somebody else', async () => {
+  test('is rejected without the key, and for a foreign domain', async () => {
     await expect(theirs('wrong').messages.create(config.domain, written())).rejects.toMatchObject({
       status: 401,
       details: 'Forbidden',
@@ -102,15 +98,12 @@ describe("Mailgun's own client", () => {
   });
 });
 
-describe('the same mail by us and by its client', () => {
+describe('the same mail from us and from its client', () => {
   test.each<[string, EmailMessage]>([
     ['with everything', emailMessage()],
-    [
-      'of letters that need more than a byte',
-      emailMessage({ subject: 'Grüße 😀', html: '<p>日本語\r\n--</p>' }),
-    ],
-    ['of HTML alone', emailMessage({ text: '', headers: {} })],
-    ['to an address alone', emailMessage({ to: { email: 'ada@example.com' } })],
+    ['with multi-byte characters', emailMessage({ subject: 'Grüße 😀', html: '<p>日本語\r\n--</p>' })],
+    ['with HTML alone', emailMessage({ text: '', headers: {} })],
+    ['to an address without a name', emailMessage({ to: { email: 'ada@example.com' } })],
   ])('%s is the same request', async (_, message) => {
     await theirs().messages.create(config.domain, written(message));
     expect(await ours(message)).toEqual({ kind: 'sent', providerId: vendor.mails[1]?.id });
@@ -122,7 +115,7 @@ describe('the same mail by us and by its client', () => {
     );
   });
 
-  test('what a broadcast says for Mailgun is the same request, too', async () => {
+  test('overrides of a broadcast for Mailgun make the same request, too', async () => {
     const more = {
       cc: ['bob@example.com', 'Eve <eve@example.com>'],
       'o:tag': ['orders', 'spring'],
@@ -144,14 +137,18 @@ describe('the same mail by us and by its client', () => {
 
 describe('sending', () => {
   test.each<[string, Parameters<typeof ours>, object]>([
-    ['by a wrong key', [undefined, { api_key: 'wrong' }], { kind: 'rejected', scope: 'config', code: '401' }],
     [
-      'from a domain of somebody else',
+      'with a wrong key',
+      [undefined, { api_key: 'wrong' }],
+      { kind: 'rejected', scope: 'config', code: '401' },
+    ],
+    [
+      'from a foreign domain',
       [undefined, { domain: 'mg.example.org' }],
       { kind: 'rejected', scope: 'config', code: '404' },
     ],
     [
-      'to what Mailgun does not take as an address',
+      'to an address that Mailgun rejects',
       [emailMessage({ to: { email: 'ada@localhost' } })],
       { kind: 'rejected', scope: 'address', code: '400' },
     ],
@@ -160,12 +157,12 @@ describe('sending', () => {
       [emailMessage({ override: { html: null, text: null } })],
       { kind: 'rejected', scope: 'message', code: '400' },
     ],
-  ])('%s is an error of its kind', async (_, given, outcome) => {
-    expect(await ours(...given)).toMatchObject(outcome);
+  ])('a mail %s is an error of its kind', async (_, args, outcome) => {
+    expect(await ours(...args)).toMatchObject(outcome);
     expect(vendor.mails).toEqual([]);
   });
 
-  test('goes on when Mailgun has had too much, or failed', async () => {
+  test('retries after a rate limit or a failure of Mailgun', async () => {
     const soon = new Date(Date.now() + 60_000).toUTCString();
     vendor.answer(
       said(
@@ -184,14 +181,14 @@ describe('sending', () => {
     await sender.close();
   });
 
-  test('before and after Mailgun was away brings each mail once', async () => {
+  test('sends each mail once, before and after an outage of Mailgun', async () => {
     const sender = mailgun.connect(config, { egress, transport, clock: systemClock });
     await expectRecovery(vendor.outages, () => sender.send(emailMessage()));
     expect(vendor.mails).toHaveLength(2);
     await sender.close();
   });
 
-  test('is what the key and the domain may do, or they may not', async () => {
+  test('reports whether the key and the domain may send', async () => {
     const verify = (changes: object) =>
       mailgun.verify?.({ ...config, ...changes }, { egress, transport, clock: systemClock });
     expect(await verify({})).toEqual([]);

@@ -10,7 +10,7 @@ import { projectWith, until } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 // A provider is a folder and a line in providers/list.ts. The server runs here with a made-up provider for
-// each channel that was added in this way and in no other: see support/made-up.
+// each channel that was added in exactly this way: see support/made-up.
 
 const CHANNELS = ['email', 'sms', 'mobile_push', 'web_push', 'slack', 'teams'] as const;
 const TOKENS: [path: string, body: object][] = [
@@ -41,7 +41,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-test('a provider is one folder and one line: it is set up, takes tokens, and delivers', async () => {
+test('a provider is one folder and one line: it is configured, accepts tokens, and delivers', async () => {
   const { project_id: id, api_key: apiKey, api_secret: apiSecret, project_jwt: jwt } = belfry.credentials;
   const { call, as } = projectWith(() => belfry.address, { id, apiKey, apiSecret, jwt });
   const ada = as('ada');

@@ -1,4 +1,4 @@
-/** SendGrid's own client beside ours: it proves the stand-in, and what it sends is what we send. */
+/** Compares our SendGrid sender with SendGrid's own client, which also verifies the stand-in. */
 import { Client } from '@sendgrid/client';
 import { type MailDataRequired, MailService } from '@sendgrid/mail';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -53,7 +53,7 @@ async function ours(
   return outcome;
 }
 
-/** The mail of `emailMessage()`, as one writes it for SendGrid's client. */
+/** The mail of `emailMessage()` in the form of SendGrid's client. */
 function written({ deliveryId, reference, to, subject, text, html, headers } = emailMessage()) {
   return {
     personalizations: [
@@ -69,7 +69,7 @@ function written({ deliveryId, reference, to, subject, text, html, headers } = e
 }
 
 describe("SendGrid's own client", () => {
-  test('is answered as it expects', async () => {
+  test('gets the response that it expects', async () => {
     const [response] = await theirs().mail.send(written());
     expect(response).toMatchObject({
       statusCode: 202,
@@ -84,18 +84,18 @@ describe("SendGrid's own client", () => {
   const { text: __, html: ___, ...empty } = mail;
   const person = mail.personalizations[0];
   test.each<[string, object, number, string | null]>([
-    ['to nobody', { personalizations: [{ ...person, to: [] }] }, 400, 'personalizations.0.to'],
+    ['without a recipient', { personalizations: [{ ...person, to: [] }] }, 400, 'personalizations.0.to'],
     [
-      'to what is no address',
+      'to an invalid address',
       { personalizations: [{ ...person, to: 'ada@' }] },
       400,
       'personalizations.0.to.0.email',
     ],
-    ['from somebody who is not verified', { from: 'eve@example.com' }, 403, 'from'],
+    ['from an unverified sender', { from: 'eve@example.com' }, 403, 'from'],
     ['without a subject', { ...untitled, subject: undefined }, 400, 'subject'],
     ['without content', { ...empty, text: undefined, html: undefined }, 400, 'content'],
-    ['with a header that is SendGrid’s own', { headers: { 'Reply-To': 'x' } }, 400, 'headers.Reply-To'],
-  ])('is told what is wrong with a mail %s', async (__, changes, code, field) => {
+    ['with a header that SendGrid reserves', { headers: { 'Reply-To': 'x' } }, 400, 'headers.Reply-To'],
+  ])('gets the error of a mail %s', async (__, changes, code, field) => {
     await expect(
       theirs().mail.send({ ...mail, ...changes } as unknown as MailDataRequired),
     ).rejects.toMatchObject({
@@ -105,7 +105,7 @@ describe("SendGrid's own client", () => {
     expect(vendor.mails).toEqual([]);
   });
 
-  test('is refused without the key', async () => {
+  test('is rejected without the key', async () => {
     await expect(theirs('SG.wrong').mail.send(written())).rejects.toMatchObject({
       code: 401,
       message: 'Unauthorized',
@@ -113,15 +113,12 @@ describe("SendGrid's own client", () => {
   });
 });
 
-describe('the same mail by us and by its client', () => {
+describe('the same mail from us and from its client', () => {
   const messages: [string, EmailMessage][] = [
     ['with everything', emailMessage()],
-    [
-      'of letters that need more than a byte',
-      emailMessage({ subject: 'Grüße 😀', html: '<p>日本語\r\n</p>' }),
-    ],
-    ['of HTML alone', emailMessage({ text: '', headers: {} })],
-    ['to an address alone', emailMessage({ to: { email: 'ada@example.com' } })],
+    ['with multi-byte characters', emailMessage({ subject: 'Grüße 😀', html: '<p>日本語\r\n</p>' })],
+    ['with HTML alone', emailMessage({ text: '', headers: {} })],
+    ['to an address without a name', emailMessage({ to: { email: 'ada@example.com' } })],
   ];
   test.each(messages)('%s is the same request', async (_, message) => {
     const { text, ...others } = written(message);
@@ -133,7 +130,7 @@ describe('the same mail by us and by its client', () => {
       expect(second?.headers[name]).toBe(first?.headers[name]);
   });
 
-  test('what a broadcast says for SendGrid is the same request, too', async () => {
+  test('overrides of a broadcast for SendGrid make the same request, too', async () => {
     const more = {
       categories: ['orders'],
       send_at: 1_790_000_000,
@@ -145,7 +142,7 @@ describe('the same mail by us and by its client', () => {
       ],
     };
     expect(await ours(emailMessage({ override: more }))).toMatchObject({ kind: 'sent' });
-    // It takes what stands in the documentation of the API, and makes a request of what it knows of it.
+    // The client accepts what the API documentation has, and builds a request of the members that it knows.
     await theirs().mail.send({ ...written(), ...more } as unknown as MailDataRequired);
     const [first, second] = vendor.mails;
     expect(second?.mail).toEqual(first?.mail);
@@ -156,31 +153,31 @@ describe('the same mail by us and by its client', () => {
 describe('sending', () => {
   test.each<[string, Parameters<typeof ours>, object]>([
     [
-      'by a wrong key',
+      'with a wrong key',
       [undefined, { api_key: 'SG.wrong' }],
       { kind: 'rejected', scope: 'config', code: '401' },
     ],
     [
-      'from somebody who is not verified',
+      'from an unverified sender',
       [undefined, { from: { email: 'eve@example.com', name: 'Eve' } }],
       { kind: 'rejected', scope: 'config', code: '403' },
     ],
     [
-      'to what SendGrid does not take as an address',
+      'to an address that SendGrid rejects',
       [emailMessage({ to: { email: 'ada@localhost' } })],
       { kind: 'rejected', scope: 'address', code: '400' },
     ],
     [
-      'with what SendGrid does not know',
+      'with an unknown member',
       [emailMessage({ override: { shape: 'round' } })],
       { kind: 'rejected', scope: 'message', code: '400' },
     ],
-  ])('%s is an error of its kind', async (_, given, outcome) => {
-    expect(await ours(...given)).toMatchObject(outcome);
+  ])('a mail %s is an error of its kind', async (_, args, outcome) => {
+    expect(await ours(...args)).toMatchObject(outcome);
     expect(vendor.mails).toEqual([]);
   });
 
-  test('goes on when SendGrid has had too much, or failed', async () => {
+  test('retries after a rate limit or a failure of SendGrid', async () => {
     const soon = Math.floor(Date.now() / 1000) + 30;
     const headers = { date: new Date().toUTCString(), 'x-ratelimit-reset': String(soon) };
     vendor.answer({ ...refusal(429, 'too many requests'), headers }, refusal(500, 'Internal Server Error'));
@@ -194,14 +191,14 @@ describe('sending', () => {
     await sender.close();
   });
 
-  test('before and after SendGrid was away brings each mail once', async () => {
+  test('sends each mail once, before and after an outage of SendGrid', async () => {
     const sender = sendgrid.connect(config, { egress, transport, clock: systemClock });
     await expectRecovery(vendor.outages, () => sender.send(emailMessage()));
     expect(vendor.mails).toHaveLength(2);
     await sender.close();
   });
 
-  test('is what the key may do, or it may not', async () => {
+  test('reports whether the key may send', async () => {
     const verify = (api_key: string) =>
       sendgrid.verify?.({ ...config, api_key }, { egress, transport, clock: systemClock });
     expect(await verify(API_KEY)).toEqual([]);

@@ -1,6 +1,6 @@
 /**
- * Signatures that we check or make, against the code of those whose rules they follow: what they sign we
- * take, what we sign they take.
+ * Signatures that we verify or create, compared with the code of the vendors that define them. Each side must
+ * accept what the other signs.
  */
 import { createHmac, createSecretKey } from 'node:crypto';
 import * as octokit from '@octokit/webhooks-methods';
@@ -25,8 +25,8 @@ const BODIES = ['{"id":"evt_1","type":"x"}', '{ "id": "evt_2",\r\n "name": "Grü
 const hmac = (text: string, secret: string) => createHmac('sha256', secret).update(text).digest('hex');
 
 describe('stripe', () => {
-  const theirs = (payload: string, given: object = {}) =>
-    Stripe.webhooks.generateTestHeaderString({ payload, secret: SECRET, timestamp: SECONDS, ...given });
+  const theirs = (payload: string, changes: object = {}) =>
+    Stripe.webhooks.generateTestHeaderString({ payload, secret: SECRET, timestamp: SECONDS, ...changes });
   const theyTake = (body: string, header: string, nowMs = NOW): boolean => {
     try {
       const event = Stripe.webhooks.constructEvent(body, header, SECRET, 300, undefined, nowMs);
@@ -43,7 +43,7 @@ describe('stripe', () => {
       { webhook_signing_secret: SECRET },
     );
 
-  test.each(BODIES)('%j signed by either is taken by both', (body) => {
+  test.each(BODIES)('%j signed by either side is accepted by both', (body) => {
     const ours = `t=${SECONDS},v1=${hmac(`${SECONDS}.${body}`, SECRET)}`;
     expect(theirs(body)).toBe(ours);
     expect([weTake(body, ours), theyTake(body, ours)]).toEqual([true, true]);
@@ -53,18 +53,18 @@ describe('stripe', () => {
   const good = theirs(body);
   const rotated = theirs(body, { secret: OTHER });
   test.each<[string, string, string, boolean, number?]>([
-    ['that another body has', `${body} `, good, false],
-    ['by another secret', body, rotated, false],
-    ['beside one by another secret', body, `${rotated},${good.split(',')[1]}`, true],
-    ['of the scheme of tests', body, theirs(body, { scheme: 'v0' }), false],
+    ['of another body', `${body} `, good, false],
+    ['with another secret', body, rotated, false],
+    ['beside one with another secret', body, `${rotated},${good.split(',')[1]}`, true],
+    ['of the scheme for tests', body, theirs(body, { scheme: 'v0' }), false],
     ['cut short', body, good.slice(0, -2), false],
     ['of another time', body, good.replace(String(SECONDS), String(SECONDS + 1)), false],
     ['without its time', body, good.replace(/t=\d+,/, ''), false],
     ['of five minutes ago', body, good, true, NOW + 300_000],
     ['of more than five minutes ago', body, good, false, NOW + 301_000],
-    ['that is none', body, 'nonsense', false],
+    ['that is invalid', body, 'nonsense', false],
     ['that is empty', body, '', false],
-  ])('a signature %s is judged alike', (_, text, header, expected, nowMs = NOW) => {
+  ])('a signature %s gets the same verdict', (_, text, header, expected, nowMs = NOW) => {
     expect({ we: weTake(text, header, nowMs), they: theyTake(text, header, nowMs) }).toEqual({
       we: expected,
       they: expected,
@@ -79,7 +79,7 @@ describe('github', () => {
       { webhook_signing_secret: SECRET },
     );
 
-  test.each(BODIES)('%j signed by either is taken by both', async (body) => {
+  test.each(BODIES)('%j signed by either side is accepted by both', async (body) => {
     const ours = `sha256=${hmac(body, SECRET)}`;
     expect(await octokit.sign(SECRET, body)).toBe(ours);
     expect([weTake(body, ours), await octokit.verify(SECRET, body, ours)]).toEqual([true, true]);
@@ -96,7 +96,7 @@ describe('github', () => {
   });
 });
 
-test('a mailer can verify what it is sent with the library of Stripe, whose rules the signature follows', async () => {
+test("a custom mailer can verify requests with Stripe's library, whose rules we follow", async () => {
   const mailer = await startVendor();
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
   const transport = createTransport({ egress });
@@ -110,7 +110,7 @@ test('a mailer can verify what it is sent with the library of Stripe, whose rule
   const { body = '', headers } = mailer.requests[0] ?? {};
   const header = String(headers?.['x-belfry-signature']);
   const { signature } = Stripe.webhooks;
-  // While the former secret of the project is valid, a mailer that has either can verify it.
+  // While the former secret of the project is valid, a mailer with either secret can verify the request.
   expect(signature?.verifyHeader(body, header, SECRET, 300, undefined, NOW)).toBe(true);
   expect(signature?.verifyHeader(body, header, FORMER, 300, undefined, NOW)).toBe(true);
   for (const [text, secret] of [
@@ -123,7 +123,7 @@ test('a mailer can verify what it is sent with the library of Stripe, whose rule
   await mailer.stop();
 });
 
-describe('a service that is called by', () => {
+describe('requests from', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startTestService();
@@ -139,12 +139,12 @@ describe('a service that is called by', () => {
   const recorded = async () =>
     (await service.project.call('GET', '/events?type=integration.received')).body.data;
 
-  test('a GitHub that others wrote records what it is told', async () => {
+  test('a GitHub emulator are recorded', async () => {
     const { emulator, address } = await startEmulator('github', {
       users: [{ login: 'admin' }],
       repos: [{ owner: 'admin', name: 'shop' }],
     });
-    const ask = async (path: string, body: object = {}) => {
+    const hooks = async (path: string, body: object = {}) => {
       const response = await fetch(`${address}/repos/admin/shop/hooks${path}`, {
         method: 'POST',
         headers: { authorization: 'Bearer test_token_admin', 'content-type': 'application/json' },
@@ -154,12 +154,12 @@ describe('a service that is called by', () => {
     };
     const url = await setUp('github');
     const hook = (secret: string) =>
-      ask('', { events: ['push'], config: { url, secret, content_type: 'json' } });
+      hooks('', { events: ['push'], config: { url, secret, content_type: 'json' } });
     const made = await hook(SECRET);
     expect(made.status).toBe(201);
     const { id } = JSON.parse(made.text);
-    expect((await ask(`/${id}/pings`)).status).toBe(204);
-    expect((await ask(`/${id}/tests`)).status).toBe(204);
+    expect((await hooks(`/${id}/pings`)).status).toBe(204);
+    expect((await hooks(`/${id}/tests`)).status).toBe(204);
     const events = await recorded();
     expect(events.map(({ context }: { context: object }) => context)).toMatchObject([
       { provider: 'github', event: 'push' },
@@ -172,7 +172,7 @@ describe('a service that is called by', () => {
     await emulator.close();
   });
 
-  test('Stripe, as its library signs, records what it is told', async () => {
+  test('Stripe, signed by its library, are recorded', async () => {
     const url = await setUp('stripe');
     const body = '{\n  "id": "evt_1",\n  "type": "invoice.paid"\n}';
     const send = (secret: string) =>

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startEmulator } from '../support/emulator.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-// The whole way of a user into Slack and back, against a Slack that others wrote: it can disagree with ours.
+// A user's whole path into Slack and back, against an emulator that others wrote and that can disagree with
+// us.
 
 const APP = {
   app_id: 'A0EMULATE',
@@ -38,7 +39,7 @@ afterAll(async () => {
   await slack?.close();
 });
 
-/** What a person does: opens the address, picks a user, and is sent back. */
+/** What a person does: opens the URL, chooses a user, and is redirected back. */
 async function authorize(authUrl: string): Promise<URLSearchParams> {
   const page = await (await fetch(authUrl)).text();
   const fields = [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
@@ -53,7 +54,7 @@ async function authorize(authUrl: string): Promise<URLSearchParams> {
   return back.searchParams;
 }
 
-test('start, the question to the user, and finish lead to an installation whose token Slack takes', async () => {
+test('start, the consent page and finish create an installation whose token Slack accepts', async () => {
   const call = service.project.as('ann');
   const started = await call('POST', '/integrations/slack/installations/start', {
     app_id: APP.app_id,
@@ -79,11 +80,11 @@ test('start, the question to the user, and finish lead to an installation whose 
     },
   ]);
   expect(finished.body).not.toHaveProperty('enterprise');
-  const asked = await fetch(`${address}/api/auth.test`, {
+  const tested = await fetch(`${address}/api/auth.test`, {
     method: 'POST',
     headers: { authorization: `Bearer ${finished.body.access_token}` },
   });
-  expect(await asked.json()).toMatchObject({ ok: true, team_id: finished.body.team.id });
+  expect(await tested.json()).toMatchObject({ ok: true, team_id: finished.body.team.id });
 
   const again = await call('POST', '/integrations/slack/installations/finish', body);
   expect([again.status, again.body.errors[0].message]).toEqual([
@@ -92,7 +93,7 @@ test('start, the question to the user, and finish lead to an installation whose 
   ]);
 });
 
-test('a wrong secret and another redirect are refused as Slack refuses them', async () => {
+test('a wrong secret and another redirect are rejected as Slack rejects them', async () => {
   const call = service.project.as('ann');
   const start = { app_id: APP.app_id, redirect_url: REDIRECT };
   const { body } = await call('POST', '/integrations/slack/installations/start', start);

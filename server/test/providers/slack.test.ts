@@ -1,4 +1,4 @@
-/** Slack's own client beside ours: it proves the stand-in, and what it posts is what we post. */
+/** Compares our Slack sender with Slack's own client, which also verifies the stand-in. */
 import { LogLevel, WebClient } from '@slack/web-api';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -53,10 +53,12 @@ async function ours(message: SlackMessage): Promise<SendOutcome> {
   return outcome;
 }
 
-/** The message of `to()`, as one writes it for Slack's client. */
+/** The message of `to()` in the form of Slack's client. */
 const written = (channel: string) => ({
   channel,
-  text: '*Your order has shipped*\nIt arrives on *Monday* &amp; not before.\nhttps://shop.example.com/orders/42?from=news&amp;step=1',
+  text:
+    '*Your order has shipped*\nIt arrives on *Monday* &amp; not ' +
+    'before.\nhttps://shop.example.com/orders/42?from=news&amp;step=1',
   blocks: [
     {
       type: 'header' as const,
@@ -89,15 +91,15 @@ const written = (channel: string) => ({
 });
 
 describe("Slack's own client", () => {
-  test('posts what we post, and is answered as it expects', async () => {
-    const answer = await theirs(TOKEN).chat.postMessage(written('C1'));
-    expect(answer).toMatchObject({ ok: true, channel: 'C1', ts: expect.stringMatching(/^\d+\.\d{6}$/) });
+  test('posts what we post, and gets the response that it expects', async () => {
+    const response = await theirs(TOKEN).chat.postMessage(written('C1'));
+    expect(response).toMatchObject({ ok: true, channel: 'C1', ts: expect.stringMatching(/^\d+\.\d{6}$/) });
     expect(await ours(to('C1'))).toMatchObject({ kind: 'sent' });
     const [first, second] = vendor.posted;
     expect(second).toEqual(first);
   });
 
-  test('is told why not, and to wait', async () => {
+  test('gets the reason of a rejection, and the time to wait', async () => {
     vendor.refusals.set('C2', ['is_archived', { status: 429, headers: { 'retry-after': '7' } }]);
     await expect(theirs(TOKEN).chat.postMessage(written('C2'))).rejects.toMatchObject({
       code: 'slack_webapi_platform_error',
@@ -113,7 +115,7 @@ describe("Slack's own client", () => {
     expect(vendor.posted).toEqual([]);
   });
 
-  test('gets for a code, and for a refresh token, what we get', async () => {
+  test('gets for a code and for a refresh token what we get', async () => {
     vendor.rotate = 43_200;
     const code = vendor.code();
     const granted = await theirs().oauth.v2.access({ ...APP, code });
@@ -131,7 +133,7 @@ describe("Slack's own client", () => {
       ok: true,
       refresh_token: expect.stringMatching(/^xoxe-/),
     });
-    // It is used up.
+    // It has been used.
     expect(await renewTokens(transport, app, refresh_token)).toEqual({
       kind: 'refused',
       code: 'invalid_refresh_token',
@@ -142,7 +144,7 @@ describe("Slack's own client", () => {
   });
 });
 
-test('posting before and after Slack was away brings each message once', async () => {
+test('posts each message once, before and after an outage of Slack', async () => {
   const sender = slack.connect(config, { egress, transport, clock: systemClock });
   await expectRecovery(vendor.outages, () => sender.send(to('C3')));
   expect(vendor.posted).toHaveLength(2);

@@ -48,7 +48,7 @@ const wanted = (extra: object = {}) => ({
   ...extra,
 });
 
-test('a job is claimed by one worker only, however many ask at once', async () => {
+test('a job is claimed by one worker only, however many claim at once', async () => {
   await enqueue(
     db,
     Array.from({ length: 500 }, () => job(newId())),
@@ -62,7 +62,7 @@ test('a job is claimed by one worker only, however many ask at once', async () =
   expect(ids.length).toBe(500);
 });
 
-test('a claim takes turns over projects: a campaign of one does not hold up the message of another', async () => {
+test("a claim alternates between projects: a campaign of one does not delay another's message", async () => {
   const [bulk, single] = [newId(), newId()];
   await enqueue(
     db,
@@ -74,7 +74,7 @@ test('a claim takes turns over projects: a campaign of one does not hold up the 
   expect(jobs.filter((one) => one.projectId === bulk).length).toBeLessThanOrEqual(4);
 });
 
-test('jobs with a partition key take turns over it, whatever their project is', async () => {
+test('jobs with a partition key alternate by it, whatever their project is', async () => {
   const [projectId, busy, other] = [newId(), newId(), newId()];
   const message = (webhookId: string): NewJob<'send_webhook'> => ({
     ...{ kind: 'send_webhook', projectId, partitionKey: webhookId, priority: 1, weight: 1 },
@@ -91,7 +91,7 @@ test('jobs with a partition key take turns over it, whatever their project is', 
   expect(jobs.every((one) => one.projectId === projectId)).toBe(true);
 });
 
-test('within a project small work goes before bulk, unless the oldest are asked for', async () => {
+test('within a project small work precedes bulk, unless the claim is for the oldest jobs', async () => {
   const project = newId();
   await enqueue(db, [job(project, { priority: 2 })]);
   await enqueue(db, [job(project, { priority: 0 })]);
@@ -102,14 +102,14 @@ test('within a project small work goes before bulk, unless the oldest are asked 
   expect(oldest?.priority).toBe(2);
 });
 
-test('a batch ends with the job that fills it, and one job is always taken whole', async () => {
+test('a batch ends with the job that fills it, and always has at least one whole job', async () => {
   const project = newId();
   await enqueue(db, [job(project, { weight: 5000 }), job(project, { weight: 10 })]);
   expect(await claim(db, wanted({ maxWeight: 100 }))).toHaveLength(1);
   expect(await claim(db, wanted({ maxWeight: 100 }))).toHaveLength(1);
 });
 
-test('projects that have enough in flight are passed over, and the turn goes on behind the last one', async () => {
+test('projects with enough in flight are skipped, and the next claim continues after the last', async () => {
   const projects = [newId(), newId(), newId()].sort();
   await enqueue(
     db,
@@ -121,7 +121,7 @@ test('projects that have enough in flight are passed over, and the turn goes on 
   expect(third?.projectId).toBe(projects[2]);
 });
 
-test('of more projects with bulk than fit into a batch each has its turn before any has its second', async () => {
+test('if more projects have bulk than fit into a batch, each gets one job before any gets two', async () => {
   const projects = Array.from({ length: 45 }, () => newId());
   for (let round = 0; round < 3; round += 1) {
     await enqueue(
@@ -142,7 +142,7 @@ test('of more projects with bulk than fit into a batch each has its turn before 
   expect(new Set(served.slice(0, 46))).toEqual(new Set([...projects, late]));
 });
 
-test('the turn goes on with the first project after the last, in the same batch', async () => {
+test('after the last project the claim continues with the first, in the same batch', async () => {
   const projects = [newId(), newId(), newId()].sort();
   await enqueue(
     db,
@@ -152,7 +152,7 @@ test('the turn goes on with the first project after the last, in the same batch'
   expect(jobs.map((one) => one.projectId)).toEqual([projects[2], projects[0], projects[1]]);
 });
 
-test('a claim locks no more than about what it takes', async () => {
+test('a claim locks hardly more rows than it takes', async () => {
   const projects = Array.from({ length: 32 }, () => newId());
   for (const id of projects) {
     await enqueue(
@@ -178,7 +178,7 @@ test('a job with a due time is ready only when it has come', async () => {
   expect(await claim(db, wanted())).toHaveLength(1);
 });
 
-test('settling a job that somebody else holds by now undoes the whole transaction', async () => {
+test('completing a job that another worker holds rolls the whole transaction back', async () => {
   const mine = newId();
   await enqueue(db, [job(newId())]);
   const [held] = await claim(db, wanted({ leaseId: mine }));
@@ -198,7 +198,7 @@ test('settling a job that somebody else holds by now undoes the whole transactio
   expect(rows[0]?.count).toBe(0);
 });
 
-test('the jobs of a worker that fell silent are given back, those of a living one are not', async () => {
+test('jobs of a worker with an expired lease are released, those of a living one are not', async () => {
   const living = new Lease({ db, node: 'living', onError: () => {} });
   await living.start();
   const dead = newId();
@@ -216,7 +216,7 @@ test('the jobs of a worker that fell silent are given back, those of a living on
   expect(await claim(db, wanted())).toHaveLength(1);
 });
 
-test('a retry waits longer each time, at most an hour, and as long as the other side asks', () => {
+test('each retry waits longer, at most an hour, but as long as the other side requires', () => {
   const longest = [1, 2, 3, 4, 5, 6, 7, 50].map((attempt) => backoff(attempt, { random: () => 1 }));
   expect(longest).toEqual([1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000, 3_600_000, 3_600_000]);
   expect(backoff(3, { random: () => 0.5 })).toBe(15_000);

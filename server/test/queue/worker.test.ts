@@ -12,9 +12,9 @@ import { startWorker } from '../support/queue-worker.ts';
 let testDatabase: TestDatabase;
 let db: Database;
 let worker: Worker;
-/** The batches that were begun. */
+/** The batches that have started. */
 let batches: Job[][];
-/** What a batch waits for before it settles. */
+/** The promise that a batch waits for before it completes. */
 let gate: Promise<void>;
 
 beforeAll(async () => {
@@ -55,7 +55,7 @@ afterEach(async () => {
   await worker.stop(5_000);
 });
 
-/** Whether so many jobs could be handed over; without handing one over. */
+/** Whether this many jobs could be reserved; reserves none. */
 function reservation(jobs: number): boolean {
   const room = worker.reserve('fan_out', jobs, jobs);
   room?.end([]);
@@ -68,7 +68,8 @@ async function writeLeased(leaseId: string, count: number): Promise<Job<'fan_out
     sql(
       '',
       `insert into jobs (kind, project_id, lease_id, attempt, payload)
-      select 'fan_out', $1, $2, 1, json_build_object('broadcast_id', gen_random_uuid()) from generate_series(1, $3::int)
+      select 'fan_out', $1, $2, 1, json_build_object('broadcast_id', gen_random_uuid())
+             from generate_series(1, $3::int)
       returning id, payload`,
     ),
     [projectId, leaseId, count],
@@ -100,7 +101,7 @@ async function queueEmpty(): Promise<void> {
     .toEqual([]);
 }
 
-test('jobs that were written under a reservation are done as they are, without being claimed', async () => {
+test('jobs that were written under a reservation run without being claimed', async () => {
   const room = worker.reserve('fan_out', 3, 3);
   const jobs = await writeLeased(room?.leaseId ?? '', 3);
   room?.end(jobs);
@@ -108,7 +109,7 @@ test('jobs that were written under a reservation are done as they are, without b
   expect(batches).toEqual([jobs]);
 });
 
-test('what comes while a small batch is at work makes one batch, and there is room for no more than that', async () => {
+test('jobs that arrive while a small batch runs form one batch, and no more are reserved', async () => {
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   const first = worker.reserve('fan_out', 1, 1);
@@ -125,7 +126,7 @@ test('what comes while a small batch is at work makes one batch, and there is ro
   expect(batches.map((jobs) => jobs.length)).toEqual([1, 5]);
 });
 
-test('who comes while others wait in the database does not go before them', async () => {
+test('new jobs do not overtake those that wait in the database', async () => {
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   await enqueue(db, ready(12));
@@ -137,7 +138,7 @@ test('who comes while others wait in the database does not go before them', asyn
   await expect.poll(() => reservation(1)).toBe(true);
 });
 
-test('a job whose writer never heard that it was written is done all the same', async () => {
+test('a job whose writer got no confirmation runs nevertheless', async () => {
   const room = worker.reserve('fan_out', 1, 1);
   const [lost] = await writeLeased(room?.leaseId ?? '', 1);
   room?.end([]);
@@ -145,10 +146,10 @@ test('a job whose writer never heard that it was written is done all the same', 
   expect(batches.flat().map((job) => [job.id, job.attempt])).toEqual([[lost?.id, 2]]);
 });
 
-test('a reserved job is not taken for lost while its writer is still at it', async () => {
+test('a reserved job does not count as lost while its writer is busy', async () => {
   const room = worker.reserve('fan_out', 1, 1);
   const jobs = await writeLeased(room?.leaseId ?? '', 1);
-  // The worker has looked for lost jobs meanwhile: it did what was scheduled for then.
+  // The worker has looked for lost jobs meanwhile: it ran a job that was scheduled for then.
   await enqueue(
     db,
     ready(1).map((job) => ({ ...job, dueAtMs: Date.now() })),

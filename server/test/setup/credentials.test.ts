@@ -8,7 +8,7 @@ import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { createTestDatabase } from '../support/database.ts';
 
-/** Starts on this database, tries the token in the file and those given there, and stops. */
+/** Starts on this database, tries the token of the file and the given ones, and stops. */
 async function credentialsOn(dataDir: string, url: string, others: readonly string[] = []) {
   const config = readConfig({ DATA_DIR: dataDir, DATABASE_URL: url, PORT: '0' });
   const service = await startService(config, { log: createLogger({ level: 'silent' }) });
@@ -23,7 +23,7 @@ async function credentialsOn(dataDir: string, url: string, others: readonly stri
   }
 }
 
-test('credentials of another database are made anew, those of this one are kept', async () => {
+test('credentials of another database are replaced, those of this one are kept', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-credentials-'));
   const databases = await Promise.all([createTestDatabase(), createTestDatabase()]);
   onTestFinished(async () => {
@@ -41,7 +41,7 @@ test('credentials of another database are made anew, those of this one are kept'
   expect(moved.file.project_id).not.toBe(first.file.project_id);
 });
 
-test('a start without the file issues another token and revokes the lost one, and no other', async () => {
+test('a start without the file issues another token, and revokes the lost one and no other', async () => {
   const dataDirs = await Promise.all(
     ['one', 'two'].map((name) => mkdtemp(join(tmpdir(), `belfry-${name}-`))),
   );
@@ -53,7 +53,7 @@ test('a start without the file issues another token and revokes the lost one, an
   });
   const first = await credentialsOn(one, database.url);
   await copyFile(join(one, 'secret.key'), join(two, 'secret.key'));
-  // Another server of the same database has a file of its own.
+  // Another server of the same database has a separate file.
   const neighbour = await credentialsOn(two, database.url);
   const config = readConfig({ DATA_DIR: one, DATABASE_URL: database.url, PORT: '0' });
   const service = await startService(config, { log: createLogger({ level: 'silent' }) });

@@ -55,19 +55,19 @@ const saved = async (provider: string) =>
   );
 
 async function accepted(provider: string, config: object): Promise<void> {
-  const answer = await put(provider, config);
-  expect([answer.status, answer.body]).toEqual([200, config]);
+  const response = await put(provider, config);
+  expect([response.status, response.body]).toEqual([200, config]);
   expect(await saved(provider)).toEqual([config]);
 }
 
-/** Refused with one problem, in which no secret stands, and nothing saved. */
+/** Expects a rejection with one problem that contains no secret, and nothing saved. */
 async function refused(provider: string, config: object, message: string | RegExp): Promise<void> {
-  const answer = await put(provider, config);
-  expect([answer.status, answer.body]).toEqual([
+  const response = await put(provider, config);
+  expect([response.status, response.body]).toEqual([
     422,
     { errors: [{ code: 'verification_failed', message: expect.stringMatching(message) }] },
   ]);
-  expect(JSON.stringify(answer.body)).not.toContain('canary');
+  expect(JSON.stringify(response.body)).not.toContain('canary');
   expect(await saved(provider)).toEqual([]);
 }
 
@@ -93,8 +93,8 @@ const configs = {
 };
 const fcm = () => ({ ...configs.fcm, token_uri: `${vendor.address}/token` });
 
-/** What each vendor answers, and what is made of it: accepted, or the refusal's message. */
-const ANSWERS: Record<
+/** The responses of each vendor, and their meaning: accepted, or the message of the rejection. */
+const RESPONSES: Record<
   'sendgrid' | 'mailgun' | 'ses' | 'twilio' | 'expo',
   [string, VendorAnswer[], RegExp | 'ok'][]
 > = {
@@ -188,20 +188,16 @@ const ANSWERS: Record<
       /^Param 'account_sid' is not known to Twilio/,
     ],
     [
-      'too many questions',
+      'too many requests',
       [{ status: 429 }],
       /^Param '\(root\)' could not be verified: Twilio responded: 429$/,
     ],
   ],
   expo: [
-    ['a token that is known', [{ status: 200, body: { data: {} } }], 'ok'],
+    ['a known token', [{ status: 200, body: { data: {} } }], 'ok'],
+    ['a problem with the request', [{ status: 400, body: { errors: [{ code: 'VALIDATION_ERROR' }] } }], 'ok'],
     [
-      'a complaint about the question',
-      [{ status: 400, body: { errors: [{ code: 'VALIDATION_ERROR' }] } }],
-      'ok',
-    ],
-    [
-      'a token that is not',
+      'an unknown token',
       [{ status: 401, body: { errors: [{ code: 'UNAUTHORIZED', message: 'The bearer token is invalid' }] } }],
       /^Param 'access_token' was rejected by Expo: 401 The bearer token is invalid$/,
     ],
@@ -209,41 +205,41 @@ const ANSWERS: Record<
   ],
 };
 
-describe.each(Object.entries(ANSWERS))('%s', (name, cases) => {
-  const provider = name as keyof typeof ANSWERS;
+describe.each(Object.entries(RESPONSES))('%s', (name, cases) => {
+  const provider = name as keyof typeof RESPONSES;
   const config = configs[provider];
 
-  test.each(cases)('%s', async (_case, answers, outcome) => {
-    vendor.answer(...answers);
+  test.each(cases)('%s', async (_case, responses, outcome) => {
+    vendor.answer(...responses);
     await (outcome === 'ok' ? accepted(provider, config) : refused(provider, config, outcome));
-    expect(vendor.requests).toHaveLength(provider === 'mailgun' && answers[0]?.status === 401 ? 2 : 1);
+    expect(vendor.requests).toHaveLength(provider === 'mailgun' && responses[0]?.status === 401 ? 2 : 1);
   });
 
-  test('silence, and a broken connection', async () => {
+  test('a timeout and a broken connection', async () => {
     vendor.answer('hang');
     await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not respond: /);
     vendor.answer('cut');
     await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not respond: /);
   });
 
-  test('a vendor that repeats what it was sent', async () => {
+  test('a vendor that echoes the request', async () => {
     vendor.answer(({ headers, body }) => ({
       status: 401,
       body: { message: `you sent ${headers.authorization} ${body}` },
     }));
-    const answer = await put(provider, config);
-    expect(answer.status).toBe(422);
-    const said = JSON.stringify(answer.body);
-    expect(said).toContain('you sent');
+    const response = await put(provider, config);
+    expect(response.status).toBe(422);
+    const problems = JSON.stringify(response.body);
+    expect(problems).toContain('you sent');
     for (const [, value] of Object.entries(config))
       if (typeof value === 'string' && value.includes('canary')) {
-        expect(said).not.toContain(value);
-        expect(said).not.toContain(Buffer.from(value).toString('base64').slice(0, 8));
+        expect(problems).not.toContain(value);
+        expect(problems).not.toContain(Buffer.from(value).toString('base64').slice(0, 8));
       }
-    expect(said).not.toContain(String(vendor.requests[0]?.headers.authorization).split(' ')[1]);
+    expect(problems).not.toContain(String(vendor.requests[0]?.headers.authorization).split(' ')[1]);
   });
 
-  test('is asked nothing when a config is saved as it is', async () => {
+  test('no request is sent when a config is saved without verification', async () => {
     vendor.answer({ status: 401 });
     for (const query of ['', '?verify=false'])
       expect((await project.call('PUT', `/integrations/${provider}${query}`, config)).status).toBe(200);
@@ -251,14 +247,18 @@ describe.each(Object.entries(ANSWERS))('%s', (name, cases) => {
   });
 });
 
-describe('what is asked', () => {
-  const asked = async (provider: string, config: object, answer: VendorAnswer): Promise<VendorRequest[]> => {
-    vendor.answer(answer);
+describe('the verification request', () => {
+  const requestsOf = async (
+    provider: string,
+    config: object,
+    response: VendorAnswer,
+  ): Promise<VendorRequest[]> => {
+    vendor.answer(response);
     await put(provider, config);
     return vendor.requests;
   };
 
-  test('sendgrid with a key of its webhook that is none', async () => {
+  test('sendgrid with an invalid key for its webhook', async () => {
     vendor.answer({ status: 200, body: { scopes: ['mail.send'] } });
     const config = { ...configs.sendgrid, webhook_public_key: 'SG.not-this-one' };
     await refused(
@@ -269,7 +269,7 @@ describe('what is asked', () => {
   });
 
   test('sendgrid, twilio, expo and mailgun', async () => {
-    expect(await asked('sendgrid', configs.sendgrid, { status: 200 })).toMatchObject([
+    expect(await requestsOf('sendgrid', configs.sendgrid, { status: 200 })).toMatchObject([
       {
         method: 'GET',
         path: '/sendgrid/v3/scopes',
@@ -277,7 +277,7 @@ describe('what is asked', () => {
         body: '',
       },
     ]);
-    expect(await asked('twilio', configs.twilio, { status: 200 })).toMatchObject([
+    expect(await requestsOf('twilio', configs.twilio, { status: 200 })).toMatchObject([
       {
         method: 'GET',
         path: '/twilio/2010-04-01/Accounts/AC1/Messages.json?PageSize=1',
@@ -285,7 +285,7 @@ describe('what is asked', () => {
         body: '',
       },
     ]);
-    expect(await asked('expo', configs.expo, { status: 200 })).toMatchObject([
+    expect(await requestsOf('expo', configs.expo, { status: 200 })).toMatchObject([
       {
         method: 'POST',
         path: '/expo/--/api/v2/push/getReceipts',
@@ -294,31 +294,32 @@ describe('what is asked', () => {
       },
     ]);
     const authorization = basic('api:canary-mailgun');
-    expect(await asked('mailgun', configs.mailgun, { status: 401 })).toMatchObject([
+    expect(await requestsOf('mailgun', configs.mailgun, { status: 401 })).toMatchObject([
       { method: 'GET', path: '/mailgun/v3/domains/mg.b.de%2Fx', headers: { authorization }, body: '' },
       { method: 'POST', path: '/mailgun/v3/mg.b.de%2Fx/messages', headers: { authorization }, body: '' },
     ]);
   });
 
-  test('names that can be no names, as something that can be asked for', async () => {
+  test('escapes names that cannot be valid', async () => {
     const config = { ...configs.mailgun, domain: 'a/../?b' };
-    expect(await asked('mailgun', config, { status: 404 })).toMatchObject([
+    expect(await requestsOf('mailgun', config, { status: 404 })).toMatchObject([
       { path: '/mailgun/v3/domains/a%2F..%2F%3Fb' },
     ]);
   });
 
   test('ses, signed', async () => {
-    const [request] = await asked('ses', configs.ses, { status: 200 });
+    const [request] = await requestsOf('ses', configs.ses, { status: 200 });
     expect(request).toMatchObject({ method: 'GET', path: '/v2/email/account', body: '' });
     const day = new Date().toISOString().slice(0, 10).replaceAll('-', '');
     expect(request?.headers.authorization).toMatch(
       new RegExp(
-        `^AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/${day}/eu-west-1/ses/aws4_request, SignedHeaders=host;x-amz-date, Signature=[0-9a-f]{64}$`,
+        `^AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/${day}/eu-west-1/ses/aws4_request, ` +
+          `SignedHeaders=host;x-amz-date, Signature=[0-9a-f]{64}$`,
       ),
     );
   });
 
-  test('an SES region can not make another host of the one that is asked', async () => {
+  test('an SES region cannot change the host of the request', async () => {
     vendor.answer({ status: 200 });
     for (const region of ['evil.example/', 'x@evil.example#', 'EU', 'eu west', '..'])
       await refused('ses', { ...configs.ses, region }, /^Param 'region' is not an AWS region/);
@@ -329,7 +330,7 @@ describe('what is asked', () => {
 describe('apns', () => {
   const reason = (status: number, word: string) => ({ status, body: { reason: word } });
 
-  test('a key is good when only the device is unknown; it is asked with a token that it signed', async () => {
+  test('a key is valid if only the device is unknown; the request has a token signed with it', async () => {
     apple.answer(reason(400, 'BadDeviceToken'));
     await accepted('apns', configs.apns);
     const [request] = apple.requests;
@@ -348,7 +349,7 @@ describe('apns', () => {
     expect(age).toBeLessThan(3600);
   });
 
-  test('refusals name the field', async () => {
+  test('rejections name the field', async () => {
     apple.answer(reason(403, 'InvalidProviderToken'));
     await refused('apns', configs.apns, /^Param 'key_id' was rejected by APNs: 403 InvalidProviderToken$/);
     apple.answer(reason(400, 'TopicDisallowed'));
@@ -359,7 +360,7 @@ describe('apns', () => {
     await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs did not respond/);
   });
 
-  test('a key of another kind is seen without asking', async () => {
+  test('a key of another kind is detected without a request', async () => {
     apple.answer(reason(400, 'BadDeviceToken'));
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-384' });
     for (const certificate of [
@@ -377,7 +378,7 @@ describe('apns', () => {
 });
 
 describe('fcm', () => {
-  test('gets an access token with an assertion that the key signed', async () => {
+  test('gets an access token with an assertion signed by the key', async () => {
     vendor.answer({ status: 200, body: { access_token: 'x', expires_in: 3599 } });
     await accepted('fcm', fcm());
     const [request] = vendor.requests;
@@ -400,14 +401,17 @@ describe('fcm', () => {
     });
   });
 
-  test('refusals name the field', async () => {
+  test('rejections name the field', async () => {
     vendor.answer(({ body }) => ({
       status: 400,
       body: { error: 'invalid_grant', error_description: `Invalid JWT Signature in ${body}` },
     }));
-    const answer = await put('fcm', fcm());
-    expect(answer.body.errors[0].message).toMatch(
-      /^Param 'private_key' was rejected by Google: 400 invalid_grant: Invalid JWT Signature in grant_type=.*&assertion=•+$/,
+    const response = await put('fcm', fcm());
+    expect(response.body.errors[0].message).toMatch(
+      new RegExp(
+        `^Param 'private_key' was rejected by Google: 400 invalid_grant: ` +
+          `Invalid JWT Signature in grant_type=.*&assertion=•+$`,
+      ),
     );
     await refused(
       'fcm',
@@ -431,13 +435,13 @@ describe('smtp', () => {
     ...changes,
   });
 
-  test('is logged in to, and sent nothing', async () => {
+  test('verification logs in and sends nothing', async () => {
     await accepted('smtp', smtp());
     expect(mail.received).toEqual([]);
     await expect.poll(() => mail.connections().open).toBe(0);
   });
 
-  test('refusals name the field', async () => {
+  test('rejections name the field', async () => {
     await refused('smtp', smtp({ password: 'canary-wrong' }), /^Param 'password' does not work: 535 5\.7\.8/);
     await refused('smtp', smtp({ security: 'starttls' }), /^Param 'security' does not work: .*STARTTLS/);
     await refused(
@@ -449,7 +453,7 @@ describe('smtp', () => {
     expect(mail.received).toEqual([]);
   });
 
-  test('a server that offers no login without encryption is not said to work', async () => {
+  test('a server without login on plain connections fails verification', async () => {
     const { port, stop } = await startSmtpScript({ EHLO: '250-script\r\n250-STARTTLS\r\n250 8BITMIME' });
     onTestFinished(stop);
     const config = { host: '127.0.0.1', port, security: 'none', password: 'canary-wrong' };
@@ -457,7 +461,7 @@ describe('smtp', () => {
     await accepted('smtp', smtp({ ...config, username: '' }));
   });
 
-  test('a server that says nothing is not waited for without end', async () => {
+  test('a silent server ends in a timeout', async () => {
     mail.fail({ at: 'auth', how: 'hang' });
     await refused(
       'smtp',
@@ -469,11 +473,11 @@ describe('smtp', () => {
 });
 
 describe('web_push', () => {
-  test('keys that are a pair', async () => {
+  test('a matching key pair', async () => {
     await accepted('web_push', createVapidKeys());
   });
 
-  test('keys that are none', async () => {
+  test('invalid keys', async () => {
     const [one, other] = [createVapidKeys(), createVapidKeys()];
     await refused(
       'web_push',
@@ -487,13 +491,13 @@ describe('web_push', () => {
     );
     const zero = Buffer.alloc(32).toString('base64url');
     await refused('web_push', { ...one, private_key: zero }, /^Param 'private_key' is not a VAPID key/);
-    // Without verification only their lengths count.
+    // Without verification, only their lengths are checked.
     const strange = { public_key: 'x'.repeat(8), private_key: 'x'.repeat(8) };
     expect((await project.call('PUT', '/integrations/web_push', strange)).status).toBe(200);
   });
 });
 
-describe('addresses that are only called when there is something to say', () => {
+describe('configs with only a URL for notifications', () => {
   test.each([
     ['ping_email', 'url', (url: string) => ({ url })],
     ['teams', 'webhook\\.url', (url: string) => ({ webhook: { url } })],
@@ -510,14 +514,14 @@ describe('addresses that are only called when there is something to say', () => 
 });
 
 test.each(['eventsource', 'github', 'service_slackbot', 'slack', 'stripe'])(
-  '%s has nothing to try, and is saved',
+  '%s has nothing to verify, and is saved',
   async (provider) => {
     const name = provider.replace('service_', '') as keyof typeof integrationConfigs;
     await accepted(provider, integrationConfigs[name].full);
   },
 );
 
-test('what is verified has to be valid first, and verify has to be a yes or a no', async () => {
+test('an invalid config is not verified, and verify has to be a boolean', async () => {
   vendor.answer({ status: 200 });
   const wrong = await put('sendgrid', { api_key: 1 });
   expect([wrong.status, wrong.body.errors[0].code]).toEqual([422, 'validation_failed']);
@@ -526,7 +530,7 @@ test('what is verified has to be valid first, and verify has to be a yes or a no
   expect(vendor.requests).toEqual([]);
 });
 
-test('a setting that moves a vendor has to name one, and a web address', () => {
+test('a setting that redirects a vendor has to name a vendor and a web URL', () => {
   const read = (name: string, text: string) => () => readConfig({ [name]: text });
   expect(read('PROVIDER_SLACK_API_URL', 'http://127.0.0.1:1/api/')().PROVIDER_SLACK_API_URL).toBe(
     'http://127.0.0.1:1/api',
@@ -542,7 +546,7 @@ test('a setting that moves a vendor has to name one, and a web address', () => {
   );
 });
 
-/** A JWT's parts, when the key has signed them. */
+/** The parts of a JWT, if the key signed it. */
 function verified(jwt: string, key: KeyObject): Record<'header' | 'claims', Record<string, unknown>> {
   const [header = '', claims = '', signature = ''] = jwt.split('.');
   const proof = {

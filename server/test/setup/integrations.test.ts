@@ -63,7 +63,7 @@ describe('smtp', () => {
     expect((await project.call('DELETE', '/integrations/smtp')).status).toBe(404);
   });
 
-  test('several have ids of their own; who was saved first goes first, whatever the id', async () => {
+  test('several have separate ids; the one that was saved first is used first, whatever the id', async () => {
     const other = await service.createProject('several');
     const [first, second] = ['ffffffff-0000-7000-8000-000000000000', '00000000-0000-7000-8000-000000000000'];
     await other.call('PUT', `/integrations/smtp?id=${first.toUpperCase()}`, { ...smtp, host: 'one.example' });
@@ -79,7 +79,7 @@ describe('smtp', () => {
     expect((await other.call('DELETE', `/integrations/smtp?id=${first}`)).status).toBe(404);
   });
 
-  test('an id that another project has is as good as a new one, and theirs stays as it is', async () => {
+  test('an id of another project creates a new one, and theirs stays as it is', async () => {
     const [mine, theirs] = [await service.createProject('mine'), await service.createProject('theirs')];
     await theirs.call('PUT', '/integrations/smtp', smtp);
     const [{ id } = { id: '' }] = await configsOf(theirs);
@@ -101,13 +101,13 @@ describe('smtp', () => {
     expect(await configsOf(other)).toMatchObject([{ id, config: { host: 'mail.example' } }]);
   });
 
-  test('first saves at the same time make one integration', async () => {
+  test('concurrent first saves make one integration', async () => {
     const other = await service.createProject('at once');
     await Promise.all(Array.from({ length: 8 }, () => other.call('PUT', '/integrations/smtp', smtp)));
     expect(await configsOf(other)).toHaveLength(1);
   });
 
-  test('a config whose key is lost is shown as unreadable and does not hold up the others', async () => {
+  test('a config whose key is lost is shown as unreadable and does not delay the others', async () => {
     const other = await service.createProject('lost key');
     const id = newId();
     await other.call('PUT', `/integrations/smtp?id=${id}`, smtp);
@@ -121,31 +121,31 @@ describe('smtp', () => {
     const list = await other.call('GET', '/integrations/smtp');
     expect(list.status).toBe(200);
     expect(list.body.data).toMatchObject([{ config: { host: 'works.example' } }, { id, config: null }]);
-    // It comes last: a message waits for it only if no other takes it.
+    // It comes last: a message waits for it only if no other integration accepts it.
     expect((await inUse(other)).map(([, host]) => host)).toEqual(['works.example', undefined]);
     expect((await other.call('PUT', `/integrations/smtp?id=${id}`, smtp)).status).toBe(200);
     expect((await inUse(other)).map(([, host]) => host)).toEqual(['mail.example', 'works.example']);
   });
 
-  test('refuses a wrong config with every problem, and keeps nothing of it', async () => {
+  test('rejects a wrong config with every problem, and stores nothing', async () => {
     const other = await service.createProject('wrong');
     const { status, body } = await other.call('PUT', '/integrations/smtp', {
       port: 70_000,
       username: 'u',
       password: 1,
-      from: { email: 'nobody', more: 1 },
+      from: { email: 'no address', more: 1 },
       security: 'some',
     });
     expect(status).toBe(422);
-    const said = body.errors.map((error: { message: string }) => error.message).join('\n');
+    const problems = body.errors.map((error: { message: string }) => error.message).join('\n');
     for (const name of ['host', 'port', 'password', 'from.email', 'more', 'security']) {
-      expect(said).toContain(name);
+      expect(problems).toContain(name);
     }
     expect(await configsOf(other)).toEqual([]);
     expect((await other.call('PUT', '/integrations/smtp?id=nonsense', smtp)).status).toBe(422);
   });
 
-  test('what is wrong in the query is told together with what is wrong in the config', async () => {
+  test('problems of the query are reported together with those of the config', async () => {
     const other = await service.createProject('wrong twice');
     const { status, body } = await other.call('PUT', '/integrations/smtp?id=x&verify=maybe&dry_run=true', {
       ...smtp,
@@ -169,7 +169,7 @@ describe.each(Object.entries(integrations))('%s', (name, integration) => {
   const { minimal, full } = integrationConfigs[name as IntegrationName];
   const complete = (config: object) => (integration as Integration).complete?.(config as never) ?? config;
 
-  test('comes back as it was saved, until it is deleted', async () => {
+  test('is returned as it was saved, until it is deleted', async () => {
     const other = await service.createProject(`round trip ${name}`);
     for (const config of [full, minimal]) {
       const saved = await other.call('PUT', path, config);
@@ -192,7 +192,7 @@ describe.each(Object.entries(integrations))('%s', (name, integration) => {
     expect((await other.call('DELETE', path)).status).toBe(404);
   });
 
-  test('is refused for each thing that can be wrong, by name, and stays as it was', async () => {
+  test('is rejected for each problem by name, and stays as it was', async () => {
     const other = await service.createProject(`wrong ${name}`);
     await other.call('PUT', path, full);
     const wrong = wrongValues(integration.config);
@@ -213,14 +213,14 @@ describe.each(Object.entries(integrations))('%s', (name, integration) => {
     expect((await other.call('GET', path)).body.data).toMatchObject([{ config: complete(full) }]);
   });
 
-  test('is for the Project JWT alone', async () => {
+  test('needs the Project JWT', async () => {
     for (const method of ['PUT', 'GET', 'DELETE'])
       expect((await project.as('u')(method, path, method === 'PUT' ? full : undefined)).status).toBe(403);
   });
 });
 
 describe('the list of all integrations', () => {
-  test('has those of every provider, newest first, a page at a time in both directions', async () => {
+  test('lists those of every provider, newest first, page by page in both directions', async () => {
     const other = await service.createProject('all of them');
     const names = Object.keys(integrations) as IntegrationName[];
     for (const name of names)
@@ -246,7 +246,7 @@ describe('the list of all integrations', () => {
     expect((await project.call('GET', '/integrations?limit=0')).status).toBe(422);
   });
 
-  test('is for the Project JWT alone, and shows nothing of other projects', async () => {
+  test('needs the Project JWT, and shows nothing of other projects', async () => {
     const other = await service.createProject('nothing');
     const { body } = await other.call('GET', '/integrations');
     expect(body).toEqual({ data: [], links: { first: expect.any(String), next: null, prev: null } });
@@ -255,7 +255,7 @@ describe('the list of all integrations', () => {
   });
 });
 
-test('the brand is part of paths, names and events in both spellings, and not of what is stored', async () => {
+test('the brand is part of paths, names and events in both spellings, but is not stored', async () => {
   const branded = await startTestService({ settings: { BRAND: 'acme' } });
   try {
     const { call } = branded.project;
@@ -287,8 +287,8 @@ test('the brand is part of paths, names and events in both spellings, and not of
   }
 });
 
-describe('for other parts of the service', () => {
-  test('a project finds its own in the order of failover, opened', async () => {
+describe('look-ups by other parts of the service', () => {
+  test('a project finds its own in failover order, decrypted', async () => {
     const other = await service.createProject('finds');
     const ids = ['ffffffff-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000001'];
     const config = integrationConfigs.slack.full;
@@ -314,18 +314,20 @@ describe('for other parts of the service', () => {
     expect(await findIntegrationsById(service.context, 'github', id)).toEqual([]);
   });
 
-  test('who asks at once for an integration that is not there gets the same new one', async () => {
+  test('concurrent look-ups of a missing integration get the same new one', async () => {
     const other = await service.createProject('makes keys');
-    const ask = () =>
+    const lookUp = () =>
       getOrCreateIntegration(service.context, {
         projectId: other.id,
         provider: 'web_push',
         make: createVapidKeys,
       });
-    const answers = await Promise.all(Array.from({ length: 8 }, ask));
-    expect(new Set(answers.map(({ id, config }) => `${id} ${config.private_key}`)).size).toBe(1);
+    const responses = await Promise.all(Array.from({ length: 8 }, lookUp));
+    expect(new Set(responses.map(({ id, config }) => `${id} ${config.private_key}`)).size).toBe(1);
     const list = await other.call('GET', '/integrations/web_push');
-    expect(list.body.data).toEqual([{ name: 'web_push', id: answers[0]?.id, config: answers[0]?.config }]);
+    expect(list.body.data).toEqual([
+      { name: 'web_push', id: responses[0]?.id, config: responses[0]?.config },
+    ]);
     const events = await service.context.db.query(
       sql('test_made_events', "select from events where project_id = $1 and type = 'integration.saved'"),
       [other.id],
@@ -341,7 +343,7 @@ test('no statement reads the whole table', async () => {
   const names: IntegrationName[] = ['smtp', 'web_push'];
   const id = newId();
   try {
-    // More often than PostgreSQL makes plans for the values at hand.
+    // More often than PostgreSQL plans for the given values.
     for (let count = 0; count < 6; count += 1) {
       for (const provider of names) await findIntegrations(context, id, provider);
       await findIntegrationsById(context, 'smtp', id);
@@ -352,7 +354,8 @@ test('no statement reads the whole table', async () => {
     const statements = await db.query<{ name: string; places: number }>(
       sql(
         '',
-        "select name, cardinality(parameter_types) as places from pg_prepared_statements where name ~ 'integrations'",
+        `select name, cardinality(parameter_types) as places from pg_prepared_statements
+          where name ~ 'integrations'`,
       ),
     );
     expect(statements.map(({ name }) => name).sort()).toEqual([
@@ -384,7 +387,7 @@ test('an inbox config always has its three keys', async () => {
   expect((await project.call('DELETE', '/integrations/inbox')).body).toEqual({});
 });
 
-test("an inbox theme comes back as it was saved; its banner's opacity is a number, which is all that clients take", async () => {
+test("an inbox theme is returned as it was saved; its banner's opacity is a number", async () => {
   const banner = (backgroundOpacity: unknown) => ({
     theme: { banner: { backgroundColor: '#fff', backgroundOpacity, fontSize: '1em', textColor: '#000' } },
   });
@@ -394,13 +397,13 @@ test("an inbox theme comes back as it was saved; its banner's opacity is a numbe
   await project.call('DELETE', '/integrations/inbox');
 });
 
-test.each(['PUT', 'GET', 'DELETE'])('%s is for the Project JWT alone', async (method) => {
+test.each(['PUT', 'GET', 'DELETE'])('%s needs the Project JWT', async (method) => {
   const body = method === 'PUT' ? smtp : undefined;
   expect((await project.as('u')(method, '/integrations/smtp', body)).status).toBe(403);
   expect((await fetch(`${service.address}/v2/integrations/smtp`, { method })).status).toBe(401);
 });
 
-test('a secret stands in no table, event, log line or error', async () => {
+test('no table, event, log line or error contains a secret', async () => {
   const talkative = await startTestServer({ logLevel: 'trace' });
   try {
     for (const [name, integration] of Object.entries(integrations)) {
@@ -438,23 +441,23 @@ test('a secret stands in no table, event, log line or error', async () => {
   }
 });
 
-test('a project can have five hundred, also when they are saved at once; those can still be changed', async () => {
+test('a project can have five hundred, even with concurrent saves; those can still be changed', async () => {
   const of = await service.createProject('many integrations');
   const save = (id: string) => of.call('PUT', `/integrations/eventsource?id=${id}`, { source: 'shop' });
   const kept = newId();
   expect((await save(kept)).status).toBe(200);
   for (let saved = 1; saved < 480; saved += 40)
     await Promise.all(Array.from({ length: Math.min(40, 480 - saved) }, () => save(newId())));
-  const answers = await Promise.all(Array.from({ length: 30 }, () => save(newId())));
-  expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
-  const { body } = answers.find(({ status }) => status === 422) ?? {};
+  const responses = await Promise.all(Array.from({ length: 30 }, () => save(newId())));
+  expect(responses.filter(({ status }) => status === 200)).toHaveLength(20);
+  const { body } = responses.find(({ status }) => status === 422) ?? {};
   expect(body.errors[0].message).toBe('A project can have at most 500 integrations');
   expect((await save(kept)).status).toBe(200);
   expect((await of.call('DELETE', `/integrations/eventsource?id=${kept}`)).status).toBe(200);
   expect((await save(newId())).status).toBe(200);
 });
 
-/** The config with every secret in it changed to one that is recognized. */
+/** The config with every secret replaced by a recognizable one. */
 function withCanaries(schema: TObject, config: object): object {
   const secrets = secretsOf(schema, config as Record<string, unknown>);
   const change = (value: unknown): unknown => {

@@ -23,7 +23,7 @@ import { startTestService, type TestService } from '../support/service.ts';
 const HOUR_MS = 3_600_000;
 
 let it: TestServer;
-/** Another process on the same database, as the command line is one. */
+/** Another process on the same database, such as the command line. */
 let command: Opened;
 let projects = 0;
 
@@ -77,7 +77,7 @@ async function atTime<Result>(offsetMs: number, work: () => Promise<Result>): Pr
 }
 
 describe('the API secret', () => {
-  test('that was rolled and the new one are both valid until the overlap ends', async () => {
+  test('a rolled secret and the new one are both valid until the overlap ends', async () => {
     const project = await aProject();
     const before = userJwt(project, project.apiSecret);
     expect(await asUser(before)).toBe(200);
@@ -88,7 +88,7 @@ describe('the API secret', () => {
     expect(await atTime(HOUR_MS + 1_000, () => asUser(after))).toBe(200);
   });
 
-  test('ends at once without an overlap, also where the clock of a node is behind', async () => {
+  test('ends at once without an overlap, even if the clock of a node is behind', async () => {
     const project = await aProject();
     const before = userJwt(project, project.apiSecret);
     expect(await atTime(-HOUR_MS, () => asUser(before))).toBe(200);
@@ -97,7 +97,7 @@ describe('the API secret', () => {
     expect(await asUser(after)).toBe(200);
   });
 
-  test('that was rolled twice ends no later than the shorter overlap', async () => {
+  test('rolled twice, it ends no later than the shorter overlap', async () => {
     const project = await aProject();
     const first = userJwt(project, project.apiSecret);
     const second = userJwt(project, await rollSecret(project.id, 24 * HOUR_MS));
@@ -107,14 +107,14 @@ describe('the API secret', () => {
     expect(await later()).toEqual([401, 401]);
   });
 
-  test('of one project opens no other', async () => {
+  test('is not accepted for another project', async () => {
     const [one, other] = [await aProject(), await aProject()];
     const secret = await rollSecret(one.id, HOUR_MS);
     expect(await asUser(userJwt(other, secret))).toBe(401);
     expect(await asUser(userJwt(other, one.apiSecret))).toBe(401);
   });
 
-  test('signs what a mailer is sent, and the former one does too while it is valid', async () => {
+  test('signs requests to a custom mailer, together with the former one while that is valid', async () => {
     const project = await aProject();
     const secret = await rollSecret(project.id, HOUR_MS);
     const keysAt = async (nowMs: number) => {
@@ -127,7 +127,7 @@ describe('the API secret', () => {
 });
 
 describe('the signing key', () => {
-  test('that was rolled ends with its overlap, and the list of tokens shows which end with it', async () => {
+  test('a rolled key ends with its overlap, and the list of tokens shows which end with it', async () => {
     const project = await aProject();
     const { formerValidUntil, tokensEnding } = await roll('signing_key', project.id, HOUR_MS);
     const { token } = await newToken(project.id);
@@ -144,7 +144,7 @@ describe('the signing key', () => {
     expect(await atTime(HOUR_MS + 1_000, () => asProject(token))).toBe(200);
   });
 
-  test('of a token that is issued during a roll is the one that the list says', async () => {
+  test('a token that is issued during a roll has the key that the list shows', async () => {
     const project = await aProject();
     const issuing = Array.from({ length: 20 }, () => newToken(project.id));
     await Promise.all([1, 2, 3].map(() => roll('signing_key', project.id, HOUR_MS)));
@@ -159,7 +159,7 @@ describe('the signing key', () => {
     expect([...listed.values()]).toContainEqual(expect.any(Date));
   });
 
-  test('of links in messages proves them after it has ended, until it is removed', async () => {
+  test('links in messages are valid after their key has ended, until it is removed', async () => {
     const project = await aProject();
     const known = await command.projects.byId(project.id);
     if (known === undefined) throw new Error('the project is gone');
@@ -208,7 +208,7 @@ describe('the signing key', () => {
   });
 });
 
-test('a key that cannot be opened can be rolled, and is then listed and removed as any former one', async () => {
+test('a key that cannot be opened can be rolled, and is then listed and removed as usual', async () => {
   const project = await aProject();
   const lost = createSealer([Buffer.alloc(32, 1)]);
   await command.db.query(
@@ -238,13 +238,13 @@ test('the list of keys shows which are in use', async () => {
     ['api_secret', 'valid', false],
     ['signing_key', 'current', true],
   ]);
-  // Nothing is written for requests within the minute, but once.
+  // Requests within a minute cause one write.
   expect(await asUser(userJwt(project, project.apiSecret))).toBe(200);
   await it.context.keyUses.flush();
   expect((await listKeys(command, project.id))[1]?.lastUsedAt).toBeInstanceOf(Date);
 });
 
-test('a project with many rolls under load refuses no token of a valid key, with and without messages', async () => {
+test('many rolls under load reject no token of a valid key, with and without bus messages', async () => {
   const project = await aProject();
   // A process whose messages get lost.
   const mute: Opened = { ...command, bus: Object.assign(Object.create(command.bus), { publish() {} }) };
@@ -264,8 +264,7 @@ test('a project with many rolls under load refuses no token of a valid key, with
   for (let round = 0; round < 6; round += 1) {
     const by = round % 2 === 0 ? command : mute;
     users.push(userJwt(project, await rollSecret(project.id, HOUR_MS, by)));
-    // The first request with a new key comes at once, from several clients, on a node that may not have heard
-    // of it.
+    // The first requests with a new key arrive at once, from several clients, on a node that may not know it.
     const fresh = String(users.at(-1));
     refused.push(
       ...(await Promise.all([1, 2, 3].map(() => asUser(fresh))))
@@ -304,7 +303,7 @@ test('wrong tokens cause a statement or two a second, not one each', async () =>
       return statements;
     };
     const first = await wrong();
-    expect(first).toBeLessThanOrEqual(3); // with the one that found the project
+    expect(first).toBeLessThanOrEqual(3); // including the one that found the project
     expect(await wrong()).toBe(first);
     now += 1_000;
     expect(await wrong()).toBeGreaterThan(first);
@@ -320,7 +319,7 @@ describe('with a whole service', () => {
   });
   afterAll(() => service?.stop());
 
-  test('a stream of events ends with the key of its token', async () => {
+  test('an event stream ends with the key of its token', async () => {
     const { project, address, context } = service;
     const response = await fetch(`${address}/v2/events/stream`, {
       headers: { authorization: `Bearer ${project.jwt}` },
@@ -331,12 +330,12 @@ describe('with a whole service', () => {
     expect(await ended).toMatch(/^retry: /);
   });
 
-  test('an auth_token that was asked for with the former secret ends with it', async () => {
+  test('an auth_token that was requested with the former secret ends with it', async () => {
     const { address, context } = service;
     const project = await service.createProject('web push');
     const start = async () => {
-      const answer = await project.as('ada')('POST', '/integrations/web_push/installations/start');
-      return String(answer.body.auth_token);
+      const started = await project.as('ada')('POST', '/integrations/web_push/installations/start');
+      return String(started.body.auth_token);
     };
     await rollKey(context, { projectId: project.id, kind: 'api_secret', overlapMs: HOUR_MS });
     const [head = '', claims = '', signature] = (await start()).split('.');

@@ -35,10 +35,10 @@ afterAll(async () => {
 
 const silent = { publish() {}, subscribe: () => () => {} };
 
-/** A row in every table that holds something sealed, written with this sealer, and many tokens. */
+/** Writes a row into every table with a sealed column, sealed with this sealer, and many tokens. */
 async function fill(sealer: Sealer) {
   const project = await createProject({ db, sealer }, `of ${newId()}`);
-  if (project === undefined) throw new Error('there is a project of that name');
+  if (project === undefined) throw new Error('a project of that name exists');
   const { id: projectId, apiSecret } = project;
   for (const kind of ['api_secret', 'signing_key'] as const)
     await rollKey({ db, sealer, bus: silent }, { projectId, kind, overlapMs: 60_000 });
@@ -51,12 +51,14 @@ async function fill(sealer: Sealer) {
   ]);
   const place = { projectId, provider: 'slack', id: 'A1-T1', ownerId: userId };
   await run(
-    `insert into installations (project_id, provider, id, owner_id, installed_by, sealed_record, created_at, updated_at)
+    `insert into installations (project_id, provider, id, owner_id, installed_by,
+                               sealed_record, created_at, updated_at)
     values ($1, 'slack', 'A1-T1', $2, $2, $3, now(), now())`,
     [projectId, userId, sealer.seal('{}', installationPurpose(place))],
   );
   await run(
-    `insert into webhooks (id, project_id, url, sealed_secret, sealed_former_secret, feed_id, created_at, updated_at)
+    `insert into webhooks (id, project_id, url, sealed_secret, sealed_former_secret,
+                          feed_id, created_at, updated_at)
     values ($1, $2, 'https://example.com', $3, $4, $1, now(), now())`,
     [webhookId, projectId, sealSecret(sealer, webhookId, 'whsec_one'), sealSecret(sealer, webhookId, 'two')],
   );
@@ -74,7 +76,8 @@ async function fill(sealer: Sealer) {
   const tokens = Array.from({ length: TOKENS }, () => newId());
   await run(
     `insert into tokens (user_id, id, project_id, channel, hash, sealed_data, created_at)
-    select $1, id, $2, 'fcm', hash, sealed, now() from unnest($3::uuid[], $4::bytea[], $5::bytea[]) as t (id, hash, sealed)`,
+    select $1, id, $2, 'fcm', hash, sealed, now()
+         from unnest($3::uuid[], $4::bytea[], $5::bytea[]) as t (id, hash, sealed)`,
     [
       userId,
       projectId,
@@ -86,13 +89,15 @@ async function fill(sealer: Sealer) {
   return { projectId, apiSecret, userId, integrationId, webhookId, place, tokens };
 }
 
-/** How many values of each sealed column, in the catalogue's own list of them, name this key. */
+/** How many values of each sealed column, as listed by the catalogue, name this key. */
 async function sealedWith(sealer: Sealer): Promise<Record<string, number>> {
   const columns = await db.query<{ table: string; column: string }>(
     sql(
       '',
       `select table_name::text as table, column_name::text as column from information_schema.columns
-      where table_schema = 'public' and (column_name like 'sealed%' or column_name = 'body' and table_name = 'idempotency_keys')`,
+      where table_schema = 'public'
+          and (column_name like 'sealed%'
+               or column_name = 'body' and table_name = 'idempotency_keys')`,
     ),
   );
   const counts: Record<string, number> = {};
@@ -102,7 +107,9 @@ async function sealedWith(sealer: Sealer): Promise<Record<string, number>> {
     const [row] = await db.query<{ count: number }>(
       sql(
         '',
-        `select count(*) as count from (select ${bytes} as b from ${table} ${where}) s where substring(b from 2 for 4) = $1`,
+        `select count(*) as count
+         from (select ${bytes} as b from ${table} ${where}) s
+         where substring(b from 2 for 4) = $1`,
       ),
       [Buffer.from(sealer.keyIds[0], 'hex')],
     );
@@ -113,9 +120,9 @@ async function sealedWith(sealer: Sealer): Promise<Record<string, number>> {
 
 const totalOf = (counts: Record<string, number>) => Object.values(counts).reduce((sum, one) => sum + one, 0);
 
-test('every secret opens with the new key alone afterwards, and a second run changes nothing', async () => {
+test('afterwards every secret opens with the new key alone, and a second run changes nothing', async () => {
   const made = await fill(before);
-  // No sealed column is without a value here, so that one that reseal does not know would be seen.
+  // Every sealed column has a value here, so that one that reseal does not know would be noticed.
   expect(Object.values(await sealedWith(before))).not.toContain(0);
 
   const results = await reseal({ db, sealer: both });
@@ -182,7 +189,7 @@ test('every secret opens with the new key alone afterwards, and a second run cha
   expect((await reseal({ db, sealer: both })).map(({ resealed }) => resealed)).toEqual(results.map(() => 0));
 });
 
-test('two at once, one of them broken off, leave every secret whole', async () => {
+test('two concurrent runs, one of them interrupted, leave every secret whole', async () => {
   const { userId, projectId, tokens } = await fill(before);
   let pages = 0;
   const broken = reseal({ db, sealer: both }, () => {
@@ -201,7 +208,7 @@ test('two at once, one of them broken off, leave every secret whole', async () =
   );
 });
 
-test('what somebody writes meanwhile stays, and what names another key is counted and left alone', async () => {
+test('concurrent writes are kept, and values of unknown keys are counted and kept', async () => {
   const { userId, tokens } = await fill(before);
   const stranger = createSealer([randomBytes(32)]);
   const [lost = '', written = ''] = tokens;
@@ -213,8 +220,8 @@ test('what somebody writes meanwhile stays, and what names another key is counte
     ]);
   await write(stranger, lost, 'lost');
   let wrote: Promise<unknown> | undefined;
-  // After its page was read, and before it is written: the page's statement waits for nothing, so this may
-  // come first or last.
+  // Writes after its page was read and before it is stored. The page's statement waits for nothing, so either
+  // may come first.
   const results = await reseal({ db, sealer: both }, ({ name }) => {
     if (name === 'tokens') wrote ??= write(before, written, 'written');
   });

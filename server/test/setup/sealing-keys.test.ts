@@ -32,7 +32,7 @@ afterEach(async () => {
   await database.drop();
 });
 
-/** The settings of a node with a data directory of its own. */
+/** The settings of a node with a separate data directory. */
 function node(name: string, settings: Record<string, string> = {}): Config {
   return readConfig({ DATA_DIR: join(root, name), DATABASE_URL: database.url, PORT: '0', ...settings });
 }
@@ -43,7 +43,7 @@ async function started(config: Config, log = silent): Promise<void> {
   await service.stop();
 }
 
-/** What is logged at the level of an error while a server starts on it. */
+/** The log lines at the level of an error while a server starts with these settings. */
 async function errorsOf(config: Config): Promise<string> {
   const lines: string[] = [];
   await started(config, createLogger({ level: 'error', stream: { write: (line) => lines.push(line) } }));
@@ -51,7 +51,7 @@ async function errorsOf(config: Config): Promise<string> {
 }
 
 describe('a start without the key', () => {
-  test('of a database with secrets is refused in one line, and makes no key', async () => {
+  test('on a database with secrets fails with one line, and creates no key', async () => {
     const config = node('lost');
     await started(config);
     const before = readFileSync(keyFile(config), 'utf8');
@@ -62,13 +62,16 @@ describe('a start without the key', () => {
     );
     expect(existsSync(keyFile(config))).toBe(false);
     expect(refused?.message).toMatch(
-      /^\S*secret\.key is missing, and the .* sealed with the key [0-9a-f]{8}: restore .*, or set SECRET_KEY$/,
+      new RegExp(
+        String.raw`^\S*secret\.key is missing, and the secrets in the database were sealed with the key ` +
+          `[0-9a-f]{8}: restore .*, or set SECRET_KEY$`,
+      ),
     );
-    // It starts again with the key that was lost, wherever it is given.
+    // It starts with the lost key, wherever that is set.
     await started(node('lost', { SECRET_KEY: before.trim() }));
   });
 
-  test('is refused although there is no project, once another server has set the database up', async () => {
+  test('fails even without a project, once another server has set the database up', async () => {
     await started(node('first'));
     await db.query(sql('', 'truncate projects cascade'));
     const config = node('second');
@@ -79,7 +82,7 @@ describe('a start without the key', () => {
     await started(node('first'));
   });
 
-  test('is no hindrance to a command that needs no secret; one that does reports it', async () => {
+  test('does not affect a command that needs no secret; another reports the problem', async () => {
     const config = node('commands');
     await started(config);
     rmSync(keyFile(config));
@@ -90,7 +93,7 @@ describe('a start without the key', () => {
   });
 });
 
-test('two servers with keys of their own on an empty database: one starts, the other says what to do', async () => {
+test('of two servers with separate keys on an empty database one starts, the other explains', async () => {
   const configs = [node('one'), node('other')];
   const results = await Promise.allSettled(configs.map((config) => started(config)));
   const refused = results.flatMap((result) => (result.status === 'rejected' ? [result.reason.message] : []));
@@ -99,7 +102,7 @@ test('two servers with keys of their own on an empty database: one starts, the o
   expect(refused[0]).toMatch(/secret\.key/);
 });
 
-test('of sealers with different keys one claims the database', async () => {
+test('one of several sealers with different keys claims the database', async () => {
   const sealers = Array.from({ length: 8 }, () => createSealer([randomBytes(32)]));
   const fits = await Promise.all(sealers.map((sealer) => claimSealingKey({ db, sealer })));
   expect(fits.filter(({ kind }) => kind === 'fits')).toHaveLength(1);
@@ -108,7 +111,7 @@ test('of sealers with different keys one claims the database', async () => {
   expect(winner && (await claimSealingKey({ db, sealer: winner }))).toMatchObject({ kind: 'fits' });
 });
 
-test('a key that was replaced is no longer needed, once nothing is sealed with it', async () => {
+test('a replaced key is not needed once no secret is sealed with it', async () => {
   const [old, fresh] = [randomBytes(32), randomBytes(32)];
   await started(node('rotated', { SECRET_KEY: old.toString('hex') }));
   const both = `${fresh.toString('hex')},${old.toString('hex')}`;
@@ -130,7 +133,7 @@ test('a key that was replaced is no longer needed, once nothing is sealed with i
   await started(node('rotated', { SECRET_KEY: fresh.toString('hex') }));
 });
 
-test('an integration whose key is missing is reported by the start, by doctor and in lists', async () => {
+test('an integration whose key is missing is reported at the start, by doctor and in lists', async () => {
   const config = node('integrations');
   const service = await startService(config, { log: silent });
   const headers = {
@@ -166,7 +169,9 @@ test('an integration whose key is missing is reported by the start, by doctor an
   } finally {
     await service.stop();
   }
-  const line = `1 integration sealed with the key ${keyId}, which this server does not have: github of project default (${id})`;
+  const line =
+    `1 integration sealed with the key ${keyId}, which this server does not have: github of project ` +
+    `default (${id})`;
   expect(await errorsOf(config)).toContain(line);
   const { findings } = await checkProjects(config, db);
   expect(findings).toContainEqual(

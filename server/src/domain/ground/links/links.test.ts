@@ -11,7 +11,7 @@ const target = 'https://x.example/?a=1';
 const link = { target, encoded: encodeURIComponent(target) };
 const tokenOf = (url = '') => /\/t\/[co]\/([\w-]+)/.exec(url)?.[1] ?? '';
 
-test('a link names its delivery, and its address can be read from it', () => {
+test('a link names its delivery, and its URL can be read from it', () => {
   const url = linksOf(config, project, both, delivery)?.clickUrl?.(link) ?? '';
   expect(url).toMatch(
     /^https:\/\/notify\.example\/base\/t\/c\/[\w-]{88}\?u=https%3A%2F%2Fx\.example%2F%3Fa%3D1$/,
@@ -21,7 +21,7 @@ test('a link names its delivery, and its address can be read from it', () => {
   expect(read?.isSigned(project.signingKey, 'c', target)).toBe(true);
 });
 
-test('what was not switched on has no links; nor has a server that does not know its address', () => {
+test('no links are made if tracking is disabled or the server has no public URL', () => {
   expect(linksOf(config, project, { opens: false, clicks: false }, delivery)).toBeUndefined();
   expect(linksOf({ PUBLIC_URL: undefined }, project, both, delivery)).toBeUndefined();
   expect(linksOf(config, project, { opens: true, clicks: false }, delivery)).not.toHaveProperty('clickUrl');
@@ -29,7 +29,7 @@ test('what was not switched on has no links; nor has a server that does not know
   expect(pushClickUrl(config, project, { opens: true, clicks: false }, delivery)).toBeUndefined();
 });
 
-test('a push has a link of its own, which leads nowhere', () => {
+test('a push has a separate link, without a target', () => {
   const url = pushClickUrl(config, project, both, delivery);
   expect(url).toMatch(/^https:\/\/notify\.example\/base\/t\/c\/w[\w-]{87}$/);
   const read = readTrackedToken(tokenOf(url));
@@ -38,7 +38,7 @@ test('a push has a link of its own, which leads nowhere', () => {
   expect(read?.isSigned(project.signingKey, 'c', target)).toBe(false);
 });
 
-describe('a signature is for nothing else', () => {
+describe('a signature is valid for nothing else', () => {
   const links = linksOf(config, project, both, delivery);
   const token = tokenOf(links?.clickUrl?.(link));
   const signed = (given: string, at = target, key = project.signingKey, kind: 'c' | 'o' = 'c') =>

@@ -11,7 +11,7 @@ const url =
   receiptUrl({ PUBLIC_URL: 'https://notify.example/base/' }, { signingKey }, integration, reference) ?? '';
 const token = new URL(url).searchParams.get('token') ?? '';
 
-test('a message has an address of its own, where the server has one', () => {
+test('a message has a separate URL, if the server has a public one', () => {
   expect(url).toBe(
     `https://notify.example/base/v2/integrations/twilio/webhooks/incoming/${integration.id}?token=${token}`,
   );
@@ -19,7 +19,7 @@ test('a message has an address of its own, where the server has one', () => {
   expect(receiptUrl({ PUBLIC_URL: undefined }, { signingKey }, integration, reference)).toBeUndefined();
 });
 
-test('it is good for nothing else: no other integration, project or message', () => {
+test('it is valid for no other integration, project or message', () => {
   expect(readReceiptToken([{ key: signingKey }], newId(), token)).toBeUndefined();
   expect(
     readReceiptToken([{ key: createSecretKey(Buffer.alloc(32, 2)) }], integration.id, token),

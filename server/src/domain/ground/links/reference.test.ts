@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { newId } from '../../../lib/ids.ts';
 import { readReference, referenceOf } from './reference.ts';
 
-test('a reference is read back as what it was made of', () => {
+test('a reference is decoded to what it was made of', () => {
   for (let round = 0; round < 500; round += 1) {
     const referred = { broadcastId: newId(), userId: newId() };
     const text = referenceOf(referred);
@@ -31,6 +31,6 @@ test.each([
   `${'A'.repeat(42)} `,
   `+${'A'.repeat(42)}`,
   '0198c0de-0000-7000-8000-000000000001',
-])('%j is no reference', (text) => {
+])('%j is not a reference', (text) => {
   expect(readReference(text)).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readRecipients } from './stored-broadcast.ts';
 
-test('the recipients that name a user keep their places, and only what is said about them', () => {
+test('recipients that name a user keep their positions and nothing but their details', () => {
   const read = readRecipients('p', [
     { external_id: '1', email: null },
     { topic: { subscribers: true } },

@@ -40,13 +40,13 @@ const figures = (numbers: readonly [number, number, number]) => {
   const [a, g, f] = numbers;
   return { accepted: a, gone: g, failed: f };
 };
-/** The same with the ids of these, which were accepted. */
+/** The same results with the ids of the accepted messages. */
 const of = (numbers: Parameters<typeof figures>[0], ...targets: string[]) => ({
   ...figures(numbers),
   provider_ids: targets.map((target) => `id of ${target}`),
 });
 
-/** State, attempts, figures where there are several targets, and what is left. */
+/** State, attempts, figures if there are several targets, and the remaining targets. */
 const short = ({ outcome, remaining }: TargetsConcluded) => [
   outcome?.state,
   outcome?.attempts,
@@ -72,22 +72,21 @@ describe('a delivery to one target', () => {
   });
 
   test.each([retry('a', 1_000_001), deferred('a', 2_000_001)])(
-    'that would be retried after its time to live has failed: %j',
+    'expires if its retry is due after its time to live: %j',
     (result) => {
       const { outcome, remaining } = concludeTargets(beforeAttempt(), [result]);
       expect(outcome).toMatchObject({ state: 'failed', targets: undefined });
       expect(outcome?.reason).toMatch(
         /^expired: not delivered within the time to live of the channel: (later|paused)$/,
       );
-      // What the provider called it last; where it was not asked, as those are called that come back too
-      // late.
+      // The last code of the provider. Without an attempt, the code of an expired delivery.
       expect(outcome?.code).toBe('code' in result ? result.code : 'expired');
       expect(remaining).toBeUndefined();
     },
   );
 
   test.each([retry('a', 1_000_000), deferred('a', 2_000_000)])(
-    'is tried to the last moment: %j',
+    'is retried to the last moment: %j',
     (result) => {
       expect(concludeTargets(beforeAttempt(), [result]).remaining?.left).toHaveProperty('a');
     },
@@ -97,18 +96,18 @@ describe('a delivery to one target', () => {
 describe('a delivery to several targets', () => {
   test.each<[string, TargetResult[], unknown[]]>([
     [
-      'was sent when any has taken it',
+      'is sent when any of them accepted it',
       [gone('a'), accepted('b')],
       ['sent', 1, of([1, 1, 0], 'b'), undefined],
     ],
-    ['has failed when none has', [gone('a'), failed('b')], ['failed', 1, of([0, 1, 1]), undefined]],
+    ['has failed when none accepted it', [gone('a'), failed('b')], ['failed', 1, of([0, 1, 1]), undefined]],
     [
-      'was sent when one has taken it and another is to be retried',
+      'is sent when one accepted it and another is to be retried',
       [accepted('a'), retry('b')],
       ['sent', 1, of([1, 0, 0], 'a'), ['b']],
     ],
     [
-      'was sent when one has taken it and the others are deferred',
+      'is sent when one accepted it and the others are deferred',
       [accepted('a'), deferred('b')],
       ['sent', 1, of([1, 0, 0], 'a'), ['b']],
     ],
@@ -126,7 +125,7 @@ describe('a delivery to several targets', () => {
     ]);
   });
 
-  test('waits for those whose time has not come, each for its own', () => {
+  test('waits for targets that are deferred, each for its own time', () => {
     const progress = { left: { b: 0, c: 1_500_000 }, ...figures([0, 1, 0]) };
     const { remaining } = concludeTargets(beforeAttempt({ attempt: 1, progress, later: { c: 1_500_000 } }), [
       retry('b', 7),
@@ -138,7 +137,7 @@ describe('a delivery to several targets', () => {
     });
   });
 
-  test('names what providers call the messages, in the order in which they were accepted', () => {
+  test("has the providers' ids of the messages, in the order in which they were accepted", () => {
     const first = concludeTargets(beforeAttempt(), [deferred('a'), accepted('b'), accepted('c')]);
     expect(first).toMatchObject({
       remaining: { ...of([2, 0, 0], 'b', 'c'), attempt: 1, left: { a: { atMs: 1_005_000 } } },
@@ -164,7 +163,7 @@ describe('a delivery to several targets', () => {
     expect(none.remaining).not.toHaveProperty('provider_ids');
   });
 
-  test('counts those that were discarded meanwhile as gone, and says so where they were the last', () => {
+  test('counts targets that were discarded meanwhile as gone, and reports that of the last ones', () => {
     const one = { left: { b: 0 }, ...figures([0, 0, 0]) };
     expect(concludeTargets(beforeAttempt({ attempt: 1, progress: one, lost: 1 }), []).outcome).toMatchObject({
       state: 'failed',
@@ -186,7 +185,7 @@ describe('a delivery to several targets', () => {
     [[gone('a'), gone('b')], 'no such'],
     [[gone('a'), failed('b'), retry('c')], 'later'],
     [[accepted('a'), failed('b')], undefined],
-  ])('tells in the words that explain its state: %j', (results, reason) => {
+  ])('has the reason that explains its state: %j', (results, reason) => {
     expect(concludeTargets(beforeAttempt(), results).outcome?.reason).toBe(reason);
   });
 });

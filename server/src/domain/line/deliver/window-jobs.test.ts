@@ -7,10 +7,10 @@ const MORNING = Date.UTC(2026, 6, 16, 8);
 const NOON = Date.UTC(2026, 6, 16, 12);
 const HOUR_MS = 3_600_000;
 
-type Given = Parameters<typeof windowJobs>[0];
+type Job = Parameters<typeof windowJobs>[0];
 
 /** A job for four users, whose text weighs 10. */
-function job(payload: Partial<Given['payload']> = {}): Given {
+function job(payload: Partial<Job['payload']> = {}): Job {
   return {
     projectId: 'p',
     priority: 3,
@@ -30,9 +30,9 @@ describe('what waits', () => {
   const LAST = 1 - Number.EPSILON; // Math.random never gives 1
 
   test.each([0, 0.5, LAST])(
-    'comes while the shortest window there is is open, never before (%f)',
+    'is due while the shortest possible window is open, never before (%f)',
     (chance) => {
-      // No shorter one can be saved.
+      // No shorter window can be saved.
       const shortest = [{ from: 8 * 60, to: 8 * 60 + 10 }];
       const opening = nextOpening(shortest, 'UTC', NOW) ?? Number.NaN;
       expect(opening).toBe(MORNING);
@@ -43,7 +43,7 @@ describe('what waits', () => {
     },
   );
 
-  test('does not come all at the same moment', () => {
+  test('is not due at the same moment for all', () => {
     const chances = [0, LAST].values();
     const openings = new Map([
       ['u1', MORNING],
@@ -53,7 +53,7 @@ describe('what waits', () => {
     expect(jobs.map(({ dueAtMs }) => dueAtMs)).toEqual([MORNING, NOON + 299_999]);
   });
 
-  test('is one job for each opening, with the weight of its users, and told with it', () => {
+  test('is one job for each opening, with the weight of its users, and one event', () => {
     const openings = new Map([
       ['u1', MORNING],
       ['u3', NOON],
@@ -86,24 +86,24 @@ describe('what waits', () => {
     ]);
   });
 
-  test('lives on from its opening; what was begun in a window before has as much left as it had', () => {
+  test('has the time to live from its opening; a started one has the rest of its time', () => {
     const openings = new Map([['u1', MORNING]]);
-    const firstAttemptOf = (payload: Partial<Given['payload']>) =>
+    const firstAttemptOf = (payload: Partial<Job['payload']>) =>
       windowJobs(job(payload), openings, NOW, () => 0).jobs[0]?.payload.first_attempt_ms;
     expect(firstAttemptOf({})).toBe(MORNING);
     expect(firstAttemptOf({ back: 'waited' })).toBe(MORNING);
     expect(firstAttemptOf({ back: 'begun' })).toBe(MORNING - HOUR_MS);
   });
 
-  test('keeps what is known of it, and nothing of the others', () => {
+  test('keeps the progress of its users, and nothing of the others', () => {
     const [u1, u2] = [1, 2].map((accepted) => ({ left: { t: NOW }, accepted, gone: 0, failed: 0 }));
     if (u1 === undefined || u2 === undefined) throw new Error('two');
-    const given = job({ replay: 3, back: 'begun', progress: { u1, u2 } });
+    const original = job({ replay: 3, back: 'begun', progress: { u1, u2 } });
     const openings = new Map([
       ['u1', MORNING],
       ['u3', NOON],
     ]);
-    const [first, second] = windowJobs(given, openings, NOW, () => 0).jobs;
+    const [first, second] = windowJobs(original, openings, NOW, () => 0).jobs;
     expect(first?.payload).toMatchObject({ replay: 3, back: 'begun', attempt: 2, progress: { u1 } });
     expect(Object.keys(first?.payload.progress ?? {})).toEqual(['u1']);
     expect(second?.payload).not.toHaveProperty('progress');

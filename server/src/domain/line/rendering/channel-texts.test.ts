@@ -15,7 +15,7 @@ const broadcast = (
   overrides: { channels },
 });
 
-test('a channel says what its override says, and else what the broadcast says', () => {
+test('a channel has the texts of its override, and else those of the broadcast', () => {
   const prepare = createPreparation();
   const overridden = broadcast({}, { sms: { title: 'S' }, mobile_push: { content: 'P', action_url: null } });
   expect(prepare(overridden, 'sms')).toEqual({
@@ -33,7 +33,7 @@ test('a channel says what its override says, and else what the broadcast says', 
   expect(prepare(overridden, 'slack')).toMatchObject({ title: 'T', text: 'One\n\nTwo & more' });
 });
 
-test('text that is no HTML stays as it is, and none is no text', () => {
+test('text that is no HTML stays as it is, and missing text stays missing', () => {
   const prepare = createPreparation();
   expect(prepare(broadcast({ content: ' a < b && c\n' }), 'teams')).toMatchObject({ text: 'a < b && c' });
   expect(prepare({ ...broadcast({ content: null }), id: 'c' }, 'teams')).toMatchObject({
@@ -48,15 +48,15 @@ test('e-mail is prepared as HTML and as text', () => {
   });
 });
 
-test('plain text is made once for a broadcast and channel, however many batches it has', () => {
+test('plain text is rendered once for a broadcast and channel, however many batches it has', () => {
   const prepare = createPreparation();
   expect(prepare(broadcast({ content: 'first' }), 'sms')).toMatchObject({ text: 'first' });
-  // A broadcast's content never changes. Here it does, which shows that it is read once.
+  // A broadcast's content never changes. Here it does, which shows that it is rendered once.
   expect(prepare(broadcast({ content: 'later' }), 'sms')).toMatchObject({ text: 'first' });
   expect(prepare(broadcast({ content: 'later' }), 'slack')).toMatchObject({ text: 'later' });
 });
 
-test('a text says where its links lead, but not in a push, which is touched as a whole', () => {
+test('a text contains the targets of its links, except in a push, which is a single link', () => {
   const linked = broadcast({ content: '<p>See <a href="https://x.example/1">the order</a> [new]</p>' });
   const prepare = createPreparation();
   for (const channel of ['sms', 'teams'])
@@ -65,6 +65,6 @@ test('a text says where its links lead, but not in a push, which is touched as a
     expect(prepare(linked, channel)).toMatchObject({ text: 'See the order [new]' });
 });
 
-test('of names that are those of every object nothing is taken for an override', () => {
+test('inherited names of objects are not read as overrides', () => {
   expect(createPreparation()(broadcast(), 'constructor')).toMatchObject({ title: 'T' });
 });

@@ -8,7 +8,7 @@ const render = (input: Partial<Parameters<typeof prepareEmail>[0]>, unsubscribeU
   );
 
 describe('content', () => {
-  test('HTML goes in as it was written, and comes out readable in the text part', () => {
+  test('HTML is kept as it was written, and is readable in the text part', () => {
     const content =
       '<p>Hello <b>world</b>, <a href="https://x.example/a?b=1&amp;c=2">look</a></p><h2>More</h2>';
     const { html, text } = render({ content });
@@ -27,7 +27,7 @@ describe('content', () => {
     expect(text).toBe(content);
   });
 
-  test('line breaks of plain text stay', () => {
+  test('line breaks of plain text are kept', () => {
     const { html } = render({ content: 'one\ntwo\r\n\r\nthree\n \nfour' });
     expect(html).toContain('<p>one<br>two</p>\n<p>three</p>\n<p>four</p>');
   });
@@ -50,7 +50,7 @@ describe('content', () => {
     expect(text).toBe('Hi\n\nhttps://x.example/\n\n-- \nUnsubscribe: https://u.example/1\n');
   });
 
-  test('no content is the title and the button alone', () => {
+  test('without content it is the title and the button alone', () => {
     const { html, text, subject } = render({ title: 'Ping', actionUrl: 'https://x.example/' });
     expect(subject).toBe('Ping');
     expect(html).toContain('>Ping</h1>');
@@ -89,7 +89,7 @@ describe('content', () => {
     expect(text).toBe('Order\n\nItem Price\nTea 3 €\nTotal 3 €');
   });
 
-  test('the preview says nothing of where links lead, the text part does', () => {
+  test('the preview omits the targets of links, the text part has them', () => {
     const { html, text } = render({ content: '<p>See <a href="https://x.example/1">the order</a></p>' });
     expect(html).toContain('aria-hidden="true">See the order</div>');
     expect(text).toContain('See the order [https://x.example/1]');
@@ -97,13 +97,13 @@ describe('content', () => {
 });
 
 describe('the subject', () => {
-  test('is one line, so that it cannot bring headers of its own', () => {
+  test('is one line, so that it cannot add headers', () => {
     expect(render({ title: 'Hi\r\nBcc: victim@example.com\tx' }).subject).toBe(
       'Hi Bcc: victim@example.com x',
     );
   });
 
-  test('is escaped where the HTML repeats it', () => {
+  test('is escaped in the HTML', () => {
     const { html } = render({ title: '<script>"x"</script>' });
     expect(html).not.toContain('<script>');
     expect(html).toContain('&lt;script&gt;&quot;x&quot;&lt;/script&gt;');
@@ -120,7 +120,7 @@ describe('the action link', () => {
     ['http://x.example', 'http://x.example/', 'http://x.example/'],
     ['mailto:a@b.example', 'mailto:a@b.example', 'mailto:a@b.example'],
     ['myapp://orders/1', 'myapp://orders/1', 'myapp://orders/1'],
-  ])('%s is offered in both parts', (actionUrl, inText, inHtml) => {
+  ])('%s is in both parts', (actionUrl, inText, inHtml) => {
     const { html, text } = render({ content: 'x', actionUrl });
     expect(text).toBe(`x\n\n${inText}`);
     expect(html).toContain(`href="${inHtml}"`);
@@ -137,7 +137,7 @@ describe('the action link', () => {
     '/orders/1',
     'orders',
     '',
-  ])('%j is not offered', (actionUrl) => {
+  ])('%j is not in either part', (actionUrl) => {
     const { html, text } = render({ content: 'x', actionUrl });
     expect(text).toBe('x');
     expect(html).not.toContain('href=');
@@ -150,7 +150,7 @@ describe('the action link', () => {
 });
 
 describe('unsubscribing', () => {
-  test('is the only thing that differs between recipients', () => {
+  test('is the only difference between recipients', () => {
     const prepared = prepareEmail({ title: 'T', content: 'C', actionUrl: null });
     const one = finishEmail(prepared, { unsubscribeUrl: 'https://u.example/?t=1&s=2' });
     const other = finishEmail(prepared, { unsubscribeUrl: 'https://u.example/?t=3&s=2' });
@@ -159,7 +159,7 @@ describe('unsubscribing', () => {
     expect(one.text).toBe('C\n\n-- \nUnsubscribe: https://u.example/?t=1&s=2\n');
   });
 
-  test('is not offered where there is nothing to unsubscribe from', () => {
+  test('is missing if there is nothing to unsubscribe from', () => {
     expect(render({ content: 'C' }).html).not.toContain('Unsubscribe');
   });
 });
@@ -182,7 +182,7 @@ const filled = (unit: string, length = 10 * MEBI): string =>
   unit.repeat(Math.ceil(length / unit.length)).slice(0, length);
 
 // The worst takes 2.5 s on two slow and busy cores; a quadratic step would take hours.
-describe('10 MiB of content is no burden', { timeout: 30_000 }, () => {
+describe('10 MiB of content is rendered in time', { timeout: 30_000 }, () => {
   test.each([
     ['paragraphs', '<p>Hello <b>world</b></p>\n'],
     ['plain text', 'lorem ipsum '],

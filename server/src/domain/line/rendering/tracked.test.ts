@@ -30,11 +30,11 @@ describe('a link of a web page is tracked', () => {
       'https://x.example/?a=1&b=%26&c',
     ],
     [
-      'with an ampersand that is none',
+      'with an ampersand that is no reference',
       '<a href="https://x.example/?a=1&copy=2">',
       'https://x.example/?a=1&copy=2',
     ],
-    ['beginning with a reference', '<a href="&#104;ttps://x.example/">', 'https://x.example/'],
+    ['starting with a character reference', '<a href="&#104;ttps://x.example/">', 'https://x.example/'],
     [
       'with text of any language',
       '<a href="https://bücher.example/straße?q=日本">',
@@ -47,7 +47,7 @@ describe('a link of a web page is tracked', () => {
       'https://x.example/?next=https%253A%252F%252Fy.example',
     ],
     [
-      'with line breaks in it, which no browser heeds',
+      'with line breaks in it, which browsers ignore',
       '<a href="https://x.example/a\r\nSet-Cookie: b">',
       'https://x.example/aSet-Cookie:%20b',
     ],
@@ -68,7 +68,7 @@ describe('a link of a web page is tracked', () => {
   });
 });
 
-describe('left as it was', () => {
+describe('is not changed', () => {
   test.each([
     ['mail', '<a href="mailto:a@b.example">'],
     ['a phone number', '<a href="tel:+15005550001">'],
@@ -84,18 +84,18 @@ describe('left as it was', () => {
     ['nothing', '<a href="">'],
     ['no value', '<a href>'],
     ['no value first', '<a href href="https://x.example/">'],
-    ['what is no address', '<a href="https://[::x/">'],
-    ['a link that says so', '<a href="https://x.example/reset" data-tracking="off">'],
-    ['a link that says so first', '<a data-tracking=OFF href="https://x.example/reset">'],
+    ['an invalid URL', '<a href="https://[::x/">'],
+    ['a link that opts out', '<a href="https://x.example/reset" data-tracking="off">'],
+    ['a link that opts out first', '<a data-tracking=OFF href="https://x.example/reset">'],
     ['the unsubscribe link', `<a href="${PUBLIC_URL}/unsubscribe/abc">`],
     ['a tracked link', `<a href="${PUBLIC_URL}/t/c/abc?u=https%3A%2F%2Fx.example%2F">`],
-    ['what is too long', `<a href="https://x.example/${'x'.repeat(1_500)}">`],
-    ['what gets too long', `<a href="https://x.example/?${'&'.repeat(700)}">`],
+    ['too long a link', `<a href="https://x.example/${'x'.repeat(1_500)}">`],
+    ['a link that gets too long', `<a href="https://x.example/?${'&'.repeat(700)}">`],
     ['a picture', '<img src="https://x.example/a.png">'],
     ['a style sheet', '<link href="https://x.example/a.css" rel="stylesheet">'],
     ['the base', '<base href="https://x.example/">'],
     ['a comment', '<!-- <a href="https://x.example/"> -->'],
-    ['what Outlook alone reads', '<!--[if mso]><a href="https://x.example/"><![endif]-->'],
+    ['a comment for Outlook', '<!--[if mso]><a href="https://x.example/"><![endif]-->'],
     ['a script’s text', '<script>"<a href=\'https://x.example/\'>"</script>'],
     ['a style’s text', '<style>/* <a href="https://x.example/"> */</style>'],
     ['the title', '<title><a href="https://x.example/"></title>'],
@@ -108,7 +108,7 @@ describe('left as it was', () => {
   });
 });
 
-test('nothing but the addresses of links is changed', () => {
+test('only the URLs of links are changed', () => {
   const html = `<!DOCTYPE html>\r\n<BODY  bgcolor=#fff>&nbsp;&unknown; \u{1f389} \
 <a\thref='https://x.example/it"s'  class=y >1 < 2</A><br/>
 <a href=https://y.example/a?b=c&d title="&quot;">z</a> <p>unclosed \
@@ -124,7 +124,7 @@ test('nothing but the addresses of links is changed', () => {
   );
 });
 
-test('a document that is cut anywhere has the same links, but for one that is cut itself', () => {
+test('a document that is cut anywhere has the same links, except for one that is cut itself', () => {
   const html =
     '<!-- </body> --><p><a href="https://x.example/">x</a><a href=\'https://y.example/\'>y</a></p>';
   const whole = tracked(html);
@@ -135,7 +135,7 @@ test('a document that is cut anywhere has the same links, but for one that is cu
   }
 });
 
-test('the rest of very many links stays as it is', () => {
+test('after very many links, the rest stays as it is', () => {
   const { targets } = tracked('<a href="https://x.example/">'.repeat(2_000));
   expect(targets).toHaveLength(500);
 });
@@ -148,7 +148,7 @@ describe('an e-mail', () => {
   });
   const plain = finishEmail(prepared, { unsubscribeUrl: 'https://u.example/1' });
 
-  test('has its links and its button tracked, but for the unsubscribe link; its text has none', () => {
+  test('tracks its links and its button, except for the unsubscribe link; its text has none', () => {
     const done = finishEmail(prepared, {
       unsubscribeUrl: 'https://u.example/1',
       tracked: { publicUrl: PUBLIC_URL, clickUrl: at },
@@ -165,7 +165,7 @@ describe('an e-mail', () => {
   test.each([
     ['ours', null],
     ['the sender’s own document', '<html><body><p>Hi</p></body></html>'],
-  ])('has the picture last in its body: %s', (_, content) => {
+  ])('has the picture at the end of its body: %s', (_, content) => {
     const some = prepareEmail({ title: 'T', content, actionUrl: null });
     const { html, text } = finishEmail(some, {
       tracked: { publicUrl: PUBLIC_URL, openUrl: () => `${PUBLIC_URL}/t/o/token.gif` },
@@ -180,7 +180,7 @@ describe('an e-mail', () => {
 
 const MEBI = 1024 * 1024;
 
-describe('10 MiB of content is no burden', { timeout: 30_000 }, () => {
+describe('10 MiB of content is rewritten in time', { timeout: 30_000 }, () => {
   test.each([
     ['links', '<a href="https://x.example/">x</a>'],
     ['open links', '<a href="'],

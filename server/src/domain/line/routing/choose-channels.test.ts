@@ -6,7 +6,7 @@ import { reasonInWords, routesOf, skipReason } from './choose-channels.ts';
 const BOOLEANS = [false, true];
 const PAIRS = BOOLEANS.flatMap((one) => BOOLEANS.map((other) => [one, other] as const));
 
-/** What becomes of one channel, in the words of the contract's rules, one after the other. */
+/** The outcome of one channel according to the rules of the contract, one after the other. */
 function oracle(
   channel: string,
   state: {
@@ -66,7 +66,7 @@ test('every combination of config, preference and address agrees with the rules 
   expect(combinations).toBe(CHANNELS.length * 128);
 });
 
-test('what is not set up has no route, whatever the config lists', () => {
+test('a channel that is not configured has no route, whatever the category lists', () => {
   const category = {
     key: 'any',
     disabled: false,

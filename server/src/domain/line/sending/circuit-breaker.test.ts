@@ -102,7 +102,7 @@ describe('open', () => {
     expect(typeof one.ask()).toBe('object');
   });
 
-  test('messages that come during a probe are deferred to the same time, to stay one job', () => {
+  test('messages that arrive during a probe are deferred to the same time, to stay one job', () => {
     const opened = afterSend(CLOSED, CLOSED, 'rejects', { nowMs: 0, random });
     let { breaker } = admit(opened, 60_000, random);
     const untils = new Set<number>();
@@ -161,7 +161,7 @@ describe('open', () => {
     expect(one.ask()).toBe(60_000);
   });
 
-  test('a probe that shows nothing lets the next message be one at once', () => {
+  test('an inconclusive probe lets the next message be one at once', () => {
     const one = start();
     one.send('rejects');
     one.wait(60_000);
@@ -172,7 +172,7 @@ describe('open', () => {
   });
 
   test.each<Verdict>(['works', 'rejects', 'no_response'])(
-    'what was on its way before does not change it: %s',
+    'sends in flight from before do not change it: %s',
     (verdict) => {
       const one = start();
       const before = one.ask();
@@ -214,11 +214,11 @@ const gone: SendOutcome = { kind: 'token_gone', scope: 'token', reason: 'r' };
 
 test.each<[string, SendOutcome, Verdict]>([
   ['sent', { kind: 'sent' }, 'works'],
-  ['the config refused', refused('config'), 'rejects'],
-  ['the message refused', refused('message'), 'inconclusive'],
-  ['the address refused', refused('address'), 'inconclusive'],
-  ['the token gone', gone, 'inconclusive'],
-  ['the token gone, or the config wrong', { ...gone, suspect: 'config' }, 'inconclusive'],
+  ['a rejected config', refused('config'), 'rejects'],
+  ['a rejected message', refused('message'), 'inconclusive'],
+  ['a rejected address', refused('address'), 'inconclusive'],
+  ['a gone token', gone, 'inconclusive'],
+  ['a gone token or a wrong config', { ...gone, suspect: 'config' }, 'inconclusive'],
 ])('%s', (_, outcome, verdict) => {
   expect(verdictOf(outcome, { overridden: false })).toBe(verdict);
 });

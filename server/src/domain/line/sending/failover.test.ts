@@ -22,13 +22,13 @@ const limited: AttemptResult = { kind: 'deferred', untilMs: 5, reason: 'rate', w
 
 describe('the next integration is tried', () => {
   test.each([
-    ['when the config is refused', refused('config'), true],
+    ['when the config is rejected', refused('config'), true],
     ['when it failed before anything was sent', passing, true],
     ['when it is paused', paused(1), true],
     ['not when it was sent', sent, false],
     ['not when it may have been sent', ambiguous, false],
-    ['not when the message is refused', refused('message'), false],
-    ['not when the address is refused', refused('address'), false],
+    ['not when the message is rejected', refused('message'), false],
+    ['not when the address is rejected', refused('address'), false],
     ['not when the token is gone', gone, false],
     ['not when it only waits for a permit', limited, false],
   ])('%s', (_, tried, expected) => {
@@ -38,7 +38,7 @@ describe('the next integration is tried', () => {
 
 describe('after an ambiguous attempt, the next integration is tried', () => {
   test.each([
-    ['when the config is refused', refused('config'), true],
+    ['when the config is rejected', refused('config'), true],
     ['not when it failed before anything was sent', passing, false],
     ['not when it is paused', paused(1), false],
     ['not when it waits for a permit', limited, false],
@@ -50,9 +50,9 @@ describe('after an ambiguous attempt, the next integration is tried', () => {
 
 describe('the decisive result', () => {
   test.each<[string, AttemptResult[], number]>([
-    ['the one that took it', [passing, refused('config'), sent], 2],
-    ['the one that may have taken it', [passing, ambiguous], 1],
-    ['the one that refused the address', [paused(1), refused('address')], 1],
+    ['the one that accepted it', [passing, refused('config'), sent], 2],
+    ['the one that may have accepted it', [passing, ambiguous], 1],
+    ['the one that rejected the address', [paused(1), refused('address')], 1],
     ['else the first failure that may pass', [refused('config'), passing, passing, paused(1)], 1],
     ['an attempt rather than a permit to wait for', [passing, limited], 0],
     ['else the one that may work first', [paused(9), paused(3), refused('config')], 1],

@@ -89,7 +89,7 @@ test('a reservation has its permit before later callers', () => {
   expect(limiter.size.reservations).toBe(1);
 });
 
-test('a caller that comes back too early keeps its reservation', () => {
+test('a caller that returns too early keeps its reservation', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 1, windowMs: 5_000 })];
   limiter.take(limits, 'a', 0);
@@ -98,11 +98,11 @@ test('a caller that comes back too early keeps its reservation', () => {
   expect(limiter.take(limits, 'b', 4_800)).toEqual({ waitMs: 200 });
 });
 
-test('callers that come back late at once go no faster, and not behind later ones', () => {
+test('callers that return late at once are no faster, and not behind later ones', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 2, windowMs: 2_000 })];
   for (const { id } of burst(6)) limiter.take(limits, id, 0);
-  // Turns 0, 0, 2, 2, 4, 4 s; the last four come at 60 s, with another.
+  // The due times are 0, 0, 2, 2, 4 and 4 s. The last four return at 60 s, with another one.
   const sent = run(limiter, limits, [...burst(6, 60_000).slice(2), { id: 'later', atMs: 60_000 }]);
   expect(sent.map(({ id }) => id)).toEqual(['t2', 't3', 't4', 't5', 'later']);
   expect(mostIn(timesOf(sent), 2_000)).toBe(2);
@@ -118,7 +118,7 @@ test('keeps to all of several windows, exactly and as fast as they allow', () =>
   expect(sent.filter((atMs) => atMs < 14_400_000)).toHaveLength(300);
 });
 
-test('keeps to them if all callers come back late by chance, mostly with two calls each', () => {
+test('keeps to them if callers return late at random, mostly with two calls each', () => {
   let seed = 7;
   const late = () => {
     seed = (seed * 48_271) % 2_147_483_647;
@@ -178,7 +178,7 @@ describe('the rate that a project asks for', () => {
     expect(Math.max(...sent)).toBeLessThanOrEqual(12_000);
   });
 
-  test('polls that are late cost no more than they were late', () => {
+  test('late polls cost only their own delay', () => {
     const sent = polled(new RateLimiter(), 10, 300, 200);
     expect(mostIn(sent, 1_000)).toBeLessThanOrEqual(10);
     expect(Math.max(...sent)).toBeLessThanOrEqual(35_000);
@@ -195,7 +195,7 @@ test('several limits hold at once, each by its own key', () => {
   expect(limiter.take(limits('z'), '4', 0)).toEqual({ deferredUntilMs: 10_000 });
 });
 
-test('a limit that would take years is asked about again after a day', () => {
+test('a limit that would take years is checked again after a day', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 1, windowMs: Number.POSITIVE_INFINITY })];
   limiter.take(limits, 'a', 0);
@@ -203,7 +203,7 @@ test('a limit that would take years is asked about again after a day', () => {
   expect(limiter.take(limits, 'b', 86_400_000)).toEqual({ deferredUntilMs: 2 * 86_400_000 });
 });
 
-test('a clock that is put back stops nothing', () => {
+test('a clock that is set back stops nothing', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 1, windowMs: 5_000 })];
   limiter.take(limits, 'a', 3_600_000);
@@ -234,7 +234,7 @@ describe('memory', () => {
     expect(limiter.size.keys).toBeGreaterThan(15);
   });
 
-  test('so many can reserve, and the others come back at the pace of the limit', () => {
+  test('the number of reservations is limited, and other callers return at the pace of the limit', () => {
     const limiter = new RateLimiter();
     const limits = [on('k', { limit: 100, windowMs: 1_000 })];
     const turns = burst(12_000).map(({ id }) => limiter.take(limits, id, 0));

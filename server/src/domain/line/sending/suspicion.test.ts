@@ -42,7 +42,7 @@ test('a success in between resets the count', () => {
   expect(addFailure(suspicion, 'u9')).toBe('counted');
 });
 
-test('one token is kept once, with what was last reported of it, and no more than some hundreds', () => {
+test('one token is kept once, with its last report, and only some hundreds are kept', () => {
   const suspicion = newSuspicion();
   for (const n of numbers(30)) keepToken(suspicion, token(1, `said ${n}`));
   expect(endSuspicion(suspicion)).toEqual([token(1, 'said 29')]);

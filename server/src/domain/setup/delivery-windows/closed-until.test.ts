@@ -92,7 +92,7 @@ describe('without windows of users', () => {
     const zones = ['Asia/Tokyo', 'America/New_York', 'Nowhere/Land', 7].map((time_zone) =>
       message({ customAttributes: JSON.stringify({ time_zone }) }),
     );
-    // It is nine in the evening in Tokyo, and eight in the morning in New York.
+    // It is 21:00 in Tokyo, and 08:00 in New York.
     expect(await hoursUntil(project(windows(18)), [...zones, message()])).toEqual([21, 10, 6, 6, 6]);
     expect(await hoursUntil(project(windows(18, 'Europe/Berlin')), zones)).toEqual([21, 10, 4, 4]);
   });
