@@ -69,6 +69,30 @@ test('a failing batch fails its own items only', async () => {
   await batcher.drained();
 });
 
+test('after an error of one item each item is run alone, if the error allows it', async () => {
+  const batches: number[][] = [];
+  const batcher = new Batcher<number, string>({
+    concurrency: 1,
+    maxItems: 3,
+    async run(items) {
+      batches.push(items);
+      if (items.includes(5)) throw new Error('unavailable');
+      if (items.includes(2)) throw new Error('broken');
+      return items.map(String);
+    },
+    splitAfter: (error) => (error as Error).message === 'broken',
+  });
+  const results = await Promise.allSettled([1, 2, 3, 4, 5].map((item) => batcher.add(item)));
+  expect(results.map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'rejected',
+    'fulfilled',
+    'rejected',
+    'rejected',
+  ]);
+  expect(batches).toEqual([[1, 2, 3], [1], [2], [3], [4, 5]]);
+});
+
 test('a running light batch delays the next, a heavy one does not', async () => {
   const { batcher, runs, nextRun } = controlled({
     concurrency: 2,

@@ -11,6 +11,7 @@ export class Batcher<Item, Result> {
   readonly #weigh: (item: Item) => number;
   readonly #lingerMs: number;
   readonly #gatherBelow: number;
+  readonly #splitAfter: (error: unknown) => boolean;
   #queue: Entry<Item, Result>[] = [];
   #running = 0;
   /** The number of running batches that weigh less than `gatherBelow`. */
@@ -33,6 +34,8 @@ export class Batcher<Item, Result> {
     lingerMs?: number;
     /** While a batch lighter than this runs, no other starts, so that the next one is larger. */
     gatherBelow?: number;
+    /** Whether `run` is called for each item alone after a batch failed with this error. */
+    splitAfter?: (error: unknown) => boolean;
   }) {
     this.#run = options.run;
     this.#concurrency = options.concurrency;
@@ -41,6 +44,7 @@ export class Batcher<Item, Result> {
     this.#weigh = options.weigh ?? (() => 1);
     this.#gatherBelow = options.gatherBelow ?? 0;
     this.#lingerMs = options.lingerMs ?? 0;
+    this.#splitAfter = options.splitAfter ?? (() => false);
   }
 
   add(item: Item): Promise<Result> {
@@ -93,6 +97,14 @@ export class Batcher<Item, Result> {
     const isLight = entries.reduce((sum, entry) => sum + entry.weight, 0) < this.#gatherBelow;
     this.#running += 1;
     if (isLight) this.#light += 1;
+    await this.#settle(entries);
+    this.#running -= 1;
+    if (isLight) this.#light -= 1;
+    if (this.#queue.length > 0) this.#schedule();
+    else if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  async #settle(entries: Entry<Item, Result>[]): Promise<void> {
     try {
       const results = await this.#run(entries.map((entry) => entry.item));
       if (results.length !== entries.length)
@@ -101,12 +113,9 @@ export class Batcher<Item, Result> {
         entry.resolve(results[index] as Result);
       });
     } catch (error) {
-      for (const entry of entries) entry.reject(error);
-    } finally {
-      this.#running -= 1;
-      if (isLight) this.#light -= 1;
-      if (this.#queue.length > 0) this.#schedule();
-      else if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+      if (entries.length > 1 && this.#splitAfter(error))
+        for (const entry of entries) await this.#settle([entry]);
+      else for (const entry of entries) entry.reject(error);
     }
   }
 }

@@ -18,7 +18,7 @@ export class OutcomeWriter<Report> {
   readonly #commit: (reports: readonly Report[], isRetry: boolean) => Promise<void>;
   readonly #log: Logger;
   readonly #onUnblocked: () => void;
-  readonly #batcher: Batcher<Report, WriteResult>;
+  readonly #batcher: Batcher<Report, Report>;
   readonly #closing = new AbortController();
   /** When the current batch started, and whether it has failed more than once. */
   #beganMs: number | undefined;
@@ -38,9 +38,14 @@ export class OutcomeWriter<Report> {
     this.#log = options.log;
     this.#onUnblocked = options.onUnblocked;
     this.#batcher = new Batcher({
-      run: (reports) => this.#write(reports),
+      run: async (reports) => {
+        await this.#commitUntilWritten(reports);
+        return reports;
+      },
       concurrency: 1,
       maxItems: options.maxReports,
+      // A report that cannot be written must not affect the others: their messages would be sent again.
+      splitAfter: (error) => !isDatabaseUnavailable(error),
       ...(options.lingerMs === undefined ? {} : { lingerMs: options.lingerMs }),
     });
   }
@@ -52,27 +57,12 @@ export class OutcomeWriter<Report> {
 
   /** Resolves when the report is committed. Rejects if the report itself cannot be written. */
   async report(report: Report): Promise<void> {
-    const written = await this.#batcher.add(report);
-    if (!written.ok) throw written.error;
+    await this.#batcher.add(report);
   }
 
   /** Ends the retries. Reports that were not written are lost, and their jobs run again. */
   close(): void {
     this.#closing.abort();
-  }
-
-  async #write(reports: Report[]): Promise<WriteResult[]> {
-    try {
-      await this.#commitUntilWritten(reports);
-      return reports.map(() => ({ ok: true }));
-    } catch (error) {
-      // A report that cannot be written must not affect the others: their messages would be sent again.
-      if (reports.length === 1 || isDatabaseUnavailable(error))
-        return reports.map(() => ({ ok: false, error }));
-      const written: WriteResult[] = [];
-      for (const report of reports) written.push(...(await this.#write([report])));
-      return written;
-    }
   }
 
   async #commitUntilWritten(reports: readonly Report[]): Promise<void> {
@@ -110,5 +100,3 @@ export class OutcomeWriter<Report> {
     if (wasBlocked) this.#onUnblocked();
   }
 }
-
-type WriteResult = { ok: true } | { ok: false; error: unknown };
