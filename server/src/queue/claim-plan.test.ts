@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { afterClaim, type ClaimState, INITIAL, NIL, nextStep, planClaim } from './claim-plan.ts';
+import { NIL } from './claim.ts';
+import { afterClaim, type ClaimState, INITIAL, nextStep, planClaim } from './claim-plan.ts';
 import type { Job } from './jobs.ts';
 
 const LIMITS = { maxJobs: 100, maxWeight: 200, maxPartitions: 4 };

@@ -1,4 +1,4 @@
-import type { Claim } from './claim.ts';
+import { type Claim, NIL } from './claim.ts';
 import type { BatchLimits } from './handler.ts';
 import type { Job, JobKind } from './jobs.ts';
 import { weightOf } from './slots.ts';
@@ -8,8 +8,6 @@ const OLDEST_EVERY = 8;
 // The fewest jobs that a claim looks at. It locks what it looks at, and locking is writing. So it looks at
 // twice as many jobs as fill a batch, judged by the average weight of the last claim.
 const MIN_CANDIDATES = 8;
-
-export const NIL = '00000000-0000-0000-0000-000000000000';
 
 /** What a producer remembers from one claim to the next. */
 export interface ClaimState {

@@ -55,7 +55,7 @@ interface Row {
   payload: string;
 }
 
-const NIL = '00000000-0000-0000-0000-000000000000';
+export const NIL = '00000000-0000-0000-0000-000000000000';
 const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 type Column = 'project_id' | 'partition_key';
@@ -65,8 +65,8 @@ const READY = 'j.kind = $1 and j.due_at is null and j.lease_id is null';
 // Index jobs_ready (kind, project_id, priority, id) or jobs_ready_by_partition (kind, partition_key, …). The
 // recursion jumps from partition to partition by index instead of reading every ready job, so a
 // claim costs the same beside ten ready jobs and beside a million. It looks at no more jobs of a partition
-// than about its share of the batch: it would lock the others in vain until the statement ends, and locking
-// is writing.
+// than about its share of the batch: it would lock the others needlessly until the statement ends, and
+// locking is writing.
 //
 // The commit of a claim does not wait for the disk. If a crash of the database undoes it, `complete` notices.
 const claimJobs = (column: Column, classes: string, order: string) => `

@@ -8,10 +8,10 @@ export interface JobPayloads {
   /**
    * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
    * `progress` is, by user, what is left of started deliveries to devices, browsers and chats. `back` marks a
-   * job that ran before: it only waited for a delivery window, or it was in an open one, when its time to
-   * live started. `replay` is the number of replays when the job was written: deliveries that were replayed
-   * later belong to another job. `awaited` marks first attempts, without which the broadcast is not
-   * processed.
+   * job that ran before: `waited` if it was only deferred to the opening of a delivery window, `begun` if it
+   * ran in an open window, where its time to live started. `replay` is the number of replays when the job was
+   * written: deliveries that were replayed later belong to another job. `awaited` marks first attempts,
+   * without which the broadcast is not processed.
    */
   deliver: {
     broadcast_id: string;

@@ -1,12 +1,11 @@
 /**
  * A notification as an e-mail. `prepareEmail` does the work that is the same for all recipients of a
- * broadcast, once; `finishEmail` puts in what differs, the unsubscribe link and tracked ones, and costs a
- * concatenation and their signatures.
+ * broadcast, once. `finishEmail` adds what differs: the unsubscribe link and tracked links. That costs a
+ * concatenation and the signatures of the links.
  *
- * Content is HTML by contract, so HTML goes in as the sender wrote it. Many senders write plain text all the
- * same: content without any known HTML element or character reference is taken for that, escaped, and its
- * line breaks kept. A content that is a whole HTML document is the sender's own design: it is left alone but
- * for the button and the footer at its end.
+ * Content is HTML by contract, and is used as the sender wrote it. Many senders write plain text: content
+ * without any known HTML element or character reference is escaped, and keeps its line breaks. A whole HTML
+ * document is the sender's own design: only the button and the footer are added, at its end.
  */
 
 import type { TrackedLinks } from '../../ground/links/links.ts';
@@ -22,7 +21,7 @@ export type EmailContent = {
   lang?: string;
 };
 
-/** An e-mail but for the unsubscribe link. Worth keeping for as long as a broadcast is being delivered. */
+/** An e-mail without the unsubscribe link, to be kept while a broadcast is being delivered. */
 export type PreparedEmail = {
   subject: string;
   htmlBefore: string;

@@ -22,8 +22,8 @@ const LONGEST_DEFERRAL_MS = 24 * 3_600_000;
 // its windows.
 const MAX_KEYS = 50_000;
 const MAX_BYTES = 32 * 1024 * 1024;
-// 250 bytes each. Without room for a reservation the caller comes back at an estimated time, and is the last
-// in line once more.
+// 250 bytes each. Without room for a reservation the caller comes back at an estimated time, behind all
+// others.
 const MAX_RESERVATIONS = 50_000;
 const MAX_RESERVATIONS_OF_KEY = 10_000;
 // A reservation that is not used is dropped this long after it was due. They are searched for when room is
@@ -32,10 +32,11 @@ const DROP_AFTER_MS = 10 * 60_000;
 const SWEEP_EVERY_MS = 10_000;
 
 interface Schedule {
-  /** Permits promised in the order of requests, and permits used: only these have to keep to the limits. */
+  /** The times that were promised to requests, in their order. */
   promised: SendTimes;
+  /** The times of the permits that were taken: the limits hold for these. */
   taken: SendTimes;
-  /** New times for callers that came too late for their reservation, when others used the permits. */
+  /** New times for callers that missed their reservation: other callers have used the permits. */
   deferred: SendTimes;
   /** Its bytes that are counted; undefined when it was dropped. */
   bytes: number | undefined;

@@ -143,12 +143,14 @@ function keysOf(texts: readonly TextRef[]): unknown[] {
   ];
 }
 
+const MARKS = 'unsure'; // language-ignore: the column was released with this name
+
 // Primary key, both statements. In its order, so that two workers that mark the same rows do not deadlock.
 const mark = sql(
   'mark_texts',
   `insert into deliveries as d (
     user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at,
-    unsure, replays
+    ${MARKS}, replays
   )
   select user_id, notification_id, channel, broadcast_id, 'retrying', attempts, first_attempt_at, now(),
     1, replay
@@ -156,9 +158,9 @@ const mark = sql(
     as m (user_id, notification_id, channel, replay, broadcast_id, attempts, first_attempt_at)
   order by user_id, notification_id, channel
   on conflict (user_id, notification_id, channel) do update
-    set unsure = d.unsure + 1
-    where d.state = 'retrying' and d.replays = excluded.replays and d.unsure < $8
-  returning d.notification_id, d.unsure as marks`,
+    set ${MARKS} = d.${MARKS} + 1
+    where d.state = 'retrying' and d.replays = excluded.replays and d.${MARKS} < $8
+  returning d.notification_id, d.${MARKS} as marks`,
 );
 // The row of a delivery that was never attempted is deleted, unless the delivery was replayed.
 const unmark = sql(
@@ -173,13 +175,13 @@ const unmark = sql(
     using wanted
     where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id
       and d.channel = wanted.channel and d.replays = wanted.replay
-      and d.state = 'retrying' and d.attempts = 0 and d.unsure = 1 and d.replays = 0
+      and d.state = 'retrying' and d.attempts = 0 and d.${MARKS} = 1 and d.replays = 0
   )
   update deliveries d
-  set unsure = d.unsure - 1
+  set ${MARKS} = d.${MARKS} - 1
   from wanted
   where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id
     and d.channel = wanted.channel and d.replays = wanted.replay
-    and d.state = 'retrying' and d.unsure > 0
-    and not (d.attempts = 0 and d.unsure = 1 and d.replays = 0)`,
+    and d.state = 'retrying' and d.${MARKS} > 0
+    and not (d.attempts = 0 and d.${MARKS} = 1 and d.replays = 0)`,
 );
