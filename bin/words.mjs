@@ -29,11 +29,9 @@ export const NOT_YET_CLEAN = [
   'docs/reference',
   'server/src/db/migrations', // never to clean: released migrations are not changed
   'server/src/domain/after',
-  'server/src/domain/line',
   'server/src/domain/people/installations',
   'server/src/domain/people/tokens',
   'server/src/providers',
-  'server/src/queue',
   'server/test/api',
   'server/test/broadcasts',
   'server/test/cli',

@@ -13,10 +13,8 @@ import { FeedFollower } from './domain/ground/events/follow.ts';
 import { recordEvents } from './domain/ground/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/ground/requests/rate-windows.ts';
-import { Acceptor } from './domain/line/accept/acceptor.ts';
-import { deliverHandler } from './domain/line/deliver/deliver.ts';
-import { OutcomeRecorder } from './domain/line/deliver/record.ts';
-import type { DeliveryOutcome } from './domain/line/deliver/write-outcomes.ts';
+import { Acceptor } from './domain/line/accept/send-broadcast.ts';
+import { deliverHandler, OutcomeRecorder } from './domain/line/deliver/deliver.ts';
 import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
 import type { IntegrationEvent } from './domain/line/sending/integration-health.ts';
@@ -35,7 +33,6 @@ import { Streams } from './http/realtime/stream.ts';
 import { createServer } from './http/server.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
-import { broadcastsAccepted, deliveries, notificationsCreated } from './metrics.ts';
 import { type Opened, open } from './open.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
 import { rescueAll } from './queue/lease.ts';
@@ -92,20 +89,13 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     await context.bus.listening();
     const discarder = new TokenDiscarder(context);
     undo.push(() => discarder.close());
-    const {
-      worker,
-      start: beginWork,
-      stop: stopWorker,
-    } = startWorker({ ...context, discarder }, options, undo);
-    const acceptor = new Acceptor(context, worker, {
-      onAccepted: (broadcasts) => broadcastsAccepted.inc(broadcasts),
-      onNotifications: (count) => notificationsCreated.inc(count),
-    });
+    const { worker, start, stop: stopWork } = startWorker({ ...context, discarder }, options, undo);
+    const acceptor = new Acceptor(context, worker.producer('fan_out'));
     const server = await startServer({ ...context, discarder }, acceptor, options, undo);
     startMaintenance(context, undo);
     // Starts before the requests are drained, so that both drain at the same time.
-    undo.push(async () => void stopWorker());
-    await beginWork();
+    undo.push(async () => void stopWork());
+    await start();
     const address = config.PUBLIC_URL ?? localAddress(server);
     const credentials = await writeCredentials(context, address);
     return { address: localAddress(server), credentials, context, stop };
@@ -139,11 +129,7 @@ function startWorker(
     db,
     addressKeys: context.addressKeys,
     log: context.log,
-    onRecorded(outcomes, retriesQueued) {
-      countOutcomes(outcomes);
-      if (retriesQueued) worker.wake('deliver');
-    },
-    onUnblocked: () => worker.wake('deliver'),
+    onUnblocked: () => worker.producer('deliver').wake(),
   });
   const pauses = new PauseRecorder({ db, log: context.log });
   const dispatcher = new Dispatcher({
@@ -167,7 +153,7 @@ function startWorker(
   const messages = new MessageRecorder({
     ...workerContext,
     onRecorded: () => relay.wake(),
-    onUnblocked: () => worker.wake('send_webhook'),
+    onUnblocked: () => worker.producer('send_webhook').wake(),
   });
   const worker: Worker = new Worker({
     db,
@@ -177,23 +163,14 @@ function startWorker(
     keyIds: context.sealer.keyIds,
     pollMs,
     handlers: {
-      fan_out: fanOutHandler(workerContext, {
-        onNotifications: (count) => notificationsCreated.inc(count),
-        onDeliveriesQueued: () => worker.wake('deliver'),
-        onPagesQueued: () => worker.wake('fan_out'),
-      }),
+      fan_out: fanOutHandler(workerContext),
       deliver: deliverHandler(workerContext, {
         dispatcher,
         marker: new TextMarker({ db }),
         onTokensGone,
         recorder,
       }),
-      replay: replayHandler(workerContext, {
-        onQueued: () => {
-          worker.wake('deliver');
-          worker.wake('replay');
-        },
-      }),
+      replay: replayHandler(workerContext),
       poll_receipts: pollHandler(workerContext),
       send_webhook: webhookHandler(workerContext, messages),
     },
@@ -201,7 +178,7 @@ function startWorker(
   const relay: WebhookRelay = new WebhookRelay({
     ...workerContext,
     pollMs,
-    onQueued: () => worker.wake('send_webhook'),
+    onQueued: () => worker.producer('send_webhook').wake(),
   });
   relay.start();
   undo.push(() => relay.stop());
@@ -325,10 +302,6 @@ async function purge(context: Opened, signal: AbortSignal): Promise<void> {
       context.log.warn({ err: error }, 'expired rows could not be purged; retried later');
     });
   }
-}
-
-function countOutcomes(outcomes: readonly DeliveryOutcome[]): void {
-  for (const { channel, state } of outcomes) deliveries.inc({ channel, outcome: state });
 }
 
 function localAddress(server: HttpServer): string {

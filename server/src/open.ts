@@ -30,7 +30,7 @@ import { createBus, type PostgresBus } from './domain/ground/bus/bus.ts';
 import { Identities } from './domain/ground/identities/identities.ts';
 import { describeUnreadable, unreadableIntegrations } from './domain/ground/secrets/unreadable.ts';
 import { AddressKeys } from './domain/ground/suppressions/address-keys.ts';
-import { FreshRecipients } from './domain/line/context/fresh-recipients.ts';
+import { RecentBroadcasts } from './domain/line/context/recent-broadcasts.ts';
 import { BroadcastContents } from './domain/line/notifications/contents.ts';
 import { CategoryCache } from './domain/setup/categories/cache.ts';
 import { IntegrationCache } from './domain/setup/integrations/cache.ts';
@@ -119,7 +119,7 @@ export async function open(
       categories,
       contents: new BroadcastContents({ db }),
       addressKeys: new AddressKeys({ sealer, log }),
-      fresh: new FreshRecipients(),
+      recent: new RecentBroadcasts(),
       nodeId,
       alone: embedded && role === 'server',
       pool,

@@ -1,7 +1,7 @@
 import type { Database } from '../db/client.ts';
 import type { HitRecorder } from '../domain/after/tracking/record.ts';
 import type { Context } from '../domain/context.ts';
-import type { Acceptor } from '../domain/line/accept/acceptor.ts';
+import type { Acceptor } from '../domain/line/accept/send-broadcast.ts';
 import type { TokenDiscarder } from '../domain/people/tokens/discard-gone.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
 import type { KeyUses } from '../domain/setup/projects/key-uses.ts';

@@ -1,9 +1,12 @@
 import { type Queryable, sql } from '../db/client.ts';
-import type { NewJob } from './jobs.ts';
+import type { JobKind, NewJob } from './jobs.ts';
 
-/** Adds jobs in the caller's transaction: a job is committed together with the rows that it acts on. */
-export async function enqueue(tx: Queryable, jobs: readonly NewJob[]): Promise<void> {
-  if (jobs.length === 0) return;
+/**
+ * Adds jobs in the caller's transaction: a job is committed together with the rows that it acts on. Returns
+ * the kinds of those that are ready, not scheduled.
+ */
+export async function enqueue(tx: Queryable, jobs: readonly NewJob[]): Promise<readonly JobKind[]> {
+  if (jobs.length === 0) return [];
   await tx.query(insertJobs, [
     jobs.map((job) => job.kind),
     jobs.map((job) => job.projectId),
@@ -13,6 +16,8 @@ export async function enqueue(tx: Queryable, jobs: readonly NewJob[]): Promise<v
     jobs.map((job) => (job.dueAtMs === undefined ? null : new Date(job.dueAtMs))),
     jobs.map((job) => JSON.stringify(job.payload)),
   ]);
+  const ready = jobs.filter(({ dueAtMs }) => dueAtMs === undefined);
+  return [...new Set(ready.map(({ kind }) => kind))];
 }
 
 const insertJobs = sql(

@@ -10,13 +10,14 @@ export interface BatchLimits {
 
 /** How jobs of one kind are done. */
 export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits, BatchLimits {
-  /** While it returns true no batch starts. Whoever unblocks the handler wakes the producer. */
+  /** While it returns true no batch starts. The part that unblocks the handler wakes the producer. */
   isBlocked?(): boolean;
   /**
    * Does a batch, and completes it (complete.ts) in the transaction that records its effect. May run twice
-   * for the same job. Where a batch may wait for a host that hangs, call `progress` for each part that ends.
+   * for the same job. Where a batch may wait for a host that hangs, call `heartbeat` for each part that ends.
+   * Returns the kinds of ready jobs that it has enqueued; scheduled jobs do not count.
    */
-  run(jobs: readonly Job<Kind>[], leaseId: string, progress: () => void): Promise<void>;
+  run(jobs: readonly Job<Kind>[], leaseId: string, heartbeat: () => void): Promise<readonly JobKind[]>;
   /** Records that a job failed for good because of a bug, and completes it. */
   discard(job: Job<Kind>, leaseId: string, error: unknown): Promise<void>;
 }

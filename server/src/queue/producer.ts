@@ -1,15 +1,21 @@
 import type { Database } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
+import { afterFailure, type FailureDeps } from './after-failure.ts';
 import { claim } from './claim.ts';
 import { afterClaim, INITIAL, nextStep, planClaim } from './claim-plan.ts';
-import { type Executor, execute } from './executor.ts';
-import type { Batch, Handler } from './handler.ts';
+import type { Batch, BatchLimits, Handler } from './handler.ts';
 import type { Job, JobKind } from './jobs.ts';
 import type { Lease } from './lease.ts';
 import { ReleaseQueue, releaseUnknown } from './release.ts';
-import { type Reservation, Reservations } from './reservations.ts';
-import { Slots } from './slots.ts';
+import { Slots, weightOf } from './slots.ts';
+
+/** Capacity for jobs that this process is about to write under its own lease. */
+export interface Reservation {
+  leaseId: string;
+  /** Ends the reservation with the jobs that were written and committed under its lease. */
+  end(jobs: readonly Job[]): void;
+}
 
 /** Claims the jobs of one kind, and runs them in batches. */
 export class Producer {
@@ -19,7 +25,8 @@ export class Producer {
   readonly #kind: JobKind;
   readonly #handler: Handler;
   readonly #slots: Slots;
-  readonly #executor: Executor;
+  readonly #wakeKind: (kind: JobKind) => void;
+  readonly #failureDeps: FailureDeps;
   readonly #releases = new ReleaseQueue();
   readonly #reservations: Reservations;
   /** The jobs that run or are reserved here. */
@@ -41,6 +48,8 @@ export class Producer {
     lease: Lease;
     kind: JobKind;
     handler: Handler;
+    /** Called with the kinds of jobs that a batch has enqueued. */
+    wakeKind: (kind: JobKind) => void;
   }) {
     const { handler, kind, clock, log } = options;
     this.#db = options.db;
@@ -48,8 +57,9 @@ export class Producer {
     this.#lease = options.lease;
     this.#kind = kind;
     this.#handler = handler;
+    this.#wakeKind = options.wakeKind;
     this.#slots = new Slots(handler, () => this.wake());
-    this.#executor = { handler, kind, clock, log, releases: this.#releases };
+    this.#failureDeps = { handler, kind, clock, log, releases: this.#releases };
     this.#reservations = new Reservations(handler);
   }
 
@@ -82,7 +92,11 @@ export class Producer {
     this.wake();
   }
 
-  /** See Worker.reserve. */
+  /**
+   * Reserves capacity for jobs that are about to be written. Write them under the lease of the reservation:
+   * this worker then holds them from the start and need not claim them. Returns undefined if there is no
+   * capacity, or if other jobs are ready: then write them as ready, behind those.
+   */
   reserve(jobs: number, weight: number): Reservation | undefined {
     if (!this.#isRunning || this.#state.mayHaveMore || this.#mayHaveUnknown || !this.#lease.isFresh)
       return undefined;
@@ -174,13 +188,17 @@ export class Producer {
     return jobs.map((job) => (this.#held.has(job.id) ? { ...job, attempt: Math.max(job.attempt, 2) } : job));
   }
 
-  async #run(batch: Batch): Promise<void> {
-    const slot = this.#slots.take(batch.jobs);
-    for (const job of batch.jobs) this.#held.add(job.id);
-    await execute(this.#executor, batch, slot.progress);
-    slot.end();
-    for (const job of batch.jobs) this.#held.delete(job.id);
+  async #run({ jobs, leaseId }: Batch): Promise<void> {
+    const { heartbeat, end } = this.#slots.take(jobs);
+    for (const job of jobs) this.#held.add(job.id);
+    const running = this.#handler.run(jobs, leaseId, heartbeat);
+    const queued = await running.catch((error: unknown) =>
+      afterFailure(this.#failureDeps, { jobs, leaseId }, heartbeat, error),
+    );
+    end();
+    for (const job of jobs) this.#held.delete(job.id);
     if (this.#state.mayHaveMore || !this.#releases.isEmpty) this.#mayHaveReady = true;
+    for (const kind of queued) this.#wakeKind(kind);
     this.#continue();
     this.#notifyIdle();
   }
@@ -188,5 +206,64 @@ export class Producer {
   #notifyIdle(): void {
     if (this.active > 0 || this.#isClaiming) return;
     for (const resolve of this.#onIdle.splice(0)) resolve();
+  }
+}
+
+/**
+ * Jobs that this process accepts for itself: written under its lease, they need no claim. Reservations and
+ * the jobs that wait to run never exceed one batch. They may be of any partition.
+ */
+class Reservations {
+  readonly #limits: BatchLimits;
+  #waiting: { job: Job; leaseId: string }[] = [];
+  #used = { jobs: 0, weight: 0 };
+  #open = 0;
+
+  constructor(limits: BatchLimits) {
+    this.#limits = limits;
+  }
+
+  /** Whether jobs are being written of which nothing is known here yet. */
+  get areOpen(): boolean {
+    return this.#open > 0;
+  }
+
+  /** Whether jobs wait to run. */
+  get haveJobs(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** Reserves capacity, if there is enough; `onEnd` receives the jobs that were written. */
+  open(
+    leaseId: string,
+    { jobs, weight }: { jobs: number; weight: number },
+    onEnd: (jobs: readonly Job[]) => void,
+  ): Reservation | undefined {
+    const { maxJobs, maxWeight } = this.#limits;
+    if (this.#used.jobs + jobs > maxJobs || this.#used.weight + weight > maxWeight) return undefined;
+    this.#open += 1;
+    this.#use(jobs, weight);
+    return {
+      leaseId,
+      end: (written) => {
+        this.#open -= 1;
+        this.#use(written.length - jobs, weightOf(written) - weight);
+        this.#waiting.push(...written.map((job) => ({ job, leaseId })));
+        onEnd(written);
+      },
+    };
+  }
+
+  /** Takes the jobs of the oldest lease out. */
+  takeBatch(): Batch {
+    const leaseId = this.#waiting[0]?.leaseId ?? '';
+    const jobs = this.#waiting.filter((one) => one.leaseId === leaseId).map(({ job }) => job);
+    this.#waiting = this.#waiting.filter((one) => one.leaseId !== leaseId);
+    this.#use(-jobs.length, -weightOf(jobs));
+    return { jobs, leaseId };
+  }
+
+  #use(jobs: number, weight: number): void {
+    this.#used = { jobs: this.#used.jobs + jobs, weight: this.#used.weight + weight };
   }
 }

@@ -82,16 +82,16 @@ test('a batch of which something ends again and again keeps its slot, however lo
   const batch = begin('a');
   for (let passedMs = 0; passedMs < 60_000; passedMs += SILENT_MS - 1) {
     vi.advanceTimersByTime(SILENT_MS - 1);
-    batch.progress();
+    batch.heartbeat();
   }
   expect(freed).toBe(0);
   vi.advanceTimersByTime(SILENT_MS);
   expect(freed).toBe(1);
-  batch.progress();
+  batch.heartbeat();
   vi.advanceTimersByTime(SILENT_MS);
   expect(freed).toBe(1);
   batch.end();
-  batch.progress();
+  batch.heartbeat();
 });
 
 test('so many silent batches of a project are passed by, the next one when one of them has ended', () => {

@@ -11,10 +11,10 @@ export interface SlotLimits {
    */
   gatherBelow: number;
   /**
-   * Batches that may start without a slot, as long as all running batches weigh less than `maxWeight`: one of
-   * a partition that has none, and one for each batch without progress for `silentMs`. A silent batch waits
-   * for a host that hangs. `silentPerPartition` limits how many of them free their slots. Reserved jobs are
-   * not checked by partition.
+   * Batches that may run beyond the slots, while all running batches together weigh less than `maxWeight`.
+   * When all slots are taken, each partition without a running batch may start one. A batch without a
+   * heartbeat for `silentMs` frees its slot, because it waits for a host that hangs; at most
+   * `silentPerPartition` batches of a partition do so. Reserved jobs are not checked by partition.
    */
   beyond?: { maxWeight: number; silentMs: number; silentPerPartition: number };
   /** No batch starts while the running ones weigh this much: their jobs are in memory. */
@@ -24,7 +24,7 @@ export interface SlotLimits {
 /** A running batch. */
 export interface Slot {
   /** A part of the batch has ended: it does not hang. */
-  progress(): void;
+  heartbeat(): void;
   end(): void;
 }
 
@@ -85,7 +85,7 @@ export class Slots {
         this.#onFreed();
       }, beyond.silentMs);
     return {
-      progress() {
+      heartbeat() {
         // Refreshing a timer that has fired or was cleared would start it.
         if (state === 'in slot') timer?.refresh();
       },

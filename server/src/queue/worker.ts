@@ -7,7 +7,6 @@ import { JOB_KINDS, type JobKind } from './jobs.ts';
 import { Lease, rescue } from './lease.ts';
 import { Producer } from './producer.ts';
 import { promote } from './promote.ts';
-import type { Reservation } from './reservations.ts';
 
 /** The handlers of all kinds. */
 export type Handlers = { readonly [Kind in JobKind]: Handler<Kind> };
@@ -48,10 +47,11 @@ export class Worker {
       keyIds: options.keyIds,
       onError: (error) => this.#log.warn({ err: error }, 'the worker could not renew its lease'),
     });
+    const wakeKind = (kind: JobKind) => this.producer(kind).wake();
     this.#producers = new Map(
       JOB_KINDS.map((kind) => {
         const handler = options.handlers[kind] as Handler;
-        return [kind, new Producer({ ...options, lease: this.#lease, kind, handler })];
+        return [kind, new Producer({ ...options, lease: this.#lease, kind, handler, wakeKind })];
       }),
     );
   }
@@ -66,23 +66,11 @@ export class Worker {
     for (const producer of this.#producers.values()) producer.start();
   }
 
-  /** There may be ready jobs of this kind. */
-  wake(kind: JobKind): void {
-    this.#producers.get(kind)?.wake();
-  }
-
-  /**
-   * Reserves capacity for jobs that are about to be written. Write them under the lease of the reservation:
-   * this worker then holds them from the start and need not claim them. Returns undefined if there is no
-   * capacity, or if other jobs are ready: then write them as ready, behind those.
-   */
-  reserve(kind: JobKind, jobs: number, weight: number): Reservation | undefined {
-    return this.#producers.get(kind)?.reserve(jobs, weight);
-  }
-
-  /** Running batches. */
-  get active(): number {
-    return [...this.#producers.values()].reduce((sum, { active }) => sum + active, 0);
+  /** The producer of a kind. */
+  producer(kind: JobKind): Producer {
+    const producer = this.#producers.get(kind);
+    if (producer === undefined) throw new Error(`no producer for jobs of the kind ${kind}`);
+    return producer;
   }
 
   /**

@@ -3,8 +3,7 @@ import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
 import { purgeIdempotencyKeys, STORED_MS } from '../../src/domain/ground/requests/idempotency.ts';
-import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
-import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
+import { Acceptor, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { ClientError } from '../../src/errors.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
 import { memberOf } from '../../src/lib/members.ts';
@@ -285,9 +284,8 @@ describe('an Idempotency-Key', () => {
     const query: Queryable['query'] = (statement, values) =>
       statement.name.startsWith('accept') ? Promise.reject(failure) : it.db.query(statement, values);
     const db = { ...it.db, query };
-    const worker = { reserve: () => undefined, wake: () => {} };
-    const listener = { onAccepted: () => {}, onNotifications: () => {} };
-    const acceptor = new Acceptor({ ...it.context, db }, worker, listener);
+    const producer = { reserve: () => undefined, wake: () => {} };
+    const acceptor = new Acceptor({ ...it.context, db }, producer);
     const json = Buffer.from('{"title":"Twin","recipients":null}');
     const twin = { title: 'Twin', recipients: null };
     const key = keyOf(await otherProcess(), 'createBroadcast', '/v2/broadcasts', 'k11', {});

@@ -95,9 +95,8 @@ function scene<C extends keyof MessageOf>(
     events,
     send(userId, kind) {
       const targetId = newId();
-      const draft = { render: () => message(kind, targetId) };
+      const draft = { channel, render: () => message(kind, targetId) };
       return dispatcher.send({
-        channel,
         integrations: [integration],
         draft,
         targetId,

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
-import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
-import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
+import { Acceptor, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
@@ -296,11 +295,8 @@ test('notifications whose commit was not confirmed are looked up when the databa
       return result;
     },
   };
-  const worker = { reserve: () => undefined, wake: () => {} };
-  const acceptor = new Acceptor({ ...context, db: { ...context.db, ...db } }, worker, {
-    onAccepted: () => {},
-    onNotifications: () => {},
-  });
+  const producer = { reserve: () => undefined, wake: () => {} };
+  const acceptor = new Acceptor({ ...context, db: { ...context.db, ...db } }, producer);
   const published: RealtimeMessage[] = [];
   const unsubscribe = context.bus.subscribe((message) => published.push(message));
   const broadcast = { title: 'Unheard', recipients: [{ external_id: 'known-11' }] };

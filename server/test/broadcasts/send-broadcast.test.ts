@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { NewBroadcast } from '../../src/contract/broadcast.ts';
 import { type Database, sql } from '../../src/db/client.ts';
-import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
-import { type SendOptions, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
+import { Acceptor, type SendOptions, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { ClientError } from '../../src/errors.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
@@ -25,9 +24,7 @@ afterAll(() => service.stop());
 /** Sends as a separate node does; the workers of the service run its jobs. */
 function node(db: Pick<Database, 'query'> = service.context.db): Sender {
   const context = { ...service.context, db: { ...service.context.db, query: db.query.bind(db) } };
-  const worker = { reserve: () => undefined, wake: () => {} };
-  const listener = { onAccepted: () => {}, onNotifications: () => {} };
-  const acceptor = new Acceptor(context, worker, listener);
+  const acceptor = new Acceptor(context, { reserve: () => undefined, wake: () => {} });
   return (broadcast, options) => sendBroadcast({ ...context, acceptor }, service.project, broadcast, options);
 }
 
@@ -110,11 +107,7 @@ describe('a broadcast with an id from the caller', () => {
     const first = await send(KNOWN, { id });
     const second = await send({ ...KNOWN, title: 'Something else' }, { id });
     expect(second).toEqual({ ...first, replayed: true });
-    const acceptor = new Acceptor(
-      service.context,
-      { reserve: () => undefined, wake: () => {} },
-      { onAccepted: () => {}, onNotifications: () => {} },
-    );
+    const acceptor = new Acceptor(service.context, { reserve: () => undefined, wake: () => {} });
     const other = await service.createProject('other');
     await expect(sendBroadcast({ ...service.context, acceptor }, other, KNOWN, { id })).rejects.toThrow(
       'another project',

@@ -432,11 +432,7 @@ describe('a page that fails because of a bug', () => {
       returning id`,
       [project.id, project.id],
     );
-    const handler = fanOutHandler(service.context, {
-      onNotifications() {},
-      onDeliveriesQueued() {},
-      onPagesQueued() {},
-    });
+    const handler = fanOutHandler(service.context);
     await handler.discard(
       {
         id: job?.id ?? 0,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
+import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
+import { writeOutcomes } from '../../src/domain/line/deliver/write-outcomes.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { saveSmtp } from '../support/faults.ts';
 import {
@@ -70,29 +71,26 @@ test('nothing is stored about deliveries in flight when their broadcast was dele
   await processed(project.call, kept);
   await rows("update broadcasts set status = 'processing', pending = 2 where id = $1", [kept]);
   const [user] = await rows<{ id: string }>('select id from users where project_id = $1', [project.id]);
-  const recorded: string[] = [];
-  const recorder = new OutcomeRecorder({
-    ...service.context,
-    onRecorded: (outcomes) => recorded.push(...outcomes.map(({ broadcastId }) => broadcastId)),
-  });
   const deleted = newId();
-  const report = (broadcastId: string) =>
-    recorder.report({
-      outcome: {
-        projectId: project.id,
-        broadcastId,
-        userId: user?.id ?? '',
-        notificationId: notificationId(broadcastId, user?.id ?? ''),
-        channel: 'email',
-        state: 'sent',
-        attempts: 1,
-        ...{ integrationId: null, provider: 'smtp', providerId: null, code: null, reason: null },
-        firstAttemptMs: Date.now(),
-        durationMs: 1,
-      },
-    });
-  await Promise.all([report(deleted), report(kept)]);
-  expect(recorded).toEqual([kept]);
+  const outcomes = [deleted, kept].map(
+    (broadcastId): DeliveryOutcome => ({
+      projectId: project.id,
+      broadcastId,
+      userId: user?.id ?? '',
+      notificationId: notificationId(broadcastId, user?.id ?? ''),
+      channel: 'email',
+      state: 'sent',
+      attempts: 1,
+      ...{ integrationId: null, provider: 'smtp', providerId: null, code: null, reason: null },
+      firstAttemptMs: Date.now(),
+      durationMs: 1,
+    }),
+  );
+  const { db, addressKeys } = service.context;
+  const recorded = await db.transaction((tx) =>
+    writeOutcomes({ tx, addressKeys, isRepeat: false }, outcomes, []),
+  );
+  expect(recorded.map(({ broadcastId }) => broadcastId)).toEqual([kept]);
   const written = 'select broadcast_id from deliveries where broadcast_id = any ($1::uuid[])';
   expect(await rows(written, [[deleted, kept]])).toEqual([{ broadcast_id: kept }]);
   const events =

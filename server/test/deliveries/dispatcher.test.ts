@@ -108,7 +108,7 @@ function sendOver<C extends keyof MessageOf>(
   render: () => MessageOf[C],
   request: Pick<SendRequest, 'targetId' | 'userId' | 'weight' | 'token'>,
 ): Promise<AttemptResult> {
-  return dispatcher.send({ channel, integrations, draft: { render }, ...request });
+  return dispatcher.send({ integrations, draft: { channel, render }, ...request });
 }
 
 /** Sends an e-mail, by default a new one. */
@@ -322,7 +322,7 @@ describe('an integration whose config is rejected', () => {
     const [pause] = pauses;
     expect(pause).toMatchObject({
       integrationId: first.address,
-      party: '',
+      host: '',
       sinceMs: START_MS,
       untilMs: expect.any(Number),
       code: '401',

@@ -51,6 +51,7 @@ async function start({ silentMs, pollMs = 20 }: { silentMs: number; pollMs?: num
       started.push(...jobs.map(({ projectId }) => projectId));
       await gate.promise;
       await db.transaction((tx) => complete(tx, leaseId, jobs.map(idOf)));
+      return [];
     },
     discard: async () => {},
   };
@@ -72,7 +73,7 @@ async function add(projectId: string, { count = 1, dueAtMs = undefined as number
       ...(dueAtMs === undefined ? {} : { dueAtMs }),
     })),
   );
-  worker.wake('deliver');
+  worker.producer('deliver').wake();
 }
 
 test('projects without running batches start at once, whatever the number of hanging ones', async () => {

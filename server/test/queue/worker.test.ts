@@ -45,6 +45,7 @@ beforeEach(async () => {
           jobs.map((job) => job.id),
         ),
       );
+      return [];
     },
     discard: async () => {},
   };
@@ -57,7 +58,7 @@ afterEach(async () => {
 
 /** Whether this many jobs could be reserved; reserves none. */
 function reservation(jobs: number): boolean {
-  const room = worker.reserve('fan_out', jobs, jobs);
+  const room = worker.producer('fan_out').reserve(jobs, jobs);
   room?.end([]);
   return room !== undefined;
 }
@@ -102,7 +103,7 @@ async function queueEmpty(): Promise<void> {
 }
 
 test('jobs that were written under a reservation run without being claimed', async () => {
-  const room = worker.reserve('fan_out', 3, 3);
+  const room = worker.producer('fan_out').reserve(3, 3);
   const jobs = await writeLeased(room?.leaseId ?? '', 3);
   room?.end(jobs);
   await queueEmpty();
@@ -112,11 +113,11 @@ test('jobs that were written under a reservation run without being claimed', asy
 test('jobs that arrive while a small batch runs form one batch, and no more are reserved', async () => {
   const open = Promise.withResolvers<void>();
   gate = open.promise;
-  const first = worker.reserve('fan_out', 1, 1);
+  const first = worker.producer('fan_out').reserve(1, 1);
   first?.end(await writeLeased(first.leaseId, 1));
-  const second = worker.reserve('fan_out', 2, 2);
+  const second = worker.producer('fan_out').reserve(2, 2);
   second?.end(await writeLeased(second.leaseId, 2));
-  const third = worker.reserve('fan_out', 3, 3);
+  const third = worker.producer('fan_out').reserve(3, 3);
   expect(third?.leaseId).toBe(first?.leaseId);
   expect(reservation(1)).toBe(false);
   third?.end(await writeLeased(third.leaseId, 3));
@@ -130,7 +131,7 @@ test('new jobs do not overtake those that wait in the database', async () => {
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   await enqueue(db, ready(12));
-  worker.wake('fan_out');
+  worker.producer('fan_out').wake();
   await expect.poll(() => batches.length).toBe(1);
   expect(reservation(1)).toBe(false);
   open.resolve();
@@ -139,7 +140,7 @@ test('new jobs do not overtake those that wait in the database', async () => {
 });
 
 test('a job whose writer got no confirmation runs nevertheless', async () => {
-  const room = worker.reserve('fan_out', 1, 1);
+  const room = worker.producer('fan_out').reserve(1, 1);
   const [lost] = await writeLeased(room?.leaseId ?? '', 1);
   room?.end([]);
   await queueEmpty();
@@ -147,7 +148,7 @@ test('a job whose writer got no confirmation runs nevertheless', async () => {
 });
 
 test('a reserved job does not count as lost while its writer is busy', async () => {
-  const room = worker.reserve('fan_out', 1, 1);
+  const room = worker.producer('fan_out').reserve(1, 1);
   const jobs = await writeLeased(room?.leaseId ?? '', 1);
   // The worker has looked for lost jobs meanwhile: it ran a job that was scheduled for then.
   await enqueue(

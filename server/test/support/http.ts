@@ -11,7 +11,7 @@ import { HitRecorder } from '../../src/domain/after/tracking/record.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { FeedFollower } from '../../src/domain/ground/events/follow.ts';
 import { SharedWindows } from '../../src/domain/ground/requests/rate-windows.ts';
-import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
+import { Acceptor } from '../../src/domain/line/accept/send-broadcast.ts';
 import { TokenDiscarder } from '../../src/domain/people/tokens/discard-gone.ts';
 import { LastSeen } from '../../src/domain/people/users/last-seen.ts';
 import { createProject, type NewProject } from '../../src/domain/setup/projects/create.ts';
@@ -105,11 +105,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     lastSeen: new LastSeen(opened),
     keyUses: new KeyUses(opened),
     // Nobody works here: what is accepted waits.
-    acceptor: new Acceptor(
-      opened,
-      { reserve: () => undefined, wake: () => {} },
-      { onAccepted: () => {}, onNotifications: () => {} },
-    ),
+    acceptor: new Acceptor(opened, { reserve: () => undefined, wake: () => {} }),
     streams: new Streams({ ...opened, hub, clock }),
     eventStreams: new EventStreams({ ...opened, clock, follower }),
     discarder: new TokenDiscarder(opened),

@@ -11,7 +11,7 @@ export async function startWorker<Kind extends JobKind>(
   handler: Handler<Kind>,
   { pollMs }: { pollMs?: number } = {},
 ): Promise<Worker> {
-  const none = { ...handler, run: async () => {} };
+  const none = { ...handler, run: async () => [] };
   const handlers = Object.fromEntries(JOB_KINDS.map((one) => [one, one === kind ? handler : none]));
   const worker = new Worker({
     db,

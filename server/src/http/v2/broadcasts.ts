@@ -3,7 +3,7 @@ import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts
 import { described, Id, PageQuery, page } from '../../contract/common.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
-import { unwrittenProblems } from '../../domain/line/broadcasts/problems.ts';
+import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
 import { jsonMember } from '../../lib/json-member.ts';
 import { bodyBytesForHeap } from '../body-budget.ts';
@@ -29,7 +29,7 @@ export function broadcastRoutes(app: App): void {
       'progress. A broadcast cannot be changed or recalled.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
-    alsoWrong: ({ body }) => unwrittenProblems(body),
+    alsoWrong: ({ body }) => problemsBeyondSchema(body),
     unwrap: 'broadcast',
     bodyLimit: BODY_LIMIT_BYTES,
     longArray: 'recipients',

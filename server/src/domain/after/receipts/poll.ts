@@ -28,6 +28,7 @@ export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
     maxPartitions: 1,
     async run(jobs, leaseId) {
       for (const job of jobs) await poll(deps, job, leaseId);
+      return [];
     },
     discard: (job, leaseId) => complete(deps.db, leaseId, [job.id]),
   };

@@ -43,13 +43,8 @@ export async function replayAllFailed(
   return count + (next === undefined ? 0 : await countFailed(tx, next));
 }
 
-/** Notified after the commit of each later chunk. */
-export interface ReplayListener {
-  onQueued(): void;
-}
-
 /** Replays the next chunk. */
-export function replayHandler(context: Context, listener: ReplayListener): Handler<'replay'> {
+export function replayHandler(context: Context): Handler<'replay'> {
   return {
     slots: 2,
     slotsPerPartition: 1,
@@ -59,7 +54,7 @@ export function replayHandler(context: Context, listener: ReplayListener): Handl
     maxPartitions: 1,
     async run(jobs, leaseId) {
       for (const job of jobs) await runJob(context, job, leaseId);
-      listener.onQueued();
+      return ['deliver', 'replay'];
     },
     discard: (job, leaseId) => discard(context, job, leaseId),
   };

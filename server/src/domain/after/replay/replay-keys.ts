@@ -3,8 +3,8 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { deliveryJobs, type JobsOf } from '../../line/fan-out/plan-deliveries.ts';
 import { addPending } from '../../line/ledger/finish.ts';
-import { deliveryJobs, type JobsOf } from '../../line/routing/delivery-jobs.ts';
 
 /** A delivery of a broadcast. */
 export interface DeliveryKey {

@@ -38,7 +38,10 @@ export function webhookHandler(context: Context, recorder: MessageRecorder): Han
     maxWeight: MAX_WEIGHT,
     maxPartitions: 1,
     isBlocked: () => recorder.isBlocked,
-    run: (jobs, leaseId, progress) => deliver({ context, recorder, leaseId, progress }, endpoints, jobs),
+    async run(jobs, leaseId, heartbeat) {
+      await deliver({ context, recorder, leaseId, heartbeat }, endpoints, jobs);
+      return [];
+    },
     discard: (job, leaseId) => discard(context, recorder, job, leaseId),
   };
 }
@@ -50,7 +53,7 @@ interface Run {
   recorder: MessageRecorder;
   leaseId: string;
   /** Called after each attempt. */
-  progress: () => void;
+  heartbeat: () => void;
 }
 
 interface Webhook extends SecretRow {
@@ -72,7 +75,7 @@ interface Batch extends Run {
 }
 
 async function deliver(run: Run, endpoints: Endpoints, jobs: readonly WebhookJob[]): Promise<void> {
-  const { context, recorder, leaseId, progress } = run;
+  const { context, recorder, leaseId } = run;
   const [webhook] = await context.db.query<Webhook>(selectWebhook, [jobs[0]?.payload.webhook_id]);
   if (webhook === undefined) {
     await Promise.all(
@@ -89,7 +92,7 @@ async function deliver(run: Run, endpoints: Endpoints, jobs: readonly WebhookJob
   ]);
   const events = new Map(found.map((event) => [event.id, event]));
   const send = webhook.disabled_at === null ? sender(run, webhook, endpoints.of(webhook)) : undefined;
-  const batch = { ...run, progress, webhook, events, sent, send };
+  const batch = { ...run, webhook, events, sent, send };
   const results = await Promise.allSettled(jobs.map((job) => deliverJob(batch, job)));
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
@@ -124,13 +127,13 @@ type Result = { id: string; event: Event | undefined; attempt: Attempt | Deferra
 
 /** Sends the events of a job and records the outcomes. Writes a job for those that are retried. */
 async function deliverJob(batch: Batch, job: WebhookJob): Promise<void> {
-  const { context, recorder, leaseId, sent, events, send, progress } = batch;
+  const { context, recorder, leaseId, sent, events, send, heartbeat } = batch;
   const { payload } = job;
   const results: Result[] = [];
   const one = async (id: string) => {
     const event = events.get(id);
     const attempt = event && (await send?.(event));
-    progress();
+    heartbeat();
     if (event !== undefined && attempt !== undefined && 'accepted' in attempt && attempt.accepted)
       await recorder.report({ accepted: acceptedOf(batch, job, event, attempt) });
     else results.push({ id, event, attempt });

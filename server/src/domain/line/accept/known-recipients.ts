@@ -4,68 +4,61 @@ import { type Identities, identityKeysOf } from '../../ground/identities/identit
 import type { Person } from '../../people/users/plan.ts';
 import { readRecipients } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
-import { inboxOnly } from '../fan-out/plan-deliveries.ts';
+import { isInboxOnly, loadRoutes } from '../routing/routes.ts';
 
-/**
- * The users of a broadcast that takes no more than rows in their inboxes: each once, ascending, with the ids
- * of their notifications in the same order.
- */
+/** Each user once, ascending, with the ids of their notifications in the same order. */
 export interface KnownRecipients {
   userIds: readonly string[];
   notificationIds: readonly string[];
 }
 
-interface Addressed {
+interface Broadcast {
   id: string;
   projectId: string;
-  category: string | null;
-  content: { recipients: readonly Recipient[] };
+  content: { category: string | null };
+  recipients: readonly Recipient[];
 }
 
 // Small enough that the broadcasts of the same commit do not wait for its rows.
 const MAX_RECIPIENTS = 10;
 
 /**
- * Finds the broadcasts whose notifications can be written when they are accepted, because everything that a
- * fan-out would look up is in memory: the user of each recipient is known, nothing is said about them that
- * might be new, and no channel but the inbox is configured. Reads no database, and is as fresh as the caches
- * that a fan-out uses.
+ * Returns the recipients of each broadcast whose notifications can be written when it is accepted: few users,
+ * all of them known and without new details, and no channel but the inbox. Undefined for all others. Uses the
+ * caches that a fan-out uses, and queries the database only for projects that they do not have.
  */
-export async function findKnownRecipients<Broadcast extends Addressed>(
+export async function findKnownRecipients(
   context: Pick<LineContext, 'identities' | 'integrations' | 'categories'>,
   broadcasts: readonly Broadcast[],
-): Promise<Map<Broadcast, KnownRecipients>> {
-  const small = broadcasts.filter(({ content }) => {
-    const { length } = content.recipients;
-    return length > 0 && length <= MAX_RECIPIENTS;
-  });
-  const known = new Map<Broadcast, KnownRecipients>();
-  for (const broadcast of await inboxOnly(context, small)) {
+): Promise<(KnownRecipients | undefined)[]> {
+  const ids = broadcasts.filter(isSmall).map(({ projectId }) => projectId);
+  const routesOf = await loadRoutes(context, ids);
+  return broadcasts.map((broadcast) => {
+    const { id, projectId, content } = broadcast;
+    if (!isSmall(broadcast) || !isInboxOnly(routesOf(projectId, content.category))) return undefined;
     const userIds = knownUsers(context.identities, broadcast);
-    if (userIds === undefined) continue;
-    const notificationIds = userIds.map((userId) => notificationId(broadcast.id, userId));
-    known.set(broadcast, { userIds, notificationIds });
-  }
-  return known;
+    return userIds && { userIds, notificationIds: userIds.map((userId) => notificationId(id, userId)) };
+  });
 }
 
-function knownUsers(
-  identities: Identities,
-  { projectId, content: { recipients } }: Addressed,
-): string[] | undefined {
+function isSmall({ recipients: { length } }: Broadcast): boolean {
+  return length > 0 && length <= MAX_RECIPIENTS;
+}
+
+function knownUsers(identities: Identities, { projectId, recipients }: Broadcast): string[] | undefined {
   const { people } = readRecipients(projectId, recipients);
   // The subscribers of a topic are not in memory.
   if (people.length < recipients.length) return undefined;
   const users = new Set<string>();
   for (const person of people) {
-    const userId = isDescribed(person) ? undefined : knownUser(identities, person);
+    const userId = hasDetails(person) ? undefined : knownUser(identities, person);
     if (userId === undefined) return undefined;
     users.add(userId);
   }
   return users.size === 1 ? [...users] : [...users].sort();
 }
 
-function isDescribed({ firstName, lastName, customAttributes, phoneNumbers }: Person): boolean {
+function hasDetails({ firstName, lastName, customAttributes, phoneNumbers }: Person): boolean {
   return [firstName, lastName, customAttributes, phoneNumbers].some((detail) => detail !== undefined);
 }
 

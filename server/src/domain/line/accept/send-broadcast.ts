@@ -1,18 +1,27 @@
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
+import { isDatabaseUnavailable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
+import { Batcher } from '../../../lib/batcher.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { isId, newId } from '../../../lib/ids.ts';
-import { BULK, fanOutWeight, priorityFor } from '../../../queue/jobs.ts';
-import type { IdempotencyKey } from '../../ground/requests/idempotency.ts';
-import { broadcastProblems, unwrittenProblems } from '../broadcasts/problems.ts';
+import type { JsonText } from '../../../lib/json-text.ts';
+import { Limiter } from '../../../lib/limiter.ts';
+import { broadcastsAccepted, notificationsCreated } from '../../../metrics.ts';
+import { BULK, fanOutWeight, type Job, priorityFor } from '../../../queue/jobs.ts';
+import type { Producer } from '../../../queue/producer.ts';
+import { findReplay, type IdempotencyKey } from '../../ground/requests/idempotency.ts';
+import { readAccepted } from '../broadcasts/get.ts';
+import { broadcastProblems, problemsBeyondSchema } from '../broadcasts/problems.ts';
 import {
   acceptedJson,
   countRecipients,
   packBroadcast,
   type RawBroadcast,
-  storedBroadcast,
+  splitBroadcast,
 } from '../broadcasts/stored-broadcast.ts';
-import type { Acceptor, PendingBroadcast, SentBroadcast } from './acceptor.ts';
+import type { LineContext } from '../context/context.ts';
+import { findKnownRecipients, type KnownRecipients } from './known-recipients.ts';
+import { type Once, type PendingBroadcast, writeAccepted } from './write-accepted.ts';
 
 /** How a broadcast is sent. With an id or a key it is sent at most once. */
 export type SendOptions = {
@@ -30,8 +39,14 @@ export type SendOptions = {
   | { id?: never; idempotency?: IdempotencyKey | undefined }
 );
 
-// What is longer is packed and committed alone, as are requests that were parsed in a thread.
-const LONG_CHARACTERS = 512 * 1024;
+/** A broadcast that is accepted. */
+export interface SentBroadcast {
+  id: string;
+  /** An earlier call with the same id or key has sent it; this one changed nothing. */
+  replayed: boolean;
+  /** The contract's `Broadcast` as JSON text: the same for every call with the same id or key. */
+  json: JsonText;
+}
 
 /**
  * Accepts a broadcast: resolves when it is committed, with the job that fans it out, or with its
@@ -40,19 +55,16 @@ const LONG_CHARACTERS = 512 * 1024;
  * was used for another request.
  */
 export async function sendBroadcast(
-  { acceptor, clock }: { acceptor: Acceptor; clock: Clock },
+  { acceptor }: { acceptor: Acceptor },
   project: { id: string },
   broadcast: NewBroadcast,
-  { raw, id, idempotency }: SendOptions = {},
+  options: SendOptions = {},
 ): Promise<SentBroadcast> {
-  const problems = raw === undefined ? broadcastProblems(broadcast) : unwrittenProblems(broadcast);
+  const { raw, id } = options;
+  const problems = raw === undefined ? broadcastProblems(broadcast) : problemsBeyondSchema(broadcast);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   if (id !== undefined && !isBroadcastId(id)) throw new Error(`${id} cannot be the id of a broadcast`);
-  const once = id !== undefined ? 'by id' : idempotency !== undefined ? 'by key' : undefined;
-  const isLong = raw?.members !== undefined || (broadcast.content?.length ?? 0) > LONG_CHARACTERS;
-  return acceptor.accept({ once, isLong }, () =>
-    prepare(project.id, id ?? newId(clock.now()), broadcast, raw, idempotency),
-  );
+  return acceptor.accept({ projectId: project.id, broadcast, ...options });
 }
 
 /** A lower-case UUIDv7: notifications take their time from it. */
@@ -60,39 +72,219 @@ function isBroadcastId(id: string): boolean {
   return isId(id) && id[14] === '7' && id === id.toLowerCase();
 }
 
-async function prepare(
-  projectId: string,
-  id: string,
-  broadcast: NewBroadcast,
-  raw: RawBroadcast | undefined,
-  idempotency: IdempotencyKey | undefined,
-): Promise<PendingBroadcast> {
-  const stored = storedBroadcast(broadcast, raw);
-  const { category, topic, messageJson, overridesJson } = stored;
+type AcceptContext = Pick<
+  LineContext,
+  'db' | 'clock' | 'config' | 'bus' | 'recent' | 'identities' | 'integrations' | 'categories'
+>;
+
+/** A valid broadcast. */
+type BroadcastRequest = SendOptions & { projectId: string; broadcast: NewBroadcast };
+
+/** The result of one broadcast: a failure does not affect those that were committed with it. */
+type AcceptResult = SentBroadcast | { error: unknown };
+
+// No commit starts while a small one is running: that one ends soon, and the broadcasts that arrive meanwhile
+// make a larger one, which costs little more. A second one runs beside a large one.
+const CONCURRENCY = 2;
+const GATHER_BELOW_BYTES = 256 * 1024;
+const MAX_BROADCASTS = 512;
+const MAX_BYTES = 8 * 1024 * 1024;
+// Longer broadcasts are packed and committed alone, as are requests that were parsed in a thread.
+const LONG_CHARACTERS = 512 * 1024;
+// The database's clock may be behind ours by as much.
+const MAX_CLOCK_SKEW_MS = 60_000;
+
+/**
+ * Commits broadcasts in groups: those that arrive together share one statement and one commit. It writes each
+ * broadcast with the job that fans it out, or with its notifications, and with its idempotency key if it has
+ * one. Nothing is accepted before that commit.
+ */
+export class Acceptor {
+  readonly #context: AcceptContext;
+  readonly #fanOut: Pick<Producer, 'reserve' | 'wake'>;
+  readonly #batchers: Record<Once | 'always', Batcher<PendingBroadcast, AcceptResult>>;
+  /**
+   * Long broadcasts are packed and committed one at a time: 10 MiB keep a processor and the database busy for
+   * a part of a second, and others must not wait for several of them.
+   */
+  readonly #long = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
+  /**
+   * The start of the first statement whose response was lost. It may have written notifications that were not
+   * published.
+   */
+  #unheardSinceMs: number | undefined;
+
+  /** `fanOut` is the producer of the jobs that fan out. */
+  constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'wake'>) {
+    this.#context = context;
+    this.#fanOut = fanOut;
+    const batcher = (once?: Once) =>
+      new Batcher({
+        concurrency: CONCURRENCY,
+        gatherBelow: GATHER_BELOW_BYTES,
+        maxItems: MAX_BROADCASTS,
+        maxWeight: MAX_BYTES,
+        weigh: (broadcast: PendingBroadcast) => broadcast.bytes,
+        run: (broadcasts) => this.#commit(broadcasts, once),
+        // One broadcast may have made the statement fail: the others of the batch must not fail with it.
+        splitAfter: (error) => !isDatabaseUnavailable(error),
+      });
+    this.#batchers = { always: batcher(), 'by id': batcher('by id'), 'by key': batcher('by key') };
+  }
+
+  /** Resolves when the broadcast is committed, by this call or by an earlier one with its id or key. */
+  async accept(request: BroadcastRequest): Promise<SentBroadcast> {
+    const { id, idempotency, raw, broadcast } = request;
+    const once = id !== undefined ? 'by id' : idempotency !== undefined ? 'by key' : undefined;
+    const isLong = raw?.members !== undefined || (broadcast.content?.length ?? 0) > LONG_CHARACTERS;
+    const { clock } = this.#context;
+    const result = isLong
+      ? await this.#long.run(1, async () => (await this.#commit([await prepare(request, clock)], once))[0])
+      : await this.#batchers[once ?? 'always'].add(await prepare(request, clock));
+    if (result === undefined) throw new Error('a broadcast has no result');
+    if ('error' in result) throw result.error;
+    return result;
+  }
+
+  /** Returns the result of each broadcast, in their order. */
+  async #commit(broadcasts: readonly PendingBroadcast[], once: Once | undefined): Promise<AcceptResult[]> {
+    const distinct = once === undefined ? broadcasts : firstOfEach(broadcasts, once);
+    const accepted = await this.#write(distinct, once);
+    if (accepted.size > 0) broadcastsAccepted.inc(accepted.size);
+    // The others were accepted before, or are in this batch twice.
+    return Promise.all(
+      broadcasts.map((one) => {
+        const { id, json } = one;
+        return accepted.has(one) ? { id, replayed: false, json } : this.#replay(one, once);
+      }),
+    );
+  }
+
+  /** Writes broadcasts and passes on their jobs and notifications. Returns those that were accepted. */
+  async #write(
+    broadcasts: readonly PendingBroadcast[],
+    once: Once | undefined,
+  ): Promise<ReadonlySet<PendingBroadcast>> {
+    const { db, recent, clock, config } = this.#context;
+    const known = await findKnownRecipients(this.#context, broadcasts);
+    const queued = broadcasts.filter((_, index) => known[index] === undefined);
+    const weight = queued.reduce((sum, one) => sum + one.weight, 0);
+    const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued.length, weight);
+    // A fan-out of the same id may be running with other content.
+    if (once !== 'by id')
+      for (const { id, projectId, content, recipients } of queued)
+        recent.put(id, { projectId, content, recipients });
+    const nowMs = clock.now();
+    try {
+      const { leaseId } = reservation ?? {};
+      const { ids, jobIds, sentAt } = await writeAccepted(db, broadcasts, known, {
+        once,
+        leaseId,
+        nowMs,
+        brand: config.BRAND,
+      });
+      const jobs = queued.flatMap((one) => fanOutJob(one, jobIds.get(one.id)) ?? []);
+      if (reservation) reservation.end(jobs);
+      else if (jobs.length > 0) this.#fanOut.wake();
+      if (once === 'by key') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
+      const accepted = new Set(broadcasts.filter(({ id }) => ids.has(id)));
+      this.#publish(broadcasts, known, accepted, sentAt.getTime());
+      return accepted;
+    } catch (error) {
+      reservation?.end([]);
+      if (once !== 'by id') for (const { id } of queued) recent.remove(id);
+      const isUnheard = queued.length < broadcasts.length && isDatabaseUnavailable(error);
+      if (isUnheard) this.#unheardSinceMs ??= nowMs;
+      throw error;
+    }
+  }
+
+  #publish(
+    broadcasts: readonly PendingBroadcast[],
+    known: readonly (KnownRecipients | undefined)[],
+    accepted: ReadonlySet<PendingBroadcast>,
+    sentAtMs: number,
+  ): void {
+    const { bus } = this.#context;
+    if (this.#unheardSinceMs !== undefined) {
+      bus.publish({ type: 'missed', sinceMs: this.#unheardSinceMs - MAX_CLOCK_SKEW_MS });
+      this.#unheardSinceMs = undefined;
+    }
+    let notifications = 0;
+    for (const [index, broadcast] of broadcasts.entries()) {
+      const userIds = known[index]?.userIds;
+      if (userIds === undefined || !accepted.has(broadcast)) continue;
+      notifications += userIds.length;
+      const { id: broadcastId, projectId, content } = broadcast;
+      bus.publish({ type: 'new', projectId, broadcastId, userIds, sentAtMs, content });
+    }
+    if (notifications > 0) notificationsCreated.inc(notifications);
+  }
+
+  /** Returns what the first call with the same id or key returned. */
+  async #replay(
+    { id, projectId, idempotency }: PendingBroadcast,
+    once: Once | undefined,
+  ): Promise<AcceptResult> {
+    try {
+      const { db } = this.#context;
+      if (once === 'by id') return { id, replayed: true, json: await readAccepted(db, projectId, id) };
+      const stored = idempotency && (await findReplay(this.#context, idempotency));
+      if (stored === undefined) throw new ClientError('idempotency_conflict');
+      return { id: ID_IN_JSON.exec(stored.body)?.[1] ?? '', replayed: true, json: stored.body };
+    } catch (error) {
+      return { error };
+    }
+  }
+}
+
+const ID_IN_JSON = /^\{"id":"([^"]*)"/;
+
+async function prepare(request: BroadcastRequest, clock: Clock): Promise<PendingBroadcast> {
+  const { id = newId(clock.now()), projectId, broadcast, raw, idempotency } = request;
+  const parts = splitBroadcast(broadcast, raw);
+  const { category, topic, messageJson, overridesJson } = parts;
+  const { message, inApp, overrides, recipients: packedRecipients } = await packBroadcast(parts);
   const recipients = broadcast.recipients ?? [];
   const { named, subscribers, ofFirstPage } = countRecipients(recipients);
-  const columns = await packBroadcast(stored);
-  const { message, inApp } = columns;
-  const json = acceptedJson(id, stored);
+  const json = acceptedJson(id, parts, named);
   const characters = messageJson.length + (overridesJson?.length ?? 0);
+  const packedBytes = message.length + (overrides?.length ?? 0) + (packedRecipients?.length ?? 0);
   return {
     id,
     projectId,
     idempotency,
-    category,
-    topic,
-    columns,
+    content: { category, topic, message, inApp },
+    overrides,
+    recipients,
+    packedRecipients,
     named,
-    content: { projectId, category, topic, message, inApp, recipients },
     // The number of a topic's subscribers is unknown here; it may be a million.
     priority: subscribers ? BULK : priorityFor(named),
     weight: fanOutWeight({ recipients: ofFirstPage, characters }),
     json,
-    // The bytes of the statement: those of a response that is stored too, and is not deflated.
-    bytes:
-      message.length +
-      (columns.overrides?.length ?? 0) +
-      (columns.recipients?.length ?? 0) +
-      (idempotency === undefined ? 0 : json.length),
+    // A response that is stored too is not packed.
+    bytes: packedBytes + (idempotency === undefined ? 0 : json.length),
   };
+}
+
+/** The job that fans the broadcast out, as this process holds it; undefined if it was not written. */
+function fanOutJob(broadcast: PendingBroadcast, id: number | undefined): Job<'fan_out'> | undefined {
+  if (id === undefined) return undefined;
+  const { projectId, priority, weight } = broadcast;
+  const payload = { broadcast_id: broadcast.id };
+  return { id, kind: 'fan_out', projectId, partitionKey: projectId, priority, weight, attempt: 1, payload };
+}
+
+/** The broadcasts without those whose id or key occurs twice: one statement can insert each only once. */
+function firstOfEach(broadcasts: readonly PendingBroadcast[], once: Once): PendingBroadcast[] {
+  const first = new Map<string, PendingBroadcast>();
+  for (const broadcast of broadcasts) {
+    const { id, projectId, idempotency } = broadcast;
+    const isByKey = once === 'by key' && idempotency !== undefined;
+    const name = isByKey ? JSON.stringify([projectId, idempotency.scope, idempotency.key]) : id;
+    if (!first.has(name)) first.set(name, broadcast);
+  }
+  // In one order everywhere, so that two batches with the same ids or keys wait for each other in turn.
+  return [...first].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, broadcast]) => broadcast);
 }

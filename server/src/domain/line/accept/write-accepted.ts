@@ -1,29 +1,33 @@
+import type { Recipient } from '../../../contract/broadcast.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import type { BroadcastContent } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { type IdempotencyKey, STORED_MS } from '../../ground/requests/idempotency.ts';
-import type { PackedBroadcast } from '../broadcasts/stored-broadcast.ts';
 import { fanOutRows, inboxSentDetails, SENT_AT } from '../fan-out/write-fan-out.ts';
 import type { KnownRecipients } from './known-recipients.ts';
 
 /** What a broadcast is accepted at most once by. */
 export type Once = 'by id' | 'by key';
 
-/** A broadcast to be accepted. */
-export interface NewBroadcastRow {
+/** A broadcast that is ready to be written. */
+export interface PendingBroadcast {
   id: string;
   projectId: string;
   idempotency: IdempotencyKey | undefined;
-  category: string | null;
-  topic: string | null;
-  columns: PackedBroadcast;
+  content: BroadcastContent;
+  overrides: Buffer | null;
+  recipients: readonly Recipient[];
+  packedRecipients: Buffer | null;
   /** How many recipients name a user. */
   named: number;
   priority: number;
   weight: number;
   /** The response, stored under the idempotency key. */
   json: string | Buffer;
+  /** The bytes of the values of the statement. */
+  bytes: number;
 }
 
 /** What was accepted. */
@@ -36,17 +40,18 @@ export interface Accepted {
   sentAt: Date;
 }
 
-type Known<Broadcast> = ReadonlyMap<Broadcast, KnownRecipients>;
+/** The known recipients of each broadcast. */
+type Known = readonly (KnownRecipients | undefined)[];
 
 /**
  * Writes broadcasts, all of them accepted at most once `by id`, `by key` or neither, by one statement. A
  * broadcast with known recipients is written with its notifications, as its fan-out would write them; any
  * other with the job that fans it out, under `leaseId` if there is one.
  */
-export async function writeAccepted<Broadcast extends NewBroadcastRow>(
+export async function writeAccepted(
   db: Queryable,
-  broadcasts: readonly Broadcast[],
-  known: Known<Broadcast>,
+  broadcasts: readonly PendingBroadcast[],
+  known: Known,
   {
     once,
     leaseId,
@@ -54,12 +59,13 @@ export async function writeAccepted<Broadcast extends NewBroadcastRow>(
     brand,
   }: { once: Once | undefined; leaseId: string | undefined; nowMs: number; brand: string },
 ): Promise<Accepted> {
+  const anyKnown = known.some((one) => one !== undefined);
   const [row] = await db.query<{ accepted: string | null; jobs: string | null; sent_at: Date }>(
-    STATEMENTS[once ?? 'always'][known.size > 0 ? 'fannedOut' : 'queued'],
+    STATEMENTS[once ?? 'always'][anyKnown ? 'fannedOut' : 'queued'],
     [
       ...columns(broadcasts, known, leaseId),
       ...(once === 'by key' ? keyColumns(broadcasts, nowMs) : []),
-      ...(known.size > 0 ? knownColumns(broadcasts, known, brand) : []),
+      ...(anyKnown ? knownColumns(broadcasts, known, brand) : []),
     ],
   );
   const ids = once === undefined ? broadcasts.map(({ id }) => id) : JSON.parse(row?.accepted ?? '[]');
@@ -71,28 +77,28 @@ export async function writeAccepted<Broadcast extends NewBroadcastRow>(
   };
 }
 
-function columns<Broadcast extends NewBroadcastRow>(
-  broadcasts: readonly Broadcast[],
-  known: Known<Broadcast>,
+function columns(
+  broadcasts: readonly PendingBroadcast[],
+  known: Known,
   leaseId: string | undefined,
 ): unknown[] {
   return [
     uuidArray(broadcasts.map((one) => one.id)),
     uuidArray(broadcasts.map((one) => one.projectId)),
-    textArray(broadcasts.map((one) => one.category)),
-    textArray(broadcasts.map((one) => one.topic)),
-    byteaArray(broadcasts.map((one) => one.columns.message)),
-    byteaArray(broadcasts.map((one) => one.columns.inApp)),
-    byteaArray(broadcasts.map((one) => one.columns.overrides)),
-    byteaArray(broadcasts.map((one) => one.columns.recipients)),
-    broadcasts.map((one) => known.get(one)?.userIds.length ?? one.named),
+    textArray(broadcasts.map((one) => one.content.category)),
+    textArray(broadcasts.map((one) => one.content.topic)),
+    byteaArray(broadcasts.map((one) => one.content.message)),
+    byteaArray(broadcasts.map((one) => one.content.inApp)),
+    byteaArray(broadcasts.map((one) => one.overrides)),
+    byteaArray(broadcasts.map((one) => one.packedRecipients)),
+    broadcasts.map((one, index) => known[index]?.userIds.length ?? one.named),
     broadcasts.map((one) => one.priority),
     broadcasts.map((one) => one.weight),
     leaseId,
   ];
 }
 
-function keyColumns(broadcasts: readonly NewBroadcastRow[], nowMs: number): unknown[] {
+function keyColumns(broadcasts: readonly PendingBroadcast[], nowMs: number): unknown[] {
   return [
     broadcasts.map(({ idempotency }) => idempotency?.scope),
     broadcasts.map(({ idempotency }) => idempotency?.key),
@@ -103,17 +109,12 @@ function keyColumns(broadcasts: readonly NewBroadcastRow[], nowMs: number): unkn
   ];
 }
 
-function knownColumns<Broadcast extends NewBroadcastRow>(
-  broadcasts: readonly Broadcast[],
-  known: Known<Broadcast>,
-  brand: string,
-): unknown[] {
-  const users = broadcasts.map((one) => known.get(one));
-  const events = shareEventRows(broadcasts, users);
+function knownColumns(broadcasts: readonly PendingBroadcast[], known: Known, brand: string): unknown[] {
+  const events = shareEventRows(broadcasts, known);
   const rows = Array.from({ length: events.rows });
   return [
-    textArray(users.map((one) => one && uuidArray(one.userIds))),
-    textArray(users.map((one) => one && uuidArray(one.notificationIds))),
+    textArray(known.map((one) => one && uuidArray(one.userIds))),
+    textArray(known.map((one) => one && uuidArray(one.notificationIds))),
     events.rowOf,
     // Ids rise: an event is listed after its cause.
     uuidArray(rows.map(newEventId)),
@@ -131,13 +132,13 @@ const MAX_EVENTS = 1_000;
  * each broadcast, counted from 1.
  */
 function shareEventRows(
-  broadcasts: readonly NewBroadcastRow[],
-  users: readonly (KnownRecipients | undefined)[],
+  broadcasts: readonly PendingBroadcast[],
+  known: Known,
 ): { rowOf: (number | null)[]; rows: number } {
   let rows = 0;
   const open = new Map<string, { row: number; events: number }>();
-  const rowOf = broadcasts.map(({ projectId }, place) => {
-    const count = users[place]?.userIds.length;
+  const rowOf = broadcasts.map(({ projectId }, index) => {
+    const count = known[index]?.userIds.length;
     if (count === undefined) return null;
     const kind = `${projectId} ${count}`;
     let shared = open.get(kind);

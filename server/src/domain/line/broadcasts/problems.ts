@@ -7,15 +7,15 @@ import { overrideProblem } from '../../../providers/shared/override.ts';
 /** Everything that is wrong with a value as a broadcast, each problem naming its field. */
 export function broadcastProblems(value: unknown): string[] {
   schemaProblems ??= problemsIn(NewBroadcastSchema);
-  const problems = [...textProblems(undefined, value), ...schemaProblems(value), ...unwrittenProblems(value)];
-  return [...new Set(problems)];
+  const beyond = problemsBeyondSchema(value);
+  return [...new Set([...textProblems(undefined, value), ...schemaProblems(value), ...beyond])];
 }
 
 // Compiled when first used: requests are validated by the validator of their route.
 let schemaProblems: ((value: unknown) => string[]) | undefined;
 
-/** The part of `broadcastProblems` that no schema expresses, for values that match the schema or do not. */
-export function unwrittenProblems(value: unknown): string[] {
+/** The part of `broadcastProblems` that no schema expresses. The value need not match the schema. */
+export function problemsBeyondSchema(value: unknown): string[] {
   return [...topicProblems(value), ...overrideProblems(value)];
 }
 

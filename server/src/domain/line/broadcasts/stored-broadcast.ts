@@ -20,8 +20,8 @@ export interface RawBroadcast {
   members?: ReadonlyMap<string, Buffer> | undefined;
 }
 
-/** The columns of a broadcast that hold what was sent, as JSON. */
-export interface StoredBroadcast {
+/** The parts of a broadcast as JSON texts: one for each column that holds what was sent. */
+export interface BroadcastParts {
   category: string | null;
   topic: string | null;
   /** By itself, because inboxes read it without the recipients. */
@@ -29,12 +29,10 @@ export interface StoredBroadcast {
   inAppJson: string | null;
   overridesJson: JsonText | null;
   recipientsJson: JsonText | null;
-  /** How many recipients name a user. */
-  named: number;
 }
 
-/** Splits a broadcast into its columns. */
-export function storedBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {}): StoredBroadcast {
+/** Splits a broadcast into its parts. */
+export function splitBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {}): BroadcastParts {
   const { title, content = null, action_url = null, custom_attributes = null, overrides } = broadcast;
   const { json, members } = raw;
   const inApp = overrides?.channels?.in_app;
@@ -49,7 +47,6 @@ export function storedBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {})
     inAppJson: inApp ? JSON.stringify(inApp) : null,
     overridesJson: overrides ? (members?.get('overrides') ?? JSON.stringify(overrides)) : null,
     recipientsJson: broadcast.recipients && (raw.recipients ?? JSON.stringify(broadcast.recipients)),
-    named: countRecipients(broadcast.recipients ?? []).named,
   };
 }
 
@@ -64,16 +61,16 @@ function longMessageJson(members: ReadonlyMap<string, Buffer>): Buffer {
 
 const NULL = Buffer.from('null');
 
-/** The same columns as they are stored: packed. */
-export interface PackedBroadcast {
+/** The same parts as they are stored: packed. */
+interface PackedBroadcast {
   message: Buffer;
   inApp: Buffer | null;
   overrides: Buffer | null;
   recipients: Buffer | null;
 }
 
-export async function packBroadcast(stored: StoredBroadcast): Promise<PackedBroadcast> {
-  const { messageJson, inAppJson, overridesJson, recipientsJson } = stored;
+export async function packBroadcast(parts: BroadcastParts): Promise<PackedBroadcast> {
+  const { messageJson, inAppJson, overridesJson, recipientsJson } = parts;
   return {
     message: await packJsonInThread(messageJson),
     inApp: inAppJson === null ? null : await packJsonInThread(inAppJson),
@@ -111,20 +108,16 @@ export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
 }
 
 /** The contract's `Broadcast` when it has just been accepted, as JSON text. */
-export function acceptedJson(
-  id: string,
-  stored: Parameters<typeof joinBroadcast>[1] & { named: number },
-): JsonText {
-  const { named: total } = stored;
-  return joinBroadcast(id, stored, { status: 'enqueued', total, failures: 0, pending: 0, errors: null });
+export function acceptedJson(id: string, parts: BroadcastParts, total: number): JsonText {
+  return joinBroadcast(id, parts, { status: 'enqueued', total, failures: 0, pending: 0, errors: null });
 }
 
 function joinBroadcast(
   id: string,
-  stored: Omit<StoredBroadcast, 'inAppJson' | 'named'>,
+  parts: Omit<BroadcastParts, 'inAppJson'>,
   state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'pending' | 'errors'>,
 ): JsonText {
-  const { category, topic, messageJson, overridesJson, recipientsJson } = stored;
+  const { category, topic, messageJson, overridesJson, recipientsJson } = parts;
   const { status, total, failures, pending, errors } = state;
   return joinTexts([
     `{"id":"${id}",`,

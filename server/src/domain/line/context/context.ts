@@ -11,7 +11,7 @@ import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { CategoryCache } from '../../setup/categories/cache.ts';
 import type { IntegrationCache } from '../../setup/integrations/cache.ts';
 import type { ProjectCache } from '../../setup/projects/cache.ts';
-import type { FreshRecipients } from './fresh-recipients.ts';
+import type { RecentBroadcasts } from './recent-broadcasts.ts';
 
 /** What the line of a broadcast works with. Functions take the parts they need: `({ db, clock }, input)`. */
 export interface LineContext {
@@ -28,5 +28,5 @@ export interface LineContext {
   readonly projects: ProjectCache;
   readonly integrations: IntegrationCache;
   readonly categories: CategoryCache;
-  readonly fresh: FreshRecipients;
+  readonly recent: RecentBroadcasts;
 }

@@ -8,8 +8,7 @@ import { installationTokens } from '../../people/installations/tokens.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { LineContext } from '../context/context.ts';
-import { reasonInWords } from '../routing/choose-channels.ts';
-import { collectionOf, hasDestination } from '../routing/reach.ts';
+import { collectionOf, hasDestination, reasonInWords } from '../routing/routes.ts';
 import { type Badge, countBadges, NO_BADGE } from './badges.ts';
 import type { Addressed, Batch, Decided, Delivery, Destination, Target } from './delivery.ts';
 import { type OpenedToken, openTokens, type TokensOf } from './open-tokens.ts';
@@ -116,7 +115,7 @@ function toAddress({ delivery, user: { email }, integrations }: Due, suppressed:
   // Critical messages go to users, too, who have unsubscribed from the project's e-mails.
   const isAllowed = reason === undefined || (delivery.broadcast.critical && reason === 'unsubscribed');
   if (!isAllowed) return { delivery, ...SUPPRESSED_ADDRESS };
-  return toOne(delivery, { id: 'email', integrations, to: { kind: 'email', email }, secrets: [email] });
+  return toOne(delivery, { id: 'email', integrations, to: { kind: 'email', email }, identifiers: [email] });
 }
 
 function toNumbers({ delivery, user, integrations }: Due, suppressed: Suppressed): Addressed {
@@ -124,7 +123,7 @@ function toNumbers({ delivery, user, integrations }: Due, suppressed: Suppressed
   const numbers = all.filter((number) => suppressed('phone', number) === undefined);
   if (all.length === 0) return unreachable(delivery);
   if (numbers.length === 0) return { delivery, ...SUPPRESSED_NUMBERS };
-  return toOne(delivery, { id: 'sms', integrations, to: { kind: 'numbers', numbers }, secrets: numbers });
+  return toOne(delivery, { id: 'sms', integrations, to: { kind: 'numbers', numbers }, identifiers: numbers });
 }
 
 function toOne(delivery: Delivery, target: Target): Addressed {
@@ -153,7 +152,7 @@ function ownTargets({ delivery, integrations }: Due, nowMs: number): Target[] {
   const own = integrations.filter(hasDestination);
   const isRemaining = progress === undefined || (channel in progress.left && isDue(progress, channel, nowMs));
   if (own.length === 0 || !isRemaining) return [];
-  return [{ id: channel, integrations: own, to: { kind: 'address', address: undefined }, secrets: [] }];
+  return [{ id: channel, integrations: own, to: { kind: 'address', address: undefined }, identifiers: [] }];
 }
 
 function toTokens(delivery: Delivery, now: readonly Target[], nowMs: number): Addressed {
@@ -210,15 +209,15 @@ function targetOf(
   { badge, access }: { badge: Badge; access: Access },
 ): Target {
   const token: TokenRef = { projectId, userId, tokenId: id, channel: collection };
-  if (target === undefined) return { id, integrations, token, to: { kind: 'unreadable' }, secrets: [] };
-  const { installation, appId, isFixed, secrets } = target;
+  if (target === undefined) return { id, integrations, token, to: { kind: 'unreadable' }, identifiers: [] };
+  const { installation, appId, isFixed, secrets: identifiers } = target;
   const ordered = appFirst(integrations, appId);
   return {
     id,
     integrations: isFixed ? ordered.slice(0, 1) : ordered,
     token: installation === undefined ? token : { ...token, installationId: installation.id },
     to: destinationOf(target, { channel, badge, access: access.get(id) }),
-    secrets,
+    identifiers,
   };
 }
 

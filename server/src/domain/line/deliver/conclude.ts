@@ -4,28 +4,21 @@ import { withoutAddress } from '../../../lib/without-address.ts';
 import { wireNameOf } from '../../../providers/index.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
-import type { LoadedUser } from '../rendering/record.ts';
+import type { LoadedUser } from '../rendering/draft.ts';
 import { timeToLiveMs } from '../routing/time-to-live.ts';
-import type { TextDelivery, TextRef } from '../sending/text-marks.ts';
-import type { Addressed, Delivery, Reason, TargetResult } from './delivery.ts';
-import { type AcceptedMessage, acceptedMessages } from './poll-jobs.ts';
-import type { DeliveryOutcome, TargetCounts } from './write-outcomes.ts';
+import type {
+  Addressed,
+  Concluded,
+  Delivery,
+  DeliveryOutcome,
+  Reason,
+  Remaining,
+  TargetCounts,
+  TargetResult,
+} from './delivery.ts';
+import { acceptedMessages } from './poll-jobs.ts';
 
-/** What an attempt made of a delivery: what is to be recorded, and what remains to be done. */
-export interface Concluded {
-  delivery: Delivery;
-  /** Left out if nothing was tried: then there is nothing to record. */
-  outcome?: ConcludedOutcome;
-  remaining?: Remaining;
-  /** Until when its delivery window is closed. */
-  closedUntilMs?: number;
-  /** Messages that providers accepted, if no outcome has them. */
-  accepted?: readonly AcceptedMessage[];
-  /** A text message that was marked, and not tried. */
-  unmark?: TextRef;
-}
-
-type ConcludedOutcome = Omit<DeliveryOutcome, 'durationMs'>;
+type ConcludedOutcome = NonNullable<Concluded['outcome']>;
 
 /** Concludes an attempt. `sentMs`: when sending began. Pure. */
 export function conclude(
@@ -57,7 +50,7 @@ function concludeSends(
   results: readonly TargetResult[],
   { brand, sentMs, nowMs }: { brand: string; sentMs: number; nowMs: number },
 ): Concluded {
-  const { job, user, channel, attempts, progress } = delivery;
+  const { job, user, userId, notificationId: id, channel, attempts, progress } = delivery;
   const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
   const before = { attempt: attempts, progress, later, lost, nowMs, expiresAtMs };
   const { outcome, remaining } = concludeTargets(before, results);
@@ -68,23 +61,26 @@ function concludeSends(
       delivery,
       accepted,
       ...(remaining === undefined ? {} : { remaining }),
-      ...(isMarkUnused ? { unmark: textDeliveryOf(delivery) } : {}),
+      ...(isMarkUnused && { unmark: { userId, notificationId: id, channel, replay: job.payload.replay } }),
     };
   const { integration, providerId, code, reason } = outcome;
-  const secrets = () => [...(user ? identifiersOf(user) : []), ...now.flatMap((target) => target.secrets)];
+  const identifiers = () => [
+    ...(user ? identifiersOf(user) : []),
+    ...now.flatMap((target) => target.identifiers),
+  ];
   const rejected = results.flatMap((result) => result.rejected ?? []);
   return {
     delivery,
     ...(remaining === undefined ? {} : { remaining }),
     outcome: {
-      ...identityOf(delivery.job, delivery.userId),
+      ...identityOf(job, userId),
       state: outcome.state,
       attempts: outcome.attempts,
       integrationId: integration?.id ?? null,
       provider: integration === undefined ? null : wireNameOf(integration.provider, brand),
       providerId: providerId ?? null,
       code: cleaned(code),
-      reason: reason === undefined ? null : cleaned(withoutAddress(reason, secrets())),
+      reason: reason === undefined ? null : cleaned(withoutAddress(reason, identifiers())),
       targets: outcome.targets,
       progress: outcome.progress,
       continues: delivery.wasSent,
@@ -158,18 +154,6 @@ function identityOf({ projectId, payload }: Job<'deliver'>, userId: string) {
   return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs, replay, awaited };
 }
 
-/** The row of a delivery by text message. */
-export function textDeliveryOf({ job, userId, notificationId: id }: Delivery): TextDelivery {
-  const {
-    broadcast_id: broadcastId,
-    channel,
-    attempt,
-    first_attempt_ms: firstAttemptMs,
-    replay,
-  } = job.payload;
-  return { userId, notificationId: id, broadcastId, channel, attempt, firstAttemptMs, replay };
-}
-
 // Shorter ids are parts of other words.
 const SHORTEST_NAME = 6;
 
@@ -215,14 +199,6 @@ export interface TargetsConcluded {
   remaining?: Remaining;
 }
 
-/** What remains of a delivery. */
-export interface Remaining extends Omit<Progress, 'left'> {
-  /** Attempts that were made. */
-  attempt: number;
-  /** By target: the delay until the next attempt, or its time. */
-  left: Readonly<Record<string, { delayMs: number } | { atMs: number }>>;
-}
-
 /**
  * Concludes an attempt at targets. The delivery is `sent` as soon as one target has accepted the message,
  * while others are retried. It has failed if no target remains and none has accepted it. A target that would
@@ -263,12 +239,12 @@ export function reachedBy(progress: Progress | undefined): {
   providerId: string | null;
   targets: TargetCounts | undefined;
 } {
-  return { providerId: progress?.provider_ids?.[0] ?? null, targets: progress && countsOf(progress) };
+  return { providerId: progress?.provider_ids?.[0] ?? null, targets: progress && targetCounts(progress) };
 }
 
 type Reached = Omit<Remaining, 'attempt'>;
 
-function countsOf(reached: Omit<Progress, 'left'> & { left: object }): TargetCounts | undefined {
+function targetCounts(reached: Omit<Progress, 'left'> & { left: object }): TargetCounts | undefined {
   const { accepted, gone, failed, provider_ids = [], left } = reached;
   const isSeveral = accepted + gone + failed + Object.keys(left).length > 1;
   return isSeveral ? { accepted, gone, failed, provider_ids } : undefined;
@@ -291,7 +267,7 @@ function outcomeOf(
     providerId: reached.provider_ids?.[0],
     code: why !== undefined && 'code' in why ? why.code : undefined,
     reason: why !== undefined && 'reason' in why ? why.reason : undefined,
-    targets: countsOf(reached),
+    targets: targetCounts(reached),
     progress: isOver ? undefined : { ...reached, left: timesOf(reached.left, nowMs) },
   };
 }
@@ -319,6 +295,7 @@ function providerIdOf(result: TargetResult): readonly string[] {
   return result.kind === 'accepted' && result.providerId !== undefined ? [result.providerId] : [];
 }
 
+/** Fails a target that would be retried after the time to live, or that `send` did not try in time. */
 function inTime(result: TargetResult, { nowMs, expiresAtMs }: BeforeAttempt): TargetResult {
   if (result.kind !== 'retry' && result.kind !== 'deferred') return result;
   const atMs = result.kind === 'retry' ? nowMs + result.delayMs : result.untilMs;

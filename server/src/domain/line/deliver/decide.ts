@@ -11,8 +11,8 @@ import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import { closedUntil, mayAnyClose } from '../../setup/delivery-windows/closed-until.ts';
 import { switchedOff } from '../../setup/preferences/switched-off.ts';
 import type { LineContext } from '../context/context.ts';
-import { reasonInWords, routesOf, skipReason } from '../routing/choose-channels.ts';
 import { loadConditionData } from '../routing/condition-data.ts';
+import { reasonInWords, routesOf, skipReason } from '../routing/routes.ts';
 import type { Batch, Decided, Delivery, Reason } from './delivery.ts';
 
 // Evaluating a condition takes some microseconds, a hostile one milliseconds. After this long other work has

@@ -1,21 +1,33 @@
 import { getHeapStatistics } from 'node:v8';
+import type { Database } from '../../../db/client.ts';
+import type { Logger } from '../../../lib/log.ts';
+import { deliveries } from '../../../metrics.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { Job } from '../../../queue/jobs.ts';
+import { OutcomeWriter } from '../../../queue/outcome-writer.ts';
+import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { LineContext } from '../context/context.ts';
-import { createPreparation } from '../rendering/channel-texts.ts';
-import type { DraftContent } from '../rendering/draft.ts';
+import { createPreparation, type DraftContent } from '../rendering/draft.ts';
 import { timeToLiveMs } from '../routing/time-to-live.ts';
 import { address } from './address.ts';
-import { type Concluded, conclude, concludeDiscarded, textDeliveryOf } from './conclude.ts';
+import { conclude, concludeDiscarded } from './conclude.ts';
 import { decide } from './decide.ts';
-import type { Addressed, Batch, Delivery, TargetResult } from './delivery.ts';
+import type {
+  Addressed,
+  Batch,
+  Concluded,
+  Delivery,
+  DeliveryOutcome,
+  FinishedJob,
+  TargetResult,
+} from './delivery.ts';
 import { retryJobs, windowJobs } from './follow-up-jobs.ts';
 import { load } from './load.ts';
 import { receiptJobs } from './poll-jobs.ts';
-import type { OutcomeRecorder } from './record.ts';
 import { type SendDeps, send } from './send.ts';
 import { showInInbox } from './show-in-inbox.ts';
+import { writeOutcomes } from './write-outcomes.ts';
 
 // A weight of one is 4,096 characters of text, which are inflated, parsed and rendered into several parts of
 // a message. With a heap of 400 MB two or three contents of 10 MiB are then at work; from 2 GB on this does
@@ -46,13 +58,14 @@ export function deliverHandler(context: LineContext, deps: DeliverDeps): Handler
     maxWeight: 200,
     maxPartitions: 1,
     isBlocked: () => recorder.isBlocked,
-    async run(jobs, leaseId, onProgress) {
+    async run(jobs, leaseId, heartbeat) {
       const batch = await load(context, prepare, jobs);
       const decided = await decide(context, batch);
       const addressed = await address(context, batch, decided);
       const byJob = Map.groupBy(addressed, ({ delivery }) => delivery.job);
-      const work = { context, deps, batch, leaseId, onProgress };
+      const work = { context, deps, batch, leaseId, heartbeat };
       await allEnded(jobs.map((job) => deliverJob(work, job, byJob.get(job) ?? [])));
+      return []; // retries are scheduled
     },
     discard: (job, leaseId) => discard(recorder, job, leaseId),
   };
@@ -64,7 +77,7 @@ interface Work {
   batch: Batch;
   leaseId: string;
   /** Called after each delivery that was tried. */
-  onProgress: () => void;
+  heartbeat: () => void;
 }
 
 async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly Addressed[]): Promise<void> {
@@ -87,35 +100,29 @@ async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly A
 
 /** The steps of one delivery, from its targets on. */
 async function deliverOne(
-  { context, deps, batch, onProgress }: Work,
+  { context, deps, batch, heartbeat }: Work,
   addressed: Addressed,
   delayMs: number,
 ): Promise<Concluded> {
   const { clock, config } = context;
+  const { delivery } = addressed;
   const startedMs = clock.now();
   let results: TargetResult[] = [];
   if (addressed.kind === 'targets') {
-    const content = render(context, batch, addressed.delivery);
-    results = await send(
-      context,
-      deps,
-      { content, delayMs, text: textDeliveryOf(addressed.delivery) },
-      addressed,
-    );
+    const content = draftContent(context, batch, delivery);
+    results = await send(context, deps, { delivery, content, delayMs }, addressed);
   }
   const nowMs = clock.now();
   const concluded = conclude(addressed, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
-  if (addressed.kind !== 'defer') onProgress();
+  if (addressed.kind !== 'defer') heartbeat();
   const { outcome } = concluded;
   if (outcome !== undefined)
     await deps.recorder.report({ outcome: { ...outcome, durationMs: Math.max(0, nowMs - startedMs) } });
   return concluded;
 }
 
-/**
- * Gathers what messages are rendered from. They are rendered one by one, when an integration can send them.
- */
-function render({ config, clock }: LineContext, batch: Batch, delivery: Delivery): DraftContent {
+/** What messages are rendered from, when an integration can send them. */
+function draftContent({ config, clock }: LineContext, batch: Batch, delivery: Delivery): DraftContent {
   const { job, broadcast, user, channel, notificationId } = delivery;
   const texts = broadcast.texts.get(channel);
   if (texts === undefined || user === undefined) throw new Error('a delivery that was not loaded');
@@ -177,4 +184,61 @@ async function allEnded(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work);
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
+}
+
+type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
+
+// Written every 50 ms or 500 results: a crash repeats only what was sent since the last write.
+const LINGER_MS = 50;
+const MAX_REPORTS = 500;
+
+/**
+ * Records the outcomes of deliveries, in batches. An outcome is a fact and is written even if the worker has
+ * lost its lease; a final one is never overwritten. That makes the count of final outcomes exact whatever is
+ * repeated. The job itself ends only under the lease that it was claimed with.
+ */
+export class OutcomeRecorder {
+  readonly #writer: OutcomeWriter<Report>;
+
+  constructor({
+    db,
+    addressKeys,
+    log,
+    onUnblocked = () => {},
+  }: {
+    db: Database;
+    addressKeys: AddressKeys;
+    log: Logger;
+    /** Called when deliveries may be sent after a block. */
+    onUnblocked?: () => void;
+  }) {
+    this.#writer = new OutcomeWriter({
+      async commit(reports, isRepeat) {
+        const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
+        const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
+        const written = await db.transaction((tx) =>
+          writeOutcomes({ tx, addressKeys, isRepeat }, outcomes, finished),
+        );
+        for (const { channel, state } of written) deliveries.inc({ channel, outcome: state });
+      },
+      lingerMs: LINGER_MS,
+      maxReports: MAX_REPORTS,
+      log,
+      onUnblocked,
+    });
+  }
+
+  /** While true, nothing may be sent: see OutcomeWriter. */
+  get isBlocked(): boolean {
+    return this.#writer.isBlocked;
+  }
+
+  /** Resolves when the report is committed. */
+  report(report: Report): Promise<void> {
+    return this.#writer.report(report);
+  }
+
+  close(): void {
+    this.#writer.close();
+  }
 }

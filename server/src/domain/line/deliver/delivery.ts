@@ -1,11 +1,13 @@
 import type { MessageAddress } from '../../../providers/provider.ts';
-import type { Job, Progress } from '../../../queue/jobs.ts';
+import type { Job, NewJob, Progress } from '../../../queue/jobs.ts';
+import type { NewEvent } from '../../ground/events/record.ts';
 import type { InstallationOfUser, InstallationToken } from '../../people/installations/token.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
-import type { LoadedBroadcast, LoadedUser } from '../rendering/record.ts';
+import type { LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
+import type { TextRef } from '../sending/text-marks.ts';
 
 /*
  * The values that the steps of a delivery (deliver.ts) pass on:
@@ -13,8 +15,8 @@ import type { LoadedBroadcast, LoadedUser } from '../rendering/record.ts';
  *   load      Job[]                     → Batch: the deliveries of the jobs
  *   decide    Delivery[]                → Decided[]: deliver, skip or defer
  *   address   Decided[]                 → Addressed[]: targets, the inbox, or the reason why there are none
- *   render    Delivery                  → DraftContent (rendering/draft.ts)
- *   send      Target[], DraftContent    → TargetResult[]
+ *   draft     Delivery                  → DraftContent (rendering/draft.ts): the input of its messages
+ *   send      Target[], DraftContent    → TargetResult[]; renders a message for each integration it tries
  *   conclude  Addressed, TargetResult[] → Concluded: the outcome, and what remains to be done
  *   record    Concluded                 → written by write-outcomes.ts, with the end of the job
  */
@@ -84,8 +86,8 @@ export interface Target {
   integrations: readonly OpenedIntegration[];
   to: Destination;
   token?: TokenRef;
-  /** Texts that identify the recipient and must not appear in events. */
-  secrets: readonly string[];
+  /** Addresses and tokens that identify the recipient and must not appear in events. */
+  identifiers: readonly string[];
 }
 
 export type Destination =
@@ -124,4 +126,100 @@ export interface RejectedAddress {
   kind: 'email' | 'phone';
   address: string;
   reason: string;
+}
+
+/** What an attempt made of a delivery: what is to be recorded, and what remains to be done. */
+export interface Concluded {
+  delivery: Delivery;
+  /** Left out if nothing was tried: then there is nothing to record. */
+  outcome?: Omit<DeliveryOutcome, 'durationMs'>;
+  remaining?: Remaining;
+  /** Until when its delivery window is closed. */
+  closedUntilMs?: number;
+  /** Messages that providers accepted, if no outcome has them. */
+  accepted?: readonly AcceptedMessage[];
+  /** A text message that was marked, and not tried. */
+  unmark?: TextRef;
+}
+
+/** What remains of a delivery. */
+export interface Remaining extends Omit<Progress, 'left'> {
+  /** Attempts that were made. */
+  attempt: number;
+  /** By target: the delay until the next attempt, or its time. */
+  left: Readonly<Record<string, { delayMs: number } | { atMs: number }>>;
+}
+
+/** How many targets of several ended how. */
+export interface TargetCounts {
+  accepted: number;
+  gone: number;
+  failed: number;
+  /** The providers' ids of the accepted messages, in their order. */
+  provider_ids: readonly string[];
+}
+
+/** The outcome of one attempt at one delivery. */
+export interface DeliveryOutcome {
+  projectId: string;
+  broadcastId: string;
+  userId: string;
+  notificationId: string;
+  channel: string;
+  /** How often it had been replayed, from the job. Outcomes of deliveries replayed since then are ignored. */
+  replay?: number | undefined;
+  state: 'sent' | 'failed' | 'skipped' | 'retrying';
+  /** Attempts made, this one included. */
+  attempts: number;
+  integrationId: string | null;
+  provider: string | null;
+  providerId: string | null;
+  code: string | null;
+  reason: string | null;
+  firstAttemptMs: number;
+  durationMs: number;
+  /** The broadcast awaits its first attempt, from the job. */
+  awaited?: boolean | undefined;
+  /** Only of a delivery to several targets. */
+  targets?: TargetCounts | undefined;
+  /** What remains to be done. */
+  progress?: Progress | undefined;
+  /** It was `sent` before, and this is the outcome of further targets. */
+  continues?: boolean | undefined;
+  /** Addresses of the user that the provider rejected for good. */
+  rejected?: readonly RejectedAddress[];
+  /** A text message was marked, and surely not sent. */
+  notSent?: boolean;
+  /** Messages that were accepted in this attempt, whose receipts are polled. */
+  accepted?: readonly AcceptedMessage[];
+}
+
+/** The end of a job. It is deleted, and what remains becomes new jobs. */
+export interface FinishedJob {
+  jobId: number;
+  leaseId: string;
+  retries: readonly NewJob<'deliver'>[];
+  /** How many deliveries that the broadcast awaits are left to the retries. */
+  deferred?: { broadcastId: string; deliveries: number } | undefined;
+  /** Polls for receipts of messages that no outcome has. */
+  polls?: readonly NewJob<'poll_receipts'>[];
+  /** Events of deliveries that are deferred. */
+  events?: readonly NewEvent[];
+  /** Text messages that were marked, and not tried. */
+  unmarked?: readonly TextRef[];
+}
+
+/** A message that a provider has accepted. */
+export interface AcceptedMessage {
+  projectId: string;
+  integrationId: string;
+  provider: string;
+  broadcastId: string;
+  userId: string;
+  /** The token that it was sent to. */
+  tokenId: string;
+  /** The provider's id of it. */
+  providerId: string;
+  /** When sending began. A token that was saved later is known to be valid. */
+  sentMs: number;
 }

@@ -1,6 +1,6 @@
 import type { Job, NewJob, Progress } from '../../../queue/jobs.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
-import type { Remaining } from './conclude.ts';
+import type { Remaining } from './delivery.ts';
 
 /** A job as far as its follow-up jobs are made of it. */
 type Ended = Pick<Job<'deliver'>, 'projectId' | 'priority' | 'weight' | 'payload'>;
@@ -60,7 +60,7 @@ function dueOf({ userId, attempt, left, ...counts }: Remaining & { userId: strin
  * The jobs for the deliveries whose window is closed, and their events: one for all that wait for the same
  * opening, due some time after it. Their time to live begins then. For deliveries that were attempted before
  * it continues then: otherwise they would be deferred from night to night without end. `openings` are in unix
- * milliseconds, by user. Pure but for chance.
+ * milliseconds, by user. Pure, apart from `random`.
  */
 export function windowJobs(
   { projectId, priority, weight, payload }: Ended,

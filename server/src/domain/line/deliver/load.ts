@@ -5,8 +5,7 @@ import { unpackJson } from '../../../lib/packed-json.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import type { LineContext } from '../context/context.ts';
-import type { createPreparation, StoredContent } from '../rendering/channel-texts.ts';
-import type { LoadedBroadcast, LoadedUser } from '../rendering/record.ts';
+import type { createPreparation, LoadedBroadcast, LoadedUser, StoredContent } from '../rendering/draft.ts';
 import type { BroadcastTexts } from '../routing/condition-data.ts';
 import type { Batch, Delivery } from './delivery.ts';
 

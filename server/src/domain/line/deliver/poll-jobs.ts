@@ -1,22 +1,7 @@
 import { integrations } from '../../../providers/index.ts';
 import type { Integration } from '../../../providers/provider.ts';
 import { BULK, type NewJob } from '../../../queue/jobs.ts';
-import type { Delivery, TargetResult } from './delivery.ts';
-
-/** A message that a provider has accepted. */
-export interface AcceptedMessage {
-  projectId: string;
-  integrationId: string;
-  provider: string;
-  broadcastId: string;
-  userId: string;
-  /** The token that it was sent to. */
-  tokenId: string;
-  /** The provider's id of it. */
-  providerId: string;
-  /** When sending began. A token that was saved later is known to be valid. */
-  sentMs: number;
-}
+import type { AcceptedMessage, Delivery, TargetResult } from './delivery.ts';
 
 /** The accepted messages of a delivery whose provider is polled for receipts. Pure. */
 export function acceptedMessages(

@@ -14,7 +14,7 @@ import {
 import { type Dispatcher, unreadable } from '../sending/dispatcher.ts';
 import type { AttemptResult } from '../sending/failover.ts';
 import { NOT_A_THIRD_TIME, type TextDelivery, type TextMarker, TextSend } from '../sending/text-marks.ts';
-import type { Installed, RejectedAddress, Target, TargetResult, Targets } from './delivery.ts';
+import type { Delivery, Installed, RejectedAddress, Target, TargetResult, Targets } from './delivery.ts';
 
 // The limit of `Retry-After`: the provider may have erred.
 const LONGEST_DELAY_MS = 3_600_000;
@@ -28,12 +28,11 @@ export interface SendDeps {
 }
 
 /** What is the same for all targets of a delivery. */
-export interface Attempt {
+interface Attempt {
+  delivery: Delivery;
   content: DraftContent;
   /** The wait before a retry if the provider names no time: the same for the job, which then stays one. */
   delayMs: number;
-  /** The row of a text message, which is marked before it is sent. */
-  text: TextDelivery;
 }
 
 /**
@@ -47,6 +46,7 @@ export async function send(
   { now, later }: Targets,
 ): Promise<TargetResult[]> {
   const { nowMs, expiresAtMs } = attempt.content;
+  // Deferred to a time after the time to live: so `conclude` fails the delivery, and counts no attempt.
   if (nowMs > expiresAtMs)
     return [...now.map(({ id }) => id), ...Object.keys(later)].map((targetId) => ({
       targetId,
@@ -54,13 +54,7 @@ export async function send(
       untilMs: nowMs,
       reason: 'it could not be sent before',
     }));
-  return Promise.all(
-    now.map((target) =>
-      target.to.kind === 'numbers'
-        ? sendToNumbers(context, deps, attempt, target, target.to.numbers)
-        : sendToTarget(context, deps, attempt, target),
-    ),
-  );
+  return Promise.all(now.map((target) => sendToTarget(context, deps, attempt, target)));
 }
 
 async function sendToTarget(
@@ -86,7 +80,7 @@ async function sendToTarget(
     case 'unreadable':
       return targetResult(attempt, target, notTried(target, unreadable('token', TOKEN_UNREADABLE)));
     case 'numbers':
-      throw new Error('text messages are sent number by number');
+      return sendToNumbers(context, deps, attempt, target, to.numbers);
   }
 }
 
@@ -97,15 +91,14 @@ function dispatch(
   draft: Draft,
   { part = target.id, text }: { part?: string; text?: TextSend } = {},
 ): Promise<AttemptResult> {
-  const { integrations, secrets, token } = target;
+  const { integrations, identifiers, token } = target;
   return dispatcher.send({
-    channel: draft.channel,
     integrations,
     draft,
     targetId: `${content.notificationId}.${content.channel}.${part}`,
     userId: content.user.id,
     weight: weightOf(content),
-    secrets,
+    identifiers,
     ...(token === undefined ? {} : { token }),
     ...(text === undefined ? {} : { text }),
   });
@@ -119,7 +112,7 @@ async function sendToNumbers(
   target: Target,
   numbers: readonly string[],
 ): Promise<TargetResult> {
-  const text = new TextSend(deps.marker, attempt.text);
+  const text = new TextSend(deps.marker, textDeliveryOf(attempt.delivery));
   const rejected: RejectedAddress[] = [];
   let result: AttemptResult | undefined;
   for (const number of numbers) {
@@ -150,6 +143,12 @@ async function sendToNumbers(
     rejected,
     isMarkUnused: text.isMarked && isUnsent,
   };
+}
+
+/** The row of a delivery by text message, which is marked before it is sent. */
+function textDeliveryOf({ job, broadcastId, channel, userId, notificationId }: Delivery): TextDelivery {
+  const { attempt, first_attempt_ms: firstAttemptMs, replay } = job.payload;
+  return { userId, notificationId, broadcastId, channel, attempt, firstAttemptMs, replay };
 }
 
 function sentTwice(result: TargetResult): TargetResult {

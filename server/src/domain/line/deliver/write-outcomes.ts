@@ -3,86 +3,23 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { completeHeld } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import type { NewJob, Progress } from '../../../queue/jobs.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
 import { countDown, type Tally } from '../ledger/finish.ts';
-import { type TextRef, unmarkTexts } from '../sending/text-marks.ts';
-import type { RejectedAddress } from './delivery.ts';
-import { type AcceptedMessage, receiptJobs } from './poll-jobs.ts';
-
-type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
-
-/** How many targets of several ended how. */
-export interface TargetCounts {
-  accepted: number;
-  gone: number;
-  failed: number;
-  /** The providers' ids of the accepted messages, in their order. */
-  provider_ids: readonly string[];
-}
-
-/** The outcome of one attempt at one delivery. */
-export interface DeliveryOutcome {
-  projectId: string;
-  broadcastId: string;
-  userId: string;
-  notificationId: string;
-  channel: string;
-  /** How often it had been replayed, from the job. Outcomes of deliveries replayed since then are ignored. */
-  replay?: number | undefined;
-  state: DeliveryState;
-  /** Attempts made, this one included. */
-  attempts: number;
-  integrationId: string | null;
-  provider: string | null;
-  providerId: string | null;
-  code: string | null;
-  reason: string | null;
-  firstAttemptMs: number;
-  durationMs: number;
-  /** The broadcast awaits its first attempt, from the job. */
-  awaited?: boolean | undefined;
-  /** Only of a delivery to several targets. */
-  targets?: TargetCounts | undefined;
-  /** What remains to be done. */
-  progress?: Progress | undefined;
-  /** It was `sent` before, and this is the outcome of further targets. */
-  continues?: boolean | undefined;
-  /** Addresses of the user that the provider rejected for good. */
-  rejected?: readonly RejectedAddress[];
-  /** A text message was marked, and surely not sent. */
-  notSent?: boolean;
-  /** Messages that were accepted in this attempt, whose receipts are polled. */
-  accepted?: readonly AcceptedMessage[];
-}
-
-/** The end of a job. It is deleted, and what remains becomes new jobs. */
-export interface FinishedJob {
-  jobId: number;
-  leaseId: string;
-  retries: readonly NewJob<'deliver'>[];
-  /** How many deliveries that the broadcast awaits are left to the retries. */
-  deferred?: { broadcastId: string; deliveries: number } | undefined;
-  /** Polls for receipts of messages that no outcome has. */
-  polls?: readonly NewJob<'poll_receipts'>[];
-  /** Events of deliveries that are deferred. */
-  events?: readonly NewEvent[];
-  /** Text messages that were marked, and not tried. */
-  unmarked?: readonly TextRef[];
-}
+import { unmarkTexts } from '../sending/text-marks.ts';
+import type { DeliveryOutcome, FinishedJob, TargetCounts } from './delivery.ts';
+import { receiptJobs } from './poll-jobs.ts';
 
 /**
  * Writes outcomes of deliveries and the ends of their jobs in the caller's transaction. Returns the outcomes
- * that changed a delivery, and how many retries were enqueued. `isRepeat`: they were written before, and may
- * have been committed.
+ * that changed a delivery. `isRepeat`: they were written before, and may have been committed.
  */
 export async function writeOutcomes(
   { tx, addressKeys, isRepeat }: { tx: Queryable; addressKeys: AddressKeys; isRepeat: boolean },
   reported: readonly DeliveryOutcome[],
   finished: readonly FinishedJob[],
-): Promise<{ written: DeliveryOutcome[]; retries: number }> {
+): Promise<readonly DeliveryOutcome[]> {
   const outcomes = onePerDelivery(reported);
   const changed = new Set([
     ...(await upsert(
@@ -107,9 +44,8 @@ export async function writeOutcomes(
     ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
     ...(isRepeat ? held : finished).flatMap(({ unmarked = [] }) => unmarked),
   ]);
-  const retries = held.reduce((sum, job) => sum + job.retries.length, 0);
   await countDown(tx, talliesOf(written, held));
-  return { written, retries };
+  return written;
 }
 
 /**
@@ -265,12 +201,12 @@ function detailsOf(outcome: DeliveryOutcome): EventDetails {
       attempt: attempts,
       duration_ms: durationMs,
     },
-    ...(targets === undefined ? {} : { payload: countsOf(targets) }),
+    ...(targets === undefined ? {} : { payload: countsWithoutIds(targets) }),
   };
 }
 
-/** Without the providers' ids of the messages: they identify the recipient, and events outlive users. */
-function countsOf({ accepted, gone, failed }: TargetCounts): Record<string, number> {
+/** The providers' ids of the messages identify the recipient, and events outlive users. */
+function countsWithoutIds({ accepted, gone, failed }: TargetCounts): Record<string, number> {
   return { accepted, gone, failed };
 }
 

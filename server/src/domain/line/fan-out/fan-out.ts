@@ -1,36 +1,36 @@
+import type { Recipient } from '../../../contract/broadcast.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { unpackJson } from '../../../lib/packed-json.ts';
+import { notificationsCreated } from '../../../metrics.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
-import type { Job } from '../../../queue/jobs.ts';
+import { type Job, type JobKind, recipientsWeight } from '../../../queue/jobs.ts';
 import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts';
+import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
+import { countRecipients, readRecipients } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
+import type { RecentBroadcast, RecentBroadcasts } from '../context/recent-broadcasts.ts';
 import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
-import { type AddressedBroadcast, type LoadedBroadcast, loadBroadcasts } from './load.ts';
 import { type BroadcastPlan, loadPlanInputs, planDeliveries } from './plan-deliveries.ts';
+import { addSubscribers, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
 import {
-  addSubscribers,
-  countDownPages,
-  jobsOfNextPages,
-  lockForPages,
+  type AddressedPage,
+  type BroadcastPage,
+  type FannedOut,
+  type Insertion,
   withNotifications,
-} from './topic-pages.ts';
-import { type FannedOut, type Insertion, writeFanOut } from './write-fan-out.ts';
-
-/** Notified after the commit of a fan-out. */
-export interface FanOutListener {
-  onNotifications(count: number): void;
-  onDeliveriesQueued(): void;
-  onPagesQueued(): void;
-}
+  writeFanOut,
+} from './write-fan-out.ts';
 
 /**
  * Turns broadcasts into notifications and deliveries: a batch of them in one transaction of a dozen
  * statements, for any number of recipients. The subscribers of a topic follow page by page (topic-pages.ts).
  * Running twice changes nothing, because a notification's id is a function of broadcast and user.
  */
-export function fanOutHandler(context: LineContext, listener: FanOutListener): Handler<'fan_out'> {
+export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
   return {
     slots: 2,
     slotsPerPartition: 2,
@@ -39,31 +39,29 @@ export function fanOutHandler(context: LineContext, listener: FanOutListener): H
     // About 50 ms of work: long enough to share the costs of a commit, short enough not to delay others.
     maxWeight: 4_000,
     maxPartitions: 32,
-    run: (jobs, leaseId) => fanOut(context, listener, jobs, leaseId),
+    run: (jobs, leaseId) => fanOut(context, jobs, leaseId),
     discard: (job, leaseId) => discard(context, job, leaseId),
   };
 }
 
 async function fanOut(
   context: LineContext,
-  listener: FanOutListener,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
-): Promise<void> {
+): Promise<readonly JobKind[]> {
   const written = await write(context, jobs, leaseId, 'plain').catch((error: unknown) => {
     // A notification exists already: this fan-out was done before, in a database that was restored since.
     if ((error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error;
     return write(context, jobs, leaseId, 'careful');
   });
-  const { broadcasts, plans, resolved, sentAt, pages } = written;
+  const { broadcasts, plans, resolved, sentAt, queued } = written;
   resolved.remember();
   publishChanges(context.bus, resolved);
   for (const [index, broadcast] of broadcasts.entries())
     for (const message of newNotifications(broadcast, plans[index]?.hidden ?? NONE, sentAt))
       context.bus.publish(message);
-  listener.onNotifications(broadcasts.reduce((sum, broadcast) => sum + broadcast.userIds.length, 0));
-  if (plans.some((plan) => plan.jobs.length > 0)) listener.onDeliveriesQueued();
-  if (pages > 0) listener.onPagesQueued();
+  notificationsCreated.inc(broadcasts.reduce((sum, { userIds }) => sum + userIds.length, 0));
+  return queued;
 }
 
 const UNIQUE_VIOLATION = '23505';
@@ -71,13 +69,13 @@ const NONE: ReadonlySet<string> = new Set();
 
 /** A fan-out that is committed. */
 interface WrittenFanOut {
-  broadcasts: readonly AddressedBroadcast[];
+  broadcasts: readonly AddressedPage[];
   /** In the order of the broadcasts. */
   plans: readonly BroadcastPlan[];
   resolved: Resolved;
   sentAt: Date;
-  /** How many jobs for further pages were queued. */
-  pages: number;
+  /** The kinds of ready jobs that were enqueued. */
+  queued: readonly JobKind[];
 }
 
 async function write(
@@ -88,15 +86,15 @@ async function write(
 ): Promise<WrittenFanOut> {
   let committing: Date | undefined;
   const written = context.db.transaction(async (tx) => {
-    const loaded = await loadBroadcasts(tx, context.fresh, jobs);
+    const loaded = await loadBroadcasts(tx, context.recent, jobs);
     const people = loaded.flatMap((broadcast) => broadcast.people);
     const resolved = await resolveUsers(tx, context.identities, people);
     const { addressed, refused } = assignUsers(loaded, resolved);
     if (refused.length > 0) await refuseRecipients(tx, refused);
     const broadcasts = await addSubscribers(context, tx, addressed);
     const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
-    const pages = jobsOfNextPages(broadcasts);
-    await enqueue(tx, [...plans.flatMap((plan) => plan.jobs), ...pages]);
+    const following = [...plans.flatMap((plan) => plan.jobs), ...jobsOfNextPages(broadcasts)];
+    const queued = await enqueue(tx, following);
     await lockForPages(tx, broadcasts);
     const ids = jobs.map((job) => job.id);
     const events = plans.flatMap((plan) => plan.events);
@@ -105,7 +103,7 @@ async function write(
     const sentAt = await writeFanOut(tx, input, { ids, leaseId }, insertion);
     await countDownPages(tx, broadcasts);
     committing = sentAt;
-    return { broadcasts, plans, resolved, sentAt, pages: pages.length };
+    return { broadcasts, plans, resolved, sentAt, queued };
   });
   return written.catch((error: unknown) => {
     // The response to the commit was lost. If it succeeded, no job does this again, so nothing would be
@@ -115,14 +113,101 @@ async function write(
   });
 }
 
+/** Loads the broadcasts of jobs, in the order of their ids: from memory if just accepted, or the database. */
+async function loadBroadcasts(
+  tx: Queryable,
+  recent: RecentBroadcasts,
+  jobs: readonly Job<'fan_out'>[],
+): Promise<BroadcastPage[]> {
+  const later = jobs.filter(({ payload }) => payload.page !== undefined);
+  const first = later.length === 0 ? jobs : jobs.filter(({ payload }) => payload.page === undefined);
+  const broadcasts = await loadFirstPages(tx, recent, first);
+  if (later.length > 0) broadcasts.push(...(await loadPages(tx, later)));
+  return broadcasts.sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+async function loadFirstPages(
+  tx: Queryable,
+  recent: RecentBroadcasts,
+  jobs: readonly Job<'fan_out'>[],
+): Promise<BroadcastPage[]> {
+  const weights = new Map(jobs.map((job) => [job.payload.broadcast_id, job.weight]));
+  const atHand = recent.take([...weights.keys()]);
+  const stored = await read(
+    tx,
+    [...weights.keys()].filter((id) => !atHand.has(id)),
+  );
+  return [...atHand, ...stored].map(([id, { projectId, content, recipients }]) => {
+    const { named, subscribers, ofFirstPage } = countRecipients(recipients);
+    return {
+      id,
+      projectId,
+      category: content.category,
+      topic: content.topic,
+      ...readRecipients(projectId, recipients),
+      page: 0,
+      content,
+      textWeight: (weights.get(id) ?? 0) - recipientsWeight(ofFirstPage),
+      subscribers: subscribers ? { onThisPage: named === 0, after: undefined } : undefined,
+    };
+  });
+}
+
+async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string, RecentBroadcast][]> {
+  if (ids.length === 0) return [];
+  const rows = await tx.query<{
+    id: string;
+    project_id: string;
+    category: string | null;
+    topic: string | null;
+    message: Buffer;
+    in_app: Buffer | null;
+    recipients: Buffer | null;
+  }>(selectBroadcasts, [ids]);
+  return rows.map(({ id, project_id: projectId, recipients, in_app: inApp, ...row }) => [
+    id,
+    {
+      projectId,
+      content: { ...row, inApp },
+      recipients: recipients ? (JSON.parse(unpackJson(recipients)) as Recipient[]) : [],
+    },
+  ]);
+}
+
+/** Further pages, without the texts: a topic may have a thousand pages, and the texts megabytes. */
+async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<BroadcastPage[]> {
+  const pages = new Map(jobs.map((job) => [job.payload.broadcast_id, job]));
+  const rows = await tx.query<{
+    id: string;
+    project_id: string;
+    category: string | null;
+    topic: string | null;
+  }>(selectOfPages, [[...pages.keys()]]);
+  return rows.map(({ id, project_id: projectId, category, topic }) => {
+    const { payload, weight } = pages.get(id) as Job<'fan_out'>;
+    return {
+      id,
+      projectId,
+      category,
+      topic,
+      content: undefined,
+      people: [],
+      positions: [],
+      textWeight: weight - SUBSCRIBERS_PER_PAGE,
+      page: payload.page ?? 0,
+      subscribers: { onThisPage: true, after: payload.after },
+    };
+  });
+}
+
 /**
  * Assigns users to each broadcast, without duplicates. Returns also the recipients that are deleted users;
  * they get nothing.
  */
 function assignUsers(
-  broadcasts: readonly LoadedBroadcast[],
+  broadcasts: readonly BroadcastPage[],
   resolved: Resolved,
-): { addressed: AddressedBroadcast[]; refused: RefusedRecipient[] } {
+): { addressed: AddressedPage[]; refused: RefusedRecipient[] } {
   const refused: RefusedRecipient[] = [];
   const conflicts = new Map(resolved.conflicts.map((conflict) => [conflict.person, conflict.message]));
   let person = 0;
@@ -147,7 +232,7 @@ function assignUsers(
 }
 
 /** The first page awaits all further pages as one. */
-function toWrite(broadcast: AddressedBroadcast, plan: BroadcastPlan): FannedOut {
+function toWrite(broadcast: AddressedPage, plan: BroadcastPlan): FannedOut {
   const { channels, pending, awaited, hidden } = plan;
   const pagesFollow = broadcast.page === 0 && broadcast.next !== undefined;
   return { ...broadcast, channels, pending, hidden, awaited: awaited + (pagesFollow ? 1 : 0) };
@@ -155,13 +240,12 @@ function toWrite(broadcast: AddressedBroadcast, plan: BroadcastPlan): FannedOut 
 
 /** The messages for the connected users whose inbox shows the broadcast. */
 function newNotifications(
-  broadcast: AddressedBroadcast,
+  broadcast: AddressedPage,
   hidden: ReadonlySet<string>,
   sentAt: Date,
 ): NotificationsNew[] {
-  const { projectId, id: broadcastId, userIds, texts, category, topic, page } = broadcast;
-  const content = texts && { content: { ...texts, category, topic } };
-  const all = { projectId, broadcastId, sentAtMs: sentAt.getTime(), ...content };
+  const { projectId, id: broadcastId, userIds, content, page } = broadcast;
+  const all = { projectId, broadcastId, sentAtMs: sentAt.getTime(), ...(content && { content }) };
   if (hidden.size > 0)
     return newToThese(
       all,
@@ -172,7 +256,7 @@ function newNotifications(
 }
 
 /**
- * Ends a broadcast whose fan-out fails by an error of ours: as failed for everybody or, after the first page,
+ * Ends a broadcast whose fan-out fails by an error of ours: as failed for all users or, after the first page,
  * with an error and without the other pages.
  */
 async function discard(
@@ -192,3 +276,15 @@ async function discard(
     }
   });
 }
+
+// Primary key, both.
+const selectBroadcasts = sql(
+  'fan_out_load',
+  `select id, project_id, category, topic, message, in_app, recipients
+  from broadcasts
+  where id = any ($1::uuid[])`,
+);
+const selectOfPages = sql(
+  'fan_out_load_pages',
+  'select id, project_id, category, topic from broadcasts where id = any ($1::uuid[])',
+);

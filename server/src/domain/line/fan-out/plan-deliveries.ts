@@ -1,19 +1,25 @@
-import type { Queryable } from '../../../db/client.ts';
-import type { NewJob } from '../../../queue/jobs.ts';
-import type { NewEvent } from '../../ground/events/record.ts';
-import type { ProjectCategories } from '../../setup/categories/cache.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { type NewJob, priorityFor } from '../../../queue/jobs.ts';
+import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
 import { type SwitchedOff, switchedOff } from '../../setup/preferences/switched-off.ts';
 import type { LineContext } from '../context/context.ts';
 import { channelPlan, type StoredChannelPlan } from '../ledger/page-plan.ts';
 import {
+  ADDRESS,
+  type BroadcastRoutes,
+  IN_APP,
+  isInboxOnly,
+  isPlainInbox,
+  loadRoutes,
+  PHONE,
+  PROJECTS_OWN,
   type Route,
   reasonInWords,
-  routesOf,
   type SkipReason,
   skipReason,
-} from '../routing/choose-channels.ts';
-import { deliveryJobs } from '../routing/delivery-jobs.ts';
-import { findReachable, type Reachable, type Way, waysOf } from '../routing/reach.ts';
+  type Way,
+} from '../routing/routes.ts';
 import { inboxSentDetails } from './write-fan-out.ts';
 
 /** A broadcast whose users are known. */
@@ -41,7 +47,7 @@ export interface BroadcastPlan {
 }
 
 /** What a plan is made of. */
-export interface PlanInputs {
+interface PlanInputs {
   /** The routes of each broadcast, in their order; undefined if there is nothing to plan. */
   routed: readonly (Routed | undefined)[];
   reachable: Reachable;
@@ -60,11 +66,12 @@ export async function loadPlanInputs(
   tx: Queryable,
   broadcasts: readonly Deliverable[],
 ): Promise<PlanInputs> {
-  const projects = await loadProjects(context, new Set(broadcasts.map((broadcast) => broadcast.projectId)));
+  const ids = broadcasts.map(({ projectId }) => projectId);
+  const routesOf = await loadRoutes(context, ids);
   const routed = broadcasts.map((broadcast) => {
     if (broadcast.userIds.length === 0) return undefined;
-    const routes = routesIn(broadcast, projects);
-    return needsNoPlan(routes) ? undefined : { broadcast, ...routes };
+    const routes = routesOf(broadcast.projectId, broadcast.category);
+    return isInboxOnly(routes) ? undefined : { broadcast, ...routes };
   });
   const open = routed.filter((one) => one !== undefined);
   const inputs = { routed, nowMs: context.clock.now(), brand: context.config.BRAND };
@@ -89,71 +96,8 @@ const INBOX_ONLY: BroadcastPlan = {
   events: [],
 };
 
-/**
- * The broadcasts for which there is nothing to plan: everybody has them in the inbox at once, and nowhere
- * else. Reads only what is in memory.
- */
-export async function inboxOnly<Broadcast extends { projectId: string; category: string | null }>(
-  context: Pick<LineContext, 'integrations' | 'categories'>,
-  broadcasts: readonly Broadcast[],
-): Promise<Broadcast[]> {
-  const projects = await loadProjects(context, new Set(broadcasts.map(({ projectId }) => projectId)));
-  return broadcasts.filter((broadcast) => needsNoPlan(routesIn(broadcast, projects)));
-}
-
-/** The channels of a broadcast. */
-interface Routes {
-  routes: readonly Route[];
-  /** What each of the channels reaches users by; the inbox needs nothing. */
-  ways: ReadonlyMap<string, readonly Way[]>;
-  /** A user has switched one of these channels off for the category. */
-  mayBeOff: boolean;
-}
-
-interface Routed extends Routes {
+interface Routed extends BroadcastRoutes {
   broadcast: Deliverable;
-}
-
-function needsNoPlan({ routes, mayBeOff }: Routes): boolean {
-  return !mayBeOff && routes.every(isPlainInbox);
-}
-
-const IN_APP = 'in_app';
-
-interface Project {
-  ways: ReadonlyMap<string, readonly Way[]>;
-  categories: ProjectCategories;
-}
-
-async function loadProjects(
-  context: Pick<LineContext, 'integrations' | 'categories'>,
-  ids: ReadonlySet<string>,
-): Promise<Map<string, Project>> {
-  const projects = new Map<string, Project>();
-  for (const id of ids) {
-    const ways = waysOf(await context.integrations.of(id));
-    projects.set(id, { ways, categories: await context.categories.of(id) });
-  }
-  return projects;
-}
-
-function routesIn(
-  { projectId, category }: { projectId: string; category: string | null },
-  projects: ReadonlyMap<string, Project>,
-): Routes {
-  const { ways, categories } = projects.get(projectId) as Project;
-  const setUp = [IN_APP, ...ways.keys()];
-  const routes = routesOf(category === null ? undefined : categories.configured.get(category), setUp);
-  const mayBeOff = routes.some(
-    ({ skip, required, channel }) =>
-      skip === undefined && !required && categories.mayBeOff(category, channel),
-  );
-  return { routes, ways, mayBeOff };
-}
-
-/** In the inbox at once, for everybody. */
-function isPlainInbox({ channel, skip, delayMs, conditional }: Route): boolean {
-  return channel === IN_APP && skip === undefined && delayMs === 0 && !conditional;
 }
 
 /** What has to be known about the users of a broadcast: only for the channels that it uses. */
@@ -165,31 +109,36 @@ function waysToFind({ broadcast, routes, ways }: Routed): { userIds: readonly st
 type Facts = Omit<PlanInputs, 'routed'>;
 
 function planOf({ broadcast, routes, ways }: Routed, facts: Facts): BroadcastPlan {
+  const { id: broadcastId, projectId, userIds: all } = broadcast;
   const channels: StoredChannelPlan[] = [];
   const jobs: NewJob<'deliver'>[] = [];
   const events: NewEvent[] = [];
+  const addEvent = (type: NewEvent['type'], userIds: readonly string[], details: EventDetails) =>
+    events.push({ projectId, type, broadcastId, userIds, details });
   const hidden = new Set<string>();
   let [pending, awaited] = [0, 0];
   for (const route of routes) {
     const { channel, delayMs } = route;
+    const about = { level: 'info', context: { channel } } as const;
     const { used, skipped } = sortUsers(broadcast, route, ways.get(channel), facts);
     const dueAtMs = used.length === 0 || isPlainInbox(route) ? undefined : facts.nowMs + delayMs;
-    channels.push(channelPlan(channel, broadcast.userIds, skipped, dueAtMs));
-    for (const [reason, userIds] of skipped) events.push(skippedEvent(broadcast, channel, reason, userIds));
+    channels.push(channelPlan(channel, all, skipped, dueAtMs));
+    for (const [reason, userIds] of skipped)
+      addEvent('delivery.skipped', userIds, { code: reason, log: reasonInWords(reason, channel), ...about });
     if (channel === IN_APP) {
-      const others = isPlainInbox(route) ? [...skipped.values()].flat() : broadcast.userIds;
-      for (const userId of others) hidden.add(userId);
-      // When no user is skipped, write-fan-out.ts records that together with the list of all users.
+      for (const userId of isPlainInbox(route) ? [...skipped.values()].flat() : all) hidden.add(userId);
+      // If no user is skipped, the row of `notification.created` says that, too (write-fan-out.ts).
       if (isPlainInbox(route) && skipped.size > 0 && used.length > 0)
-        events.push(inboxSentEvent(broadcast, used, facts.brand));
+        addEvent('delivery.sent', used, inboxSentDetails(facts.brand));
     }
     if (dueAtMs === undefined) continue; // no user gets it, or the notification itself is the delivery
-    if (delayMs > 0) events.push(scheduledEvent(broadcast, channel, dueAtMs, used));
+    const isLater = delayMs > 0;
+    const payload = { due_at: new Date(dueAtMs).toISOString() };
+    if (isLater) addEvent('delivery.scheduled', used, { ...about, payload });
     pending += used.length;
-    if (delayMs === 0) awaited += used.length;
-    const recipients = broadcast.userIds.length;
-    const timing = { dueAtMs, later: delayMs > 0 };
-    jobs.push(...deliveryJobs({ ...broadcast, recipients }, channel, used, timing));
+    if (!isLater) awaited += used.length;
+    const timing = { dueAtMs, later: isLater };
+    jobs.push(...deliveryJobs({ ...broadcast, recipients: all.length }, channel, used, timing));
   }
   return { channels, pending, awaited, hidden, jobs, events };
 }
@@ -217,44 +166,119 @@ function sortUsers(
   return { used, skipped };
 }
 
-function skippedEvent(
-  { projectId, id: broadcastId }: Deliverable,
-  channel: string,
-  reason: SkipReason,
-  userIds: readonly string[],
-): NewEvent {
-  return {
-    projectId,
-    type: 'delivery.skipped',
-    broadcastId,
-    userIds,
-    details: { code: reason, log: reasonInWords(reason, channel), level: 'info', context: { channel } },
-  };
+/** The part of a broadcast that its jobs are made from. */
+export interface JobsOf {
+  id: string;
+  projectId: string;
+  /** What its texts add to the weight of its jobs. */
+  textWeight: number;
+  /** Users of the page that the jobs are a part of: jobs of small pages go first. */
+  recipients: number;
 }
 
-function inboxSentEvent(
-  { projectId, id: broadcastId }: Deliverable,
+// A chunk of recipients on one channel is one job: small enough that its outcomes are written soon, large
+// enough that the queue costs little beside the sending.
+const RECIPIENTS_PER_DELIVERY = 100;
+// A delivery reads and renders the texts, a fan-out passes them on as they are stored. But batches of
+// deliveries are smaller.
+const FEWER_TEXTS = 32;
+
+/**
+ * The jobs that deliver a broadcast to these users over a channel, due at `dueAtMs`. With `later` they are
+ * scheduled for that time. The broadcast awaits them unless they are scheduled or a `replay`.
+ */
+export function deliveryJobs(
+  broadcast: JobsOf,
+  channel: string,
   userIds: readonly string[],
-  brand: string,
-): NewEvent {
-  return { projectId, type: 'delivery.sent', broadcastId, userIds, details: inboxSentDetails(brand) };
+  { dueAtMs, later, replay }: { dueAtMs: number; later: boolean; replay?: number },
+): NewJob<'deliver'>[] {
+  const jobs: NewJob<'deliver'>[] = [];
+  for (let start = 0; start < userIds.length; start += RECIPIENTS_PER_DELIVERY) {
+    const chunk = userIds.slice(start, start + RECIPIENTS_PER_DELIVERY);
+    jobs.push({
+      kind: 'deliver',
+      projectId: broadcast.projectId,
+      priority: priorityFor(broadcast.recipients),
+      weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
+      ...(later ? { dueAtMs } : {}),
+      payload: {
+        broadcast_id: broadcast.id,
+        channel,
+        user_ids: chunk,
+        attempt: 0,
+        first_attempt_ms: dueAtMs,
+        ...(later || replay !== undefined ? {} : { awaited: true }),
+        ...(replay === undefined ? {} : { replay }),
+      },
+    });
+  }
+  return jobs;
 }
 
-function scheduledEvent(
-  { projectId, id: broadcastId }: Deliverable,
-  channel: string,
-  dueAtMs: number,
-  userIds: readonly string[],
-): NewEvent {
-  return {
-    projectId,
-    type: 'delivery.scheduled',
-    broadcastId,
-    userIds,
-    details: {
-      level: 'info',
-      context: { channel },
-      payload: { due_at: new Date(dueAtMs).toISOString() },
-    },
-  };
+/** Returns whether a user can be reached by one of these ways. */
+type Reachable = (userId: string, ways: readonly Way[]) => boolean;
+
+/**
+ * Finds how these users can be reached: by one statement for addresses and numbers and one for tokens, each
+ * only if it is needed.
+ */
+async function findReachable(
+  db: Queryable,
+  groups: readonly { userIds: readonly string[]; ways: readonly Way[] }[],
+): Promise<Reachable> {
+  const named = new Set<string>();
+  const holders = new Set<string>();
+  const collections = new Set<string>();
+  for (const { userIds, ways } of groups)
+    for (const way of ways) {
+      if (way === PROJECTS_OWN) continue;
+      const personal = way === ADDRESS || way === PHONE;
+      if (!personal) collections.add(way);
+      for (const userId of userIds) (personal ? named : holders).add(userId);
+    }
+  const reached = new Set<string>();
+  // One after the other: `db` may be a single connection.
+  if (named.size > 0)
+    for (const { id, email, phone } of await db.query<AddressRow>(selectWithAddress, [
+      uuidArray([...named]),
+    ])) {
+      if (email) reached.add(id + ADDRESS);
+      if (phone) reached.add(id + PHONE);
+    }
+  if (holders.size > 0)
+    for (const { user_id, channel } of await db.query<TokenRow>(selectWithTokens, [
+      uuidArray([...holders]),
+      textArray([...collections]),
+    ]))
+      reached.add(user_id + channel);
+  return (userId, ways) => ways.some((way) => way === PROJECTS_OWN || reached.has(userId + way));
 }
+
+interface AddressRow {
+  id: string;
+  email: boolean;
+  phone: boolean;
+}
+
+interface TokenRow {
+  user_id: string;
+  channel: string;
+}
+
+// Primary key.
+const selectWithAddress = sql(
+  'users_with_address',
+  `select id, email is not null as email, phone_numbers <> '{}' as phone
+  from users
+  where id = any ($1::uuid[])
+    and deleted_at is null
+    and (email is not null or phone_numbers <> '{}')`,
+);
+// Index-only scan of tokens_listed.
+const selectWithTokens = sql(
+  'users_with_tokens',
+  `select distinct user_id, channel
+  from tokens
+  where user_id = any ($1::uuid[]) and channel = any ($2::text[]) and discarded_at is null`,
+);

@@ -1,11 +1,10 @@
 import type { Queryable } from '../../../db/client.ts';
-import { notificationId } from '../../../lib/ids.ts';
 import { BULK, type NewJob } from '../../../queue/jobs.ts';
 import { nextSubscribers, SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import type { CategoryCache } from '../../setup/categories/cache.ts';
 import type { LineContext } from '../context/context.ts';
 import { countDown, lockBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
-import type { AddressedBroadcast } from './load.ts';
+import { type AddressedPage, withNotifications } from './write-fan-out.ts';
 
 /*
  * A topic may have a million subscribers. They are read in the order of their ids, a page at a time. The job
@@ -20,8 +19,8 @@ import type { AddressedBroadcast } from './load.ts';
 export async function addSubscribers(
   { categories }: Pick<LineContext, 'categories'>,
   tx: Queryable,
-  broadcasts: readonly AddressedBroadcast[],
-): Promise<readonly AddressedBroadcast[]> {
+  broadcasts: readonly AddressedPage[],
+): Promise<readonly AddressedPage[]> {
   if (broadcasts.every(({ subscribers }) => subscribers === undefined)) return broadcasts;
   const reading = broadcasts.filter(({ subscribers }) => subscribers?.onThisPage);
   const pages = reading.length === 0 ? [] : await nextSubscribers(tx, await pagesToRead(categories, reading));
@@ -37,18 +36,9 @@ export async function addSubscribers(
   });
 }
 
-/** Users in their order, so that rows are inserted into the primary key from left to right. */
-export function withNotifications(
-  broadcastId: string,
-  users: Iterable<string>,
-): Pick<AddressedBroadcast, 'userIds' | 'notificationIds'> {
-  const userIds = [...users].sort();
-  return { userIds, notificationIds: userIds.map((userId) => notificationId(broadcastId, userId)) };
-}
-
 function pagesToRead(
   categories: CategoryCache,
-  broadcasts: readonly AddressedBroadcast[],
+  broadcasts: readonly AddressedPage[],
 ): Promise<Parameters<typeof nextSubscribers>[1]> {
   const pages = broadcasts.map(async ({ id, projectId, topic, category, subscribers }) => ({
     broadcastId: id,
@@ -62,7 +52,7 @@ function pagesToRead(
 }
 
 /** The jobs of the next pages. They are bulk: other broadcasts go before each of them. */
-export function jobsOfNextPages(broadcasts: readonly AddressedBroadcast[]): NewJob<'fan_out'>[] {
+export function jobsOfNextPages(broadcasts: readonly AddressedPage[]): NewJob<'fan_out'>[] {
   return broadcasts.flatMap(({ id, projectId, page, textWeight, next }) =>
     next === undefined
       ? []
@@ -83,7 +73,7 @@ export function jobsOfNextPages(broadcasts: readonly AddressedBroadcast[]): NewJ
 }
 
 /** Called before pages are written: deliveries of earlier pages may be counting down the same broadcasts. */
-export async function lockForPages(tx: Queryable, broadcasts: readonly AddressedBroadcast[]): Promise<void> {
+export async function lockForPages(tx: Queryable, broadcasts: readonly AddressedPage[]): Promise<void> {
   const later = broadcasts.filter(({ page }) => page > 0);
   // A single one is locked by its own update, which cannot deadlock.
   if (later.length > 1)
@@ -94,10 +84,7 @@ export async function lockForPages(tx: Queryable, broadcasts: readonly Addressed
 }
 
 /** Called after pages are written: a broadcast whose last page this was awaits no further ones. */
-export async function countDownPages(
-  tx: Queryable,
-  broadcasts: readonly AddressedBroadcast[],
-): Promise<void> {
+export async function countDownPages(tx: Queryable, broadcasts: readonly AddressedPage[]): Promise<void> {
   const ended = broadcasts.filter(({ page, next }) => page > 0 && next === undefined);
   if (ended.length > 0) await countDown(tx, new Map(ended.map(({ id }) => [id, PAGES_WRITTEN])));
 }

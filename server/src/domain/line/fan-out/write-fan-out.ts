@@ -1,8 +1,11 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { notificationId } from '../../../lib/ids.ts';
 import { assertCompleted, completeSql } from '../../../queue/complete.ts';
+import type { BroadcastContent } from '../../ground/bus/messages.ts';
 import { type EventDetails, type NewEvent, newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
+import type { Person } from '../../people/users/plan.ts';
 import { broadcastProcessed } from '../ledger/finish.ts';
 import { planJson, type StoredChannelPlan } from '../ledger/page-plan.ts';
 import { HIDDEN } from '../notifications/row.ts';
@@ -19,20 +22,51 @@ import { HIDDEN } from '../notifications/row.ts';
  * (accept/write-accepted.ts) does it for users who are known at that time, with the same `fanOutRows`.
  */
 
-/** A broadcast, or a page of it, that is to be written. */
-export interface FannedOut {
+/** A broadcast to be fanned out, or a page of it. */
+export interface BroadcastPage {
   id: string;
   projectId: string;
-  /** The first page, 0, sets the figures of the broadcast; a later one adds to them. */
-  page: number;
   category: string | null;
   topic: string | null;
-  /** Ascending, each once; with the ids of their notifications in the same order. */
+  /** What inboxes show; only the first page has it at hand. */
+  content: BroadcastContent | undefined;
+  /** What its texts add to the weight of its jobs. */
+  textWeight: number;
+  /**
+   * Page 0 has the named recipients or, if there are none, the first subscribers; it sets the figures of the
+   * broadcast. Later pages have subscribers, and add to the figures.
+   */
+  page: number;
+  /** The named recipients, and the index of each in the request. */
+  people: readonly Person[];
+  positions: readonly number[];
+  /** It goes to the subscribers of its topic, too: on this page, to those behind the user `after`. */
+  subscribers: { onThisPage: boolean; after: string | undefined } | undefined;
+}
+
+/** The same with its users. */
+export interface AddressedPage extends BroadcastPage {
+  /** Each once, ascending; with the ids of their notifications in the same order. */
   userIds: readonly string[];
   notificationIds: readonly string[];
-  /** The number of recipients that cannot be used at all. */
+  /** Recipients that cannot be used, and what is wrong with recipients. */
   unusable: number;
   errors: readonly string[];
+  /** Another page follows: with the subscribers behind this user, or with the first ones. */
+  next: { after: string | undefined } | undefined;
+}
+
+/** Users in their order, so that rows are inserted into the primary key from left to right. */
+export function withNotifications(
+  broadcastId: string,
+  users: Iterable<string>,
+): Pick<AddressedPage, 'userIds' | 'notificationIds'> {
+  const userIds = [...users].sort();
+  return { userIds, notificationIds: userIds.map((userId) => notificationId(broadcastId, userId)) };
+}
+
+/** A page that is to be written. */
+export interface FannedOut extends AddressedPage {
   /** Deliveries without an outcome, and what has to happen before the broadcast is processed. */
   pending: number;
   awaited: number;

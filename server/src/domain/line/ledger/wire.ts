@@ -1,5 +1,5 @@
 import type { Delivery, DeliveryStatus, RECEIPTS } from '../../../contract/delivery.ts';
-import { reasonInWords, type SkipReason } from '../routing/choose-channels.ts';
+import { reasonInWords, type SkipReason } from '../routing/routes.ts';
 import type { ChannelPlan } from './page-plan.ts';
 
 /** A stored delivery: the row exists from the first outcome on. */

@@ -1,11 +1,15 @@
+import { LRUCache } from 'lru-cache';
 import type { Config } from '../../../config.ts';
+import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import type { Tracking } from '../../../contract/tracking.ts';
+import { timeOf } from '../../../lib/ids.ts';
 import { delivering } from '../../../providers/index.ts';
 import type {
   EmailMessage,
   Message,
   MessageAddress,
   NotificationContent,
+  NotificationRecord,
   Override,
   Provider,
   Rejection,
@@ -17,9 +21,49 @@ import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { validKeys } from '../../setup/projects/keys.ts';
-import type { Prepared } from './channel-texts.ts';
-import { emailHeaders, finishEmail } from './email.ts';
-import { type LoadedBroadcast, type LoadedUser, notificationRecord } from './record.ts';
+import type { BroadcastTexts } from '../routing/condition-data.ts';
+import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './email.ts';
+import { plainText } from './plain-text.ts';
+
+/** A broadcast's texts on one channel. */
+interface ChannelTexts {
+  title: string;
+  content: string | null;
+  actionUrl: string | null;
+}
+
+/** The texts with everything that is rendered once for all users. */
+type Prepared = ChannelTexts & ({ email: PreparedEmail } | { text: string });
+
+/** A broadcast's content, as it is stored. */
+export interface StoredContent {
+  message: { title: string; content: string | null; action_url: string | null };
+  overrides: NonNullable<NewBroadcast['overrides']>;
+}
+
+/** A broadcast as deliveries need it. */
+export interface LoadedBroadcast extends BroadcastTexts {
+  overrides: StoredContent['overrides'];
+  /** Its texts on the channels of the jobs, except the inbox. */
+  texts: ReadonlyMap<string, Prepared>;
+  /** Its category is critical: users cannot switch it off. */
+  critical: boolean;
+}
+
+/** The columns of a user that deliveries and their messages need. */
+export interface LoadedUser {
+  id: string;
+  external_id: string | null;
+  email: string | null;
+  first_name: string | null;
+  last_name: string | null;
+  /** JSON text of an object. */
+  custom_attributes: string | null;
+  phone_numbers: string[];
+  created_at: Date;
+  updated_at: Date;
+  last_seen_at: Date | null;
+}
 
 /** What the messages of one delivery are rendered from: the same for all targets and integrations. */
 export interface DraftContent {
@@ -155,3 +199,80 @@ function overrideFor(
   const override = Object.hasOwn(all, name) ? all[name] : undefined;
   return override === undefined ? {} : { override };
 }
+
+/** A notification with its user as the API shows them, its texts being those of the channel. */
+function notificationRecord(
+  id: string,
+  broadcast: LoadedBroadcast,
+  texts: ChannelTexts,
+  user: LoadedUser,
+): NotificationRecord {
+  const sentAt = new Date(timeOf(broadcast.id));
+  const { category, topic, message, overrides } = broadcast;
+  return {
+    id,
+    ...texts,
+    category,
+    topic,
+    customAttributes: message.custom_attributes ?? null,
+    overrides: Object.keys(overrides).length === 0 ? null : overrides,
+    updatedAt: sentAt,
+    recipient: {
+      id: user.id,
+      externalId: user.external_id,
+      email: user.email,
+      firstName: user.first_name,
+      lastName: user.last_name,
+      customAttributes:
+        user.custom_attributes === null
+          ? null
+          : (JSON.parse(user.custom_attributes) as Record<string, unknown>),
+      phoneNumbers: user.phone_numbers,
+      createdAt: user.created_at,
+      updatedAt: user.updated_at,
+      lastSeenAt: user.last_seen_at,
+      lastNotifiedAt: sentAt, // of this very notification
+    },
+  };
+}
+
+// A tap opens the whole push: links in its text cannot be followed.
+const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
+
+// A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
+// ms.
+const MAX_CHARACTERS = 4_000_000;
+const PER_ENTRY = 200; // of memory, beside the text
+
+/** Returns a function that prepares texts, and caches the plain texts of recent broadcasts. */
+export function createPreparation(): (
+  broadcast: StoredContent & { id: string },
+  channel: string,
+) => Prepared {
+  const plain = new LRUCache<string, string>({
+    maxSize: MAX_CHARACTERS,
+    sizeCalculation: (text) => text.length + PER_ENTRY,
+  });
+  return (broadcast, channel) => {
+    const texts = channelTexts(broadcast, channel);
+    if (channel === 'email') return { ...texts, email: prepareEmail(texts) };
+    const key = `${broadcast.id} ${channel}`;
+    const text = plain.get(key) ?? plainText(texts.content, NO_LINKS.has(channel) ? 'hidden' : 'shown');
+    plain.set(key, text);
+    return { ...texts, text };
+  };
+}
+
+/** The broadcast's texts on a channel: the channel's override first. Pure. */
+function channelTexts({ message, overrides }: StoredContent, channel: string): ChannelTexts {
+  const all: Record<string, TextOverride | undefined> = overrides.channels ?? {};
+  const override: TextOverride = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
+  return {
+    title: override.title ?? message.title,
+    content: override.content ?? message.content,
+    // An override of null removes the link; without one the broadcast's counts.
+    actionUrl: override.action_url === undefined ? message.action_url : override.action_url,
+  };
+}
+
+type TextOverride = { title?: string; content?: string; action_url?: string | null };

@@ -46,8 +46,13 @@ export class ChannelConnection {
   #usedAtMs: number;
   #closed = false;
 
-  constructor(deps: ConnectionDeps, provider: Provider, integration: OpenedIntegration) {
+  /** Connects an integration. Throws if its provider does not send on the channel. */
+  constructor(deps: ConnectionDeps, channel: Provider['channel'], integration: OpenedIntegration) {
     const { projectId, id, version, config } = integration;
+    const found = delivering.get(integration.provider);
+    if (found?.channel !== channel) throw new Error(`${integration.provider} does not send ${channel}`);
+    // A provider of some channel: it is only given messages that were rendered for that channel.
+    const provider = found as unknown as Provider;
     this.integration = integration;
     this.provider = provider;
     this.#sender = provider.connect(config, deps);
@@ -149,16 +154,4 @@ export class ChannelConnection {
     if (inFlight === undefined || inFlight.count < MAX_UNANSWERED) return false;
     return performance.now() - inFlight.silentSinceMs >= this.#patienceMs;
   }
-}
-
-/** Connects an integration. Throws if its provider does not send on the channel. */
-export function connect(
-  deps: ConnectionDeps,
-  channel: Provider['channel'],
-  integration: OpenedIntegration,
-): ChannelConnection {
-  const found = delivering.get(integration.provider);
-  if (found?.channel !== channel) throw new Error(`${integration.provider} does not send ${channel}`);
-  // A provider of some channel: it is only given messages that were rendered for that channel.
-  return new ChannelConnection(deps, found as unknown as Provider, integration);
 }

@@ -7,7 +7,7 @@ import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Pause } from '../../setup/integrations/pauses.ts';
 import type { Draft } from '../rendering/draft.ts';
-import { type ChannelConnection, type ConnectionDeps, connect } from './connection.ts';
+import { ChannelConnection, type ConnectionDeps } from './connection.ts';
 import { type AttemptResult, decisiveResult, mayFailOver } from './failover.ts';
 import { IntegrationHealth, type IntegrationHealthDeps } from './integration-health.ts';
 import { RateLimiter } from './rate-limiter.ts';
@@ -15,10 +15,9 @@ import type { TextSend } from './text-marks.ts';
 
 /** A message to send to one target. */
 export interface SendRequest {
-  channel: Draft['channel'];
   /** The integrations that can send it, in the order of failover: at least one. */
   integrations: readonly OpenedIntegration[];
-  draft: Pick<Draft, 'render'>;
+  draft: Draft;
   /** Identifies the target in every attempt: the ids of the notification and of the token or the address. */
   targetId: string;
   /** The recipient: failures that a recipient can cause are counted by user. */
@@ -28,7 +27,7 @@ export interface SendRequest {
   /** The token that it is sent to, if it is sent to one. */
   token?: TokenRef;
   /** The address, number or token itself: removed from what the provider says, which is kept in events. */
-  secrets?: readonly string[];
+  identifiers?: readonly string[];
   /** Only for a text message, which is marked right before it is sent. */
   text?: TextSend;
 }
@@ -101,7 +100,7 @@ export class Dispatcher {
     if (given.unreadable !== undefined) return done(unreadable('config', given.unreadable), given);
     for (;;) {
       if (this.#closed) return this.#stopping();
-      const result = await this.#sendThrough(this.#connectionOf(request.channel, given), request);
+      const result = await this.#sendThrough(this.#connectionOf(request.draft.channel, given), request);
       if (result !== REPLACED) return result;
     }
   }
@@ -155,7 +154,7 @@ export class Dispatcher {
       if (isRejection(message)) return done(message, integration);
       const rejection = await request.text?.begin();
       if (rejection !== undefined) return done(rejection, integration);
-      const outcome = withoutSecrets(await connection.send(host, message), request);
+      const outcome = withoutIdentifiers(await connection.send(host, message), request);
       if (connection.isClosed || this.#closed) return this.#afterClose(done(outcome, integration));
       isRecorded = true;
       const { userId, token } = request;
@@ -198,7 +197,7 @@ export class Dispatcher {
     // A caller that has read an older config sends with the newer one too: with two connections at work,
     // each message would close the other's.
     if (known !== undefined && known.integration.version >= integration.version) return known;
-    const connection = connect(this.#deps, channel, integration);
+    const connection = new ChannelConnection(this.#deps, channel, integration);
     void known?.close();
     this.#connections.set(key, connection);
     return connection;
@@ -253,7 +252,7 @@ function paused(untilMs: number): AttemptResult {
   return deferred(untilMs, PAUSED, 'integration');
 }
 
-function withoutSecrets(outcome: SendOutcome, { secrets = [] }: SendRequest): SendOutcome {
-  if (outcome.kind === 'sent' || secrets.length === 0) return outcome;
-  return { ...outcome, reason: withoutAddress(outcome.reason, secrets) };
+function withoutIdentifiers(outcome: SendOutcome, { identifiers = [] }: SendRequest): SendOutcome {
+  if (outcome.kind === 'sent' || identifiers.length === 0) return outcome;
+  return { ...outcome, reason: withoutAddress(outcome.reason, identifiers) };
 }

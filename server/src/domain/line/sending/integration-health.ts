@@ -90,7 +90,7 @@ export class IntegrationHealth {
    * that it knows, and those that ended here since.
    */
   adopt(pauses: readonly Pause[]): void {
-    for (const { projectId, integrationId, party: host, version, sinceMs, untilMs } of pauses) {
+    for (const { projectId, integrationId, host, version, sinceMs, untilMs } of pauses) {
       const key = `${projectId}:${integrationId}:${host}`;
       const known = this.#healths.get(key);
       if (known !== undefined) {
@@ -220,7 +220,7 @@ export class IntegrationHealth {
     { verdict, outcome }: { verdict: Verdict; outcome: SendOutcome | undefined },
   ): void {
     const { breaker, reportedVersion } = health;
-    const key = { projectId: integration.projectId, integrationId: integration.id, party: host };
+    const key = { projectId: integration.projectId, integrationId: integration.id, host };
     if (breaker.state === 'closed' && reportedVersion !== undefined && verdict === 'works') {
       health.reportedVersion = undefined;
       health.resumedAtMs = this.#deps.clock.now();

@@ -37,7 +37,7 @@ export class PauseRecorder {
   }
 
   #change(key: PauseKey, pause: Pause | undefined): void {
-    this.#changes.set(`${key.projectId}:${key.integrationId}:${key.party}`, { key, pause });
+    this.#changes.set(`${key.projectId}:${key.integrationId}:${key.host}`, { key, pause });
     this.#writing ??= this.#write().finally(() => {
       this.#writing = undefined;
     });

@@ -5,8 +5,8 @@ import { type Queryable, sql } from '../../../db/client.ts';
 export interface PauseKey {
   projectId: string;
   integrationId: string;
-  /** See `Provider.party`; '' for the whole integration. */
-  party: string;
+  /** See `Provider.downstreamHost`; '' for the whole integration. `party` in the API and the database. */
+  host: string;
 }
 
 /** A pause of an integration. Nothing is sent with it until `untilMs`; then one message probes it. */
@@ -25,7 +25,7 @@ export async function loadPauses(db: Queryable): Promise<Pause[]> {
   return rows.map((row) => ({
     projectId: row.project_id,
     integrationId: row.integration_id,
-    party: row.party,
+    host: row.party,
     version: row.version.toISOString(),
     sinceMs: row.since.getTime(),
     untilMs: row.until.getTime(),
@@ -42,7 +42,7 @@ export async function writePauses(db: Queryable, pauses: readonly Pause[]): Prom
   await db.query(upsertPauses, [
     uuidArray(pauses.map(({ projectId }) => projectId)),
     uuidArray(pauses.map(({ integrationId }) => integrationId)),
-    textArray(pauses.map(({ party }) => party)),
+    textArray(pauses.map(({ host }) => host)),
     pauses.map(({ version }) => new Date(version)),
     pauses.map(({ sinceMs }) => new Date(sinceMs)),
     pauses.map(({ untilMs }) => new Date(untilMs)),
@@ -55,7 +55,7 @@ export async function endPauses(db: Queryable, keys: readonly PauseKey[]): Promi
   await db.query(deletePauses, [
     uuidArray(keys.map(({ projectId }) => projectId)),
     uuidArray(keys.map(({ integrationId }) => integrationId)),
-    textArray(keys.map(({ party }) => party)),
+    textArray(keys.map(({ host }) => host)),
   ]);
 }
 

@@ -13,19 +13,7 @@ const MAX_ATTEMPTS = 8;
 // this limit. So a full disk is not written to without end.
 const MAX_PAUSE_MS = 5_000;
 
-/**
- * Runs a batch, and decides what happens to its jobs if that fails: one that fails must not hold up the jobs
- * that were claimed with it. Never rejects.
- */
-export async function execute(deps: Executor, batch: Batch, progress: () => void): Promise<void> {
-  try {
-    await deps.handler.run(batch.jobs, batch.leaseId, progress);
-  } catch (error) {
-    await afterFailure(deps, batch, progress, error);
-  }
-}
-
-export interface Executor {
+export interface FailureDeps {
   handler: Handler;
   kind: JobKind;
   clock: Clock;
@@ -33,13 +21,18 @@ export interface Executor {
   releases: ReleaseQueue;
 }
 
-async function afterFailure(
-  deps: Executor,
+/**
+ * Decides what happens to the jobs of a batch that failed: one that fails must not hold up the jobs that were
+ * claimed with it. Returns what `Handler.run` returns. Never rejects.
+ */
+export async function afterFailure(
+  deps: FailureDeps,
   { jobs, leaseId }: Batch,
-  progress: () => void,
+  heartbeat: () => void,
   error: unknown,
-): Promise<void> {
-  const { kind, log, releases } = deps;
+): Promise<readonly JobKind[]> {
+  const { handler, kind, clock, log, releases } = deps;
+  const [job] = jobs;
   if (error instanceof LeaseLost) {
     log.warn({ kind, jobs: jobs.length }, 'a lease was lost; the worker that holds the jobs now does them');
     // Some jobs of the batch may still be held.
@@ -48,18 +41,24 @@ async function afterFailure(
     log.warn({ err: error, kind, jobs: jobs.length }, 'the database failed during a batch, which is retried');
     for (const [isRetry, group] of Map.groupBy(jobs, ({ attempt }) => attempt > 1)) {
       const pauseMs = Math.min(backoff(Math.min(...group.map(({ attempt }) => attempt))), MAX_PAUSE_MS);
-      releases.add(group, leaseId, isRetry ? deps.clock.now() + pauseMs : undefined);
+      releases.add(group, leaseId, isRetry ? clock.now() + pauseMs : undefined);
     }
   } else if (jobs.length > 1) {
-    for (const job of jobs)
-      await execute(deps, { jobs: [{ ...job, attempt: job.attempt + 1 }], leaseId }, progress);
-  } else {
-    for (const job of jobs) await retryOrDiscard(deps, job, leaseId, error);
-  }
+    const queued: JobKind[] = [];
+    for (const one of jobs) {
+      const alone = { jobs: [{ ...one, attempt: one.attempt + 1 }], leaseId };
+      const running = handler.run(alone.jobs, leaseId, heartbeat);
+      queued.push(
+        ...(await running.catch((failure: unknown) => afterFailure(deps, alone, heartbeat, failure))),
+      );
+    }
+    return queued;
+  } else if (job !== undefined) await retryOrDiscard(deps, job, leaseId, error);
+  return [];
 }
 
 async function retryOrDiscard(
-  { handler, kind, clock, log, releases }: Executor,
+  { handler, kind, clock, log, releases }: FailureDeps,
   job: Job,
   leaseId: string,
   error: unknown,

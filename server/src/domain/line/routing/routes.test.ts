@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { CHANNELS } from '../../../contract/channel.ts';
 import type { Category } from '../../setup/categories/cache.ts';
-import { reasonInWords, routesOf, skipReason } from './choose-channels.ts';
+import { reasonInWords, routesOf, skipReason } from './routes.ts';
 
 const BOOLEANS = [false, true];
 const PAIRS = BOOLEANS.flatMap((one) => BOOLEANS.map((other) => [one, other] as const));

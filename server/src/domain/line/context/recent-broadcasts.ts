@@ -1,13 +1,10 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
+import type { BroadcastContent } from '../../ground/bus/messages.ts';
 
 /** The part of a broadcast's row that a fan-out works with. */
-export interface FreshBroadcast {
+export interface RecentBroadcast {
   projectId: string;
-  category: string | null;
-  topic: string | null;
-  /** Packed, as it is stored. */
-  message: Buffer;
-  inApp: Buffer | null;
+  content: BroadcastContent;
   recipients: readonly Recipient[];
 }
 
@@ -20,19 +17,18 @@ const TTL_MS = 10_000;
 
 /**
  * Broadcasts that this process has just accepted, so that their fan-out need not read and parse them. The
- * oldest are kept, because they are fanned out first. When the fan-out is behind, the others become garbage
- * while they are young, which costs the collector least.
+ * oldest are kept, because they are fanned out first. While it is full, newer ones are not kept.
  */
-export class FreshRecipients {
+export class RecentBroadcasts {
   readonly #nowMs: () => number;
-  readonly #kept = new Map<string, { broadcast: FreshBroadcast; weight: number; untilMs: number }>();
+  readonly #kept = new Map<string, { broadcast: RecentBroadcast; weight: number; untilMs: number }>();
   #weight = 0;
 
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs;
   }
 
-  put(broadcastId: string, broadcast: FreshBroadcast): void {
+  put(broadcastId: string, broadcast: RecentBroadcast): void {
     const nowMs = this.#nowMs();
     this.#dropExpired(nowMs);
     const weight = weightOf(broadcast);
@@ -42,30 +38,29 @@ export class FreshRecipients {
   }
 
   /** Returns and removes those that are kept: a retried fan-out reads the database. */
-  take(broadcastIds: readonly string[]): Map<string, FreshBroadcast> {
-    const taken = new Map<string, FreshBroadcast>();
+  take(broadcastIds: readonly string[]): Map<string, RecentBroadcast> {
+    const taken = new Map<string, RecentBroadcast>();
     for (const id of broadcastIds) {
       const kept = this.#kept.get(id);
-      if (kept === undefined) continue;
-      this.#drop(id, kept.weight);
-      taken.set(id, kept.broadcast);
+      if (kept !== undefined) taken.set(id, kept.broadcast);
+      this.remove(id);
     }
     return taken;
   }
 
-  #dropExpired(nowMs: number): void {
-    for (const [id, { weight, untilMs }] of this.#kept) {
-      if (untilMs > nowMs) return; // later ones expire later
-      this.#drop(id, weight);
-    }
+  remove(broadcastId: string): void {
+    this.#weight -= this.#kept.get(broadcastId)?.weight ?? 0;
+    this.#kept.delete(broadcastId);
   }
 
-  #drop(broadcastId: string, weight: number): void {
-    this.#kept.delete(broadcastId);
-    this.#weight -= weight;
+  #dropExpired(nowMs: number): void {
+    for (const [id, { untilMs }] of this.#kept) {
+      if (untilMs > nowMs) return; // later ones expire later
+      this.remove(id);
+    }
   }
 }
 
-function weightOf({ message, inApp, recipients }: FreshBroadcast): number {
+function weightOf({ content: { message, inApp }, recipients }: RecentBroadcast): number {
   return 1 + recipients.length + Math.floor((message.length + (inApp?.length ?? 0)) / BYTES_PER_RECIPIENT);
 }

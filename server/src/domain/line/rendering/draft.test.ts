@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createPreparation, type StoredContent } from './channel-texts.ts';
+import { createPreparation, type StoredContent } from './draft.ts';
 
 const broadcast = (
   changes: Partial<StoredContent['message']> = {},
