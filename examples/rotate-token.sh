@@ -1,7 +1,7 @@
 #!/bin/sh
 # Replaces a Project JWT: issues the next one and, when it is in use, revokes the former one.
 # Usage: rotate-token.sh [<jti of the former token>]; without it, issues a token to replace.
-# prints: is revoked.
+# prints: was revoked.
 set -eu
 belfry=${BELFRY:-npx belfry}
 member() { sed -n "s/.*\"$1\": \"\(.*\)\".*/\1/p"; }

@@ -102,7 +102,10 @@ describe('usage', () => {
   test.each([
     [['nope'], "unknown command 'nope'"],
     [['token', 'issue'], "required option '--name <name>' not specified"],
-    [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '3x'], 'none of 30d, 12h'],
+    [
+      ['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '3x'],
+      'must have a form such as 30d, 12h, 2027-01-31 or never',
+    ],
     [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '2020-01-01'], 'in the future'],
     [['token', 'user', '--project', 'default'], '--external-id <id> or --email <address>'],
     [
@@ -114,7 +117,7 @@ describe('usage', () => {
       "--email 'nobody' is not an e-mail address",
     ],
     [['listen', ' '], 'external id or an e-mail address'],
-    [['project', 'limits', 'default', '--reads', 'many'], 'no number of requests'],
+    [['project', 'limits', 'default', '--reads', 'many'], 'must be a number of requests'],
     [['send', '--title', 'x'], 'at least one --to'],
     [['send', '-', '--title', 'x'], 'not both'],
     [['listen', ''], 'external id or an e-mail address'],
@@ -599,7 +602,7 @@ describe('the database', () => {
     const file = join(dataDir, 'all.backup');
     const backup = await run(['backup', file]);
     expect(backup).toMatchObject({ code: 0, err: '' });
-    expect(backup.out).toContain(`Keep ${join(dataDir, 'secret.key')} too`);
+    expect(backup.out).toContain(`Keep a copy of ${join(dataDir, 'secret.key')}`);
 
     const into = { DATA_DIR: join(dataDir, 'restored') };
     const restored = await run(['restore', file], { settings: into });

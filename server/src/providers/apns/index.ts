@@ -57,8 +57,7 @@ const config = Type.Object(
         app_id: 'com.example.app',
         badge: 'unread',
         certificate:
-          '-----BEGIN PRIVATE KEY-----\nMIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg\n' +
-          '-----END PRIVATE KEY-----\n',
+          '-----BEGIN PRIVATE KEY-----\nMIGTAgEAMBMGByqGSM49AgEGCCqGSM49\n' + '-----END PRIVATE KEY-----\n',
         key_id: 'ABC123DEFG',
         team_id: 'DEF123GHIJ',
       },
