@@ -238,11 +238,14 @@ describe('the list of all integrations', () => {
       last = next;
       next = body.links.next?.split('/v2')[1] ?? null;
     }
-    expect(pages.map((page) => page.length)).toEqual([5, 5, 5, 3]);
+    const full = Math.floor(wanted.length / 5);
+    const rest = wanted.length % 5;
+    const sizes = [...Array(full).fill(5), ...(rest === 0 ? [] : [rest])];
+    expect(pages.map((page) => page.length)).toEqual(sizes);
     expect(pages.flat()).toEqual(whole.body.data);
     const { body } = await other.call('GET', last);
     const before = await other.call('GET', body.links.prev.split('/v2')[1]);
-    expect(before.body.data).toEqual(pages[2]);
+    expect(before.body.data).toEqual(pages.at(-2));
     expect((await project.call('GET', '/integrations?limit=0')).status).toBe(422);
   });
 

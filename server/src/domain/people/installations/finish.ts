@@ -9,7 +9,8 @@ import { isStateOf } from './state.ts';
 
 /**
  * Exchanges the code with which Slack redirected the user, and saves the installation. Throws 422 if Slack
- * rejects it, and 503 if Slack does not respond: the code may then be used up, and the user has to start again.
+ * rejects it, and 503 if Slack does not respond: the code may then be used up, and the user has to start
+ * again.
  */
 export async function finishInstallation(
   deps: SlackDeps & { db: Pick<Database, 'query' | 'transaction'> },

@@ -48,8 +48,8 @@ const LEASE_SPARE_MS = 15_000;
  * without a transaction. The new tokens replace only the refresh token that they were exchanged for, even if
  * the lease has expired.
  *
- * If Slack's response is lost, so are the new tokens. The next attempt fails, because the old refresh token is
- * used up. The installation is then broken, which an event reports, and its access token is used until it
+ * If Slack's response is lost, so are the new tokens. The next attempt fails, because the old refresh token
+ * is used up. The installation is then broken, which an event reports, and its access token is used until it
  * expires.
  */
 export async function renewInstallation(deps: RenewDeps, held: HeldInstallation): Promise<Renewed> {

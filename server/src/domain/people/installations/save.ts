@@ -31,8 +31,8 @@ interface Installer {
 }
 
 /**
- * Saves an installation that Slack has granted to us. Slack has verified the user, so the installation replaces
- * the project's former one and serves all users of the project.
+ * Saves an installation that Slack has granted to us. Slack has verified the user, so the installation
+ * replaces the project's former one and serves all users of the project.
  */
 export async function saveGranted(
   deps: Deps,
@@ -49,8 +49,9 @@ export async function saveGranted(
 }
 
 /**
- * Saves an installation that a user's app sent. Nothing verifies it, so it serves this user alone. Tokens that
- * were saved before stay as they were renewed since. Tokens that Slack granted to us keep serving all users.
+ * Saves an installation that a user's app sent. Nothing verifies it, so it serves this user alone. Tokens
+ * that were saved before stay as they were renewed since. Tokens that Slack granted to us keep serving all
+ * users.
  */
 export async function saveStated(
   deps: Deps,

@@ -11,8 +11,8 @@ import {
 } from './token.ts';
 
 /**
- * Returns the tokens of installations as `installationToken` does, by one statement. Renews each at most once.
- * The keys of the map are the given objects.
+ * Returns the tokens of installations as `installationToken` does, by one statement. Renews each at most
+ * once. The keys of the map are the given objects.
  */
 export async function installationTokens(
   deps: RenewDeps,

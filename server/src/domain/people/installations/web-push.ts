@@ -11,9 +11,9 @@ import type { ProjectKey } from '../../setup/projects/keys.ts';
 const AUTH_TOKEN_MS = 60 * 60_000; // time for the user to reply to the browser's prompt
 
 /**
- * Returns what a browser needs to subscribe: the project's public VAPID key, which is created if there is none,
- * and a User JWT with which the subscription is saved. Because the JWT may be passed in a URL, it expires within
- * an hour, and never later than the caller's token.
+ * Returns what a browser needs to subscribe: the project's public VAPID key, which is created if there is
+ * none, and a User JWT with which the subscription is saved. Because the JWT may be passed in a URL, it
+ * expires within an hour, and never later than the caller's token.
  */
 export async function startWebPush(
   deps: {

@@ -18,9 +18,9 @@ export interface Discarded {
 }
 
 /**
- * Discards the oldest active tokens of the user on the channel that exceed the limit, except `savedId`. Call it
- * last in a transaction: a transaction that waits here holds no lock that the one before it needs. It skips
- * tokens that another transaction has locked, because they are being moved, discarded or saved.
+ * Discards the oldest active tokens of the user on the channel that exceed the limit, except `savedId`. Call
+ * it last in a transaction: a transaction that waits here holds no lock that the one before it needs. It
+ * skips tokens that another transaction has locked, because they are being moved, discarded or saved.
  */
 export async function discardOldest(
   tx: Queryable,
