@@ -30,7 +30,7 @@ import { createSocketAuthenticator } from './http/realtime/authenticate-socket.t
 import { EventStreams } from './http/realtime/event-streams.ts';
 import { serveSockets } from './http/realtime/socket.ts';
 import { Streams } from './http/realtime/stream.ts';
-import { createServer } from './http/server.ts';
+import { createServer, type ServerOptions } from './http/server.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
 import { type Opened, open } from './open.ts';
@@ -57,6 +57,8 @@ export interface ServiceOptions {
   pollMs?: number;
   /** Validates every response against its schema; for tests. */
   checkReplies?: boolean;
+  /** More routes and other timeouts of the HTTP server; for tests. */
+  http?: Pick<ServerOptions, 'routes' | 'timeouts'>;
   /** Called when the database is lost permanently, so the process has to end. */
   onLost?: (error: StartError) => void;
 }
@@ -243,7 +245,8 @@ async function startServer(
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });
-  const server = await createServer(httpContext, { limits, checkReplies: options.checkReplies ?? false });
+  const { checkReplies = false, http } = options;
+  const server = await createServer(httpContext, { ...http, limits, checkReplies });
   const webSockets = serveSockets({
     server: server.server,
     hub,

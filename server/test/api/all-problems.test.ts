@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestServer, type TestServer } from '../support/http.ts';
+import { startTestService, type TestService } from '../support/service.ts';
 
-let it: TestServer;
+let it: TestService;
 beforeAll(async () => {
-  it = await startTestServer();
+  it = await startTestService();
 });
-afterAll(() => it.close());
+afterAll(() => it.stop());
 
-/** What is said of a request that is wrong by its schema and besides. */
+/** The errors of a request that breaks its schema and other rules. */
 async function refused(
   method: string,
   path: string,
@@ -16,15 +16,15 @@ async function refused(
     ...request
   }: { as?: 'project' | 'user'; body?: unknown; headers?: Record<string, string> } = {},
 ): Promise<string[]> {
-  const token = as === 'project' ? it.project.jwt : it.userJwt({ user_external_id: 'ada' });
-  const answer = await it.call(method, `/v2${path}`, { token, ...request });
-  expect([answer.status, ...new Set(answer.codes)]).toEqual([422, 'validation_failed']);
-  return answer.messages;
+  const token = as === 'project' ? it.project.jwt : it.project.userJwt({ user_external_id: 'ada' });
+  const response = await it.request(method, `/v2${path}`, { token, ...request });
+  expect([response.status, ...new Set(response.codes)]).toEqual([422, 'validation_failed']);
+  return response.messages;
 }
 
 const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
 
-test('a category config is told its conditions, channels and windows with what its schema refuses', async () => {
+test('a category config gets the errors of conditions, channels, windows and schema together', async () => {
   const body = {
     key: 'user_preferences',
     disabled: 'no',
@@ -53,7 +53,7 @@ test('a category config is told its conditions, channels and windows with what i
   );
 });
 
-test('of a config with very many conditions only the first are looked at', async () => {
+test('only the first of very many conditions of a config are validated', async () => {
   const body = {
     key: 'orders',
     channels: Array.from({ length: 1_900 }, () => ({ channel: 'email', if: '(' })),
@@ -63,7 +63,7 @@ test('of a config with very many conditions only the first are looked at', async
   expect(messages.filter((message) => message.includes('is not a condition'))).toHaveLength(14);
 });
 
-test('preferences are told their contradictions', async () => {
+test('contradictory preferences are rejected', async () => {
   const channel = (enabled: unknown) => ({ name: 'email', enabled });
   const body = {
     categories: [{ key: 'orders', channels: [channel(true), channel(false), channel('no'), 3] }, 'x'],
@@ -78,7 +78,7 @@ test('preferences are told their contradictions', async () => {
   );
 });
 
-test('a subscription is told its repeats, and that its Idempotency-Key is none', async () => {
+test('a subscription gets errors for repeated channels and an invalid Idempotency-Key', async () => {
   const body = { topic: 7, categories: [{ slug: 'a' }, { slug: 'a' }, null] };
   const headers = { 'idempotency-key': 'not visible' };
   const messages = await refused('POST', '/subscriptions', { as: 'user', body, headers });
@@ -91,7 +91,7 @@ test('a subscription is told its repeats, and that its Idempotency-Key is none',
   );
 });
 
-test('a broadcast is told of each override that no provider could merge', async () => {
+test('a broadcast gets an error for each override that no provider can merge', async () => {
   const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
   const overrides = { providers: { ses: nested(33), apns: nested(32), fcm: { a: [{ constructor: 1 }] } } };
   const wrong = [
@@ -108,7 +108,7 @@ test('a broadcast is told of each override that no provider could merge', async 
   ]);
 });
 
-test('a broadcast is told that its topic is missing', async () => {
+test('a broadcast gets an error if its topic is missing', async () => {
   const body = { title: '', recipients: [{ topic: { subscribers: true } }, null] };
   expect(await refused('POST', '/broadcasts', { body })).toEqual(
     expect.arrayContaining([
@@ -118,7 +118,7 @@ test('a broadcast is told that its topic is missing', async () => {
   );
 });
 
-test('a list is told its types and its cursors', async () => {
+test('a list gets the errors of its types and cursors together', async () => {
   const cursors = `starting_after=${id}&ending_before=${id}`;
   expect(await refused('GET', `/events?limit=0&type=broadcast.created,x&since=now&${cursors}`)).toEqual([
     "Param 'limit' must be 1 or more",

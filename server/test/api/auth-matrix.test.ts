@@ -5,67 +5,71 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { issueToken, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
-import { type Answer, newProject, startTestServer, type TestServer } from '../support/http.ts';
 import { hs256 } from '../support/jwt.ts';
 import { type Description, describedBy, type Operation, pathOf } from '../support/operations.ts';
+import { type ApiResponse, startTestService, type TestService } from '../support/service.ts';
+import { TestClock } from '../support/test-clock.ts';
 
-// Every operation × every credential, from the description itself: an operation that is added is in here
-// without a word.
+// Every operation × every credential. The operations come from the API description, so new ones are included.
 
-let it: TestServer;
+const clock = new TestClock();
+let it: TestService;
 let described: Description;
 let credentials: Record<string, string | undefined>;
 
 beforeAll(async () => {
-  it = await startTestServer();
-  described = describedBy(it.server.swagger() as unknown as Record<string, unknown>);
+  it = await startTestService({ clock });
+  described = describedBy(it.http.fastify.swagger() as unknown as Record<string, unknown>);
   const { context, project } = it;
-  const other = await newProject(context, 'other');
-  const seconds = Math.floor(it.clock.now() / 1000);
+  const other = await it.createProject('other');
+  const seconds = Math.floor(clock.now() / 1000);
   const secretOf = (text: string) => createSecretKey(Buffer.from(text));
   const revoked = await issueToken(context, { projectId: project.id, name: 'revoked' });
   const expiring = await issueToken(context, {
     projectId: project.id,
     name: 'expired',
-    expiresAt: new Date(it.clock.now() + 60_000),
+    expiresAt: new Date(clock.now() + 60_000),
   });
   if (revoked === undefined || expiring === undefined) throw new Error('no token was issued');
   await revokeToken(context, String(decodeJwt(revoked.token)?.jti));
-  const user = { user_external_id: 'somebody' };
+  const user = { user_external_id: 'ada' };
+  const userClaims = { api_key: project.apiKey, ...user };
+  const projectClaims = { sub: project.id, jti: newId(), role: 'project', iat: seconds };
+  const [secret, otherSecret] = [secretOf(project.apiSecret), secretOf(other.apiSecret)];
   credentials = {
     'no token': undefined,
     'a malformed header': 'Bearer',
     'another scheme': `Basic ${project.jwt}`,
-    'what is no JWT': 'Bearer a.b.c',
+    'a token that is not a JWT': 'Bearer a.b.c',
     'an expired Project JWT': `Bearer ${expiring.token}`,
     'a revoked Project JWT': `Bearer ${revoked.token}`,
-    'an expired User JWT': `Bearer ${it.userJwt({ ...user, exp: seconds - 120 })}`,
-    'a User JWT that is not valid yet': `Bearer ${it.userJwt({ ...user, nbf: seconds + 7200 })}`,
-    "a User JWT signed with another project's secret": `Bearer ${hs256({ api_key: project.apiKey, ...user }, secretOf(other.apiSecret))}`,
-    'a User JWT that names nobody': `Bearer ${it.userJwt({})}`,
-    'a Project JWT signed with the API secret': `Bearer ${hs256({ sub: project.id, jti: newId(), role: 'project', iat: seconds }, secretOf(project.apiSecret))}`,
-    'a User JWT': `Bearer ${it.userJwt(user)}`,
+    'an expired User JWT': `Bearer ${it.project.userJwt({ ...user, exp: seconds - 120 })}`,
+    'a User JWT that is not valid yet': `Bearer ${it.project.userJwt({ ...user, nbf: seconds + 7200 })}`,
+    "a User JWT signed with another project's secret": `Bearer ${hs256(userClaims, otherSecret)}`,
+    'a User JWT without a user': `Bearer ${it.project.userJwt({})}`,
+    'a Project JWT signed with the API secret': `Bearer ${hs256(projectClaims, secret)}`,
+    'a User JWT': `Bearer ${it.project.userJwt(user)}`,
     'a Project JWT': `Bearer ${project.jwt}`,
     "another project's Project JWT": `Bearer ${other.jwt}`,
-    "another project's User JWT": `Bearer ${hs256({ api_key: other.apiKey, ...user }, secretOf(other.apiSecret))}`,
+    "another project's User JWT": `Bearer ${hs256({ api_key: other.apiKey, ...user }, otherSecret)}`,
   };
-  // The clock of the server moves on, so that a token that was issued as valid has run out.
-  it.clock.advance(120_000);
+  // Tokens that were valid when they were issued expire.
+  clock.advance(120_000);
 });
-afterAll(() => it.close());
+afterAll(() => it.stop());
 
-/** What everybody with this credential is told, whatever the operation. */
+/** The response of every operation to these credentials. */
 const REFUSED: Record<string, [number, string]> = {
   'no token': [401, 'invalid_jwt_format'],
   'a malformed header': [401, 'invalid_jwt_format'],
   'another scheme': [401, 'invalid_jwt_format'],
-  'what is no JWT': [401, 'unparsable_jwt_token'],
+  'a token that is not a JWT': [401, 'unparsable_jwt_token'],
   'an expired Project JWT': [401, 'jwt_auth_failed'],
   'a revoked Project JWT': [401, 'jwt_auth_failed'],
   'an expired User JWT': [401, 'jwt_auth_failed'],
   'a User JWT that is not valid yet': [401, 'jwt_auth_failed'],
   "a User JWT signed with another project's secret": [401, 'jwt_auth_failed'],
-  'a User JWT that names nobody': [401, 'jwt_auth_failed'],
+  'a User JWT without a user': [401, 'jwt_auth_failed'],
   'a Project JWT signed with the API secret': [401, 'jwt_auth_failed'],
 };
 const ADMITTED: Record<'project' | 'user', string[]> = {
@@ -73,26 +77,20 @@ const ADMITTED: Record<'project' | 'user', string[]> = {
   user: ['a User JWT', "another project's User JWT"],
 };
 
-/**
- * Asks with ids that nobody has: whoever is admitted finds nothing, or is told what is wrong with the
- * request.
- */
-async function ask(operation: Operation, authorization: string | undefined): Promise<Answer | number> {
+/** Sends a request with unknown ids. With a valid credential, it is a 404 or a validation error. */
+async function send(operation: Operation, authorization: string | undefined): Promise<ApiResponse | number> {
   const values = Object.fromEntries(
     operation.parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => [name, newId()]),
   );
   const path = `/v2${pathOf(operation, values)}`;
   const headers = authorization === undefined ? {} : { authorization };
-  if (!operation.streams) return it.call(operation.method, path, { headers });
-  // A stream that is admitted goes on for ever: its status is all there is to see.
-  const { statusCode = 0 } = await statusOf(`${it.base}${path}`, headers);
-  return statusCode === 200 ? 200 : it.call(operation.method, path, { headers });
+  if (!operation.streams) return it.request(operation.method, path, { headers });
+  // An open stream does not end, so only its status is read.
+  const { statusCode = 0 } = await statusOf(`${it.address}${path}`, headers);
+  return statusCode === 200 ? 200 : it.request(operation.method, path, { headers });
 }
 
-/**
- * The head of an answer; the rest is broken off. Not by `fetch`, which then opens a connection that it does
- * not use.
- */
+/** Reads the head of a response and breaks the connection. `fetch` would open another one, unused. */
 async function statusOf(url: string, headers: Record<string, string>): Promise<IncomingMessage> {
   const request = get(url, { headers, agent: false });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
@@ -110,35 +108,34 @@ async function severalAtOnce<Item>(items: readonly Item[], work: (item: Item) =>
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
 
-const tell = (answer: Answer | number) =>
-  typeof answer === 'number' ? [answer] : [answer.status, ...answer.codes];
+const resultOf = (response: ApiResponse | number) =>
+  typeof response === 'number' ? [response] : [response.status, ...response.codes];
 
 describe('every operation', () => {
   test('is described with who may call it', () => {
     expect(described.operations.length).toBeGreaterThan(20);
-    const anybody = described.operations.filter((operation) => operation.caller === 'anybody');
+    const open = described.operations.filter((operation) => operation.caller === 'public');
     const incoming = /^\/integrations\/[a-z_]+\/webhooks\/incoming(\/\{id\})?$/;
-    expect(anybody.map(({ path }) => path).filter((path) => !incoming.test(path))).toEqual([]);
+    expect(open.map(({ path }) => path).filter((path) => !incoming.test(path))).toEqual([]);
   });
 
-  // A test for each, and several requests at once: all of them one after the other are a thousand round
-  // trips.
+  // A test for each credential, with concurrent requests, because there are a thousand of them.
   test.each(Object.entries(REFUSED))('rejects %s before it looks at the request', async (name, expected) => {
-    const operations = described.operations.filter(({ caller }) => caller !== 'anybody');
+    const operations = described.operations.filter(({ caller }) => caller !== 'public');
     await severalAtOnce(operations, async (operation) => {
-      const answer = await ask(operation, credentials[name]);
-      expect(tell(answer), `${operation.id} with ${name}`).toEqual(expected);
+      const response = await send(operation, credentials[name]);
+      expect(resultOf(response), `${operation.id} with ${name}`).toEqual(expected);
     });
   });
 
-  test('refuses a valid token of the wrong kind with 403, and names the kind', async () => {
+  test('refuses a valid token of the wrong kind with 403, and names the right kind', async () => {
     await severalAtOnce(described.operations, async (operation) => {
-      if (operation.caller === 'anybody') return;
+      if (operation.caller === 'public') return;
       const [wrong, needed] =
         operation.caller === 'project' ? ['a User JWT', 'a Project JWT'] : ['a Project JWT', 'a User JWT'];
-      const answer = await ask(operation, credentials[wrong]);
-      expect(tell(answer), operation.id).toEqual([403, 'forbidden']);
-      expect((answer as Answer).messages, operation.id).toEqual([
+      const response = await send(operation, credentials[wrong]);
+      expect(resultOf(response), operation.id).toEqual([403, 'forbidden']);
+      expect((response as ApiResponse).messages, operation.id).toEqual([
         `This operation needs ${needed}; the request has ${wrong}`,
       ]);
     });
@@ -146,10 +143,10 @@ describe('every operation', () => {
 
   test('admits valid tokens of its kind', async () => {
     for (const operation of described.operations) {
-      if (operation.caller === 'anybody') continue;
+      if (operation.caller === 'public') continue;
       for (const name of ADMITTED[operation.caller]) {
-        const answer = await ask(operation, credentials[name]);
-        const status = typeof answer === 'number' ? answer : answer.status;
+        const response = await send(operation, credentials[name]);
+        const status = typeof response === 'number' ? response : response.status;
         expect([200, 204, 400, 404, 422], `${operation.id} with ${name}: ${status}`).toContain(status);
       }
     }

@@ -7,8 +7,9 @@ import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { findProject, listProjects } from '../../src/domain/setup/projects/find.ts';
 import { issueToken, listTokens, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
-import { newProject, startTestServer, type TestServer } from '../support/http.ts';
 import { hs256 } from '../support/jwt.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+import { TestClock } from '../support/test-clock.ts';
 
 const Who = Type.Object({ id: Id });
 
@@ -36,23 +37,24 @@ function whoRoutes(app: App): void {
   });
 }
 
-let it: TestServer;
+const clock = new TestClock();
+let it: TestService;
 beforeAll(async () => {
-  it = await startTestServer({ routes: whoRoutes });
+  it = await startTestService({ clock, http: { routes: whoRoutes } });
 });
-afterAll(() => it.close());
+afterAll(() => it.stop());
 
-const asProject = (token: string) => it.call('GET', '/v2/project', { token });
-const asUser = (token: string) => it.call('GET', '/v2/user', { token });
+const asProject = (token: string) => it.request('GET', '/v2/project', { token });
+const asUser = (token: string) => it.request('GET', '/v2/user', { token });
 const header = async (authorization: string | undefined) => {
-  const answer = await it.call('GET', '/v2/project', {
+  const response = await it.request('GET', '/v2/project', {
     headers: authorization === undefined ? {} : { authorization },
   });
-  return [answer.status, ...answer.codes];
+  return [response.status, ...response.codes];
 };
-const seconds = () => Math.floor(it.clock.now() / 1000);
+const seconds = () => Math.floor(clock.now() / 1000);
 
-/** Statements that the cache sends to the database while `work` runs. */
+/** Counts the statements of the cache while `work` runs. */
 async function queriesDuring(work: () => Promise<unknown>): Promise<number> {
   const { context } = it;
   let count = 0;
@@ -92,7 +94,7 @@ describe('an Authorization header', () => {
     }
   });
 
-  test('with what is no JWT is unparsable_jwt_token', async () => {
+  test('without a JWT is unparsable_jwt_token', async () => {
     for (const text of ['x', 'a.b.c', `${it.project.jwt}.x`, 'é.é.é', `${'x'.repeat(9_000)}`]) {
       expect(await header(`Bearer ${encodeURI(text)}`), text).toEqual([401, 'unparsable_jwt_token']);
     }
@@ -100,17 +102,17 @@ describe('an Authorization header', () => {
 
   test('may spell the scheme in any case', async () => {
     expect(
-      (await it.call('GET', '/v2/project', { headers: { authorization: `bearer  ${it.project.jwt}` } }))
+      (await it.request('GET', '/v2/project', { headers: { authorization: `bearer  ${it.project.jwt}` } }))
         .status,
     ).toBe(200);
   });
 });
 
 describe('a Project JWT', () => {
-  test('speaks for its project, and for no other', async () => {
-    const other = await newProject(it.context, 'other');
-    expect((await asProject(it.project.jwt)).json).toEqual({ id: it.project.id });
-    expect((await asProject(other.jwt)).json).toEqual({ id: other.id });
+  test('is valid only for its project', async () => {
+    const other = await it.createProject('other');
+    expect((await asProject(it.project.jwt)).body).toEqual({ id: it.project.id });
+    expect((await asProject(other.jwt)).body).toEqual({ id: other.id });
   });
 
   test('on a user endpoint is forbidden', async () => {
@@ -122,27 +124,27 @@ describe('a Project JWT', () => {
     const claims = { iss: 'belfry', sub: it.project.id, jti: '1', role: 'project', iat: seconds() };
     const forged = hs256(claims, createSecretKey(Buffer.from(it.project.apiSecret)));
     expect((await asProject(forged)).codes).toEqual(['jwt_auth_failed']);
-    const other = await newProject(it.context, 'another');
+    const other = await it.createProject('another');
     const [head, , signature] = other.jwt.split('.');
     const moved = `${head}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`;
     expect((await asProject(moved)).codes).toEqual(['jwt_auth_failed']);
   });
 
-  test('of an unknown project is answered like a wrong signature', async () => {
+  test('of an unknown project gets the same error as a wrong signature', async () => {
     const key = createSecretKey(Buffer.from('x'));
     for (const sub of ['0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081', 'x', '', undefined, 5, null]) {
-      const answer = await asProject(hs256({ sub, role: 'project', jti: '1' }, key));
-      expect([answer.status, answer.codes], String(sub)).toEqual([401, ['jwt_auth_failed']]);
+      const response = await asProject(hs256({ sub, role: 'project', jti: '1' }, key));
+      expect([response.status, response.codes], String(sub)).toEqual([401, ['jwt_auth_failed']]);
     }
   });
 
-  test('with a claim that cannot be used is refused by its name', async () => {
+  test('with an invalid claim is refused, and the claim is named', async () => {
     const project = await it.context.projects.byId(it.project.id);
     const claims = { iss: 'belfry', sub: it.project.id, jti: 'made', role: 'project', iat: seconds() };
     const refusals = async (changed: object) => {
-      const answer = await asProject(hs256({ ...claims, ...changed }, project?.signingKey as KeyObject));
-      expect([answer.status, answer.codes[0]]).toEqual([401, 'jwt_auth_failed']);
-      return answer.messages;
+      const response = await asProject(hs256({ ...claims, ...changed }, project?.signingKey as KeyObject));
+      expect([response.status, response.codes[0]]).toEqual([401, 'jwt_auth_failed']);
+      return response.messages;
     };
     for (const value of [null, 1, true, {}, '']) {
       expect(await refusals({ sub: value })).toEqual(["The claim 'sub' must be the id of the project"]);
@@ -160,11 +162,11 @@ describe('a Project JWT', () => {
     const issued = await issueToken(it.context, { projectId: it.project.id, name: 'short', expiresAt });
     const token = issued?.token ?? '';
     expect((await asProject(token)).status).toBe(200);
-    it.clock.advance(61_000);
+    clock.advance(61_000);
     expect((await asProject(token)).codes).toEqual(['jwt_auth_failed']);
   });
 
-  test('is listed without itself, and refused at once when revoked, however often it was used', async () => {
+  test('is listed without its value, and refused as soon as it is revoked', async () => {
     const issued = await issueToken(it.context, { projectId: it.project.id, name: 'ci' });
     const { token = '', issued: record } = issued ?? {};
     const jti = record?.jti ?? '';
@@ -182,7 +184,7 @@ describe('a Project JWT', () => {
     expect(await revokeToken(it.context, '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081')).toBe(undefined);
   });
 
-  test('that was revoked elsewhere, its message lost, is refused within seconds', async () => {
+  test('that another node revoked is refused within seconds, even if the message is lost', async () => {
     const issued = await issueToken(it.context, { projectId: it.project.id, name: 'lost' });
     const { token = '', issued: record } = issued ?? {};
     expect((await asProject(token)).status).toBe(200);
@@ -190,76 +192,82 @@ describe('a Project JWT', () => {
       { ...it.context, bus: { publish: () => {}, subscribe: () => () => {} } },
       record?.jti ?? '',
     );
-    expect((await asProject(token)).status).toBe(200); // not known here yet
-    it.clock.advance(5_001);
-    await asProject(token); // is answered from memory, and makes the cache look
+    expect((await asProject(token)).status).toBe(200); // the node does not know yet
+    clock.advance(5_001);
+    await asProject(token); // uses the cache, which then refreshes
     await expect.poll(async () => (await asProject(token)).status).toBe(401);
-    it.clock.advance(60_000); // after a long silence nothing is answered from memory
+    clock.advance(60_000); // an entry this old is not used
     expect((await asProject(token)).status).toBe(401);
   });
 });
 
 describe('a User JWT', () => {
-  test('makes its user at first use, the same one ever after', async () => {
-    const first = await asUser(it.userJwt({ user_external_id: 'ann', user_email: 'Ann@example.com' }));
+  test('creates its user at its first use only', async () => {
+    const first = await asUser(
+      it.project.userJwt({ user_external_id: 'ann', user_email: 'Ann@example.com' }),
+    );
     expect(first.status).toBe(200);
-    expect((await asUser(it.userJwt({ user_external_id: 'ann', iat: seconds() }))).json).toEqual(first.json);
-    const rows = await it.db.query<{ external_id: string; email: string }>(
+    expect((await asUser(it.project.userJwt({ user_external_id: 'ann', iat: seconds() }))).body).toEqual(
+      first.body,
+    );
+    const rows = await it.context.db.query<{ external_id: string; email: string }>(
       { name: 'u', text: 'select external_id, email from users where id = $1' },
-      [(first.json as { id: string }).id],
+      [(first.body as { id: string }).id],
     );
     expect(rows[0]?.external_id).toBe('ann');
   });
 
-  test('by e-mail address finds the user whatever the case; the external id wins over the address', async () => {
-    const bob = (await asUser(it.userJwt({ user_email: 'bob@example.com' }))).json;
-    expect((await asUser(it.userJwt({ user_email: 'BOB@example.com' }))).json).toEqual(bob);
-    const carl = (await asUser(it.userJwt({ user_external_id: 'carl' }))).json;
+  test('finds users by e-mail address in any case; the external id has precedence', async () => {
+    const bob = (await asUser(it.project.userJwt({ user_email: 'bob@example.com' }))).body;
+    expect((await asUser(it.project.userJwt({ user_email: 'BOB@example.com' }))).body).toEqual(bob);
+    const carl = (await asUser(it.project.userJwt({ user_external_id: 'carl' }))).body;
     expect(
-      (await asUser(it.userJwt({ user_email: 'bob@example.com', user_external_id: 'carl' }))).json,
+      (await asUser(it.project.userJwt({ user_email: 'bob@example.com', user_external_id: 'carl' }))).body,
     ).toEqual(carl);
     expect(carl).not.toEqual(bob);
   });
 
-  test('of many requests at once makes one user', async () => {
-    const tokens = Array.from({ length: 20 }, (_, index) => it.userJwt({ user_external_id: 'crowd', index }));
+  test('of concurrent requests creates one user', async () => {
+    const tokens = Array.from({ length: 20 }, (_, index) =>
+      it.project.userJwt({ user_external_id: 'crowd', index }),
+    );
     const ids = (await Promise.all(tokens.map(asUser))).map(({ text }) => text);
     expect(new Set(ids).size).toBe(1);
   });
 
   test('on a project endpoint is forbidden', async () => {
-    const answer = await asProject(it.userJwt({ user_external_id: 'ann' }));
-    expect([answer.status, answer.codes]).toEqual([403, ['forbidden']]);
+    const response = await asProject(it.project.userJwt({ user_external_id: 'ann' }));
+    expect([response.status, response.codes]).toEqual([403, ['forbidden']]);
   });
 
-  test('that names nobody, an unknown API key, or is signed with another secret is refused', async () => {
-    const other = await newProject(it.context, 'third');
+  test('without a user, with an unknown API key or another secret is refused', async () => {
+    const other = await it.createProject('third');
     const key = createSecretKey(Buffer.from(other.apiSecret));
     const refused = [
-      it.userJwt({}),
-      it.userJwt({ user_external_id: '' }),
-      it.userJwt({ user_external_id: 'a\0' }),
-      it.userJwt({ user_external_id: 'x'.repeat(256) }),
-      it.userJwt({ api_key: 'pk_unknown_unknown', user_external_id: 'a' }),
-      it.userJwt({ api_key: '', user_external_id: 'a' }),
+      it.project.userJwt({}),
+      it.project.userJwt({ user_external_id: '' }),
+      it.project.userJwt({ user_external_id: 'a\0' }),
+      it.project.userJwt({ user_external_id: 'x'.repeat(256) }),
+      it.project.userJwt({ api_key: 'pk_unknown_unknown', user_external_id: 'a' }),
+      it.project.userJwt({ api_key: '', user_external_id: 'a' }),
       hs256({ api_key: it.project.apiKey, user_external_id: 'ann' }, key),
-      it.userJwt({ user_external_id: 'ann', exp: seconds() - 1 }),
-      it.userJwt({ user_external_id: 'ann', nbf: seconds() + 100 }),
+      it.project.userJwt({ user_external_id: 'ann', exp: seconds() - 1 }),
+      it.project.userJwt({ user_external_id: 'ann', nbf: seconds() + 100 }),
     ];
     for (const token of refused) {
-      const answer = await asUser(token);
-      expect([answer.status, answer.codes]).toEqual([401, ['jwt_auth_failed']]);
+      const response = await asUser(token);
+      expect([response.status, response.codes]).toEqual([401, ['jwt_auth_failed']]);
     }
   });
 
-  test('with a claim that cannot be used is refused by its name, and never falls back to the other', async () => {
+  test('with an invalid claim is refused, although the other claim is valid', async () => {
     const victim = { user_external_id: 'victim', user_email: 'victim@example.com' };
-    expect((await asUser(it.userJwt(victim))).status).toBe(200);
-    const refusals = async (claims: object, ask = asUser) => {
-      const answer = await ask(it.userJwt(claims as Record<string, unknown>));
-      expect(answer.status, JSON.stringify(claims).slice(0, 200)).toBe(401);
-      expect(new Set(answer.codes)).toEqual(new Set(['jwt_auth_failed']));
-      return answer.messages;
+    expect((await asUser(it.project.userJwt(victim))).status).toBe(200);
+    const refusals = async (claims: object, call = asUser) => {
+      const response = await call(it.project.userJwt(claims as Record<string, unknown>));
+      expect(response.status, JSON.stringify(claims).slice(0, 200)).toBe(401);
+      expect(new Set(response.codes)).toEqual(new Set(['jwt_auth_failed']));
+      return response.messages;
     };
     const notText = [null, true, false, {}, [], ['victim'], '', '   ', '\t\n', '\0', 'a\0', '\ud800'];
     const notNumbers = [1.5, -0.1, 2 ** 53, -(2 ** 53), 1e300];
@@ -270,26 +278,26 @@ describe('a User JWT', () => {
       await refusals({ user_external_id: value });
     }
     const long = `${'a'.repeat(60)}@${'b.'.repeat(98)}com`;
-    for (const value of [...notText, ...notNumbers, 42, 'nobody', 'a@b@c', ' victim@example.com', long]) {
+    for (const value of [...notText, ...notNumbers, 42, 'plain', 'a@b@c', ' victim@example.com', long]) {
       expect(await refusals({ ...victim, user_email: value })).toEqual([
         "The claim 'user_email' must be an e-mail address",
       ]);
       await refusals({ user_email: value });
     }
-    // In lower case the Kelvin sign is an ASCII k.
-    expect((await asUser(it.userJwt({ user_email: 'kim@example.com' }))).status).toBe(200);
+    // The lower case of the Kelvin sign is an ASCII k.
+    expect((await asUser(it.project.userJwt({ user_email: 'kim@example.com' }))).status).toBe(200);
     await refusals({ user_email: '\u212aim@example.com' });
     expect(await refusals({ user_external_id: null, user_email: 1 })).toHaveLength(2);
     for (const value of [null, 5, true, {}, '']) {
-      for (const ask of [asUser, asProject]) {
+      for (const call of [asUser, asProject]) {
         const claims = { ...victim, api_key: value, sub: it.project.id, role: 'project', jti: '1' };
-        expect(await refusals(claims, ask)).toEqual(["The claim 'api_key' must be the project's API key"]);
+        expect(await refusals(claims, call)).toEqual(["The claim 'api_key' must be the project's API key"]);
       }
     }
     for (const name of ['exp', 'nbf', 'iat']) {
-      const answer = await asUser(it.userJwt({ ...victim, [name]: 'tomorrow' }));
-      expect([answer.status, answer.codes]).toEqual([401, ['unparsable_jwt_token']]);
-      expect(answer.messages).toEqual([`The claim '${name}' must be a number: seconds since 1970`]);
+      const response = await asUser(it.project.userJwt({ ...victim, [name]: 'tomorrow' }));
+      expect([response.status, response.codes]).toEqual([401, ['unparsable_jwt_token']]);
+      expect(response.messages).toEqual([`The claim '${name}' must be a number: seconds since 1970`]);
     }
   });
 
@@ -300,44 +308,49 @@ describe('a User JWT', () => {
       [-7, '-7'],
       [Number.MAX_SAFE_INTEGER, '9007199254740991'],
     ] as const) {
-      const byText = await asUser(it.userJwt({ user_external_id: text }));
+      const byText = await asUser(it.project.userJwt({ user_external_id: text }));
       expect(byText.status).toBe(200);
-      expect((await asUser(it.userJwt({ user_external_id: number }))).json).toEqual(byText.json);
+      expect((await asUser(it.project.userJwt({ user_external_id: number }))).body).toEqual(byText.body);
     }
-    const other = await asUser(it.userJwt({ user_email: 'number@example.com' }));
+    const other = await asUser(it.project.userJwt({ user_email: 'number@example.com' }));
     expect(
-      (await asUser(it.userJwt({ user_external_id: 42, user_email: 'number@example.com' }))).json,
-    ).not.toEqual(other.json);
+      (await asUser(it.project.userJwt({ user_external_id: 42, user_email: 'number@example.com' }))).body,
+    ).not.toEqual(other.body);
   });
 
-  test('cannot pass for a project by claiming its role', async () => {
-    const token = it.userJwt({ user_external_id: 'ann', role: 'project', sub: it.project.id, jti: '1' });
+  test('with the role of a project is not a Project JWT', async () => {
+    const token = it.project.userJwt({
+      user_external_id: 'ann',
+      role: 'project',
+      sub: it.project.id,
+      jti: '1',
+    });
     expect((await asProject(token)).status).toBe(403);
   });
 
-  test('marks its user as seen, about once a minute', async () => {
-    const id = ((await asUser(it.userJwt({ user_external_id: 'seen' }))).json as { id: string }).id;
+  test('updates last_seen_at of its user, about once a minute', async () => {
+    const id = ((await asUser(it.project.userJwt({ user_external_id: 'seen' }))).body as { id: string }).id;
     const lastSeen = async () => {
-      await it.context.lastSeen.flush();
-      const rows = await it.db.query<{ last_seen_at: Date | null }>(
+      await it.http.context.lastSeen.flush();
+      const rows = await it.context.db.query<{ last_seen_at: Date | null }>(
         { name: 's', text: 'select last_seen_at from users where id = $1' },
         [id],
       );
       return rows[0]?.last_seen_at?.getTime();
     };
     const first = await lastSeen();
-    expect(Math.abs((first ?? 0) - it.clock.now())).toBeLessThan(10_000);
-    it.clock.advance(30_000);
-    await asUser(it.userJwt({ user_external_id: 'seen' }));
+    expect(Math.abs((first ?? 0) - clock.now())).toBeLessThan(10_000);
+    clock.advance(30_000);
+    await asUser(it.project.userJwt({ user_external_id: 'seen' }));
     expect(await lastSeen()).toBe(first);
-    it.clock.advance(31_000);
-    await asUser(it.userJwt({ user_external_id: 'seen' }));
+    clock.advance(31_000);
+    await asUser(it.project.userJwt({ user_external_id: 'seen' }));
     expect((await lastSeen()) ?? 0).toBeGreaterThan((first ?? 0) + 60_000);
   });
 });
 
 describe('the projects in memory', () => {
-  test('are read once for any number of requests, and made-up keys ask the database at most once each', async () => {
+  test('are read once for any number of requests, and unknown keys at most once each', async () => {
     const unknown = Array.from({ length: 300 }, (_, index) => `pk_madeup_key_${index}`);
     const queries = await queriesDuring(async () => {
       const all = await Promise.all(
@@ -353,36 +366,39 @@ describe('the projects in memory', () => {
     expect(queries).toBeLessThanOrEqual(2);
   });
 
-  test('stay the same object while nothing changed, so that verified tokens stay valid', async () => {
+  test('are the same objects until they change, so that verified tokens stay valid', async () => {
     await queriesDuring(async () => {
       const before = await current.byId(it.project.id);
-      it.clock.advance(31_000);
+      clock.advance(31_000);
       expect(await current.byId(it.project.id)).toBe(before);
       it.context.bus.publish({ type: 'project_changed', projectId: it.project.id });
       expect(await current.byId(it.project.id)).not.toBe(before);
     });
   });
 
-  test('know of a new project within seconds, though it was asked for before', async () => {
+  test('include a new project within seconds, even after a request with its key', async () => {
     await queriesDuring(async () => {
       const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7000';
       expect(await current.byId(id)).toBe(undefined);
       const made = await createProject(it.context, 'late');
-      await it.db.query({ name: 'move', text: 'update projects set id = $1 where id = $2' }, [id, made?.id]);
-      it.clock.advance(5_001);
-      // Its secrets were sealed for the id it had: a row that was moved does not open.
+      await it.context.db.query({ name: 'move', text: 'update projects set id = $1 where id = $2' }, [
+        id,
+        made?.id,
+      ]);
+      clock.advance(5_001);
+      // Its secrets were sealed for its former id, so they cannot be opened.
       await expect(Promise.resolve(current.byId(id))).rejects.toThrow('sealed for another purpose');
     });
   });
 });
 
 describe('projects', () => {
-  test('have names of their own, and are found by name or id', async () => {
-    expect(await createProject(it.context, 'default')).toBe(undefined);
-    const found = await findProject(it.context, 'default');
+  test('have unique names, and are found by name or id', async () => {
+    expect(await createProject(it.context, 'test')).toBe(undefined);
+    const found = await findProject(it.context, 'test');
     expect(found).toMatchObject({ id: it.project.id, apiKey: it.project.apiKey });
     expect(await findProject(it.context, it.project.id)).toEqual(found);
-    expect(await findProject(it.context, 'nobody')).toBe(undefined);
+    expect(await findProject(it.context, 'unknown')).toBe(undefined);
     expect(await listProjects(it.context)).toContainEqual(found);
     expect(
       await issueToken(it.context, { projectId: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081', name: 'x' }),
@@ -390,9 +406,10 @@ describe('projects', () => {
   });
 
   test('keep their secrets sealed', async () => {
-    const rows = await it.db.query<{ all: string }>({
+    const rows = await it.context.db.query<{ all: string }>({
       name: 'dump',
-      text: "select string_agg(projects::text || encode(sealed_api_secret, 'escape'), '') as all from projects",
+      text: `select string_agg(projects::text || encode(sealed_api_secret, 'escape'), '') as all
+        from projects`,
     });
     expect(it.project.apiSecret).toMatch(/^sk_/);
     expect(rows[0]?.all).toContain(it.project.apiKey);

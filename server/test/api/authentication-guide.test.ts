@@ -1,5 +1,4 @@
-// docs/authentication.md has a program for each language that makes a User JWT. Here each one runs as it is
-// printed there, where its language is installed.
+// Runs the program of each language in docs/authentication.md, if the language is installed.
 import { execFile, spawnSync } from 'node:child_process';
 import { createSecretKey } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,76 +8,25 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readIssuer, readUserClaims } from '../../src/http/claims.ts';
 import { signJwt, verifyJwt } from '../../src/lib/jwt.ts';
-import { startTestServer, type TestServer } from '../support/http.ts';
+import { startTestService, type TestService } from '../support/service.ts';
 
 const page = readFileSync(new URL('../../../docs/authentication.md', import.meta.url), 'utf8');
 
-interface Sample {
-  language: string;
-  /** The language of its code block. */
-  fence: string;
-  file: string;
-  /** Succeeds where the language is installed. */
-  probe: [string, ...string[]];
-  /** Runs the file, which is in the current directory; its arguments follow. */
-  run: [string, ...string[]];
-}
+const node = process.execPath;
+/** The language, its code block, the file, a command that succeeds if it is installed, and the program. */
+const programs = [
+  ['JavaScript', 'js', 'user-token.mjs', [node, '--version'], [node, 'user-token.mjs']],
+  ['Python', 'python', 'user_token.py', ['python3', '--version'], ['python3', 'user_token.py']],
+  ['PHP', 'php', 'user-token.php', ['php', '--version'], ['php', 'user-token.php']],
+  ['Go', 'go', 'user-token.go', ['go', 'version'], ['go', 'run', 'user-token.go']],
+  ['Ruby', 'ruby', 'user_token.rb', ['ruby', '--version'], ['ruby', 'user_token.rb']],
+  // `java` compiles the file, so it needs a JDK, which has javac.
+  ['Java', 'java', 'UserToken.java', ['javac', '-version'], ['java', 'UserToken.java']],
+  // In a project, because only .NET 10 and newer run a single file.
+  ['C#', 'csharp', 'Program.cs', ['dotnet', '--version'], ['dotnet', 'run', '--']],
+] as const;
 
-const samples: Sample[] = [
-  {
-    language: 'JavaScript',
-    fence: 'js',
-    file: 'user-token.mjs',
-    probe: [process.execPath, '--version'],
-    run: [process.execPath, 'user-token.mjs'],
-  },
-  {
-    language: 'Python',
-    fence: 'python',
-    file: 'user_token.py',
-    probe: ['python3', '--version'],
-    run: ['python3', 'user_token.py'],
-  },
-  {
-    language: 'PHP',
-    fence: 'php',
-    file: 'user-token.php',
-    probe: ['php', '--version'],
-    run: ['php', 'user-token.php'],
-  },
-  {
-    language: 'Go',
-    fence: 'go',
-    file: 'user-token.go',
-    probe: ['go', 'version'],
-    run: ['go', 'run', 'user-token.go'],
-  },
-  {
-    language: 'Ruby',
-    fence: 'ruby',
-    file: 'user_token.rb',
-    probe: ['ruby', '--version'],
-    run: ['ruby', 'user_token.rb'],
-  },
-  {
-    // `java` compiles the file itself; that needs a JDK, which has javac.
-    language: 'Java',
-    fence: 'java',
-    file: 'UserToken.java',
-    probe: ['javac', '-version'],
-    run: ['java', 'UserToken.java'],
-  },
-  {
-    // In a project, because only .NET 10 and newer run a file alone.
-    language: 'C#',
-    fence: 'csharp',
-    file: 'Program.cs',
-    probe: ['dotnet', '--version'],
-    run: ['dotnet', 'run', '--'],
-  },
-];
-
-/** The values of the page's own example. */
+/** The example of the page. */
 const example = { apiKey: 'pk_example', apiSecret: 'sk_example', externalId: '42', now: 1_767_225_600 };
 const exampleToken = await signJwt(
   {
@@ -89,20 +37,20 @@ const exampleToken = await signJwt(
   },
   createSecretKey(Buffer.from(example.apiSecret)),
 );
-// What JSON, and languages that are careful about HTML, write in another way.
+// Characters that JSON or libraries escape.
 const awkwardId = (language: string) => `${language} "a" \\b /c <d> & 'e' + f`;
 
-let it: TestServer;
+let it: TestService;
 const folders: string[] = [];
 beforeAll(async () => {
-  it = await startTestServer();
+  it = await startTestService();
 });
 afterAll(async () => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-  await it.close();
+  await it.stop();
 });
 
-test("the page's example is the token that Belfry itself makes and accepts", async () => {
+test('the example of the page is the token that Belfry issues and accepts', async () => {
   const [, shown = ''] = /^```text\n(.*?)^```/ms.exec(page) ?? [];
   expect(shown.replaceAll(/\s/g, '')).toBe(exampleToken);
   expect(page).toContain(`export BELFRY_API_KEY=${example.apiKey} BELFRY_API_SECRET=${example.apiSecret}`);
@@ -114,32 +62,29 @@ test("the page's example is the token that Belfry itself makes and accepts", asy
   expect(readUserClaims(verdict.claims)).toEqual({ externalId: example.externalId });
 });
 
-for (const sample of samples) {
-  const [program, ...rest] = sample.probe;
-  const { status, stdout: version } = spawnSync(program, rest, { encoding: 'utf8' });
-  const reason = status === 0 ? '' : ` (not run: ${program} is not installed)`;
-  // The first run of a compiler takes its time.
+for (const [language, fence, file, [probe, ...flags], command] of programs) {
+  const { status, stdout: version } = spawnSync(probe, flags, { encoding: 'utf8' });
+  const reason = status === 0 ? '' : ` (not run: ${probe} is not installed)`;
   test.skipIf(reason !== '')(
-    `the ${sample.language} program makes the same token, and one that Belfry accepts${reason}`,
+    `the ${language} program issues the same token, and one that Belfry accepts${reason}`,
     async () => {
-      const folder = write(sample, version);
-      expect(await run(sample, folder, example, [example.externalId, String(example.now)])).toBe(
-        exampleToken,
-      );
-      const externalId = awkwardId(sample.language);
-      const token = await run(sample, folder, it.project, [externalId]);
-      const asUser = await it.call('GET', '/v2/notifications/unread/count', { token });
+      const folder = write(fence, file, version);
+      const printed = await run(command, folder, example, [example.externalId, String(example.now)]);
+      expect(printed).toBe(exampleToken);
+      const externalId = awkwardId(language);
+      const token = await run(command, folder, it.project, [externalId]);
+      const asUser = await it.request('GET', '/v2/notifications/unread/count', { token });
       expect([asUser.status, asUser.messages]).toEqual([200, []]);
       const query = new URLSearchParams({ query: externalId });
-      const found = await it.call('GET', `/v2/users?${query}`, { token: it.project.jwt });
-      expect(found.json).toMatchObject({ data: [{ external_id: externalId }] });
+      const found = await it.request('GET', `/v2/users?${query}`, { token: it.project.jwt });
+      expect(found.body).toMatchObject({ data: [{ external_id: externalId }] });
     },
-    180_000,
+    180_000, // a compiler is slow at its first run
   );
 }
 
-/** Writes the program of the page into a folder of its own. */
-function write({ fence, file }: Sample, version: string): string {
+/** Writes a program of the page into a folder of its own. */
+function write(fence: string, file: string, version: string): string {
   const blocks = [...page.matchAll(new RegExp(`^\`\`\`${fence}\\n(.*?)^\`\`\``, 'gms'))];
   expect(blocks).toHaveLength(1);
   const folder = mkdtempSync(join(tmpdir(), 'belfry-user-token-'));
@@ -161,22 +106,21 @@ function dotnetProject(version: string): string {
 `;
 }
 
-/** The last line that the program prints. */
+/** Runs a program and returns the last line of its output. */
 async function run(
-  sample: Sample,
+  [program, ...args]: readonly [string, ...string[]],
   folder: string,
   { apiKey, apiSecret }: { apiKey: string; apiSecret: string },
-  given: string[],
+  tokenArgs: string[],
 ): Promise<string> {
-  const [program, ...rest] = sample.run;
-  const { stdout } = await promisify(execFile)(program, [...rest, ...given], {
+  const { stdout } = await promisify(execFile)(program, [...args, ...tokenArgs], {
     cwd: folder,
     timeout: 90_000,
     env: {
       ...process.env,
       BELFRY_API_KEY: apiKey,
       BELFRY_API_SECRET: apiSecret,
-      GOTOOLCHAIN: 'local', // it would download another one
+      GOTOOLCHAIN: 'local', // no download of another version
       DOTNET_NOLOGO: '1',
       DOTNET_CLI_TELEMETRY_OPTOUT: '1',
     },

@@ -4,26 +4,25 @@ import { promisify } from 'node:util';
 import { Type } from 'typebox';
 import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { Hub } from '../../src/domain/after/realtime/hub.ts';
-import { serveSockets } from '../../src/http/realtime/socket.ts';
 import { type App, publicRoute } from '../../src/http/route.ts';
-import { rawExchange, startTestServer, type TestServer, type TestServerOptions } from '../support/http.ts';
+import { rawExchange } from '../support/raw-exchange.ts';
+import { startTestService, type TestService, type TestServiceOptions } from '../support/service.ts';
 
-let it: TestServer;
+let it: TestService;
 let client: Socket[] = [];
 afterEach(async () => {
   for (const socket of client) socket.destroy();
   client = [];
-  await it.close();
+  await it.stop();
 });
 
-async function start(options: TestServerOptions = {}): Promise<void> {
-  it = await startTestServer(options);
+async function start(options: TestServiceOptions = {}): Promise<void> {
+  it = await startTestService(options);
 }
 
-/** An open connection, and what came over it. */
+/** An open connection, and the text that it received. */
 async function open({ allowHalfOpen = false } = {}): Promise<Socket & { text: string }> {
-  const port = Number(new URL(it.base).port);
+  const port = Number(new URL(it.address).port);
   const socket = Object.assign(connect({ port, host: '127.0.0.1', allowHalfOpen }), { text: '' });
   client.push(socket);
   socket.on('error', () => {});
@@ -39,14 +38,14 @@ const SHORT = { headMs: 150, checkEveryMs: 20 };
 
 describe('a connection that sends no request', () => {
   test('is closed, whether it sends nothing or empty lines', async () => {
-    await start({ timeouts: SHORT });
+    await start({ http: { timeouts: SHORT } });
     const [nothing, emptyLines] = await Promise.all([open(), open()]);
     emptyLines.write('\r\n\r\n');
     await Promise.all([once(nothing, 'close'), once(emptyLines, 'close')]);
     for (const { text } of [nothing, emptyLines]) expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout/);
   });
 
-  test('is closed while WebSockets, streams, slow responses and kept-alive connections stay open', async () => {
+  test('is closed; WebSockets, streams, slow responses and kept-alive connections stay open', async () => {
     const waiting = Promise.withResolvers<void>();
     const slow = (app: App) =>
       publicRoute(app, {
@@ -62,17 +61,13 @@ describe('a connection that sends no request', () => {
           return {};
         },
       });
-    await start({ timeouts: SHORT, routes: slow });
-    const hub = new Hub(it.context);
-    const sockets = serveSockets({
-      server: it.server.server,
-      hub,
-      authenticate: async () => ({ projectId: 'p', userId: 'u', tokenId: 't', connectionId: null }),
-      log: it.context.log,
-    });
-    const webSocket = new WebSocket(`${it.base.replace('http', 'ws')}/?api_key=a&token=b`);
+    await start({ http: { timeouts: SHORT, routes: slow } });
+    const inboxToken = 'a'.repeat(64);
+    await it.project.as('ada')('PUT', '/channels/in_app/inbox/tokens', { token: inboxToken });
+    const query = new URLSearchParams({ api_key: it.project.apiKey, token: inboxToken });
+    const webSocket = new WebSocket(`${it.address.replace('http', 'ws')}/?${query}`);
     await once(webSocket, 'open');
-    const token = it.userJwt({ user_external_id: 'ada' });
+    const token = it.project.userJwt({ user_external_id: 'ada' });
     const stream = await open();
     stream.write(
       `GET /v2/notifications/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`,
@@ -83,7 +78,7 @@ describe('a connection that sends no request', () => {
     const keptAlive = await open();
     keptAlive.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     await once(keptAlive, 'data');
-    await once(await open(), 'close'); // the others are older than the limit now
+    await once(await open(), 'close'); // now the others are older than the limit
     webSocket.ping();
     await once(webSocket, 'pong');
     expect(stream.destroyed).toBe(false);
@@ -93,15 +88,13 @@ describe('a connection that sends no request', () => {
     await once(busy, 'data');
     expect(busy.text).toMatch(/^HTTP\/1.1 200 OK/);
     webSocket.terminate();
-    await sockets.close();
-    hub.close();
   });
 });
 
-test('beyond MAX_CONNECTIONS a connection is closed at once, logged and counted; room is made by one that ends', async () => {
+test('a connection beyond MAX_CONNECTIONS is closed at once, logged and counted', async () => {
   await start({ settings: { MAX_CONNECTIONS: '2' }, logLevel: 'warn' });
   const [first, second] = [await open(), await open()];
-  // Another is accepted by the system before the server closes it.
+  // The system accepts another one before the server closes it.
   const third = await open();
   await once(third, 'close');
   expect(third.text).toBe('');
@@ -122,8 +115,8 @@ test('beyond MAX_CONNECTIONS a connection is closed at once, logged and counted;
 describe('a request without a token whose body is unfinished', () => {
   const post = (length: number) => `POST /v2/broadcasts HTTP/1.1\r\n${HEAD}Content-Length: ${length}\r\n\r\n`;
 
-  test('gets its 401, and the connection is closed, also on a client that never ends its side', async () => {
-    await start({ timeouts: { lingerMs: 100 } });
+  test('gets its 401, and the connection is closed, even if the client never closes its side', async () => {
+    await start({ http: { timeouts: { lingerMs: 100 } } });
     for (const allowHalfOpen of [false, true]) {
       const chunked = post(0).replace(/Content-Length.*/, 'Transfer-Encoding: chunked');
       for (const unfinished of [`${post(100)}{`, `${post(10_000_000)}{`, `${chunked}64\r\n{`, chunked]) {
@@ -134,13 +127,13 @@ describe('a request without a token whose body is unfinished', () => {
         expect(socket.text).toMatch(/\r\nconnection: close\r\n/i);
       }
     }
-    const openConnections = promisify(it.server.server.getConnections.bind(it.server.server));
+    const openConnections = promisify(it.http.fastify.server.getConnections.bind(it.http.fastify.server));
     await expect.poll(() => openConnections(), { timeout: 10_000 }).toBe(0);
   });
 
-  test('is not read to its end, however much is sent, and its response is not lost', async () => {
-    await start({ timeouts: { lingerMs: 300 } });
-    const accepted = once(it.server.server, 'connection') as Promise<[Socket]>;
+  test('is not read to its end, and its response is not lost', async () => {
+    await start({ http: { timeouts: { lingerMs: 300 } } });
+    const accepted = once(it.http.fastify.server, 'connection') as Promise<[Socket]>;
     const socket = await open({ allowHalfOpen: true });
     const [side] = await accepted;
     let read = 0;
@@ -148,7 +141,8 @@ describe('a request without a token whose body is unfinished', () => {
       read = side.bytesRead;
     });
     socket.write(post(200_000_000));
-    const closed = new Promise((resolve) => socket.once('close', resolve)); // with an error: it is still writing
+    // Not `once`, which rejects: the socket is still writing, so it closes with an error.
+    const closed = new Promise((resolve) => socket.once('close', resolve));
     const sending = setInterval(() => {
       if (socket.writableLength < 1_000_000) socket.write('x'.repeat(1_000_000));
     }, 1);
@@ -159,11 +153,11 @@ describe('a request without a token whose body is unfinished', () => {
     expect(read).toBeLessThan(4_000_000);
   });
 
-  test('gets its 401 in ordinary clients, which keep their connection after a short one', async () => {
+  test('gets its 401 in ordinary clients; after a short body the connection stays open', async () => {
     await start();
     const body = 'x'.repeat(10 * 1_048_576);
     for (let attempt = 1; attempt <= 3; attempt += 1)
-      expect((await it.call('POST', '/v2/broadcasts', { raw: body })).status).toBe(401);
+      expect((await it.request('POST', '/v2/broadcasts', { raw: body })).status).toBe(401);
     const socket = await open();
     socket.write(`${post(2)}{}${post(2)}{}`);
     await expect.poll(() => socket.text.match(/HTTP\/1.1 401/g)?.length).toBe(2);
@@ -172,14 +166,14 @@ describe('a request without a token whose body is unfinished', () => {
 });
 
 describe('the Host header', () => {
-  const ask = async (head: string, version = '1.1') => {
+  const get = async (head: string, version = '1.1') => {
     const socket = await open();
     socket.write(`GET /v2/users?limit=1 HTTP/${version}\r\nConnection: close\r\n${head}\r\n`);
     await once(socket, 'close');
     return socket.text;
   };
 
-  test('that is missing, repeated or no host is a 400 in the envelope of all errors', async () => {
+  test('that is missing, repeated or invalid is a 400 with the usual body of errors', async () => {
     await start();
     const bearer = `Authorization: Bearer ${it.project.jwt}\r\n`;
     for (const [head, why] of [
@@ -202,7 +196,7 @@ describe('the Host header', () => {
         'ä.example',
       ].map((host) => [`Host: ${host}\r\n`, 'not a host name']),
     ] as [string, string][]) {
-      const text = await ask(`${head}${bearer}`);
+      const text = await get(`${head}${bearer}`);
       expect(text, head).toMatch(/^HTTP\/1.1 400 Bad Request\r\n/);
       const [, body = ''] = text.split('\r\n\r\n');
       expect(JSON.parse(body).errors[0], head).toMatchObject({
@@ -212,25 +206,25 @@ describe('the Host header', () => {
     }
   });
 
-  test('names the host of links where it is one', async () => {
+  test('is the host of links', async () => {
     await start();
     const bearer = `Authorization: Bearer ${it.project.jwt}\r\n`;
     for (const host of ['a.example', 'a.example:8080', 'belfry_web:3000', '127.0.0.1', '[::1]:3000'])
-      expect(await ask(`Host: ${host}\r\n${bearer}`), host).toContain(`"first":"http://${host}/v2/users?`);
-    expect(await ask(bearer, '1.0')).toMatch(/^HTTP\/1.1 200 OK/);
+      expect(await get(`Host: ${host}\r\n${bearer}`), host).toContain(`"first":"http://${host}/v2/users?`);
+    expect(await get(bearer, '1.0')).toMatch(/^HTTP\/1.1 200 OK/);
   });
 });
 
-test('an Expect header that is not understood is a 417 in the envelope of all errors', async () => {
+test('an unknown Expect header is a 417 with the usual body of errors', async () => {
   await start();
-  const text = await rawExchange(it.base, 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n');
+  const text = await rawExchange(it.address, 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n');
   expect(text).toMatch(/^HTTP\/1.1 417 Expectation Failed\r\n/);
   expect(JSON.parse(text.split('\r\n\r\n')[1] ?? '')).toMatchObject({
     errors: [{ code: 'expectation_failed' }],
   });
 });
 
-test('responses are not cached and not sniffed, but for those that are for everybody', async () => {
+test('responses are neither cached nor sniffed, except for public ones', async () => {
   await start();
   const token = it.project.jwt;
   for (const [path, options] of [
@@ -239,14 +233,14 @@ test('responses are not cached and not sniffed, but for those that are for every
     ['/v2/events', { token }],
     ['/v2/nothing', { token }],
     ['/v2/integrations', { token }],
-    ['/v2/notifications', { token: it.userJwt({ user_external_id: 'ada' }) }],
+    ['/v2/notifications', { token: it.project.userJwt({ user_external_id: 'ada' }) }],
     ['/metrics', {}],
   ] as const) {
-    const { headers } = await it.call('GET', path, options);
+    const { headers } = await it.request('GET', path, options);
     expect(headers.get('cache-control'), path).toBe('no-store');
     expect(headers.get('x-content-type-options'), path).toBe('nosniff');
   }
-  expect((await it.call('GET', '/v2/openapi.json')).headers.get('cache-control')).toBe('no-cache');
-  const style = await it.call('GET', '/docs/static/swagger-ui.css');
+  expect((await it.request('GET', '/v2/openapi.json')).headers.get('cache-control')).toBe('no-cache');
+  const style = await it.request('GET', '/docs/static/swagger-ui.css');
   expect([style.status, style.headers.get('cache-control')]).toEqual([200, 'public, max-age=0']);
 });

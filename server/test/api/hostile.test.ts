@@ -14,15 +14,14 @@ import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { open } from '../../src/open.ts';
 import { createTestDatabase } from '../support/database.ts';
-import { startTestServer, type TestServer } from '../support/http.ts';
-import { startTestService } from '../support/service.ts';
+import { startTestService, type TestService } from '../support/service.ts';
 
-// What somebody tried who wished the service ill. Each test is named after what went wrong then.
-let service: TestServer;
+// Attacks and misconfigurations. Each test is named after what went wrong.
+let service: TestService;
 beforeAll(async () => {
-  service = await startTestServer();
+  service = await startTestService();
 });
-afterAll(() => service.close());
+afterAll(() => service.stop());
 
 const repeated = (text: string, times: number) => Array(times).fill(text).join(',');
 
@@ -38,20 +37,20 @@ describe('bodies that are small on the wire and large in memory', () => {
 
   test('ten million empty arrays became 3 GB when they were parsed', async () => {
     const raw = `{"title":"x","recipients":[${repeated('[]', 1_100_000)}]}`;
-    const refused = await service.call('POST', '/v2/broadcasts', { token: service.project.jwt, raw });
+    const refused = await service.request('POST', '/v2/broadcasts', { token: service.project.jwt, raw });
     expect(refused.status).toBe(413);
     expect(refused.messages).toEqual(["Param 'recipients' has more than 50,000 keys and values"]);
   });
 
   test('a content of commas and brackets is one value', async () => {
     const body = { title: 'x', content: ',[{'.repeat(500_000), recipients: [{ external_id: 'a' }] };
-    const taken = await service.call('POST', '/v2/broadcasts', { token: service.project.jwt, body });
+    const taken = await service.request('POST', '/v2/broadcasts', { token: service.project.jwt, body });
     expect(taken.status).toBe(201);
   });
 });
 
-test('a request that also offers HTTP/2 (Upgrade: h2c), as the first one of Java and of curl --http2, was refused', async () => {
-  const asked = request(`${service.base}/v2/users`, {
+test('a request with Upgrade: h2c, as Java and curl --http2 send first, was refused', async () => {
+  const upgrade = request(`${service.address}/v2/users`, {
     headers: {
       authorization: `Bearer ${service.project.jwt}`,
       connection: 'Upgrade, HTTP2-Settings',
@@ -59,13 +58,13 @@ test('a request that also offers HTTP/2 (Upgrade: h2c), as the first one of Java
       'http2-settings': 'AAMAAABkAAQAoAAAAAIAAAAA',
     },
   }).end();
-  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
-  answer.resume();
-  expect(answer.statusCode).toBe(200);
+  const [response] = (await once(upgrade, 'response')) as [IncomingMessage];
+  response.resume();
+  expect(response.statusCode).toBe(200);
 });
 
-test('the token of an unsubscribe link stood in the log when it was asked for with another method', async () => {
-  const talkative = await startTestServer({ logLevel: 'debug' });
+test('the token of an unsubscribe link was logged for another method', async () => {
+  const talkative = await startTestService({ logLevel: 'debug' });
   try {
     for (const [method, path] of [
       ['PUT', '/unsubscribe/SECRET'],
@@ -73,24 +72,25 @@ test('the token of an unsubscribe link stood in the log when it was asked for wi
       ['GET', '//unsubscribe/SECRET?a=b'],
       ['GET', '/unsubscribe/SECRET/'],
     ] as const)
-      await talkative.call(method, path);
+      await talkative.request(method, path);
     const lines = talkative.logged.filter((line) => line.includes('unsubscribe'));
     expect(lines).toHaveLength(4);
     expect(lines.join()).not.toContain('SECRET');
   } finally {
-    await talkative.close();
+    await talkative.stop();
   }
 });
 
-test('tokens could be guessed at the WebSocket without limit', async () => {
+test('tokens could be guessed over WebSockets without limit', async () => {
   const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
   const guess = async () => {
-    const asked = request(`${limited.address}/?api_key=${limited.project.apiKey}&token=${'x'.repeat(64)}`, {
+    const query = new URLSearchParams({ api_key: limited.project.apiKey, token: 'x'.repeat(64) });
+    const upgrade = request(`${limited.address}/?${query}`, {
       headers: { connection: 'Upgrade', upgrade: 'websocket' },
     }).end();
-    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
-    answer.resume();
-    return answer;
+    const [response] = (await once(upgrade, 'response')) as [IncomingMessage];
+    response.resume();
+    return response;
   };
   try {
     for (let tried = 0; tried < 3; tried += 1) expect((await guess()).statusCode).toBe(401);
@@ -102,18 +102,21 @@ test('tokens could be guessed at the WebSocket without limit', async () => {
   }
 });
 
-test('forty callers of /metrics, which anyone may call, held all connections of the database', async () => {
-  const lock = await service.db.connect();
+test('forty requests of /metrics, which is public, used all connections of the database', async () => {
+  const lock = await service.context.db.connect();
   try {
     await lock.query('begin; lock table jobs in access exclusive mode');
-    const asked = Array.from({ length: 40 }, () => service.call('GET', '/metrics'));
-    const answers = await Promise.all(asked); // each gives up waiting for the queue's figures
-    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    const requests = Array.from({ length: 40 }, () => service.request('GET', '/metrics'));
+    const responses = await Promise.all(requests);
+    expect(responses.every(({ status }) => status === 200)).toBe(true);
     const { rows } = await lock.query<{ waiting: number }>(
-      "select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+      `select count(*)::int as waiting
+      from pg_stat_activity
+      where wait_event_type = 'Lock' and datname = current_database()
+        and application_name = 'belfry api'`,
     );
     expect(rows).toEqual([{ waiting: 1 }]);
-    expect((await service.call('GET', '/v2/users', { token: service.project.jwt })).status).toBe(200);
+    expect((await service.request('GET', '/v2/users', { token: service.project.jwt })).status).toBe(200);
   } finally {
     await lock.end();
   }
@@ -144,7 +147,7 @@ describe('keys and files', () => {
     return open(config, { role, log });
   }
 
-  test('with another SECRET_KEY the server said that it was ready, and failed every request', async () => {
+  test('with another SECRET_KEY, the server was ready, and failed every request', async () => {
     const first = await opened({ SECRET_KEY: old });
     const project = await createProject(first, 'one');
     const provider = 'smtp';
@@ -162,14 +165,14 @@ describe('keys and files', () => {
     await rotated.close();
     expect(logged).toEqual([]);
 
-    // One of two keys is gone: the project sealed with the other still works.
+    // One of two keys is missing. The project that is sealed with the other one works.
     const half = await opened({ SECRET_KEY: other });
     await half.close();
     expect(logged.join()).toContain('Some projects cannot be used');
   });
 
   test.skipIf(process.platform === 'win32')(
-    'a data directory made under umask 000 could be written by everybody',
+    'a data directory made under umask 000 was writable by all users',
     async () => {
       const dataDir = join(folder, 'made', 'here');
       const before = process.umask(0);
@@ -180,7 +183,7 @@ describe('keys and files', () => {
     },
   );
 
-  test.skipIf(process.platform === 'win32')('nobody was told of a key that others can read', async () => {
+  test.skipIf(process.platform === 'win32')('a key that others can read was not reported', async () => {
     await writeFile(join(folder, 'secret.key'), `${old}\n`, { mode: 0o644 });
     await chmod(folder, 0o777);
     await (await opened({})).close();
@@ -188,7 +191,7 @@ describe('keys and files', () => {
     expect(logged.join('\n')).toContain('secret.key can be read by other users');
   });
 
-  test('a secret.key that is a link to nothing was said to have vanished', async () => {
+  test('a secret.key that is a broken link was reported as deleted', async () => {
     await symlink(join(folder, 'nowhere'), join(folder, 'secret.key'));
     await expect(opened({})).rejects.toThrow('links to a file that does not exist');
   });

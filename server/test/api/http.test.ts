@@ -7,7 +7,8 @@ import { FreeObject, Id, NoContent, nullable, oneOf, storedString } from '../../
 import { problemsIn, validatorFor } from '../../src/contract/validation.ts';
 import { ClientError } from '../../src/errors.ts';
 import { type App, projectRoute, publicRoute, userRoute } from '../../src/http/route.ts';
-import { rawExchange, startTestServer, type TestServer } from '../support/http.ts';
+import { rawExchange } from '../support/raw-exchange.ts';
+import { startTestService, type TestService } from '../support/service.ts';
 
 const Thing = Type.Object(
   {
@@ -40,7 +41,7 @@ const Thing = Type.Object(
   { additionalProperties: false },
 );
 
-/** Routes as a resource would write them, to hold the foundation against. */
+/** Routes like those of a resource. */
 function testRoutes(app: App): void {
   const tags: [string] = ['Test'];
   projectRoute(app, {
@@ -104,7 +105,7 @@ function testRoutes(app: App): void {
     method: 'GET',
     url: '/lies',
     operationId: 'lies',
-    summary: 'Answers what it does not promise',
+    summary: 'Breaks its own schema',
     description: 'For this test.',
     tags,
     reply: { 200: Type.Object({ a: Type.Integer() }) },
@@ -112,22 +113,22 @@ function testRoutes(app: App): void {
   });
 }
 
-let it: TestServer;
+let it: TestService;
 beforeAll(async () => {
-  it = await startTestServer({ routes: testRoutes, settings: { BRAND: 'acme' } });
+  it = await startTestService({ http: { routes: testRoutes }, settings: { BRAND: 'acme' } });
 });
-afterAll(() => it.close());
+afterAll(() => it.stop());
 
 const things = (body: unknown, headers?: Record<string, string>) =>
-  it.call('POST', '/v2/things', { token: it.project.jwt, body, ...(headers ? { headers } : {}) });
+  it.request('POST', '/v2/things', { token: it.project.jwt, body, ...(headers ? { headers } : {}) });
 
 describe('a body', () => {
-  test('that fits is handed to the route, in either form', async () => {
-    expect((await things({ title: 'a' })).json).toEqual({ title: 'a' });
-    expect((await things({ thing: { title: 'a' } })).json).toEqual({ title: 'a' });
+  test('that is valid is passed to the route, in either form', async () => {
+    expect((await things({ title: 'a' })).body).toEqual({ title: 'a' });
+    expect((await things({ thing: { title: 'a' } })).body).toEqual({ title: 'a' });
   });
 
-  test('is told all its problems at once, each by its field', async () => {
+  test('gets all its errors at once, each with its field', async () => {
     const wrong = {
       note: 3,
       color: 'green',
@@ -138,10 +139,10 @@ describe('a body', () => {
       extra: 1,
       free: [],
     };
-    const answer = await things(wrong);
-    expect(answer.status).toBe(422);
-    expect(new Set(answer.codes)).toEqual(new Set(['validation_failed']));
-    expect(answer.messages.sort()).toEqual([
+    const response = await things(wrong);
+    expect(response.status).toBe(422);
+    expect(new Set(response.codes)).toEqual(new Set(['validation_failed']));
+    expect(response.messages.sort()).toEqual([
       "Param '(root)' doesn't allow key: extra",
       "Param 'amount' must be an integer or null",
       "Param 'color' must be one of: red, blue",
@@ -156,7 +157,7 @@ describe('a body', () => {
     ]);
   });
 
-  test('is judged by the branch of a union that was meant', async () => {
+  test('is validated by the branch of a union that it matches best', async () => {
     expect((await things({ title: 'a', target: 'ab' })).messages).toEqual([
       "Param 'target' must have at least 3 characters",
     ]);
@@ -169,13 +170,13 @@ describe('a body', () => {
     ]);
   });
 
-  test('with a thousand problems is answered with a hundred', async () => {
-    const answer = await things({
+  test('with a thousand errors gets a hundred of them', async () => {
+    const response = await things({
       title: 'a',
       people: Array.from({ length: 1000 }, () => ({ id: 5, x: 1 })),
     });
-    expect(answer.messages).toHaveLength(101);
-    expect(answer.messages.at(-1)).toBe('… and 1900 more problems');
+    expect(response.messages).toHaveLength(101);
+    expect(response.messages.at(-1)).toBe('… and 1900 more problems');
     expect(
       (await things({ title: 'a', people: Array.from({ length: 1001 }, () => ({ id: 'x' })) })).messages,
     ).toEqual(["Param 'people' must have at most 1000 items"]);
@@ -209,7 +210,7 @@ describe('a body', () => {
     }
   });
 
-  test('that is no JSON object is refused', async () => {
+  test('that is not a JSON object is refused', async () => {
     for (const raw of [
       '{',
       '{"title":"a",}',
@@ -218,8 +219,8 @@ describe('a body', () => {
       '{"title":"\\uZZZZ"}',
       Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]),
     ]) {
-      const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw });
-      expect([answer.status, answer.codes[0]], String(raw)).toEqual(
+      const response = await it.request('POST', '/v2/things', { token: it.project.jwt, raw });
+      expect([response.status, response.codes[0]], String(raw)).toEqual(
         raw === '' ? [422, 'validation_failed'] : [400, 'invalid_json'],
       );
     }
@@ -228,24 +229,28 @@ describe('a body', () => {
     }
   });
 
-  test('may begin with a mark of the byte order', async () => {
+  test('may begin with a byte order mark', async () => {
     const raw = Buffer.from('\ufeff{"title":"a"}');
-    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw });
-    expect([answer.status, answer.json]).toEqual([201, { title: 'a' }]);
-    // One only, and at the beginning: anywhere else it is no JSON.
+    const response = await it.request('POST', '/v2/things', { token: it.project.jwt, raw });
+    expect([response.status, response.body]).toEqual([201, { title: 'a' }]);
+    // Only one, and only at the beginning: elsewhere it is not JSON.
     for (const wrong of ['\ufeff\ufeff{"title":"a"}', '{"title":\ufeff"a"}']) {
-      const refused = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: Buffer.from(wrong) });
+      const refused = await it.request('POST', '/v2/things', {
+        token: it.project.jwt,
+        raw: Buffer.from(wrong),
+      });
       expect([refused.status, refused.codes]).toEqual([400, ['invalid_json']]);
     }
   });
 
-  test('may have members with the names of prototypes: they are data and change nothing', async () => {
+  test('may have members with the names of prototypes, which are plain data', async () => {
     const raw =
-      '{"title":"a","free":{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":2}},"toString":null}}';
-    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw });
-    expect([answer.status, answer.text]).toEqual([201, raw]);
+      '{"title":"a","free":{"__proto__":{"polluted":1},' +
+      '"constructor":{"prototype":{"polluted":2}},"toString":null}}';
+    const response = await it.request('POST', '/v2/things', { token: it.project.jwt, raw });
+    expect([response.status, response.text]).toEqual([201, raw]);
     expect(({} as Record<string, unknown>).polluted).toBe(undefined);
-    const outside = await it.call('POST', '/v2/things', {
+    const outside = await it.request('POST', '/v2/things', {
       token: it.project.jwt,
       raw: '{"__proto__":{"title":"a"}}',
     });
@@ -255,57 +260,63 @@ describe('a body', () => {
     ]);
   });
 
-  test('with characters that cannot be stored is refused by name; others come through unchanged', async () => {
+  test('with characters that cannot be stored is refused by field; others are unchanged', async () => {
     const refused = "Param 'note' must not contain the character U+0000 or half of a surrogate pair";
     expect((await things({ title: 'a', note: 'x\0' })).messages).toEqual([refused]);
     expect(
-      (await it.call('POST', '/v2/things', { token: it.project.jwt, raw: '{"title":"a","note":"\\ud800"}' }))
-        .messages,
+      (
+        await it.request('POST', '/v2/things', {
+          token: it.project.jwt,
+          raw: '{"title":"a","note":"\\ud800"}',
+        })
+      ).messages,
     ).toEqual([refused]);
     const note = 'é 😀 שלום مرحبا \u202e \u0001 \ufeff';
-    expect((await things({ title: 'a', note })).json).toEqual({ title: 'a', note });
+    expect((await things({ title: 'a', note })).body).toEqual({ title: 'a', note });
   });
 
-  test("nested beyond all measure is the client's fault", async () => {
+  test('that is nested too deeply is a validation error', async () => {
     const deep = `{"title":"a","free":{"x":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`;
-    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: deep });
-    expect([answer.status, answer.messages]).toEqual([
+    const response = await it.request('POST', '/v2/things', { token: it.project.jwt, raw: deep });
+    expect([response.status, response.messages]).toEqual([
       422,
       ['The request is nested too deeply: at most 100 levels'],
     ]);
   });
 
-  test('over the limit of its route is 413, whether it says so or not', async () => {
+  test('over the limit of its route is 413, with or without Content-Length', async () => {
     const big = JSON.stringify({ title: 'a', note: 'x'.repeat(4 * 1024 * 1024) });
-    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: big });
-    expect([answer.status, answer.codes]).toEqual([413, ['payload_too_large']]);
+    const response = await it.request('POST', '/v2/things', { token: it.project.jwt, raw: big });
+    expect([response.status, response.codes]).toEqual([413, ['payload_too_large']]);
     const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
-    const head = `POST /v2/things HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${it.project.jwt}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
-    expect(await rawExchange(it.base, `${head}${chunk.repeat(6)}0\r\n\r\n`)).toContain(
+    const head =
+      'POST /v2/things HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n' +
+      `Authorization: Bearer ${it.project.jwt}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    expect(await rawExchange(it.address, `${head}${chunk.repeat(6)}0\r\n\r\n`)).toContain(
       '413 Payload Too Large',
     );
-    const fits = await it.call('POST', '/v2/things', {
+    const fits = await it.request('POST', '/v2/things', {
       token: it.project.jwt,
       body: { title: 'a', note: 'x'.repeat(1_999_999) },
     });
     expect(fits.status).toBe(201);
   });
 
-  test('of another type, or packed, is 415', async () => {
+  test('of another type or encoding is 415', async () => {
     for (const headers of [
       { 'content-type': 'text/plain' },
       { 'content-type': 'application/x-www-form-urlencoded' },
       { 'content-type': 'application/xml' },
     ]) {
-      const answer = await it.call('POST', '/v2/things', {
+      const response = await it.request('POST', '/v2/things', {
         token: it.project.jwt,
         raw: '{"title":"a"}',
         headers,
       });
-      expect([answer.status, answer.codes]).toEqual([415, ['unsupported_media_type']]);
+      expect([response.status, response.codes]).toEqual([415, ['unsupported_media_type']]);
     }
     const raw = gzipSync('{"title":"a"}');
-    const packed = await it.call('POST', '/v2/things', {
+    const packed = await it.request('POST', '/v2/things', {
       token: it.project.jwt,
       raw,
       headers: { 'content-encoding': 'gzip' },
@@ -313,21 +324,31 @@ describe('a body', () => {
     expect([packed.status, packed.codes]).toEqual([415, ['unsupported_media_type']]);
     const charset = { 'content-type': 'application/json; charset=utf-8' };
     expect(
-      (await it.call('POST', '/v2/things', { token: it.project.jwt, raw: '{"title":"a"}', headers: charset }))
-        .status,
+      (
+        await it.request('POST', '/v2/things', {
+          token: it.project.jwt,
+          raw: '{"title":"a"}',
+          headers: charset,
+        })
+      ).status,
     ).toBe(201);
   });
 
-  test('that is empty may be announced as anything', async () => {
+  test('that is empty may have any content type', async () => {
     const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
     for (const type of ['application/x-www-form-urlencoded', 'text/plain', 'application/json']) {
-      const head = `Host: x\r\nAuthorization: Bearer ${it.project.jwt}\r\nContent-Type: ${type}\r\nConnection: close\r\n`;
+      const head =
+        `Host: x\r\nAuthorization: Bearer ${it.project.jwt}\r\n` +
+        `Content-Type: ${type}\r\nConnection: close\r\n`;
       for (const length of ['', 'Content-Length: 0\r\n']) {
-        const answer = await rawExchange(it.base, `DELETE /v2/things/${id} HTTP/1.1\r\n${head}${length}\r\n`);
-        expect(answer).toMatch(/^HTTP\/1.1 204/);
+        const response = await rawExchange(
+          it.address,
+          `DELETE /v2/things/${id} HTTP/1.1\r\n${head}${length}\r\n`,
+        );
+        expect(response).toMatch(/^HTTP\/1.1 204/);
       }
       const create = await rawExchange(
-        it.base,
+        it.address,
         `POST /v2/things HTTP/1.1\r\n${head}Content-Length: 0\r\n\r\n`,
       );
       expect(create).toMatch(/^HTTP\/1.1 422/);
@@ -335,26 +356,29 @@ describe('a body', () => {
   });
 
   test('is not read from a caller without a token', async () => {
-    const socket = connect(Number(new URL(it.base).port), '127.0.0.1');
+    const socket = connect(Number(new URL(it.address).port), '127.0.0.1');
     socket.write(
-      'POST /v2/things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n{',
+      'POST /v2/things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +
+        'Content-Length: 4000000\r\n\r\n{',
     );
-    const [answer] = (await once(socket, 'data')) as [Buffer];
-    expect(answer.toString()).toContain('401 Unauthorized');
+    const [response] = (await once(socket, 'data')) as [Buffer];
+    expect(response.toString()).toContain('401 Unauthorized');
     socket.destroy();
   });
 
-  test('on GET and DELETE may be announced and missing, as v1 clients do', async () => {
+  test('may be missing on GET and DELETE despite its content type, as v1 clients send', async () => {
     const headers = { 'content-type': 'application/json' };
     const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
-    expect((await it.call('GET', `/v2/things/${id}`, { token: it.project.jwt, headers })).status).toBe(200);
-    expect((await it.call('DELETE', '/v2/things/x', { token: it.project.jwt, headers })).status).toBe(204);
+    expect((await it.request('GET', `/v2/things/${id}`, { token: it.project.jwt, headers })).status).toBe(
+      200,
+    );
+    expect((await it.request('DELETE', '/v2/things/x', { token: it.project.jwt, headers })).status).toBe(204);
   });
 });
 
-describe('what must be known', () => {
-  test('is refused by name where it is not: parameters, cookies, headers of the brand', async () => {
-    const answer = await it.call('POST', '/v2/things?known=1&foo=1&bar=2', {
+describe('a parameter', () => {
+  test('that is unknown is refused by name, as are cookies and headers of the brand', async () => {
+    const response = await it.request('POST', '/v2/things?known=1&foo=1&bar=2', {
       token: it.project.jwt,
       body: { title: 'a' },
       headers: {
@@ -367,8 +391,8 @@ describe('what must be known', () => {
         'x-forwarded-for': '1.1.1.1',
       },
     });
-    expect(answer.status).toBe(422);
-    expect(answer.messages).toEqual([
+    expect(response.status).toBe(422);
+    expect(response.messages).toEqual([
       "Query parameter 'foo' is not known",
       "Query parameter 'bar' is not known",
       "Cookie 'session' is not known",
@@ -386,13 +410,13 @@ describe('what must be known', () => {
     expect((await things({ title: 'a' }, others)).status).toBe(201);
   });
 
-  test('is refused together with what is wrong in the body', async () => {
-    const answer = await it.call('POST', '/v2/things?foo=1', {
+  test('that is unknown is refused together with the errors of the body', async () => {
+    const response = await it.request('POST', '/v2/things?foo=1', {
       token: it.project.jwt,
       body: { title: '', extra: 1 },
       headers: { cookie: 'session=1' },
     });
-    expect([answer.status, answer.messages]).toEqual([
+    expect([response.status, response.messages]).toEqual([
       422,
       [
         "Query parameter 'foo' is not known",
@@ -403,15 +427,17 @@ describe('what must be known', () => {
     ]);
   });
 
-  test('is let through elsewhere', async () => {
+  test('that is unknown is ignored by other routes', async () => {
     const path = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081?_=123&size=7';
-    expect((await it.call('GET', path, { token: it.project.jwt, headers: { cookie: 'a=1' } })).json).toEqual({
+    expect(
+      (await it.request('GET', path, { token: it.project.jwt, headers: { cookie: 'a=1' } })).body,
+    ).toEqual({
       id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
       size: 7,
     });
   });
 
-  test('of a query that is wrong names the parameter', async () => {
+  test('that is wrong in the query is named', async () => {
     const path = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
     for (const [query, message] of [
       ['size=x', "Param 'size' must be an integer"],
@@ -422,27 +448,27 @@ describe('what must be known', () => {
         "Param 'size' must be an integer",
       ]),
     ]) {
-      const answer = await it.call('GET', `${path}?${query}`, { token: it.project.jwt });
-      expect([answer.status, answer.messages]).toEqual([422, [message]]);
+      const response = await it.request('GET', `${path}?${query}`, { token: it.project.jwt });
+      expect([response.status, response.messages]).toEqual([422, [message]]);
     }
   });
 
-  test('of a path that is no uuid is 400', async () => {
+  test('that is not a uuid in the path is 400', async () => {
     for (const id of [
       'x',
       '0197a3c4-5b6e-7f01-8a2b',
       '%00',
       'urn:uuid:0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
     ]) {
-      const answer = await it.call('GET', `/v2/things/${id}`, { token: it.project.jwt });
-      expect([answer.status, answer.codes]).toEqual([400, ['invalid_id']]);
+      const response = await it.request('GET', `/v2/things/${id}`, { token: it.project.jwt });
+      expect([response.status, response.codes]).toEqual([400, ['invalid_id']]);
     }
   });
 });
 
 describe('a path', () => {
-  test('that does not exist is 404, one with other methods 405 with Allow', async () => {
-    const missing = await it.call('GET', '/v2/nothing?token=secret');
+  test('that does not exist is 404, one with other methods is 405 with Allow', async () => {
+    const missing = await it.request('GET', '/v2/nothing?token=secret');
     expect([missing.status, missing.codes, missing.text.includes('secret')]).toEqual([
       404,
       ['not_found'],
@@ -450,27 +476,29 @@ describe('a path', () => {
     ]);
     for (const type of ['application/json', 'text/plain']) {
       const wrong = { raw: '{', headers: { 'content-type': type } };
-      expect((await it.call('POST', '/v2/nothing', wrong)).codes).toEqual(['not_found']);
+      expect((await it.request('POST', '/v2/nothing', wrong)).codes).toEqual(['not_found']);
     }
-    const other = await it.call('PATCH', '/v2/things', { raw: '{' });
+    const other = await it.request('PATCH', '/v2/things', { raw: '{' });
     expect([other.status, other.codes, other.headers.get('allow')]).toEqual([
       405,
       ['method_not_allowed'],
       'POST, OPTIONS',
     ]);
-    expect((await it.call('POST', '/v2/things/x')).headers.get('allow')).toBe('GET, HEAD, DELETE, OPTIONS');
-    const options = await it.call('OPTIONS', '/v2/things/x');
+    expect((await it.request('POST', '/v2/things/x')).headers.get('allow')).toBe(
+      'GET, HEAD, DELETE, OPTIONS',
+    );
+    const options = await it.request('OPTIONS', '/v2/things/x');
     expect([options.status, options.headers.get('allow')]).toEqual([204, 'GET, HEAD, DELETE, OPTIONS']);
   });
 
-  test('has no method that nothing has: 405 with Allow', async () => {
+  test('with a method that no path has is 405 with Allow', async () => {
     const thing = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
     const statusOf = async (method: string, path: string) => {
-      const answer = await rawExchange(
-        it.base,
+      const response = await rawExchange(
+        it.address,
         `${method} ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
       );
-      return [/^HTTP\/1.1 (\d+)/.exec(answer)?.[1], /^allow: (.*)$/im.exec(answer)?.[1]];
+      return [/^HTTP\/1.1 (\d+)/.exec(response)?.[1], /^allow: (.*)$/im.exec(response)?.[1]];
     };
     for (const method of ['TRACE', 'PROPFIND', 'PURGE']) {
       expect(await statusOf(method, '/v2/things')).toEqual(['405', 'POST, OPTIONS']);
@@ -479,38 +507,38 @@ describe('a path', () => {
     }
   });
 
-  test('may end in a slash, and answers HEAD like GET', async () => {
+  test('may end with a slash, and HEAD is like GET', async () => {
     const path = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
-    expect((await it.call('GET', `${path}/`, { token: it.project.jwt })).status).toBe(200);
-    const head = await it.call('HEAD', path, { token: it.project.jwt });
+    expect((await it.request('GET', `${path}/`, { token: it.project.jwt })).status).toBe(200);
+    const head = await it.request('HEAD', path, { token: it.project.jwt });
     expect([head.status, head.text, Number(head.headers.get('content-length')) > 0]).toEqual([200, '', true]);
   });
 
   test('that cannot be decoded is 400', async () => {
-    const answer = await it.call('GET', '/v2/things/%zz', { headers: { origin: 'https://a.example' } });
-    expect([answer.status, answer.codes]).toEqual([400, ['bad_request']]);
-    expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+    const response = await it.request('GET', '/v2/things/%zz', { headers: { origin: 'https://a.example' } });
+    expect([response.status, response.codes]).toEqual([400, ['bad_request']]);
+    expect(response.headers.get('access-control-allow-origin')).toBe('*');
   });
 
-  test('with the brand in it has both spellings', async () => {
-    const token = it.userJwt({ user_external_id: 'ann' });
+  test('with the brand in it works in both spellings', async () => {
+    const token = it.project.userJwt({ user_external_id: 'ann' });
     const [a, b] = await Promise.all(
       ['/v2/acme_me', '/v2/service_me'].map((path) =>
-        it.call('PUT', path, { token, headers: { 'X-Service-Client-Id': 'c1' } }),
+        it.request('PUT', path, { token, headers: { 'X-Service-Client-Id': 'c1' } }),
       ),
     );
-    expect(a?.json).toEqual(b?.json);
-    expect(a?.json).toMatchObject({ project: it.project.id, client: 'c1' });
+    expect(a?.body).toEqual(b?.body);
+    expect(a?.body).toMatchObject({ project: it.project.id, client: 'c1' });
   });
 });
 
 describe('an error below a route', () => {
-  const failing = (id: string) => it.call('DELETE', `/v2/things/${id}`, { token: it.project.jwt });
+  const failing = (id: string) => it.request('DELETE', `/v2/things/${id}`, { token: it.project.jwt });
 
-  test('that nobody foresaw is 500 without a detail, and in the log with its stack but no secret', async () => {
+  test('that is unexpected is 500 without details; the log has its stack and no secret', async () => {
     it.logged.length = 0;
-    const answer = await failing('bug');
-    expect([answer.status, answer.messages]).toEqual([
+    const response = await failing('bug');
+    expect([response.status, response.messages]).toEqual([
       500,
       ['The server failed because of an internal error'],
     ]);
@@ -518,37 +546,37 @@ describe('an error below a route', () => {
     expect(line).toMatchObject({
       level: 'error',
       status: 500,
-      request_id: answer.headers.get('x-request-id'),
+      request_id: response.headers.get('x-request-id'),
       path: '/v2/things/bug',
     });
     expect(line.err.stack).toContain('http.test.ts');
     expect(it.logged.join('')).not.toContain(it.project.jwt);
   });
 
-  test('that says the database is away is 503 with Retry-After', async () => {
-    const answer = await failing('down');
-    expect([answer.status, answer.codes, answer.headers.get('retry-after')]).toEqual([
+  test('that means the database is unavailable is 503 with Retry-After', async () => {
+    const response = await failing('down');
+    expect([response.status, response.codes, response.headers.get('retry-after')]).toEqual([
       503,
       ['service_unavailable'],
       '1',
     ]);
   });
 
-  test('that says a character cannot be stored is 422; one of ours is what it says', async () => {
+  test('that means a character cannot be stored is 422; a ClientError has its own status', async () => {
     expect((await failing('nul')).status).toBe(422);
     expect((await failing('missing')).status).toBe(404);
   });
 
-  test('of a reply that breaks its own schema shows in tests', async () => {
-    expect((await it.call('GET', '/v2/lies')).status).toBe(500);
+  test('of a response that breaks its schema is visible in tests', async () => {
+    expect((await it.request('GET', '/v2/lies')).status).toBe(500);
   });
 });
 
 describe('request ids', () => {
-  test("are the caller's if they are sane, else ours", async () => {
+  test('are those of the request if they are valid, else new ones', async () => {
     const given = async (id?: string) =>
       (
-        await it.call('GET', '/v2/nothing', { headers: id === undefined ? {} : { 'x-request-id': id } })
+        await it.request('GET', '/v2/nothing', { headers: id === undefined ? {} : { 'x-request-id': id } })
       ).headers.get('x-request-id');
     expect(await given('abc-123')).toBe('abc-123');
     for (const id of [undefined, 'x'.repeat(129), 'a b', '<script>'])
@@ -557,17 +585,17 @@ describe('request ids', () => {
 });
 
 describe('browsers of other origins', () => {
-  test('get a preflight without token or limit, with every header by name', async () => {
-    const answer = await it.call('OPTIONS', '/v2/things', {
+  test('get preflight responses without token or limit, with every header by name', async () => {
+    const response = await it.request('OPTIONS', '/v2/things', {
       headers: {
         origin: 'https://shop.example',
         'access-control-request-method': 'POST',
         'access-control-request-headers': 'authorization',
       },
     });
-    expect(answer.status).toBe(204);
-    expect(answer.headers.get('access-control-allow-origin')).toBe('*');
-    const allowed = answer.headers.get('access-control-allow-headers')?.split(', ');
+    expect(response.status).toBe(204);
+    expect(response.headers.get('access-control-allow-origin')).toBe('*');
+    const allowed = response.headers.get('access-control-allow-headers')?.split(', ');
     for (const name of [
       'authorization',
       'content-type',
@@ -580,53 +608,53 @@ describe('browsers of other origins', () => {
       expect(allowed).toContain(name);
     }
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'])
-      expect(answer.headers.get('access-control-allow-methods')).toContain(method);
-    expect(Number(answer.headers.get('access-control-max-age'))).toBeGreaterThan(0);
+      expect(response.headers.get('access-control-allow-methods')).toContain(method);
+    expect(Number(response.headers.get('access-control-max-age'))).toBeGreaterThan(0);
   });
 
-  test('may read every answer, errors too, with the headers that matter', async () => {
+  test('may read every response, errors too, with the important headers', async () => {
     const headers = { origin: 'https://shop.example' };
     for (const [method, path] of [
       ['POST', '/v2/things'],
       ['GET', '/v2/nothing'],
       ['PATCH', '/v2/things'],
     ] as const) {
-      const answer = await it.call(method, path, { headers });
-      expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+      const response = await it.request(method, path, { headers });
+      expect(response.headers.get('access-control-allow-origin')).toBe('*');
       for (const name of ['RateLimit-Limit', 'Retry-After', 'Idempotency-Replayed', 'X-Request-Id']) {
-        expect(answer.headers.get('access-control-expose-headers')).toContain(name);
+        expect(response.headers.get('access-control-expose-headers')).toContain(name);
       }
     }
   });
 });
 
 describe('a connection', () => {
-  test('that does not speak HTTP is told so and closed', async () => {
-    expect(await rawExchange(it.base, 'hello\r\n\r\n')).toMatch(
+  test('that does not use HTTP gets an error and is closed', async () => {
+    expect(await rawExchange(it.address, 'hello\r\n\r\n')).toMatch(
       /^HTTP\/1.1 400 Bad Request\r\n[\s\S]*"bad_request"/,
     );
   });
 
-  test('with a head of 20 kB is told so and closed', async () => {
+  test('with a head of 20 kB gets an error and is closed', async () => {
     expect(
-      await rawExchange(it.base, `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(20_000)}\r\n\r\n`),
+      await rawExchange(it.address, `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(20_000)}\r\n\r\n`),
     ).toMatch(/^HTTP\/1.1 431 /);
   });
 });
 
 describe('operations', () => {
-  test('healthz and readyz answer without a token', async () => {
-    expect((await it.call('GET', '/healthz')).json).toEqual({ status: 'ok' });
-    expect((await it.call('GET', '/readyz')).json).toEqual({ status: 'ok' });
+  test('healthz and readyz need no token', async () => {
+    expect((await it.request('GET', '/healthz')).body).toEqual({ status: 'ok' });
+    expect((await it.request('GET', '/readyz')).body).toEqual({ status: 'ok' });
   });
 
-  test('metrics show the queue, the pool, the process and the requests by operation', async () => {
-    await it.db.query(
+  test('metrics cover the queue, the pool, the process and the requests by operation', async () => {
+    await it.context.db.query(
       { name: 'job', text: "insert into jobs (kind, project_id, payload) values ('fan_out', $1, '{}')" },
       [it.project.id],
     );
     await things({ title: 'a' });
-    const { text } = await it.call('GET', '/metrics');
+    const { text } = await it.request('GET', '/metrics');
     expect(text).toMatch(/^belfry_queue_jobs\{kind="fan_out",state="ready"\} 1$/m);
     expect(text).toMatch(/^belfry_queue_oldest_ready_seconds\{kind="fan_out"\} [0-9.]+$/m);
     expect(text).toMatch(
@@ -643,10 +671,10 @@ describe('operations', () => {
   });
 });
 
-describe('the description', () => {
+describe('the API description', () => {
   test('is OpenAPI 3.1 of the routes, with their errors', async () => {
-    const { json } = await it.call('GET', '/v2/openapi.json');
-    const document = json as {
+    const { body } = await it.request('GET', '/v2/openapi.json');
+    const document = body as {
       openapi: string;
       jsonSchemaDialect: string;
       servers: unknown;
@@ -678,7 +706,7 @@ describe('the description', () => {
   });
 
   test('has examples that their schemas accept, and a 404 for a missing integration', async () => {
-    const { text } = await it.call('GET', '/v2/openapi.json');
+    const { text } = await it.request('GET', '/v2/openapi.json');
     const { paths, components } = JSON.parse(text.replaceAll('#/components/schemas/', '#/definitions/')) as {
       paths: Record<string, Record<string, { responses: Record<string, object> }>>;
       components: { schemas: Record<string, { required?: string[] }> };
@@ -713,51 +741,53 @@ describe('the description', () => {
     expect(components.schemas.InboxIntegrationConfig?.required).toEqual(['images', 'locale', 'theme']);
   });
 
-  test('is given to its page without the dialect, which the page takes for an error', async () => {
-    const published = await it.call('GET', '/v2/openapi.json');
-    const shown = await it.call('GET', '/docs/json');
-    const { jsonSchemaDialect, ...rest } = published.json as Record<string, unknown>;
+  test('omits the dialect for its page, which reports it as an error', async () => {
+    const published = await it.request('GET', '/v2/openapi.json');
+    const shown = await it.request('GET', '/docs/json');
+    const { jsonSchemaDialect, ...rest } = published.body as Record<string, unknown>;
     expect(jsonSchemaDialect).toBeDefined();
-    expect(shown.json).toEqual(rest);
+    expect(shown.body).toEqual(rest);
   });
 
-  test('has a page that loads nothing from elsewhere', async () => {
-    const page = await it.call('GET', '/docs/');
+  test('has a page that loads nothing from other hosts', async () => {
+    const page = await it.request('GET', '/docs/');
     expect(page.status).toBe(200);
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
     const sources = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, source]) => source ?? '');
     expect(sources.length).toBeGreaterThan(3);
     for (const source of sources) {
       expect(source).not.toMatch(/^(https?:)?\/\//);
-      expect((await fetch(new URL(source, `${it.base}/docs/`))).status, source).toBe(200);
+      expect((await fetch(new URL(source, `${it.address}/docs/`))).status, source).toBe(200);
     }
   });
 });
 
-test('a request that trickles is cut off, its head sooner than its body', async () => {
-  const other = await startTestServer({ timeouts: { headMs: 150, requestMs: 400, checkEveryMs: 20 } });
+test('a slow request is cut off, its head sooner than its body', async () => {
+  const other = await startTestService({
+    http: { timeouts: { headMs: 150, requestMs: 400, checkEveryMs: 20 } },
+  });
   const start = `POST /v2/broadcasts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${other.project.jwt}\r\n`;
   const body = `${start}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
-  const answers = await Promise.all([trickle(other.base, start), trickle(other.base, body)]);
-  for (const { text } of answers) expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout/);
-  expect(answers[0]?.ms).toBeLessThan(answers[1]?.ms ?? 0);
-  await other.close();
+  const responses = await Promise.all([trickle(other.address, start), trickle(other.address, body)]);
+  for (const { text } of responses) expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout/);
+  expect(responses[0]?.ms).toBeLessThan(responses[1]?.ms ?? 0);
+  await other.stop();
 });
 
-/** Sends `text` and then nothing; what comes back until the other side closes, and when that is. */
+/** Sends `text` and then nothing. Returns what the server sends until it closes, and when that is. */
 async function trickle(base: string, text: string): Promise<{ text: string; ms: number }> {
   const started = performance.now();
   const socket = connect(Number(new URL(base).port), '127.0.0.1');
   socket.write(text);
-  let answer = '';
+  let response = '';
   socket.setEncoding('utf8').on('data', (chunk: string) => {
-    answer += chunk;
+    response += chunk;
   });
   await once(socket, 'close');
-  return { text: answer, ms: performance.now() - started };
+  return { text: response, ms: performance.now() - started };
 }
 
-test('a server that closes answers what is under way, and lets go of idle connections', async () => {
+test('a server that stops completes open requests and closes idle connections', async () => {
   const entered = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
   const slow = (app: App) =>
@@ -775,17 +805,17 @@ test('a server that closes answers what is under way, and lets go of idle connec
         return {};
       },
     });
-  const other = await startTestServer({ routes: slow });
-  const port = Number(new URL(other.base).port);
+  const other = await startTestService({ http: { routes: slow } });
+  const port = Number(new URL(other.address).port);
   const idle = connect(port, '127.0.0.1');
   idle.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
-  const [answer] = (await once(idle, 'data')) as [Buffer];
-  expect(answer.toString()).toContain('200 OK');
+  const [response] = (await once(idle, 'data')) as [Buffer];
+  expect(response.toString()).toContain('200 OK');
   const idleEnded = once(idle, 'close');
   const busy = connect(port, '127.0.0.1');
   busy.write('GET /v2/slow HTTP/1.1\r\nHost: x\r\n\r\n');
   await entered.promise;
-  const closed = other.close();
+  const closed = other.stop();
   await idleEnded;
   released.resolve();
   const [last] = (await once(busy, 'data')) as [Buffer];

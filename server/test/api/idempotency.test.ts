@@ -2,16 +2,19 @@ import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
+import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { purgeIdempotencyKeys, STORED_MS } from '../../src/domain/ground/requests/idempotency.ts';
 import { Acceptor, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { ClientError } from '../../src/errors.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
 import { memberOf } from '../../src/lib/members.ts';
-import { newProject, startTestServer, type TestServer } from '../support/http.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+import { TestClock } from '../support/test-clock.ts';
 
 const insertMark = sql(
   'insert_mark',
-  'insert into preferences (user_id, category, channel, enabled, updated_at) values ($1, $2, gen_random_uuid(), true, now())',
+  `insert into preferences (user_id, category, channel, enabled, updated_at)
+  values ($1, $2, gen_random_uuid(), true, now())`,
 );
 const Body = Type.Object(
   { mark: Type.String(), outcome: Type.Optional(Type.String()) },
@@ -30,7 +33,7 @@ const effects: string[] = [];
 
 const held = { entered: Promise.withResolvers<void>(), open: Promise.withResolvers<void>() };
 
-/** Each call that is not a replay leaves a row, a message and an effect behind. */
+/** Routes whose handler writes a row, publishes a message and has an effect. */
 function markRoutes(app: App): void {
   const common = {
     method: 'POST',
@@ -83,7 +86,7 @@ function markRoutes(app: App): void {
 
 type Idempotency = typeof import('../../src/domain/ground/requests/idempotency.ts');
 
-/** Another instance of the module stands for another process: they share nothing in memory. */
+/** Another instance of the module, which shares no memory, as in another process. */
 async function otherProcess(): Promise<Idempotency> {
   instances += 1;
   const url = `../../src/domain/ground/requests/idempotency.ts?instance=${instances}`;
@@ -91,7 +94,7 @@ async function otherProcess(): Promise<Idempotency> {
 }
 let instances = 0;
 
-/** The key as the server makes it of a request. */
+/** The key of a request, as the server builds it. */
 function keyOf(module: Idempotency, scope: string, path: string, key: string, body: object) {
   const hash = createHash('sha256').update(JSON.stringify(body)).digest();
   return { projectId: it.project.id, scope, key, requestHash: module.requestHash(path, hash) };
@@ -106,26 +109,29 @@ function counting(db: Queryable, onQuery: () => void): Queryable {
   };
 }
 
-let it: TestServer;
+const clock = new TestClock();
+const messages: RealtimeMessage[] = [];
+let it: TestService;
 beforeAll(async () => {
-  it = await startTestServer({ routes: markRoutes });
+  it = await startTestService({ clock, http: { routes: markRoutes } });
+  it.context.bus.subscribe((message) => messages.push(message));
 });
-afterAll(() => it.close());
+afterAll(() => it.stop());
 
 const mark = (key: string | undefined, body: object, token = it.project.jwt, path = '/v2/marks') =>
-  it.call('POST', path, { token, body, headers: key === undefined ? {} : { 'idempotency-key': key } });
+  it.request('POST', path, { token, body, headers: key === undefined ? {} : { 'idempotency-key': key } });
 const rowsOf = async (name: string) =>
   (
-    await it.db.query<{ count: number }>(
+    await it.context.db.query<{ count: number }>(
       sql('count_marks', 'select count(*) from preferences where category = $1'),
       [name],
     )
   )[0]?.count;
 const published = (name: string) =>
-  it.published.filter((message) => message.type === 'project_changed' && message.projectId === name).length;
+  messages.filter((message) => message.type === 'project_changed' && message.projectId === name).length;
 
 describe('an Idempotency-Key', () => {
-  test('makes the repeat get the first answer, byte for byte, and nothing happen twice', async () => {
+  test('gives a repeated request the same response, byte for byte, and no second effect', async () => {
     const first = await mark('k1', { mark: 'once' });
     const second = await mark('k1', { mark: 'once' });
     expect([first.status, first.headers.get('idempotency-replayed')]).toEqual([201, null]);
@@ -142,22 +148,24 @@ describe('an Idempotency-Key', () => {
     ]).toEqual([1, 1, 1]);
   });
 
-  test('used for another body or query is a conflict', async () => {
+  test('is a conflict with another body or query', async () => {
     await mark('k2', { mark: 'a' });
-    const answer = await mark('k2', { mark: 'b' });
-    expect([answer.status, answer.codes]).toEqual([409, ['idempotency_conflict']]);
+    const response = await mark('k2', { mark: 'b' });
+    expect([response.status, response.codes]).toEqual([409, ['idempotency_conflict']]);
     expect((await mark('k2', { mark: 'a' }, it.project.jwt, '/v2/marks?x=1')).status).toBe(409);
     expect(await rowsOf('b')).toBe(0);
   });
 
-  test('on 50 parallel requests has one effect and one answer', async () => {
-    const answers = await Promise.all(Array.from({ length: 50 }, () => mark('k3', { mark: 'crowd' })));
-    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
-    expect(answers.filter(({ headers }) => headers.get('idempotency-replayed') === 'true')).toHaveLength(49);
+  test('on 50 parallel requests has one effect and one response', async () => {
+    const responses = await Promise.all(Array.from({ length: 50 }, () => mark('k3', { mark: 'crowd' })));
+    expect(new Set(responses.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    expect(responses.filter(({ headers }) => headers.get('idempotency-replayed') === 'true')).toHaveLength(
+      49,
+    );
     expect([await rowsOf('crowd'), published('crowd')]).toEqual([1, 1]);
   });
 
-  test('that another process has in hand waits for its commit and is answered the same', async () => {
+  test('in use by another process waits for its commit and gets the same response', async () => {
     const elsewhere = await otherProcess();
     const entered = Promise.withResolvers<void>();
     const open = Promise.withResolvers<void>();
@@ -169,11 +177,11 @@ describe('an Idempotency-Key', () => {
     });
     await entered.promise;
     const second = mark('k4', { mark: 'twin' });
-    await expect.poll(async () => (await it.db.query(waiting)).length).toBe(1);
+    await expect.poll(async () => (await it.context.db.query(waiting)).length).toBe(1);
     open.resolve();
     await first;
-    const answer = await second;
-    expect([answer.status, answer.text, answer.headers.get('idempotency-replayed')]).toEqual([
+    const response = await second;
+    expect([response.status, response.text, response.headers.get('idempotency-replayed')]).toEqual([
       201,
       '{"mark":"twin","at":1}',
       'true',
@@ -186,16 +194,16 @@ describe('an Idempotency-Key', () => {
     const key = keyOf(elsewhere, 'markFarAway', '/v2/far-marks', 'k4b', { mark: 'far twin' });
     const first = mark('k4b', { mark: 'far twin' }, it.project.jwt, '/v2/far-marks');
     await held.entered.promise;
-    // Looks a first time while the first request is under way, and must look a second time.
-    let looks = 0;
+    // It finds the key during the first request, so it must look again.
+    let lookups = 0;
     const second = elsewhere.runOnceClaimed(
-      { db: counting(it.db, () => ++looks), clock: it.clock },
+      { db: counting(it.context.db, () => ++lookups), clock },
       key,
       () => {
         throw new Error('ran twice');
       },
     );
-    await expect.poll(() => looks).toBeGreaterThan(2);
+    await expect.poll(() => lookups).toBeGreaterThan(2);
     await expect(
       (await otherProcess()).runOnceClaimed(it.context, { ...key, requestHash: Buffer.alloc(32) }, () => {
         throw new Error('ran twice');
@@ -206,7 +214,7 @@ describe('an Idempotency-Key', () => {
     expect(await second).toMatchObject({ status, body: text, replayed: true });
   });
 
-  test('claimed by a request that failed is used by the one that waits', async () => {
+  test('claimed by a request that failed is free for the one that waits', async () => {
     const elsewhere = await otherProcess();
     const key = keyOf(elsewhere, 'markFarAway', '/v2/far-marks', 'k4c', { mark: 'far' });
     const entered = Promise.withResolvers<void>();
@@ -219,11 +227,11 @@ describe('an Idempotency-Key', () => {
     const second = mark('k4c', { mark: 'far' }, it.project.jwt, '/v2/far-marks');
     fail.reject(new ClientError('service_unavailable'));
     await expect(first).rejects.toMatchObject({ code: 'service_unavailable' });
-    const answer = await second;
-    expect([answer.status, answer.headers.get('idempotency-replayed')]).toEqual([201, null]);
+    const response = await second;
+    expect([response.status, response.headers.get('idempotency-replayed')]).toEqual([201, null]);
   });
 
-  test('keeps a refusal, whose effects are undone', async () => {
+  test('stores a refusal, whose effects are rolled back', async () => {
     const first = await mark('k5', { mark: 'refused', outcome: 'refuse' });
     const second = await mark('k5', { mark: 'refused', outcome: 'refuse' });
     expect([first.status, first.messages, first.headers.get('idempotency-replayed')]).toEqual([
@@ -243,7 +251,7 @@ describe('an Idempotency-Key', () => {
     ]);
   });
 
-  test('keeps no 5xx: the repeat is tried anew', async () => {
+  test('stores no 5xx, so the request can be retried', async () => {
     expect((await mark('k6', { mark: 'flaky', outcome: 'fail once' })).status).toBe(500);
     expect([await rowsOf('flaky'), published('flaky')]).toEqual([0, 0]);
     const second = await mark('k6', { mark: 'flaky', outcome: 'fail once' });
@@ -256,12 +264,12 @@ describe('an Idempotency-Key', () => {
     expect(await rowsOf('broken')).toBe(0);
   });
 
-  test('keeps no validation error: the repaired request may use it', async () => {
+  test('stores no validation error, so the corrected request may use it', async () => {
     expect((await mark('k8', { mark: 5 })).status).toBe(422);
     expect((await mark('k8', { mark: 'repaired' })).status).toBe(201);
   });
 
-  test('keeps no validation error that a schema cannot express', async () => {
+  test('stores no validation error that a schema cannot express', async () => {
     const first = await mark('k8b', { mark: 'unfit' });
     expect([first.status, first.messages]).toEqual([422, ["Param 'mark' does not fit"]]);
     expect((await mark('k8b', { mark: 'repaired too' })).status).toBe(201);
@@ -279,18 +287,18 @@ describe('an Idempotency-Key', () => {
     expect([second.status, second.headers.get('idempotency-replayed')]).toEqual([201, null]);
   });
 
-  test('on two broadcasts that the database fails together: both get the failure, and no conflict', async () => {
+  test('on two broadcasts that fail together in the database gives both the failure', async () => {
     const failure = Object.assign(new Error('disk full'), { code: '53100' });
     const query: Queryable['query'] = (statement, values) =>
-      statement.name.startsWith('accept') ? Promise.reject(failure) : it.db.query(statement, values);
-    const db = { ...it.db, query };
+      statement.name.startsWith('accept') ? Promise.reject(failure) : it.context.db.query(statement, values);
+    const db = { ...it.context.db, query };
     const producer = { reserve: () => undefined, wake: () => {} };
-    const acceptor = new Acceptor({ ...it.context, db }, producer);
+    const acceptor = new Acceptor({ ...it.http.context, db }, producer);
     const json = Buffer.from('{"title":"Twin","recipients":null}');
     const twin = { title: 'Twin', recipients: null };
     const key = keyOf(await otherProcess(), 'createBroadcast', '/v2/broadcasts', 'k11', {});
     const send = () =>
-      sendBroadcast({ ...it.context, acceptor }, it.project, twin, { raw: { json }, idempotency: key });
+      sendBroadcast({ ...it.http.context, acceptor }, it.project, twin, { raw: { json }, idempotency: key });
     const results = await Promise.allSettled([send(), send()]);
     expect(results).toEqual([
       { status: 'rejected', reason: failure },
@@ -298,25 +306,28 @@ describe('an Idempotency-Key', () => {
     ]);
   });
 
-  test("is the project's own, and the user's, and the operation's", async () => {
-    const other = await newProject(it.context, 'other');
-    const [ann, bob] = [it.userJwt({ user_external_id: 'ann' }), it.userJwt({ user_external_id: 'bob' })];
-    const answers = [
+  test('is separate for each project, user and operation', async () => {
+    const other = await it.createProject('other');
+    const [ann, bob] = [
+      it.project.userJwt({ user_external_id: 'ann' }),
+      it.project.userJwt({ user_external_id: 'bob' }),
+    ];
+    const responses = [
       await mark('k9', { mark: 'own' }),
       await mark('k9', { mark: 'own' }, other.jwt),
       await mark('k9', { mark: 'own' }, ann, '/v2/my/marks'),
       await mark('k9', { mark: 'own' }, bob, '/v2/my/marks'),
     ];
-    for (const answer of answers)
-      expect([answer.status, answer.headers.get('idempotency-replayed')]).toEqual([201, null]);
-    expect(new Set(answers.map(({ text }) => text)).size).toBe(4);
-    expect((await mark('k9', { mark: 'own' }, ann, '/v2/my/marks')).text).toBe(answers[2]?.text);
+    for (const response of responses)
+      expect([response.status, response.headers.get('idempotency-replayed')]).toEqual([201, null]);
+    expect(new Set(responses.map(({ text }) => text)).size).toBe(4);
+    expect((await mark('k9', { mark: 'own' }, ann, '/v2/my/marks')).text).toBe(responses[2]?.text);
   });
 
   test('has 1 to 255 visible characters', async () => {
     for (const key of ['', 'a b', 'x'.repeat(256), 'é']) {
-      const answer = await mark(key, { mark: 'x' });
-      expect([answer.status, answer.messages], key).toEqual([
+      const response = await mark(key, { mark: 'x' });
+      expect([response.status, response.messages], key).toEqual([
         422,
         ["Header 'Idempotency-Key' must have 1 to 255 visible ASCII characters"],
       ]);
@@ -324,26 +335,29 @@ describe('an Idempotency-Key', () => {
     expect((await mark('~'.repeat(255), { mark: 'x' })).status).toBe(201);
   });
 
-  test('is kept for 24 hours and not longer, then purged in batches', async () => {
+  test('is stored for exactly 24 hours, then purged in batches', async () => {
     const first = await mark('k10', { mark: 'aged' });
-    it.clock.advance(STORED_MS - 5_000);
+    clock.advance(STORED_MS - 5_000);
     expect((await mark('k10', { mark: 'aged' })).text).toBe(first.text);
-    it.clock.advance(5_001);
-    const anew = await mark('k10', { mark: 'aged' });
-    expect([anew.status, anew.headers.get('idempotency-replayed')]).toEqual([201, null]);
+    clock.advance(5_001);
+    const retried = await mark('k10', { mark: 'aged' });
+    expect([retried.status, retried.headers.get('idempotency-replayed')]).toEqual([201, null]);
     expect(await rowsOf('aged')).toBe(2);
-    expect((await mark('k10', { mark: 'aged' })).text).toBe(anew.text);
+    expect((await mark('k10', { mark: 'aged' })).text).toBe(retried.text);
     const all = async () =>
-      (await it.db.query<{ count: number }>(sql('count_keys', 'select count(*) from idempotency_keys')))[0]
-        ?.count;
+      (
+        await it.context.db.query<{ count: number }>(
+          sql('count_keys', 'select count(*) from idempotency_keys'),
+        )
+      )[0]?.count;
     const before = (await all()) ?? 0;
     expect(await purgeIdempotencyKeys(it.context, 2)).toBe(2);
     while ((await purgeIdempotencyKeys(it.context, 2)) === 2);
     expect([before > 3, await all()]).toEqual([true, 1]);
-    expect((await mark('k10', { mark: 'aged' })).text).toBe(anew.text);
+    expect((await mark('k10', { mark: 'aged' })).text).toBe(retried.text);
   });
 
-  test('is not needed: without one every request counts', async () => {
+  test('is optional: without one, every request has an effect', async () => {
     await mark(undefined, { mark: 'free' });
     await mark(undefined, { mark: 'free' });
     expect([await rowsOf('free'), published('free')]).toEqual([2, 2]);

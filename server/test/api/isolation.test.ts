@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Drawn, Explorer, send } from '../support/explorer.ts';
+import { Explorer, type GeneratedRequest, send } from '../support/explorer.ts';
 import { describedBy, type Operation } from '../support/operations.ts';
 import { newSeed } from '../support/random.ts';
 import {
@@ -12,8 +12,8 @@ import {
   until,
 } from '../support/service.ts';
 
-// Two projects with two users each, and something of every kind in the first. Nobody else sees it, changes
-// it, or learns that it is there: for every operation of the description. FAULT_SEED repeats a run.
+// Two projects with two users each. The first user has records of every kind. For every operation, the others
+// cannot read, change or detect them. FAULT_SEED repeats a run.
 
 const seed = newSeed();
 let service: TestService;
@@ -21,7 +21,7 @@ let explorer: Explorer;
 let owner: TestProject;
 let stranger: TestProject;
 
-/** Who is not the owner, by whose token an operation takes. */
+/** The callers that are not the owner, by kind of token. */
 let others: Record<'project' | 'user', [string, Caller][]>;
 
 beforeAll(async () => {
@@ -47,17 +47,17 @@ const first = (): Caller => owner.as('first', { user_email: 'first@example.com' 
 const ownerOf = (operation: Operation): Caller => (operation.caller === 'project' ? owner.call : first());
 const operations = (...methods: string[]) =>
   explorer.described.operations.filter(
-    (operation) => operation.caller !== 'anybody' && !operation.streams && methods.includes(operation.method),
+    (operation) => operation.caller !== 'public' && !operation.streams && methods.includes(operation.method),
   );
 
-/** Requests as they may be, and the one that the description shows: that one is taken. */
-function samples(operation: Operation, number: number): Drawn[] {
+/** Generated requests, and the example of the description, which is valid. */
+function samples(operation: Operation, number: number): GeneratedRequest[] {
   const drawn = fc.sample(explorer.requestsOf(operation), { numRuns: number, seed });
   if (operation.example === undefined) return drawn;
   return [{ path: drawn[0]?.path ?? {}, query: {}, body: operation.example }, ...drawn];
 }
 
-/** Something of every kind, the owner's: whatever can be saved, and what comes of it. */
+/** Creates records of every kind for the owner. */
 async function fill(): Promise<void> {
   const sent = await owner.call('POST', '/broadcasts', {
     title: 'Only for the first',
@@ -68,7 +68,7 @@ async function fill(): Promise<void> {
   await processed(owner.call, sent.body.id);
   for (const operation of operations('PUT'))
     for (const drawn of samples(operation, 6)) await learnFrom(operation, drawn);
-  // What was made shows in the lists, also where its making did not tell the id.
+  // Learn ids from the lists, too, because not every response of a write has the id.
   for (const operation of operations('GET'))
     await learnFrom(operation, { path: ids(operation), query: {}, body: undefined });
   for (const operation of operations('POST').filter(({ body }) => body !== undefined))
@@ -78,7 +78,7 @@ async function fill(): Promise<void> {
     await learnFrom(operation, { path: ids(operation), query: {}, body: undefined });
 }
 
-/** Nothing changes any more by itself; what the saved providers do not take is tried for a day. */
+/** Waits until nothing changes by itself. Deliveries that the providers reject are retried for a day. */
 async function settled(): Promise<void> {
   await until(
     () => owner.call('GET', '/broadcasts?limit=100'),
@@ -86,12 +86,12 @@ async function settled(): Promise<void> {
   );
 }
 
-async function learnFrom(operation: Operation, drawn: Drawn): Promise<void> {
-  const answer = await send(ownerOf(operation), operation, drawn);
-  if (answer.status < 300) explorer.learn(operation, answer);
+async function learnFrom(operation: Operation, drawn: GeneratedRequest): Promise<void> {
+  const response = await send(ownerOf(operation), operation, drawn);
+  if (response.status < 300) explorer.learn(operation, response);
 }
 
-/** Ids of the owner for the parameters of an operation's path. */
+/** Ids of the owner's records for the path of an operation. */
 function ids(operation: Operation): Record<string, string> {
   return Object.fromEntries(
     operation.parameters
@@ -100,57 +100,56 @@ function ids(operation: Operation): Record<string, string> {
   );
 }
 
-/** All that the owner can read. */
+/** Everything that the owner can read. */
 async function everything(): Promise<Record<string, unknown>> {
   const seen: Record<string, unknown> = {};
   for (const operation of operations('GET')) {
-    // What happens meanwhile is recorded and sent: events and webhooks do not stand still, and who asks is
-    // seen.
+    // Events and deliveries are recorded meanwhile, and the last_seen_at of users changes.
     if (/^\/(events|users)|\/deliveries$/.test(operation.path)) continue;
-    const answer = await send(ownerOf(operation), operation, {
+    const response = await send(ownerOf(operation), operation, {
       path: ids(operation),
       query: {},
       body: undefined,
     });
-    seen[operation.id] = [answer.status, standing(answer.body)];
+    seen[operation.id] = [response.status, stable(response.body)];
   }
   return seen;
 }
 
-/** Without what changes by itself: the example's webhook reaches nobody. */
-function standing(body: unknown): unknown {
+/** Removes what changes by itself: the webhook of the example fails. */
+function stable(body: unknown): unknown {
   const text = JSON.stringify(body, (key, value) => (key === 'failing_since' ? undefined : value));
   return text === undefined ? undefined : JSON.parse(text);
 }
 
 const isId = (text: string) => /^[0-9a-f-]{36}$/.test(text);
 
-describe("what is one's own", () => {
-  test('there is something of every kind to be found', () => {
+describe('records of the owner', () => {
+  test('there are some of every kind', () => {
     const lacking = operations('GET', 'DELETE')
       .filter((operation) => operation.path.includes('{'))
       .filter((operation) => Object.values(ids(operation)).includes('none'));
     expect(lacking.map(({ id }) => id)).toEqual([]);
   });
 
-  test('is not there for anybody else, whatever they ask, and stays as it is', async () => {
+  test('others can neither find nor change them, with any operation', async () => {
     const before = await everything();
     for (const operation of operations('GET', 'POST', 'PUT', 'PATCH', 'DELETE')) {
       if (!operation.path.includes('{')) continue;
       for (const [name, call] of others[operation.caller as 'project' | 'user']) {
         const path = ids(operation);
         const [drawn] = samples(operation, 1);
-        const answer = await send(call, operation, { path, query: {}, body: drawn?.body });
-        const said = `${operation.id} by ${name} → ${answer.status} ${JSON.stringify(answer.body)}`;
-        // Keys that people choose may be the other's own, too; an id is nobody's but its owner's.
-        if (Object.values(path).every(isId)) expect(answer.status, said).toBe(404);
-        else expect([200, 204, 404], said).toContain(answer.status);
+        const response = await send(call, operation, { path, query: {}, body: drawn?.body });
+        const context = `${operation.id} by ${name} → ${response.status} ${JSON.stringify(response.body)}`;
+        // Others may use the same keys, because clients choose them, but not the same ids.
+        if (Object.values(path).every(isId)) expect(response.status, context).toBe(404);
+        else expect([200, 204, 404], context).toContain(response.status);
       }
     }
     expect(await everything()).toEqual(before);
   });
 
-  test('is not found by an id in the query', async () => {
+  test('are not found by an id in the query', async () => {
     const before = await everything();
     for (const operation of operations('GET', 'PUT', 'POST', 'DELETE')) {
       const names = operation.parameters.filter(
@@ -165,33 +164,33 @@ describe("what is one's own", () => {
           for (const id of new Set([...known, await integrationId(operation)])) {
             if (!isId(id)) continue;
             const [drawn] = samples(operation, 1);
-            const answer = await send(call, operation, {
+            const response = await send(call, operation, {
               path: {},
               query: { [name]: id },
               body: drawn?.body,
             });
-            expect(answer.status, `${operation.id}?${name}=${id}`).toBeLessThan(500);
+            expect(response.status, `${operation.id}?${name}=${id}`).toBeLessThan(500);
           }
     }
     expect(await everything()).toEqual(before);
   });
 
-  test('is in no list of anybody else', async () => {
+  test('are in no list of others', async () => {
     const own = new Set(
       explorer.described.operations.flatMap((operation) => Object.values(ids(operation))).filter(isId),
     );
     expect(own.size).toBeGreaterThan(3);
     for (const operation of operations('GET').filter(({ path }) => !path.includes('{')))
       for (const [name, call] of others[operation.caller as 'project' | 'user']) {
-        const answer = await send(call, operation, { path: {}, query: { limit: 100 }, body: undefined });
-        const shown = JSON.stringify(answer.body ?? '');
+        const response = await send(call, operation, { path: {}, query: { limit: 100 }, body: undefined });
+        const shown = JSON.stringify(response.body ?? '');
         for (const id of own)
           expect(shown.includes(id), `${operation.id} by ${name} shows ${id}`).toBe(false);
       }
   });
 });
 
-/** The id of an integration stands in its list only. */
+/** Only the list of integrations has their ids. */
 async function integrationId(operation: Operation): Promise<string> {
   if (!operation.path.startsWith('/integrations/')) return '';
   const { body } = await owner.call('GET', operation.path);

@@ -45,7 +45,7 @@ async function post(
   return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] };
 }
 
-test('broadcasts of 10 MiB that are more than the heap together are accepted or rejected, and end nothing', async () => {
+test('broadcasts of 10 MiB, together larger than the heap, do not stop the server', async () => {
   const [first, second, third] = server.projects;
   if (first === undefined || second === undefined || third === undefined) throw new Error('no projects');
   let done = false;
@@ -54,17 +54,17 @@ test('broadcasts of 10 MiB that are more than the heap together are accepted or 
   ).finally(() => {
     done = true;
   });
-  // Another client is served all the time.
+  // The server serves another client meanwhile.
   const small = { title: 'Small', recipients: [{ external_id: 'a' }] };
   while (!done) expect((await third.call('POST', '/broadcasts', small)).status).toBe(201);
-  const answers = await sending;
-  expect(answers.filter(({ status }) => status === 201)).not.toEqual([]);
-  for (const { status, retryAfter } of answers) {
+  const responses = await sending;
+  expect(responses.filter(({ status }) => status === 201)).not.toEqual([]);
+  for (const { status, retryAfter } of responses) {
     if (status === 201) continue;
     expect([429, 503]).toContain(status);
     expect(retryAfter).toBe('1');
   }
-  // What was rejected works when the others have ended.
+  // A retry of the rejected ones succeeds when the others have ended.
   await until(
     () => post(first.jwt),
     ({ status }) => status === 201,
@@ -72,17 +72,17 @@ test('broadcasts of 10 MiB that are more than the heap together are accepted or 
   );
 }, 90_000);
 
-test('a text that the heap has no room for is rejected, and the next broadcast is accepted', async () => {
+test('a text too large for the heap is rejected, and the next broadcast is accepted', async () => {
   const [, , third] = server.projects;
   if (third === undefined) throw new Error('no project');
   const text = Buffer.concat([
     Buffer.from('{"title":"Large","recipients":[{"external_id":"a"}],"content":"€'),
-    Buffer.alloc(HEAP_MB * 2 ** 17, 'x'), // with the €, each takes two bytes of the heap
+    Buffer.alloc(HEAP_MB * 2 ** 17, 'x'), // because of the €, each character takes two bytes
     Buffer.from('"}'),
   ]);
   expect(await post(third.jwt, text)).toMatchObject({ status: 422 });
   const tooLong = begin(third.jwt, HEAP_MB * 2 ** 19);
-  tooLong.flushHeaders(); // it is rejected before its body
+  tooLong.flushHeaders(); // it is rejected before the body arrives
   const [{ statusCode }] = (await once(tooLong, 'response')) as [IncomingMessage];
   expect(statusCode).toBe(413);
   tooLong.on('error', () => {}).destroy();

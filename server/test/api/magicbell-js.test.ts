@@ -8,9 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newId } from '../../src/lib/ids.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 
-// The published client of this API, unmodified, with its own validation of requests and answers switched on:
-// it must run against Belfry by changing the base URL and BRAND. Every operation that it has is called, but
-// for those of workflows.
+// The published client of this API, with its validation of requests and responses. It must work with Belfry
+// after a change of the base URL and BRAND. The test calls all its operations, except those of workflows.
 
 let service: TestService;
 let slack: Server;
@@ -45,7 +44,7 @@ afterAll(async () => {
   slack.close();
 });
 
-/** Answers every code with an installation, as Slack does. */
+/** Returns an installation for every code, as Slack does. */
 async function startSlack(): Promise<Server> {
   const server = createServer((request, response) => {
     request.setEncoding('utf8');
@@ -78,7 +77,7 @@ async function startSlack(): Promise<Server> {
 
 const SERVICES = ['broadcasts', 'channels', 'events', 'integrations', 'notifications', 'users', 'workflows'];
 
-/** Notes which operations are called. */
+/** Records which operations are called. */
 function watched<Client extends object>(client: Client, kind: string): Client {
   for (const name of SERVICES) {
     const held = Reflect.get(client, name) as object | undefined;
@@ -111,17 +110,17 @@ function operations(): string[] {
   );
 }
 
-type Answer<Data = unknown> = { data?: Data | undefined };
-/** What the client made of an answer: something, where it expects something. */
-async function data<Data>(answer: Promise<Answer<Data>>): Promise<Data> {
-  const { data: found } = await answer;
-  if (found === undefined) throw new Error('the client found nothing in the answer');
+type ClientResult<Data = unknown> = { data?: Data | undefined };
+/** The data that the client returns. It may not be missing. */
+async function data<Data>(response: Promise<ClientResult<Data>>): Promise<Data> {
+  const { data: found } = await response;
+  if (found === undefined) throw new Error('the client returned no data');
   return found;
 }
 
-/** The client refuses, with this status. */
-async function refused(answer: Promise<unknown>, status: number): Promise<void> {
-  await expect(answer).rejects.toMatchObject({ metadata: { status } });
+/** Expects that the client throws an error with this status. */
+async function refused(response: Promise<unknown>, status: number): Promise<void> {
+  await expect(response).rejects.toMatchObject({ metadata: { status } });
 }
 
 describe('broadcasts', () => {
@@ -167,7 +166,8 @@ describe('broadcasts', () => {
     );
     expect(whole).toMatchObject({
       title: 'Hello',
-      status: { status: 'enqueued', summary: { total: 1, failures: 0 } }, // it drops `pending`, which is ours
+      // It drops `pending`, which only Belfry has.
+      status: { status: 'enqueued', summary: { total: 1, failures: 0 } },
     });
     const id = whole.id ?? '';
     await processed(service.project.call, id);
@@ -223,7 +223,7 @@ describe('events', () => {
 });
 
 describe('categories and preferences', () => {
-  test('are configured by the project, and chosen by the user', async () => {
+  test('are configured by the project and set by the user', async () => {
     const config = {
       key: 'billing/invoices',
       channels: [
@@ -252,7 +252,7 @@ describe('categories and preferences', () => {
 });
 
 const P256DH = 'BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM';
-/** A token of each collection: in the names of the user client's operations, and as it is saved. */
+/** A token of each collection, by the name that the operations of the user client use. */
 const TOKENS: [string, Record<string, unknown>][] = [
   ['Inbox', { token: 'x'.repeat(64), connectionId: 'c1' }],
   ['Apns', { deviceToken: 'a'.repeat(64), appId: 'com.example.app', installationId: 'development' }],
@@ -270,7 +270,7 @@ const TOKENS: [string, Record<string, unknown>][] = [
   ],
 ];
 
-type Operations = Record<string, (...args: unknown[]) => Promise<Answer<Record<string, unknown>>>>;
+type Operations = Record<string, (...args: unknown[]) => Promise<ClientResult<Record<string, unknown>>>>;
 const call = (target: object, name: string, ...args: unknown[]) =>
   (target as Operations)[name]?.(...args) ?? fail(name);
 const fail = (name: string): never => {
@@ -355,7 +355,7 @@ const SLACK_APP = {
   signingSecret: 'g'.repeat(32),
 };
 
-/** A config for each integration: in the names of the project client's operations. */
+/** A config of each integration, by the name that the operations of the project client use. */
 const INTEGRATIONS: [string, Record<string, unknown>][] = [
   [
     'Apns',
@@ -526,8 +526,7 @@ describe('notifications', () => {
         recipients: [{ externalId: 'ann' }],
       }),
     );
-    // The inbox has it at once; what the vendors of all the other channels do, who are not there, takes
-    // longer.
+    // The inbox has it at once. The vendors of the other channels do not listen, so those take longer.
     const list = await until(
       () =>
         data(
@@ -566,11 +565,11 @@ describe('notifications', () => {
 });
 
 describe('refusals', () => {
-  test('reach the program with status, and with what is wrong', async () => {
+  test('are thrown as errors with their status and messages', async () => {
     await expect(user.channels.fetchInboxToken(newId())).rejects.toMatchObject({ metadata: { status: 404 } });
     const stranger = new ProjectClient({
       baseUrl: `${service.address}/v2`,
-      token: 'nobody',
+      token: 'unknown',
       retry: { attempts: 1 },
     });
     await refused(stranger.broadcasts.listBroadcasts(), 401);
@@ -583,7 +582,7 @@ describe('refusals', () => {
   });
 });
 
-test('every operation of the clients was called, but for those of workflows', () => {
+test('the tests called every operation of the clients, except those of workflows', () => {
   const missing = operations().filter((name) => !called.has(name) && !name.startsWith('project.workflows.'));
   expect(operations().length).toBeGreaterThan(120);
   expect(missing).toEqual([]);

@@ -3,34 +3,34 @@ import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EVENT_TYPES } from '../../src/contract/event.ts';
 import { referByTitle } from '../../src/http/openapi-schemas.ts';
-import { startTestServer, type TestServer } from '../support/http.ts';
-import { type Description, describedBy, pointed } from '../support/operations.ts';
+import { type Description, describedBy, resolveReference } from '../support/operations.ts';
+import { startTestService, type TestService } from '../support/service.ts';
 
-let it: TestServer;
+let it: TestService;
 let described: Description;
 beforeAll(async () => {
-  it = await startTestServer();
-  described = describedBy(it.server.swagger() as unknown as Record<string, unknown>);
+  it = await startTestService();
+  described = describedBy(it.http.fastify.swagger() as unknown as Record<string, unknown>);
 });
-afterAll(() => it.close());
+afterAll(() => it.stop());
 
 type Raw = Record<string, Record<string, Record<string, unknown>>>;
 
-describe('the published description', () => {
-  test('breaks no rule of the linter', async () => {
+describe('the API description', () => {
+  test('passes the linter', async () => {
     const config = await createConfig({ extends: ['recommended-strict'] });
     const problems = await lintFromString({
       source: JSON.stringify(described.document),
       absoluteRef: '/openapi.json',
       config,
     });
-    const told = problems.map(
+    const messages = problems.map(
       ({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`,
     );
-    expect(told).toEqual([]);
+    expect(messages).toEqual([]);
   });
 
-  test('gives every operation a name of its own, a summary, a description and a tag that is explained', () => {
+  test('gives every operation a unique name, a summary, a description and a documented tag', () => {
     const tags = (described.document.tags as { name: string }[]).map(({ name }) => name);
     for (const [path, methods] of Object.entries(described.document.paths as Raw))
       for (const [method, operation] of Object.entries(methods)) {
@@ -45,17 +45,17 @@ describe('the published description', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test('tells every error that an operation can answer', () => {
+  test('lists every error of an operation', () => {
     for (const { id, caller, replies, body, parameters } of described.operations) {
       const needed = [429, 500, 503];
-      if (caller !== 'anybody') needed.push(401, 403);
+      if (caller !== 'public') needed.push(401, 403);
       if (body !== undefined) needed.push(400, 413, 415, 422);
-      if (parameters.some((one) => one.in === 'path') && caller !== 'anybody') needed.push(404);
+      if (parameters.some((one) => one.in === 'path') && caller !== 'public') needed.push(404);
       expect([...replies.keys()], id).toEqual(expect.arrayContaining(needed));
     }
   });
 
-  test('describes every parameter, and shows an example of every body and of every answer that has members', () => {
+  test('describes every parameter, and has examples of every body and response with members', () => {
     const lacking: string[] = [];
     for (const [path, methods] of Object.entries(described.document.paths as Raw))
       for (const [method, operation] of Object.entries(methods)) {
@@ -84,7 +84,7 @@ test('has a webhook for every type of event, with the headers of Standard Webhoo
   >;
   expect(Object.keys(webhooks)).toEqual(EVENT_TYPES);
   for (const { post } of Object.values(webhooks)) {
-    const headers = post.parameters.map(({ $ref }) => pointed(described.document, $ref));
+    const headers = post.parameters.map(({ $ref }) => resolveReference(described.document, $ref));
     expect(headers).toMatchObject(
       ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({ in: 'header', name })),
     );
@@ -114,7 +114,7 @@ describe('named schemas', () => {
     expect(unnamed).toEqual([]);
   });
 
-  test('an object that stands in two places has one', () => {
+  test('an object that is used twice has one', () => {
     const places = new Map<string, string[]>();
     const look = (schema: Named, place: string): void => {
       const { type, properties = {}, items, anyOf, additionalProperties } = schema;
@@ -125,7 +125,7 @@ describe('named schemas', () => {
       for (const [name, member] of Object.entries(properties)) look(member, `${place}.${name}`);
       if (items !== undefined) look(items, `${place}[]`);
       if (typeof additionalProperties === 'object') look(additionalProperties, `${place}.*`);
-      // Beside properties it only says which of them are needed.
+      // With properties, it only lists which of them are required.
       if (schema.properties === undefined) for (const part of anyOf ?? []) look(part, place);
     };
     const { schemas } = described.document.components as { schemas: Record<string, Named> };
@@ -139,7 +139,7 @@ describe('named schemas', () => {
   });
 });
 
-// Programs that were generated from the document use these names, so they stay.
+// Generated clients use these names, so they must not change.
 const RESOURCES = [
   ...['Broadcast', 'BroadcastInput', 'BroadcastList', 'Delivery', 'DeliveryList', 'Recipient'],
   ...['Notification', 'NotificationList', 'UnreadCount', 'Channel', 'Errors', 'ErrorDetail'],
@@ -176,7 +176,7 @@ function hasExample(content: Content | undefined): boolean {
   return json.example !== undefined || json.examples !== undefined || json.schema?.examples !== undefined;
 }
 
-test('every enum has a type, so that generators know what it is made of', () => {
+test('every enum has a type, which generators need', () => {
   const untyped: string[] = [];
   const look = (value: unknown, path: string): void => {
     if (typeof value !== 'object' || value === null) return;

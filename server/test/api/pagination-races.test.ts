@@ -6,7 +6,7 @@ import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { type Description, describedBy, type Operation } from '../support/operations.ts';
 import {
-  type Answer,
+  type ApiResponse,
   type Caller,
   processed,
   startTestService,
@@ -14,8 +14,8 @@ import {
   until,
 } from '../support/service.ts';
 
-// While somebody pages through a list, records come and go. Each record that was there throughout is shown
-// exactly once, in both directions, in every list of the description.
+// Records are created and deleted while a client pages through a list. Every list returns each record that
+// exists throughout exactly once, in both directions.
 
 const RECORDS = 20;
 const PAGE = 7;
@@ -36,13 +36,13 @@ afterAll(async () => {
   receiver.close();
 });
 
-/** How records of a list come, and how they go where they can. */
+/** Creates and deletes the records of a list. */
 interface Source {
-  /** Makes one more record; the number is new each time. */
+  /** Creates a record. The number is unique. */
   create(number: number): Promise<unknown>;
-  /** Takes away a record of the list. */
+  /** Deletes a record, if the API can. */
   remove?(record: Shown): Promise<unknown>;
-  /** Parameters of the list's path. */
+  /** The parameters in the path of the list. */
   path?: () => Promise<string>;
 }
 
@@ -50,9 +50,9 @@ type Shown = Record<string, unknown> & { id?: string; key?: string; topic?: stri
 
 const put = (path: string, body: unknown) => project()('PUT', path, body).then(expectDone);
 const gone = (path: string) => project()('DELETE', path).then(expectDone);
-const expectDone = (answer: Answer) => {
-  expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
-  return answer;
+const expectDone = (response: ApiResponse) => {
+  expect(response.status, JSON.stringify(response.body)).toBeLessThan(300);
+  return response;
 };
 
 async function broadcast(number: number): Promise<unknown> {
@@ -74,7 +74,7 @@ function tokens(collection: string, body: (number: number) => unknown): [RegExp,
   ];
 }
 
-/** Takes what webhooks send. */
+/** Receives the messages of webhooks. */
 const receiver = createServer((request, response) => {
   request.resume().on('end', () => {
     response.writeHead(204).end();
@@ -112,7 +112,7 @@ function ownBroadcast(): Promise<string> {
   return sent;
 }
 
-/** The next page of a broadcast's users, as it comes while one to a topic is fanned out. */
+/** Writes another page of users of a broadcast, as the fan-out to a topic does. */
 async function pageOfUsers(page: number): Promise<unknown> {
   return service.context.db.query(
     sql('', 'insert into broadcast_users (broadcast_id, page, user_ids) values ($1, $2, $3)'),
@@ -171,7 +171,7 @@ const SOURCES: [RegExp, Source][] = [
   ...['apns', 'expo', 'fcm'].map((platform) =>
     tokens(`mobile_push/${platform}`, (number) => ({ device_token: `${number}`.padStart(64, 'x') })),
   ),
-  // Every other one with an id that is not ours.
+  // Every second one has an id that the client chose.
   ...['slack', 'slack/service_slackbot'].map((collection) =>
     tokens(collection, (number) =>
       number % 2
@@ -188,15 +188,15 @@ const SOURCES: [RegExp, Source][] = [
 
 let number = 0;
 
-describe('a list that changes while it is read', () => {
-  test('is known for every operation that pages', () => {
+describe('lists that change while they are read', () => {
+  test('every operation with pages has a source of records', () => {
     const lists = listing();
     expect(lists.length).toBeGreaterThan(5);
     const without = lists.filter((operation) => sourceOf(operation) === undefined);
     expect(without.map(({ path }) => path)).toEqual([]);
   });
 
-  test('shows what was there throughout exactly once, in both directions', async () => {
+  test('return each record that exists throughout exactly once, in both directions', async () => {
     for (const operation of listing()) {
       const source = sourceOf(operation);
       if (source === undefined) continue;
@@ -212,7 +212,7 @@ describe('a list that changes while it is read', () => {
           pages(call, await startOf(call, path, direction, lasting), direction),
           change(source, half),
         ]);
-        // Backwards each page is newest first, and the pages come from the oldest on.
+        // Backwards, each page is newest first, and the oldest page comes first.
         const shown = (direction === 'next' ? seen : seen.toReversed()).flat().map(nameOf);
         expect(new Set(shown).size, `${operation.path} ${direction}: something twice`).toBe(shown.length);
         const there = new Set(lasting);
@@ -232,7 +232,7 @@ function sourceOf({ path }: Operation): Source | undefined {
   return SOURCES.find(([pattern]) => pattern.test(path))?.[1];
 }
 
-/** Of any provider, with the config that its description shows. */
+/** An integration of any provider, with the config of its example. */
 function integrations(path: string): Source {
   const paths = described.document.paths as Record<string, { put?: { requestBody: { content: Content } } }>;
   const config = paths[path]?.put?.requestBody.content['application/json']?.example;
@@ -244,7 +244,7 @@ function integrations(path: string): Source {
 
 type Content = Record<string, { example?: unknown }>;
 
-/** Operations that page. */
+/** The operations with pages. */
 function listing(): Operation[] {
   return described.operations.filter(({ parameters }) =>
     parameters.some(({ name }) => name === 'starting_after'),
@@ -260,7 +260,7 @@ async function listPath(operation: Operation): Promise<string> {
   return path.replace('{user_id}', body.id);
 }
 
-/** Forwards from the newest; backwards from the oldest, which itself is then not shown. */
+/** Reads forwards from the newest, or backwards from the oldest, which is then not included. */
 async function startOf(
   call: Caller,
   path: string,
@@ -273,7 +273,7 @@ async function startOf(
   return `${path}?limit=${PAGE}&ending_before=${encodeURIComponent(String(oldest?.id ?? lasting.at(-1)))}`;
 }
 
-/** All pages from an address on, by their links. */
+/** Reads all pages from an address on, through their links. */
 async function pages(call: Caller, from: string, direction: 'next' | 'prev'): Promise<Shown[][]> {
   const found: Shown[][] = [];
   for (let path: string | undefined = from; path !== undefined; ) {
@@ -286,7 +286,7 @@ async function pages(call: Caller, from: string, direction: 'next' | 'prev'): Pr
   return found;
 }
 
-/** Records come and go, a few at a time, while somebody reads. */
+/** Creates and deletes records, a few at a time, during the reads. */
 async function change(source: Source, doomed: readonly Shown[]): Promise<void> {
   for (const record of doomed) {
     await source.create(number++);

@@ -21,7 +21,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Brings what one node publishes to all, as the bus does. */
+/** Passes the messages of a node to all nodes, as the bus does. */
 function newBus(): Bus {
   const handlers = new Set<(message: RealtimeMessage) => void>();
   return {
@@ -51,7 +51,7 @@ function nodes(number: number): SharedWindows[] {
 }
 const close = (all: SharedWindows[]) => Promise.all(all.map((node) => node.close()));
 
-/** How many of so many requests one after another are let through. */
+/** How many of consecutive requests are allowed. */
 async function allowed(
   times: number,
   limit: number,
@@ -64,7 +64,7 @@ async function allowed(
 }
 
 describe('nodes that share a rate limit', () => {
-  test('let exactly the limit through, however the requests fall on them', async () => {
+  test('allow exactly the limit, however the requests are distributed', async () => {
     const seed = newSeed();
     console.info(`rate windows: FAULT_SEED=${seed}`);
     const random = randomFrom(seed);
@@ -80,7 +80,7 @@ describe('nodes that share a rate limit', () => {
     await close(all);
   });
 
-  test('let exactly the limit through when all come at once', async () => {
+  test('allow exactly the limit of concurrent requests', async () => {
     const all = nodes(3);
     const taken = await Promise.all(
       Array.from({ length: 600 }, async (_, index) => (all[index % 3] as SharedWindows).take('at once', 250)),
@@ -89,14 +89,14 @@ describe('nodes that share a rate limit', () => {
     await close(all);
   });
 
-  test('give back what one took and did not need, when another is short of it', async () => {
+  test('return unused permits when another node needs them', async () => {
     const [idle, busy] = nodes(2) as [SharedWindows, SharedWindows];
-    expect(await allowed(1, 600, 'uneven', () => idle)).toBe(1); // and holds nine more
+    expect(await allowed(1, 600, 'uneven', () => idle)).toBe(1); // and keeps nine more
     expect(await allowed(620, 600, 'uneven', () => busy)).toBe(599);
     await close([idle, busy]);
   });
 
-  test('let through again what falls out of the last minute, second by second', async () => {
+  test('allow requests again as the last minute moves on, second by second', async () => {
     const all = nodes(2);
     const either = () => all[Math.floor(nowMs / 1_000) % 2] as SharedWindows;
     expect(await allowed(10, 30, 'sliding', either)).toBe(10);
@@ -112,7 +112,7 @@ describe('nodes that share a rate limit', () => {
     await close(all);
   });
 
-  test('write once a second and not once a request', async () => {
+  test('write once per second, not per request', async () => {
     const all = nodes(2);
     writes = 0;
     expect(await allowed(6_000, 60_000, 'busy', () => all[0] as SharedWindows)).toBe(6_000);
@@ -120,7 +120,7 @@ describe('nodes that share a rate limit', () => {
     await close(all);
   });
 
-  test('answer also when the database takes longer than a second each time', async () => {
+  test('work even if each statement takes longer than a second', async () => {
     const slow: Queryable = {
       query: async (statement, values) => {
         const rows = await counting.query<never>(statement, values);
@@ -136,7 +136,7 @@ describe('nodes that share a rate limit', () => {
     await node.close();
   });
 
-  test('lose no place to a node whose clock is behind or ahead', async () => {
+  test('lose no permit to a node whose clock is wrong', async () => {
     const bus = newBus();
     const [early, late] = [-3_000, 3_000].map(
       (skew) => new SharedWindows({ db, bus, nodeId: newId(), clock: { now: () => nowMs + skew } }),
@@ -146,7 +146,7 @@ describe('nodes that share a rate limit', () => {
     await close([early, late]);
   });
 
-  test('begin anew after a clock that was put right by an hour', async () => {
+  test('start over after a clock was corrected by an hour', async () => {
     const all = nodes(2);
     const either = () => all[writes % 2] as SharedWindows;
     nowMs += 3_600_000;
@@ -158,14 +158,14 @@ describe('nodes that share a rate limit', () => {
     await close(all);
   });
 
-  test('forget windows that nobody uses', async () => {
+  test('forget unused windows', async () => {
     nowMs += 130_000;
     await purgeRateWindows({ db, clock });
     expect(await db.query({ name: 'windows_left', text: 'select name from rate_windows' })).toEqual([]);
   });
 });
 
-test('a node says of what it has refused in this second that it would refuse it, and asks nobody', async () => {
+test('a node that refused a request refuses others in the same second without a statement', async () => {
   const [node] = nodes(1) as [SharedWindows];
   expect(node.refusal('known', 2)).toBeUndefined();
   for (let times = 0; times < 2; times += 1) expect((await node.take('known', 2)).allowed).toBe(true);

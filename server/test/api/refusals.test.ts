@@ -1,6 +1,6 @@
 /**
- * Refusals that may be one recipient's fault: they do not stop the messages to others. By real senders, to
- * vendors that refuse.
+ * Rejections that a single recipient may cause must not stop the messages to others. The senders are real,
+ * the vendors are stand-ins.
  */
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -12,17 +12,18 @@ import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { delivering } from '../../src/providers/index.ts';
 import type { MessageOf, SendOutcome } from '../../src/providers/provider.ts';
+import type { Rejections } from '../../src/providers/shared/rejections.ts';
 import { createTransport } from '../../src/providers/shared/transport.ts';
 import { emailMessage } from '../support/email-message.ts';
-import { type Blame, REFUSALS } from '../support/fault-table.ts';
 import { startFcmStandIn } from '../support/fcm-stand-in.ts';
-import { integrationConfigs } from '../support/integration-configs.ts';
+import type { VendorReply } from '../support/http-stand-in.ts';
+import { integrationConfigs, integrationRejections } from '../support/integration-configs.ts';
 import { notificationContent } from '../support/notification-content.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
-import { startVendor, type VendorAnswer } from '../support/vendor-stand-in.ts';
+import { startVendor } from '../support/vendor-stand-in.ts';
 
-describe('the table', () => {
-  const expected: Record<Blame, (outcome: SendOutcome) => void> = {
+describe('the rejections of the vendors', () => {
+  const expected: Record<Rejections[number][2], (outcome: SendOutcome) => void> = {
     destination: (outcome) => {
       expect(outcome).toMatchObject({ suspect: 'config' });
       if (outcome.kind !== 'token_gone')
@@ -31,19 +32,20 @@ describe('the table', () => {
     integration: (outcome) => expect(outcome).toMatchObject({ kind: 'rejected', scope: 'config' }),
     vendor: (outcome) => expect(outcome).toMatchObject({ kind: 'retry' }),
   };
-  const rows = Object.entries(REFUSALS).flatMap(([name, refusals]) =>
-    refusals.map(([what, reply, blame]) => [name, what, blame, reply] as const),
+  const rows = [...integrationRejections].flatMap(([name, rejections]) =>
+    rejections.map(([description, reply, cause]) => [name, description, cause, reply] as const),
   );
 
-  test.each(rows)('%s, %s: blames the %s', (name, _what, blame, reply) => {
+  test.each(rows)('%s, %s: the cause is the %s', (name, _description, cause, reply) => {
     const provider = delivering.get(name);
     if (provider === undefined) throw new Error(`no provider ${name}`);
-    expected[blame](provider.classify(reply as never));
+    expected[cause](provider.classify(reply as never));
   });
 
-  test('has all providers', () => {
-    const names = [...delivering.keys()].filter((name) => name !== 'slackbot'); // answers as slack does
-    expect(Object.keys(REFUSALS).sort()).toEqual(names.sort());
+  test('cover every provider, or another one with the same classification', () => {
+    const covered = new Set([...integrationRejections.keys()].map((name) => delivering.get(name)?.classify));
+    const others = [...delivering.values()].filter(({ classify }) => !covered.has(classify));
+    expect(others.map(({ name }) => name)).toEqual([]);
   });
 });
 
@@ -52,7 +54,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-/** Sends to one user: `bad` is refused. */
+/** Sends to one user. The vendor rejects `bad`. */
 type Send = (userId: string, kind: 'good' | 'bad') => Promise<AttemptResult>;
 interface Scene {
   send: Send;
@@ -115,16 +117,16 @@ const pushTo = (device: string) => ({
   badge: { unread: 1, unseen: 1 },
 });
 
-/** A vendor over HTTP that refuses what names the bad one. */
-async function refusing(refusal: VendorAnswer, acceptance: VendorAnswer): Promise<string> {
+/** Starts an HTTP vendor that rejects messages to the bad recipient. */
+async function startRejecting(rejection: VendorReply, acceptance: VendorReply): Promise<string> {
   const vendor = await startVendor();
   cleanups.push(vendor.stop);
-  vendor.answer(({ body }) => (/bad|19005550/.test(body) ? refusal : acceptance));
+  vendor.reply(({ body }) => (/bad|19005550/.test(body) ? rejection : acceptance));
   return vendor.address;
 }
 
 const twilio = async (code: number): Promise<Scene> => {
-  const address = await refusing(
+  const address = await startRejecting(
     { status: 400, body: { code, message: 'no' } },
     { status: 201, body: { sid: 'SM1' } },
   );
@@ -140,7 +142,7 @@ const SCENES: Record<string, () => Promise<Scene>> = {
   'Twilio 21612: no route to the number': () => twilio(21_612),
   'Twilio 21608: a trial account': () => twilio(21_608),
   'Twilio 21606: the sender cannot be used for the number': () => twilio(21_606),
-  async 'FCM THIRD_PARTY_AUTH_ERROR: an iOS token without a key of Apple'() {
+  async 'FCM THIRD_PARTY_AUTH_ERROR: an iOS token without a key for APNs'() {
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const account = { projectId: 'shop', clientEmail: 'push@shop.example' };
     const google = await startFcmStandIn({ ...account, privateKey });
@@ -176,7 +178,7 @@ const SCENES: Record<string, () => Promise<Scene>> = {
   async 'Expo InvalidCredentials of one ticket'() {
     const vendor = await startVendor();
     cleanups.push(vendor.stop);
-    vendor.answer(({ body }) => ({
+    vendor.reply(({ body }) => ({
       status: 200,
       body: {
         data: (JSON.parse(body) as { to: string }[]).map(({ to }) =>
@@ -212,14 +214,15 @@ const SCENES: Record<string, () => Promise<Scene>> = {
     };
     return scene('email', { provider: 'smtp', config }, {}, mailTo);
   },
-  async 'SES in the sandbox, naming the recipient'() {
-    const address = await refusing(
+  async 'SES in the sandbox, with an unverified recipient'() {
+    const address = await startRejecting(
       {
         status: 400,
         headers: { 'x-amzn-errortype': 'MessageRejected' },
         body: {
           message:
-            'Email address is not verified. The following identities failed the check in region EU-WEST-1: bad@example.com',
+            'Email address is not verified. The following identities failed the check in region ' +
+            'EU-WEST-1: bad@example.com',
         },
       },
       { status: 200, body: { MessageId: '1' } },
@@ -231,16 +234,16 @@ const SCENES: Record<string, () => Promise<Scene>> = {
       mailTo,
     );
   },
-  async 'SendGrid refusing the recipient'() {
-    const address = await refusing(
+  async 'SendGrid with a rejected recipient'() {
+    const address = await startRejecting(
       { status: 403, body: { errors: [{ field: 'personalizations.0.to.0.email', message: 'no' }] } },
       { status: 202 },
     );
     const config = integrationConfigs.sendgrid.full;
     return scene('email', { provider: 'sendgrid', config }, { PROVIDER_SENDGRID_BASE_URL: address }, mailTo);
   },
-  async 'Mailgun refusing who is no authorized recipient'() {
-    const address = await refusing(
+  async 'Mailgun with an unauthorized recipient'() {
+    const address = await startRejecting(
       {
         status: 403,
         body: {
@@ -258,21 +261,21 @@ describe.each(Object.entries(SCENES))('%s', (_name, start) => {
   const rejected = { kind: 'done', outcome: { kind: 'rejected', scope: 'message' } };
   const sent = { kind: 'done', outcome: { kind: 'sent' } };
 
-  test('fails that delivery, and the next recipient gets theirs at once', async () => {
+  test('fails that delivery, and the next one is sent at once', async () => {
     const { send, events } = await start();
     expect(await send('hostile', 'bad')).toMatchObject(rejected);
     expect(await send('another', 'good')).toMatchObject(sent);
     expect(events).toEqual([]);
   });
 
-  test('does not pause the integration, however often one user meets it', async () => {
+  test('does not pause the integration, however often it happens to one user', async () => {
     const { send, events } = await start();
     for (let n = 0; n < 25; n += 1) expect(await send('hostile', 'bad')).toMatchObject(rejected);
     expect(await send('another', 'good')).toMatchObject(sent);
     expect(events).toEqual([]);
   });
 
-  test('pauses it when ten users in a row meet it, and only without a success in between', async () => {
+  test('pauses the integration after ten users in a row, without a success in between', async () => {
     const { send, events } = await start();
     for (let n = 0; n < 9; n += 1) expect(await send(`user ${n}`, 'bad')).toMatchObject(rejected);
     expect(await send('another', 'good')).toMatchObject(sent);

@@ -2,14 +2,14 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Drawn, Explorer, send } from '../support/explorer.ts';
+import { Explorer, type GeneratedRequest, send } from '../support/explorer.ts';
 import { type Description, describedBy, type Operation } from '../support/operations.ts';
 import { newSeed } from '../support/random.ts';
-import { type Answer, type Caller, startTestService, type TestService } from '../support/service.ts';
+import { type ApiResponse, type Caller, startTestService, type TestService } from '../support/service.ts';
 
-// Requests made from our own description, valid and broken, for every operation in it. Whatever comes: never
-// a 5xx, every answer is what the description says, a broken request is refused, and what was accepted can be
-// read back. FAULT_SEED repeats a run.
+// Valid and invalid requests of every operation, generated from our API description. No response is a 5xx,
+// each matches the description, invalid requests are rejected, and accepted records can be read back.
+// FAULT_SEED repeats a run.
 
 const VALID_RUNS = 25;
 const BROKEN_RUNS = 25;
@@ -49,25 +49,28 @@ function callerOf(operation: Operation): Caller {
     : service.project.as('fuzzed', { user_email: 'fuzzed@example.com' });
 }
 
-/** What holds for every answer. */
-function judge(operation: Operation, drawn: Drawn, answer: Answer): void {
-  const said = `${operation.id} ${JSON.stringify(drawn).slice(0, 800)} → ${answer.status} ${JSON.stringify(answer.body)?.slice(0, 600)}`;
-  expect(answer.status, said).toBeLessThan(500);
-  const unrouted = answer.status === 404 || answer.status === 405; // a path that leads elsewhere
-  if (!unrouted) expect([...operation.replies.keys()], said).toContain(answer.status);
-  const schema = operation.replies.get(answer.status);
-  if (schema !== undefined && answer.body !== undefined) {
+/** Checks a response against the description. */
+function expectValid(operation: Operation, request: GeneratedRequest, response: ApiResponse): void {
+  const sent = JSON.stringify(request).slice(0, 800);
+  const received = JSON.stringify(response.body)?.slice(0, 600);
+  const context = `${operation.id} ${sent} → ${response.status} ${received}`;
+  expect(response.status, context).toBeLessThan(500);
+  const unrouted = response.status === 404 || response.status === 405; // the path of another operation
+  if (!unrouted) expect([...operation.replies.keys()], context).toContain(response.status);
+  const schema = operation.replies.get(response.status);
+  if (schema !== undefined && response.body !== undefined) {
     const check = validator(schema);
-    expect(check(answer.body) ? [] : check.errors, said).toEqual([]);
+    expect(check(response.body) ? [] : check.errors, context).toEqual([]);
   }
-  if (answer.status >= 400) expect(answer.body?.errors?.[0]?.message, said).toEqual(expect.any(String));
+  if (response.status >= 400)
+    expect(response.body?.errors?.[0]?.message, context).toEqual(expect.any(String));
 }
 
-const fuzzed = (operation: Operation) => operation.caller !== 'anybody' && !operation.streams;
+const fuzzed = (operation: Operation) => operation.caller !== 'public' && !operation.streams;
 
-describe('requests made from the description', () => {
-  test('that are valid are taken or refused with a reason, and what was accepted can be read back', async () => {
-    // Writes first: so the reads meet what they wrote.
+describe('generated requests', () => {
+  test('that are valid are accepted or get a reason, and accepted records can be read back', async () => {
+    // Writes come first, so that the reads find records.
     const order = ['PUT', 'POST', 'GET', 'PATCH', 'DELETE'];
     const operations = described.operations
       .filter(fuzzed)
@@ -75,13 +78,13 @@ describe('requests made from the description', () => {
     let accepted = 0;
     for (const operation of operations) {
       await fc.assert(
-        fc.asyncProperty(explorer.requestsOf(operation), async (drawn) => {
-          const answer = await send(callerOf(operation), operation, drawn);
-          judge(operation, drawn, answer);
-          if (answer.status >= 300) return;
+        fc.asyncProperty(explorer.requestsOf(operation), async (request) => {
+          const response = await send(callerOf(operation), operation, request);
+          expectValid(operation, request, response);
+          if (response.status >= 300) return;
           accepted += 1;
-          explorer.learn(operation, answer);
-          await readBack(operation, drawn, answer);
+          explorer.learn(operation, response);
+          await readBack(operation, request, response);
         }),
         { seed, numRuns: VALID_RUNS, endOnFailure: true },
       );
@@ -89,19 +92,19 @@ describe('requests made from the description', () => {
     expect(accepted).toBeGreaterThan(operations.length * 3);
   }, 300_000);
 
-  test('that are broken are refused where the description forbids them, and break nothing', async () => {
+  test('that are invalid are rejected, and break nothing', async () => {
     let refused = 0;
     for (const operation of described.operations.filter(fuzzed)) {
       await fc.assert(
-        fc.asyncProperty(explorer.requestsOf(operation, { broken: true }), async (drawn) => {
-          const answer = await send(callerOf(operation), operation, drawn);
-          judge(operation, drawn, answer);
-          if (operation.body === undefined || validator(operation.body)(drawn.body)) return;
+        fc.asyncProperty(explorer.requestsOf(operation, { broken: true }), async (request) => {
+          const response = await send(callerOf(operation), operation, request);
+          expectValid(operation, request, response);
+          if (operation.body === undefined || validator(operation.body)(request.body)) return;
           refused += 1;
-          // Answers of another operation are possible where the path was broken, too.
+          // A broken path may be the path of another operation.
           expect(
-            answer.status,
-            `${operation.id} took ${JSON.stringify(drawn.body).slice(0, 500)}`,
+            response.status,
+            `${operation.id} took ${JSON.stringify(request.body).slice(0, 500)}`,
           ).toBeGreaterThanOrEqual(400);
         }),
         { seed, numRuns: BROKEN_RUNS, endOnFailure: true },
@@ -110,7 +113,7 @@ describe('requests made from the description', () => {
     expect(refused).toBeGreaterThan(50);
   }, 300_000);
 
-  test('record events that are as the webhooks of the description say', async () => {
+  test('record events that match the webhooks of the description', async () => {
     const { webhooks } = described.document as { webhooks: Webhooks };
     const types = new Set<string>();
     let link: string | null = `${service.address}/v2/events?limit=100`;
@@ -130,7 +133,7 @@ describe('requests made from the description', () => {
       expect(types).toContain(type);
   });
 
-  test('every operation that saves something is read back', () => {
+  test('every operation that saves records is read back', () => {
     const saving = described.operations.filter(
       (operation) => fuzzed(operation) && operation.method === 'PUT',
     );
@@ -147,9 +150,14 @@ type Webhooks = Record<
   { post: { requestBody: { content: Record<'application/json', { schema: object }> } } }
 >;
 
-type ReadBack = (call: Caller, operation: Operation, drawn: Drawn, answer: Answer) => Promise<void>;
+type ReadBack = (
+  call: Caller,
+  operation: Operation,
+  request: GeneratedRequest,
+  response: ApiResponse,
+) => Promise<void>;
 
-/** How what an operation accepted is read again, by its name. */
+/** Reads back what an operation has saved, by its name. */
 const READ_BACK: [RegExp, ReadBack][] = [
   [
     /^saveCategoryDeliveryConfig$/,
@@ -212,7 +220,7 @@ const READ_BACK: [RegExp, ReadBack][] = [
     },
   ],
   [
-    // What holds tokens is shown to nobody: that it was saved is what can be read.
+    // No response contains the tokens, so only the existence of the record can be checked.
     /^saveSlack(bot)?Installation$/,
     async (_call, _operation, _drawn, { body }) => {
       const { body: list } = await service.project.call('GET', '/events?type=installation.saved&limit=100');
@@ -243,7 +251,11 @@ const READ_BACK: [RegExp, ReadBack][] = [
   ],
 ];
 
-async function readBack(operation: Operation, drawn: Drawn, answer: Answer): Promise<void> {
+async function readBack(
+  operation: Operation,
+  request: GeneratedRequest,
+  response: ApiResponse,
+): Promise<void> {
   for (const [pattern, read] of READ_BACK)
-    if (pattern.test(operation.id)) await read(callerOf(operation), operation, drawn, answer);
+    if (pattern.test(operation.id)) await read(callerOf(operation), operation, request, response);
 }

@@ -144,7 +144,7 @@ function breakVendors(): void {
     0.3,
   );
   let requests = 0;
-  phone.answer(({ body }) => {
+  phone.reply(({ body }) => {
     requests += 1;
     const to = new URLSearchParams(body).get('To') ?? '';
     if (bad.includes(to)) return { status: 400, body: { code: 21211, message: 'Invalid To', status: 400 } };
@@ -153,7 +153,7 @@ function breakVendors(): void {
       : QUEUED;
   });
   let posted = 0;
-  teams.answer(() => {
+  teams.reply(() => {
     posted += 1;
     return posted % 4 === 0 ? { status: 500 } : { status: posted % 7 === 0 ? 400 : 202 };
   });
@@ -164,8 +164,8 @@ async function healVendors(): Promise<void> {
   for (const { id } of await everyPage<{ id: string }>('/suppressions?limit=100'))
     expect((await project.call('DELETE', `/suppressions/${id}`)).status).toBe(204);
   vendors.mail.heal();
-  vendors.phone.answer(QUEUED);
-  vendors.teams.answer({ status: 202 });
+  vendors.phone.reply(QUEUED);
+  vendors.teams.reply({ status: 202 });
 }
 
 interface Sent {

@@ -52,7 +52,7 @@ test('a broadcast is processed although a chat host refuses connections and a br
   const { endpoint, keys, clientHash } = await vendors.browsers.subscribe(publicKey);
   await saveToken(project, 'ada', 'web_push', { endpoint, keys });
   await vendors.browsers.expire(clientHash);
-  vendors.teams.answer({ status: 503 });
+  vendors.teams.reply({ status: 503 });
   await saveToken(project, 'ada', 'teams', { webhook: { url: `${vendors.teams.address}/ada` } });
 
   const id = await send({ recipients: [{ external_id: 'ada' }] });
@@ -67,7 +67,7 @@ test('a broadcast is processed although a chat host refuses connections and a br
   const { body } = await project.call('POST', `/broadcasts/${id}/deliveries/replay`, {});
   expect(body).toEqual({ replayed: 1 });
   expect(await statusOf(id)).toMatchObject({ status: 'processed' });
-  vendors.teams.answer({ status: 202 });
+  vendors.teams.reply({ status: 202 });
   await until(
     async () => {
       await bringForward(service);

@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { type Answer, processed, startTestService, type TestService, until } from '../support/service.ts';
+import {
+  type ApiResponse,
+  processed,
+  startTestService,
+  type TestService,
+  until,
+} from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
 let service: TestService;
@@ -648,7 +654,7 @@ describe('GET /broadcasts', () => {
     }
     const path = (url: string) => url.slice(url.indexOf('/v2') + 3);
     const forward: string[][] = [];
-    let page: Answer = await project.call('GET', '/broadcasts?limit=3');
+    let page: ApiResponse = await project.call('GET', '/broadcasts?limit=3');
     for (;;) {
       forward.push(page.body.data.map((one: { id: string }) => one.id));
       if (page.body.links.next === null) break;
@@ -680,7 +686,7 @@ describe('GET /broadcasts', () => {
       }
     }
     const seen: string[] = [];
-    let page: Answer = await project.call('GET', '/broadcasts?limit=100');
+    let page: ApiResponse = await project.call('GET', '/broadcasts?limit=100');
     for (;;) {
       expect(page.status).toBe(200);
       expect(page.body.data.length).toBeLessThanOrEqual(3);

@@ -9,7 +9,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 const [OLD, NEW] = ['11'.repeat(32), '22'.repeat(32)];
 
-// Each test starts several processes, one after the other: 2 s each on a busy machine.
+// Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
 let database: TestDatabase;
@@ -44,7 +44,7 @@ async function json<Result = Record<string, string>>(args: string[], secretKey?:
 const file = () => join(dataDir, 'credentials.json');
 
 test('keys are rolled, listed and removed, and SECRET_KEY is replaced', async () => {
-  // Where there is one project, nobody has to name it.
+  // If there is only one project, it need not be named.
   expect((await run(['project', 'keys', 'list'])).err).toContain('there is no project yet');
   const shop = await json(['project', 'create', 'shop']);
   await writeFile(file(), JSON.stringify({ ...shop, other: 'kept' }));
@@ -89,7 +89,7 @@ test('keys are rolled, listed and removed, and SECRET_KEY is replaced', async ()
   expect((await run(['project', 'keys', 'list'], OLD)).err).toContain('run the command with the settings');
 });
 
-test('a token can be valid for ever, and a project has to be named where there are several', async () => {
+test('a token can be valid for ever, and one of several projects must be named', async () => {
   await Promise.all([run(['project', 'create', 'one'], NEW), run(['project', 'create', 'two'], NEW)]);
   const issue = ['token', 'issue', '--name', 'x', '--expires', 'never'];
   const unnamed = await run(issue, NEW);
@@ -105,13 +105,14 @@ test('a secret is shown although credentials.json cannot be written', async () =
   const ownDir = join(dataDir, 'unwritable');
   await mkdir(ownDir);
   await writeFile(join(ownDir, 'credentials.json'), JSON.stringify(project));
-  // Whoever runs the tests may write everywhere: a directory in the place of the draft stands for a file
-  // system that is read-only.
-  const inTheWay = `import fs from 'node:fs'; fs.mkdirSync(${JSON.stringify(`${ownDir}/credentials.json.`)} + process.pid);`;
+  // The user of the tests may write everywhere, so a directory with the name of the draft replaces a
+  // read-only file system.
+  const draft = JSON.stringify(`${ownDir}/credentials.json.`);
+  const preload = `import fs from 'node:fs'; fs.mkdirSync(${draft} + process.pid);`;
   const { code, out, err } = await run(
     ['project', 'keys', 'roll', 'api-secret', '--project', 'unwritable', '--json'],
     NEW,
-    { DATA_DIR: ownDir, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(inTheWay)}` },
+    { DATA_DIR: ownDir, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preload)}` },
   );
   expect({ code, err }).toEqual({
     code: 1,

@@ -12,7 +12,7 @@ import { startTestService, type TestService, until } from '../support/service.ts
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-// Each test starts several processes, one after the other: 2 s each on a busy machine.
+// Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
 let service: TestService;
@@ -38,7 +38,7 @@ async function send(...to: string[]): Promise<string> {
   return out.split('\n')[0] ?? '';
 }
 
-test('status shows a broadcast as a whole and on each channel', async () => {
+test('status shows a broadcast in total and by channel', async () => {
   const id = await send('ada', 'bob@example.com');
   const shown = await run(['status', id]);
   expect(shown).toMatchObject({ code: 0, err: '' });
@@ -76,7 +76,7 @@ test('events are listed, the oldest first, and filtered by type', async () => {
   expect(await run(['events', '--after', service.project.id])).toMatchObject({ code: 2, out: '' });
 });
 
-test('events are followed, also from after an event that is named', {
+test('events are followed, also after a given event', {
   timeout: 60_000,
 }, async () => {
   const first = await send('fred');
@@ -85,12 +85,12 @@ test('events are followed, also from after an event that is named', {
   const follow = (...more: string[]) => belfry(['events', '--follow', '--json', ...more], settings);
   const child = follow('--type', 'broadcast.created', '--after', last.id);
   try {
-    const said = new Output(child, 'stdout');
+    const output = new Output(child, 'stdout');
     await new Output(child, 'stderr').until(/following/);
     const second = await send('grace');
-    await said.until(new RegExp(second));
-    expect(said.text).not.toContain(first);
-    for (const line of said.text.trimEnd().split('\n'))
+    await output.until(new RegExp(second));
+    expect(output.text).not.toContain(first);
+    for (const line of output.text.trimEnd().split('\n'))
       expect(JSON.parse(line)).toMatchObject({ type: 'broadcast.created' });
   } finally {
     child.kill('SIGINT');
@@ -103,7 +103,7 @@ async function exitOf(child: ChildProcess): Promise<number | null> {
   return child.exitCode;
 }
 
-test('send names every recipient that looks like an address and is none', async () => {
+test('send names every recipient that looks like an address and is not valid', async () => {
   const to = ['foo@', '@bar', '+49abc', '+491701234567', 'ok@example.com', 'plain', 'external_id:+49'];
   const { code, out, err } = await run(['send', '--title', 'x', ...to.flatMap((one) => ['--to', one])]);
   expect({ code, out }).toEqual({ code: 2, out: '' });
@@ -116,7 +116,7 @@ test('send names every recipient that looks like an address and is none', async 
   expect(err).toContain('external_id:foo@');
 });
 
-test('a backup replaces no file unless it is told to, and its results are JSON too', async () => {
+test('a backup replaces a file only with --force, and its results are JSON, too', async () => {
   const file = join(folder, 'everything.backup');
   await writeFile(file, 'precious');
   const refused = await run(['backup', file]);
@@ -129,7 +129,7 @@ test('a backup replaces no file unless it is told to, and its results are JSON t
   expect(JSON.parse((await run(['migrate', '--json'])).out)).toMatchObject({ applied: [] });
 });
 
-test('a backup takes the place of nothing but a file, not even with --force', async () => {
+test('a backup replaces only files, even with --force', async () => {
   const link = join(folder, 'link.backup');
   await symlink(join(folder, 'missing'), link);
   for (const place of [link, folder])
@@ -140,7 +140,7 @@ test('a backup takes the place of nothing but a file, not even with --force', as
     });
 });
 
-test('a file that appears while the backup is written is kept, and the command says so', async () => {
+test('a file that appears during the backup is kept, and reported', async () => {
   const file = join(folder, 'raced.backup');
   const { db } = service.context;
   const backup = await db.transaction(async (tx) => {
@@ -165,7 +165,7 @@ const waiting = sql(
   "select 1 as one from pg_locks where relation = 'users'::regclass and not granted",
 );
 
-test('a backup that is stopped leaves no file behind', async () => {
+test('a stopped backup leaves no file', async () => {
   const own = join(folder, 'stopped');
   await mkdir(own);
   const { db } = service.context;
@@ -189,7 +189,7 @@ test('a backup that is stopped leaves no file behind', async () => {
   expect(await readdir(own)).toEqual([]);
 });
 
-test('reseal seals nothing with a key that a running server does not have', async () => {
+test('reseal does not use a key that a running server does not have', async () => {
   const { sealer, db, nodeId } = service.context;
   const [held] = await db.query<{ keys: string[] }>(
     sql('test_keys_of_leases', 'select key_ids as keys from leases where expires_at > clock_timestamp()'),
@@ -216,7 +216,7 @@ const hasScript = (() => {
 })();
 
 describe.skipIf(!hasScript)('on a terminal', () => {
-  /** Runs a command on a pseudo-terminal; what it prints there, standard error included. */
+  /** Runs a command on a pseudo-terminal. Returns what it prints there, with standard error. */
   async function onTerminal(args: string[], more: Record<string, string> = {}): Promise<string> {
     const command = [process.execPath, MAIN, ...args].map((part) => `'${part}'`).join(' ');
     const env = {
@@ -233,12 +233,12 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     });
     return (await text(child.stdout)).replaceAll('\r\n', '\n');
   }
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the test looks for them
   const COLOR = /\u001b\[\d+m/;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the test removes them
   const uncolored = (shown: string) => shown.replace(/\u001b\[\d+m/g, '');
 
-  test('tables have colours and straight columns; piped, or with NO_COLOR, they have no colours', async () => {
+  test('tables are aligned and coloured, but without colours in a pipe or with NO_COLOR', async () => {
     await run(['project', 'create', '日本 and ünïcode']);
     const args = ['project', 'list'];
     const [shown, plain, piped] = await Promise.all([
@@ -251,8 +251,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     expect(piped.out).not.toMatch(COLOR);
     expect(uncolored(shown)).toBe(plain);
     expect(plain).toBe(piped.out);
-    // Where the third column begins, in columns of the terminal: two more than in characters behind two wide
-    // ones.
+    // The start of the third column, in columns of the terminal: two wide characters take two more.
     const starts = plain
       .trimEnd()
       .split('\n')
@@ -260,7 +259,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     expect(new Set(starts).size).toBe(1);
   });
 
-  test('a backup shows how far it is, and leaves nothing of that behind', async () => {
+  test('a backup shows its progress, and clears it at the end', async () => {
     const file = join(folder, 'shown.backup');
     const shown = await onTerminal(['backup', file]);
     const [progress = '', ...rest] = shown

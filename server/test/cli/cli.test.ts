@@ -14,10 +14,10 @@ import { belfry, type Ended, ended, Output } from '../support/cli.ts';
 import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-// Each test starts several processes, one after the other: 2 s each on a busy machine.
+// Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
-/** One data directory with a running server, which all commands of this file meet. */
+/** The data directory of the server that all commands of this file use. */
 let dataDir: string;
 let server: ChildProcess;
 let settings: Record<string, string>;
@@ -36,9 +36,9 @@ beforeAll(async () => {
     RATE_LIMIT_WRITES: '0',
   };
   server = belfry(['start'], { ...settings, EGRESS_ALLOW: '127.0.0.1/32' });
-  const said = new Output(server, 'stdout');
+  const output = new Output(server, 'stdout');
   new Output(server, 'stderr');
-  await said.until(/ready at/);
+  await output.until(/ready at/);
   credentials = JSON.parse(await readFile(join(dataDir, 'credentials.json'), 'utf8'));
   settings.PORT = new URL(credentials.legacy_base_url).port;
 });
@@ -50,7 +50,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** Runs a command to its end beside the server. */
+/** Runs a command with the settings of the server until it ends. */
 function run(
   args: string[],
   more: { input?: string; settings?: Record<string, string> } = {},
@@ -58,7 +58,7 @@ function run(
   return ended(belfry(args, { ...settings, ...more.settings }), more.input);
 }
 
-/** What a command prints with --json. */
+/** The output of a command with --json. */
 async function json<Result = Record<string, unknown>>(args: string[], input?: string): Promise<Result> {
   const { code, out, err } = await run([...args, '--json'], input === undefined ? {} : { input });
   expect({ code, err }).toEqual({ code: 0, err: '' });
@@ -113,8 +113,8 @@ describe('usage', () => {
       '--external-id is blank',
     ],
     [
-      ['token', 'user', '--project', 'default', '--external-id', 'a', '--email', 'nobody'],
-      "--email 'nobody' is not an e-mail address",
+      ['token', 'user', '--project', 'default', '--external-id', 'a', '--email', 'no-address'],
+      "--email 'no-address' is not an e-mail address",
     ],
     [['listen', ' '], 'external id or an e-mail address'],
     [['project', 'limits', 'default', '--reads', 'many'], 'must be a number of requests'],
@@ -128,7 +128,7 @@ describe('usage', () => {
     expect(err).not.toContain('    at ');
   });
 
-  test('a wrong setting ends with 1 and is named', async () => {
+  test('a wrong setting is named, with exit code 1', async () => {
     const { code, err } = await run(['project', 'list'], { settings: { LOG_LEVL: 'debug', HOST_: '' } });
     expect({ code, err }).toEqual({
       code: 1,
@@ -138,7 +138,7 @@ describe('usage', () => {
 });
 
 describe('projects and tokens', () => {
-  test("a new project's keys work at once, and are shown once", async () => {
+  test('the keys of a new project work at once, and are shown once', async () => {
     const made = await json<Record<string, string>>(['project', 'create', 'shop']);
     expect(made).toMatchObject({
       name: 'shop',
@@ -160,7 +160,7 @@ describe('projects and tokens', () => {
     });
   });
 
-  test('a token that is revoked is refused by the running server at once', async () => {
+  test('a running server refuses a revoked token at once', async () => {
     const issue = ['token', 'issue', '--project', 'default', '--name', 'ci', '--expires', '30d'];
     const { project_jwt: jwt = '', jti = '' } = await json<Record<string, string>>(issue);
     const { exp, iat } = (decodeJwt(jwt) ?? {}) as { exp: number; iat: number };
@@ -169,7 +169,7 @@ describe('projects and tokens', () => {
 
     const { code, out } = await run(['token', 'revoke', jti]);
     expect({ code, out }).toEqual({ code: 0, out: `Token ci (${jti}) was revoked.\n` });
-    const deadline = performance.now() + 4_000; // without being told it goes on for 5 s
+    const deadline = performance.now() + 4_000; // without a notification it takes 5 s
     while ((await status('/broadcasts', jwt)) !== 401) expect(performance.now()).toBeLessThan(deadline);
 
     const listed = await run(['token', 'list', '--project', credentials.project_id]);
@@ -177,14 +177,14 @@ describe('projects and tokens', () => {
     expect(listed.out).not.toContain('eyJ');
   });
 
-  test('a project can have rate limits of its own, which running servers keep to at once', async () => {
+  test('running servers apply new rate limits of a project at once', async () => {
     const { project_jwt: jwt = '' } = await json<Record<string, string>>(['project', 'create', 'busy']);
     const limit = async () =>
       (
         await fetch(`${credentials.base_url}/broadcasts`, { headers: { authorization: `Bearer ${jwt}` } })
       ).headers.get('ratelimit-limit');
     const isSoon = async (expected: string) => {
-      const deadline = performance.now() + 4_000; // without being told it goes on for 5 s
+      const deadline = performance.now() + 4_000; // without a notification it takes 5 s
       while ((await limit()) !== expected) expect(performance.now()).toBeLessThan(deadline);
     };
     const server = await limit();
@@ -210,14 +210,16 @@ describe('projects and tokens', () => {
     expect(decodeJwt(out.trim())).toMatchObject({ user_external_id: 'ada', exp: expect.any(Number) });
   });
 
-  test('a key that does not fit is named, not shown', async () => {
+  test('a wrong key is named, not shown', async () => {
     const args = ['token', 'issue', '--project', 'default', '--name', 'x'];
+    const problem = new RegExp(
+      '^belfry: a secret was sealed with the key [0-9a-f]{8}, .*: ' +
+        'run the command with the settings of the server\n$',
+    );
     const { code, err } = await run(args, { settings: { SECRET_KEY: 'ab'.repeat(32) } });
     expect({ code, err }).toEqual({
       code: 1,
-      err: expect.stringMatching(
-        /^belfry: a secret was sealed with the key [0-9a-f]{8}, .*: run the command with the settings of the server\n$/,
-      ),
+      err: expect.stringMatching(problem),
     });
   });
 
@@ -237,7 +239,7 @@ describe('projects and tokens', () => {
 });
 
 describe('send', () => {
-  test('sends what the flags say, waits and tells how it went', async () => {
+  test('sends a broadcast from flags, waits for it and prints the result', async () => {
     const args = [
       'send',
       '--title',
@@ -279,7 +281,7 @@ describe('send', () => {
     });
   });
 
-  test('sends JSON from standard input or a file as it is', async () => {
+  test('sends JSON from standard input or a file unchanged', async () => {
     const body = JSON.stringify({
       title: 'Grüße 🦉',
       recipients: [{ external_id: 'ada', first_name: 'Ada' }],
@@ -293,7 +295,7 @@ describe('send', () => {
       });
   });
 
-  test("shows all of the API's complaints and ends with 1", async () => {
+  test('prints all errors of the API and ends with 1', async () => {
     const { code, out, err } = await run(['send', '-'], { input: '{"recipients": [], "titel": "x"}' });
     expect({ code, out }).toEqual({ code: 1, out: '' });
     const lines = err.trimEnd().split('\n');
@@ -301,7 +303,7 @@ describe('send', () => {
     for (const line of lines) expect(line).toMatch(/^belfry: Param '(title|recipients|\(root\))' .*\(422\)$/);
   });
 
-  test('ends with 1 when a recipient could not be used', async () => {
+  test('ends with 1 if a recipient is rejected', async () => {
     const asProject = (method: string, path: string, body?: object) =>
       fetch(`${credentials.base_url}${path}`, {
         method,
@@ -319,14 +321,16 @@ describe('send', () => {
     expect(out).toMatch(/processed: 2 addressed, 1 failed\n {2}recipients\.0: /);
   });
 
-  test('says how to start a server where there is none', async () => {
-    const nowhere = await freePort();
+  test('explains how to start a server if none is running', async () => {
+    const closedPort = await freePort();
     const args = ['send', '--title', 'x', '--to', 'ada'];
-    const refused = await run([...args, '--url', `http://127.0.0.1:${nowhere}`]);
+    const refused = await run([...args, '--url', `http://127.0.0.1:${closedPort}`]);
     expect(refused).toEqual({
       code: 1,
       out: '',
-      err: `belfry: no server is running at http://127.0.0.1:${nowhere}: start it with npm start, or use another with --url\n`,
+      err:
+        `belfry: no server is running at http://127.0.0.1:${closedPort}: ` +
+        'start it with npm start, or use another with --url\n',
     });
     const unknown = await run(args, { settings: { DATA_DIR: join(dataDir, 'nothing') } });
     expect(unknown.code).toBe(1);
@@ -335,7 +339,7 @@ describe('send', () => {
 });
 
 describe('listen', () => {
-  test('shows what arrives and what becomes of it, and ends cleanly on Ctrl-C', async () => {
+  test('prints notifications and their changes, and ends cleanly on Ctrl-C', async () => {
     const child = belfry(['listen', 'grace'], settings);
     const out = new Output(child, 'stdout');
     const err = new Output(child, 'stderr');
@@ -370,7 +374,7 @@ describe('listen', () => {
     expect(err.text).toBe('grace has 0 unread notifications\nlistening… (Ctrl-C ends)\n');
   });
 
-  test('comes back after a broken connection and shows what was missed, once', async () => {
+  test('reconnects and prints what it missed, once', async () => {
     const wire = await openWire(Number(settings.PORT));
     const child = belfry(['listen', 'linus@example.com', '--json', '--url', wire.url], settings);
     const out = new Output(child, 'stdout');
@@ -382,7 +386,7 @@ describe('listen', () => {
       await out.until(/"title":"before"/);
       await wire.cut();
       await send('meanwhile');
-      await wire.mend();
+      await wire.repair();
       await out.until(/"title":"meanwhile"/);
       expect(err.text).toMatch(/the connection was lost; reconnecting…\nreconnected\n/);
       await send('after');
@@ -404,7 +408,7 @@ describe('listen', () => {
     }
   });
 
-  test('says so when it may not listen', async () => {
+  test('reports a missing permission', async () => {
     const refused = await run([
       'listen',
       'ada',
@@ -429,17 +433,17 @@ describe('doctor', () => {
     return { code, ...(JSON.parse(out) as Report) };
   }
 
-  const said = ({ checks }: Report, status: string) =>
+  const findings = ({ checks }: Report, status: string) =>
     checks.filter((check) => check.status === status).map(({ check, message }) => `${check}: ${message}`);
 
-  test('finds nothing wrong with a server that runs', async () => {
+  test('finds no problem with a running server', async () => {
     const report = await doctor();
-    expect({ code: report.code, ok: report.ok, problems: said(report, 'problem') }).toEqual({
+    expect({ code: report.code, ok: report.ok, problems: findings(report, 'problem') }).toEqual({
       code: 0,
       ok: true,
       problems: [],
     });
-    const fine = said(report, 'ok').join('\n');
+    const fine = findings(report, 'ok').join('\n');
     expect(fine).toContain(`port: ${credentials.legacy_base_url} is used by Belfry`);
     expect(fine).toContain('server: it runs and is ready');
     expect(fine).toMatch(
@@ -453,25 +457,27 @@ describe('doctor', () => {
     expect(out).toMatch(/\n0 problems, \d+ warnings?\n$/);
   });
 
-  test('makes nothing where nothing is yet', async () => {
+  test('creates nothing in an empty directory', async () => {
     const fresh = join(dataDir, 'fresh');
     const report = await doctor({ DATA_DIR: fresh, PORT: '0' });
     expect(report.ok).toBe(true);
-    expect(said(report, 'ok')).toContain('database: embedded (PostgreSQL 18): the first start creates it');
+    expect(findings(report, 'ok')).toContain(
+      'database: embedded (PostgreSQL 18): the first start creates it',
+    );
     expect(existsSync(fresh)).toBe(false);
   });
 
   test('names every wrong setting', async () => {
     const report = await doctor({ PORT: 'x', EGRESS_ALLOW: 'everything', RATE_LIMIT_WRITE: '1' });
     expect(report.code).toBe(1);
-    expect(said(report, 'problem')).toEqual([
+    expect(findings(report, 'problem')).toEqual([
       expect.stringContaining('RATE_LIMIT_WRITE is not a setting'),
       expect.stringContaining("PORT 'x'"),
       expect.stringContaining("EGRESS_ALLOW 'everything'"),
     ]);
   });
 
-  test('sees what stands open, what is held by others, and keys that do not fit', async () => {
+  test('finds open permissions, ports in use, and wrong keys', async () => {
     const other = createServer((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'));
     await once(other.listen(0, '127.0.0.1'), 'listening');
     const key = join(dataDir, 'secret.key');
@@ -480,7 +486,7 @@ describe('doctor', () => {
       const { port } = other.address() as AddressInfo;
       const report = await doctor({ PORT: String(port), SECRET_KEY: 'ab'.repeat(32) });
       expect(report.code).toBe(1);
-      expect(said(report, 'problem')).toEqual([
+      expect(findings(report, 'problem')).toEqual([
         `data directory: ${key} has mode 0644: other users can read it`,
         `port: ${port} of 127.0.0.1 is used by another program`,
         expect.stringMatching(
@@ -493,7 +499,7 @@ describe('doctor', () => {
     }
   });
 
-  test('reaches the mail server of an integration as the server itself would', async () => {
+  test('connects to the mail server of an integration as the server does', async () => {
     const mail = createServer((socket) => socket.on('error', () => {}));
     await once(mail.listen(0, '127.0.0.1'), 'listening');
     const { port } = mail.address() as AddressInfo;
@@ -513,19 +519,19 @@ describe('doctor', () => {
     expect(saved.status).toBe(200);
     try {
       const [closed, open] = await Promise.all([doctor(), doctor({ EGRESS_ALLOW: '127.0.0.1/32' })]);
-      expect(said(closed, 'problem')).toEqual([
+      expect(findings(closed, 'problem')).toEqual([
         `egress: 127.0.0.1:${port} (smtp of project default) may not be reached`,
       ]);
       expect(closed.checks.find(({ check }) => check === 'egress')?.advice).toContain(
         'EGRESS_ALLOW=127.0.0.1/32',
       );
-      expect(said(open, 'ok')).toContain(
+      expect(findings(open, 'ok')).toContain(
         `egress: 127.0.0.1:${port} (smtp of project default) can be reached`,
       );
-      expect(said(open, 'warning').join()).toContain('public address: not set');
+      expect(findings(open, 'warning').join()).toContain('public address: not set');
       mail.close();
       const gone = await doctor({ EGRESS_ALLOW: '127.0.0.1/32' });
-      expect(said(gone, 'problem')).toEqual([
+      expect(findings(gone, 'problem')).toEqual([
         `egress: 127.0.0.1:${port} (smtp of project default) cannot be reached (ECONNREFUSED)`,
       ]);
     } finally {
@@ -541,7 +547,7 @@ describe('the database', () => {
   });
   afterAll(() => database.drop());
 
-  test('doctor asks the one of DATABASE_URL, and says what its user may not do', async () => {
+  test('doctor checks the one of DATABASE_URL, and the permissions of its user', async () => {
     const client = new pg.Client(database.connection);
     await client.connect();
     const role = `guest_${randomUUID().replaceAll('-', '')}`;
@@ -551,7 +557,7 @@ describe('the database', () => {
       const where = (url: string) => ({
         settings: { DATABASE_URL: url, DATA_DIR: join(dataDir, 'none'), PORT: '0' },
       });
-      const [owner, stranger, nobody] = await Promise.all([
+      const [owner, stranger, unreachable] = await Promise.all([
         run(['doctor'], where(database.url)),
         run(['doctor'], where(guest)),
         run(['doctor'], where(`postgres://x@127.0.0.1:${await freePort()}/x`)),
@@ -564,15 +570,17 @@ describe('the database', () => {
       expect(stranger.out).toMatch(
         new RegExp(`^✗ database +user ${role} may not read Belfry's tables$`, 'm'),
       );
-      expect(nobody.code).toBe(1);
-      expect(nobody.out).toMatch(/^✗ database +that of DATABASE_URL: cannot be reached \(.*ECONNREFUSED/m);
+      expect(unreachable.code).toBe(1);
+      expect(unreachable.out).toMatch(
+        /^✗ database +that of DATABASE_URL: cannot be reached \(.*ECONNREFUSED/m,
+      );
     } finally {
       await client.query(`drop role ${role}`);
       await client.end();
     }
   });
 
-  test('servers are told of a revoked token before the command ends', async () => {
+  test('servers are notified of a revoked token before the command ends', async () => {
     const where = { settings: { DATABASE_URL: database.url, DATA_DIR: join(dataDir, 'other') } };
     const made = JSON.parse((await run(['project', 'create', 'shop', '--json'], where)).out);
     const client = new pg.Client(database.connection);
@@ -583,14 +591,14 @@ describe('the database', () => {
       await client.query('listen belfry_realtime');
       const jti = String(decodeJwt(made.project_jwt)?.jti);
       expect(await run(['token', 'revoke', jti], where)).toMatchObject({ code: 0, err: '' });
-      await client.query('select'); // what was sent before its answer has arrived with it
+      await client.query('select'); // notifications that were sent before arrive with its result
       expect(heard.join()).toContain(`{"type":"project_changed","projectId":"${made.project_id}"}`);
     } finally {
       await client.end();
     }
   });
 
-  test('migrate says that there is nothing to do', async () => {
+  test('migrate reports that there is nothing to do', async () => {
     const { code, out } = await run(['migrate']);
     expect({ code, out }).toEqual({
       code: 0,
@@ -623,10 +631,10 @@ describe('the database', () => {
     });
   });
 
-  test('a backup that cannot be written, or read, is told in one line', async () => {
-    const nowhere = join(dataDir, 'no', 'such', 'file');
+  test('a backup that cannot be written or read is reported in one line', async () => {
+    const missing = join(dataDir, 'no', 'such', 'file');
     for (const verb of ['backup', 'restore']) {
-      const { code, err } = await run([verb, nowhere]);
+      const { code, err } = await run([verb, missing]);
       expect({ code, err }).toEqual({
         code: 1,
         err: expect.stringMatching(/^belfry: .*cannot be used \(ENOENT\).*\n$/),
@@ -635,7 +643,7 @@ describe('the database', () => {
   });
 });
 
-test('openapi prints what the server publishes', async () => {
+test('openapi prints the description that the server publishes', async () => {
   const { code, out } = await run(['openapi']);
   expect(code).toBe(0);
   const published = await fetch(`${credentials.base_url}/openapi.json`);
@@ -646,7 +654,7 @@ describe('examples', () => {
   const folder = fileURLToPath(new URL('../../../examples/', import.meta.url));
   const scripts = readdirSync(folder).filter((name) => name.endsWith('.sh'));
 
-  test.each(scripts)('%s works as it stands', async (name) => {
+  test.each(scripts)('%s works unchanged', async (name) => {
     const child = spawn('sh', [join(folder, name)], {
       cwd: folder,
       env: {
@@ -675,10 +683,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/**
- * A way to the server that can be cut: all its connections break, and new ones are refused until it is
- * mended.
- */
+/** A proxy to the server. `cut` breaks its connections and refuses new ones until `repair`. */
 async function openWire(port: number) {
   const sockets = new Set<Socket>();
   const pass = (near: Socket): void => {
@@ -705,7 +710,7 @@ async function openWire(port: number) {
   return {
     url: `http://127.0.0.1:${own}`,
     cut: close,
-    async mend() {
+    async repair() {
       wire = await listen(own);
     },
     close,

@@ -10,10 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-/**
- * A copy of the launcher in a folder of its own, with a server of one line and an npm that writes down how it
- * is called.
- */
+/** Copies the launcher to a folder, with a server of one line and an npm that records its calls. */
 let copy: string;
 beforeEach(async () => {
   copy = await mkdtemp(join(tmpdir(), 'belfry-launcher-'));
@@ -39,7 +36,8 @@ const LOCKED = {
 };
 
 /**
- * Does what npm does to a tree, as far as the launcher can see it. NPM_DOES: install (default), fail, hang.
+ * Changes a folder as npm does, as far as the launcher depends on it. NPM_DOES: install (default), fail,
+ * hang.
  */
 const NPM = `#!${process.execPath}
 import fs from 'node:fs';
@@ -51,9 +49,12 @@ fs.mkdirSync('node_modules/needed', { recursive: true });
 fs.writeFileSync('node_modules/needed/half', '');
 if (process.env.NPM_DOES === 'hang') { console.error('hanging'); setInterval(() => {}, 1000); } else {
   const { packages } = JSON.parse(fs.readFileSync('package-lock.json', 'utf8'));
-  const wanted = Object.entries(packages).filter(([path, entry]) => path !== '' && !entry.os && !(entry.dev && args.includes('--omit=dev')));
+  const omitDev = args.includes('--omit=dev');
+  const wanted = Object.entries(packages)
+    .filter(([path, entry]) => path !== '' && !entry.os && !(entry.dev && omitDev));
   fs.rmSync('node_modules/needed/half');
-  fs.writeFileSync('node_modules/.package-lock.json', JSON.stringify({ packages: Object.fromEntries(wanted) }));
+  const installed = { packages: Object.fromEntries(wanted) };
+  fs.writeFileSync('node_modules/.package-lock.json', JSON.stringify(installed));
 }
 `;
 
@@ -85,8 +86,8 @@ async function npmCalls(): Promise<string[]> {
   return (await readFile(join(copy, 'npm.log'), 'utf8')).trimEnd().split('\n');
 }
 
-/** Waits until the child has said `what` on standard error. */
-async function said(child: ChildProcess, what: string): Promise<void> {
+/** Waits until the child has printed `what` to standard error. */
+async function printed(child: ChildProcess, what: string): Promise<void> {
   let heard = '';
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   child.stderr?.on('data', (chunk) => {
@@ -98,7 +99,7 @@ async function said(child: ChildProcess, what: string): Promise<void> {
 }
 
 describe('installing', () => {
-  test('happens once, without scripts and development tools, and leaves standard output to the command', async () => {
+  test('happens once, without scripts, development tools or output to standard output', async () => {
     const first = await end(launch(['token', 'list', '--json']));
     expect(first).toEqual({
       code: 0,
@@ -110,7 +111,7 @@ describe('installing', () => {
     expect((await npmCalls())[0]).toMatch(/^ci --omit=dev .*--ignore-scripts/);
   });
 
-  test('is done by one of two launchers that start at once', async () => {
+  test('is done by one of two concurrent launchers', async () => {
     const ended = await Promise.all([end(launch(['a'])), end(launch(['b']))]);
     expect(ended.map(({ code, out }) => [code, out])).toEqual([
       [0, '["a"]\n'],
@@ -119,7 +120,7 @@ describe('installing', () => {
     expect(await npmCalls()).toHaveLength(1);
   });
 
-  test('updates in place for another lock file, and keeps the development tools if they are installed', async () => {
+  test('updates in place for another lock file, with development tools if there are any', async () => {
     await mkdir(join(copy, 'node_modules'));
     await writeFile(join(copy, 'node_modules/.package-lock.json'), JSON.stringify({ packages: LOCKED }));
     expect((await end(launch([]))).code).toBe(0);
@@ -131,15 +132,15 @@ describe('installing', () => {
     expect(await npmCalls()).toEqual([expect.stringMatching(/^install --no-save --include=dev /)]);
   });
 
-  test('that was killed in the middle is begun anew by the next start', async () => {
+  test('that was killed is started again by the next launcher', async () => {
     const killed = launch([], { NPM_DOES: 'hang' });
     const ended = once(killed, 'close');
-    await said(killed, 'hanging');
+    await printed(killed, 'hanging');
     const npm = Number(await readFile(join(copy, '.installing/npm.pid'), 'utf8'));
     killed.kill('SIGKILL');
     process.kill(npm, 'SIGKILL');
     await ended;
-    // As if the last heartbeat had been long ago.
+    // The last heartbeat looks old.
     await utimes(join(copy, '.installing'), new Date(0), new Date(0));
 
     expect(await end(launch([]))).toMatchObject({ code: 0, out: '[]\n' });
@@ -147,28 +148,28 @@ describe('installing', () => {
     expect(existsSync(join(copy, '.installing'))).toBe(false);
   });
 
-  test('that fails says what npm said and ends with 1', async () => {
+  test('that fails prints the output of npm and ends with 1', async () => {
     const { code, out, err } = await end(launch([], { NPM_DOES: 'fail' }));
     expect({ code, out }).toEqual({ code: 1, out: '' });
     expect(err).toMatch(/npm error: the registry is away\nbelfry: npm ci failed \(7\): .*\n$/);
   });
 
-  test('is called off by SIGTERM, and leaves no lock behind', async () => {
+  test('is cancelled by SIGTERM, and leaves no lock', async () => {
     const child = launch([], { NPM_DOES: 'hang' });
     const ended = once(child, 'close');
-    await said(child, 'hanging');
+    await printed(child, 'hanging');
     child.kill('SIGTERM');
     expect(await ended).toEqual([1, null]);
     expect(existsSync(join(copy, '.installing'))).toBe(false);
   });
 });
 
-describe('what was compiled', () => {
-  // Whether Node has loaded what strips the types, as the server sees it.
+describe('compiled code', () => {
+  // Whether Node has loaded the module that strips types.
   const COMPILES = `console.log(process.moduleLoadList.some((name: string) => name.includes('amaro')));`;
   beforeEach(() => writeFile(join(copy, 'server/src/main.ts'), COMPILES));
 
-  test('is kept: from the first start after the installation on, nothing has to be compiled', async () => {
+  test('is cached, so that the first start after the installation compiles nothing', async () => {
     await mkdir(join(copy, 'server/src/cli'));
     await writeFile(join(copy, 'server/src/cli/start.ts'), 'export const start: number = 1;');
     expect(await end(launch([]))).toMatchObject({ code: 0, out: 'false\n' });
@@ -178,17 +179,17 @@ describe('what was compiled', () => {
     expect(await end(launch([]))).toMatchObject({ code: 0, out: 'false\n' });
   });
 
-  test('is compiled at every start where it cannot be kept', async () => {
+  test('is compiled at every start if it cannot be cached', async () => {
     await mkdir(join(copy, 'node_modules'));
     await writeFile(join(copy, 'node_modules/.package-lock.json'), JSON.stringify({ packages: LOCKED }));
-    await writeFile(join(copy, 'node_modules/.cache'), 'a file in the place of the folder');
+    await writeFile(join(copy, 'node_modules/.cache'), 'a file instead of the folder');
     expect(await end(launch([]))).toEqual({ code: 0, out: 'true\n', err: '' });
     expect(await end(launch([]))).toEqual({ code: 0, out: 'true\n', err: '' });
   });
 });
 
-describe('supervising, where this process cannot become the server', () => {
-  /** The child tells what happens to it in a file, because its parent may be gone by then. */
+describe('supervising a child', () => {
+  /** The child logs to a file, because it may outlive its parent. */
   const CHILD = `
     import { appendFileSync } from 'node:fs';
     const log = (line) => appendFileSync(process.argv[2], line + '\\n');
@@ -203,9 +204,10 @@ describe('supervising, where this process cannot become the server', () => {
     const log = join(copy, 'child.log');
     await writeFile(script, CHILD);
     await writeFile(log, '');
+    const given = JSON.stringify([script, log, ...args]);
     await writeFile(
       join(copy, 'supervise.mjs'),
-      `import { supervise } from './bin/runtime.mjs'; await supervise(process.execPath, ${JSON.stringify([script, log, ...args])});`,
+      `import { supervise } from './bin/runtime.mjs'; await supervise(process.execPath, ${given});`,
     );
     const child = spawn(process.execPath, [join(copy, 'supervise.mjs')], {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -213,25 +215,25 @@ describe('supervising, where this process cannot become the server', () => {
     return { child, log };
   }
 
-  test('passes a signal on, and ends with the exit code of the child', async () => {
+  test('forwards a signal, and ends with the exit code of the child', async () => {
     const { child, log } = await supervise();
     const ended = once(child, 'close');
-    await said(child, 'ready');
+    await printed(child, 'ready');
     child.kill('SIGTERM');
     expect(await ended).toEqual([3, null]);
     expect(await readFile(log, 'utf8')).toBe('SIGTERM\n');
   });
 
-  test('ends by the signal that ended the child', async () => {
+  test('ends with the signal that ended the child', async () => {
     const { child } = await supervise('SIGKILL');
     expect(await once(child, 'close')).toEqual([null, 'SIGKILL']);
   });
 
-  test('tells the child when it is killed itself', async () => {
+  test('notifies the child when it is killed itself', async () => {
     const { child, log } = await supervise();
-    // Both hold the other end of this pipe: it closes when the last of them has ended.
+    // Both have the other end of this pipe, so it closes when the last of them has ended.
     const closed = once(child, 'close');
-    await said(child, 'ready');
+    await printed(child, 'ready');
     child.kill('SIGKILL');
     await closed;
     expect(await readFile(log, 'utf8')).toBe('disconnect\n');

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/program.ts';
 
-/** Every command that help shows, with the words that call it. */
+/** Every command that help lists, as its words. */
 function commandsOf(command: Command, words: string[] = []): { command: Command; words: string[] }[] {
   const below = command.createHelp().visibleCommands(command);
   const own = below.filter((one) => one.name() !== 'help');
@@ -20,7 +20,7 @@ function helpOf(command: Command): string {
   return help;
 }
 
-/** The arguments of a line as a shell splits it, without what it redirects. */
+/** The arguments of a line as a shell splits it, without redirections. */
 function argumentsOf(line: string): string[] {
   const [own = ''] = line.split(/ [<>|] /);
   return [...own.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
@@ -48,7 +48,7 @@ async function parse(args: readonly string[]): Promise<string[]> {
 
 const all = commandsOf(createProgram()).map(({ words }) => words);
 
-test('there are as many commands as there were, or more', () => {
+test('no command has disappeared', () => {
   expect(all.length).toBeGreaterThan(20);
 });
 
@@ -69,7 +69,7 @@ test.each(all.map((words) => ['belfry', ...words].join(' ')))(
   },
 );
 
-test('an example that is wrong would be seen', async () => {
+test('a wrong example is detected', async () => {
   await expect(parse(['token', 'list', '--nmae'])).rejects.toThrow('--nmae');
   await expect(parse(['token', 'user', '--expires', 'soon'])).rejects.toThrow('30d');
 });

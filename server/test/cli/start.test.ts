@@ -26,7 +26,7 @@ const alive = (pid: number) => {
   }
 };
 
-test('the first start makes a project and says how to use it; a second carries on with the same data', {
+test('the first start creates a project and explains its use; the second has the same data', {
   timeout: 60_000,
 }, async () => {
   const dataDir = join(dir, 'first');
@@ -38,11 +38,11 @@ test('the first start makes a project and says how to use it; a second carries o
     ['api_key', 'api_secret', 'base_url', 'legacy_base_url', 'project_id', 'project_jwt'].sort(),
   );
   expect(first.credentials.base_url).toBe(`${first.address}/v2`);
-  const said = first.output.join('\n');
-  expect(said).toContain(first.address);
-  expect(said).toContain('npx belfry listen ada');
-  // The line that is printed for a newcomer to paste has to work as it stands.
-  const curl = said.slice(said.indexOf('curl -X POST'));
+  const printed = first.output.join('\n');
+  expect(printed).toContain(first.address);
+  expect(printed).toContain('npx belfry listen ada');
+  // The printed command must work unchanged.
+  const curl = printed.slice(printed.indexOf('curl -X POST'));
   expect(curl).toContain(`${dataDir}/credentials.json`);
   const sent = await fetch(`${first.address}/v2/broadcasts`, {
     method: 'POST',
@@ -86,7 +86,7 @@ test('the first start makes a project and says how to use it; a second carries o
   expect(await second.ended).toBe(0);
 });
 
-describe('what keeps it from starting is told in one line, with what to do, and exit code 1', {
+describe('a start that fails prints one line with the remedy, and exit code 1', {
   timeout: 60_000,
 }, () => {
   async function refusal(settings: Record<string, string>): Promise<string> {
@@ -108,7 +108,7 @@ describe('what keeps it from starting is told in one line, with what to do, and 
     other.close();
   });
 
-  test('an address that is not of this machine', async () => {
+  test('an address of another machine', async () => {
     expect(await refusal({ HOST: '192.0.2.1' })).toContain('HOST 192.0.2.1');
   });
 
@@ -119,22 +119,23 @@ describe('what keeps it from starting is told in one line, with what to do, and 
   });
 
   test('a database that cannot be reached', async () => {
-    const said = await refusal({ DATABASE_URL: 'postgres://someone:hunter2@127.0.0.1:1/x' });
-    expect(said).toMatch(/DATABASE_URL cannot be reached/);
-    expect(said).not.toContain('hunter2');
+    const printed = await refusal({ DATABASE_URL: 'postgres://someone:hunter2@127.0.0.1:1/x' });
+    expect(printed).toMatch(/DATABASE_URL cannot be reached/);
+    expect(printed).not.toContain('hunter2');
   });
 
   test('a database that is too old', async () => {
     const database = await createTestDatabase();
     const client = new pg.Client(database.connection);
     await client.connect();
-    // No old server is at hand: one function of this database, found before PostgreSQL's own, says that it is
-    // one.
+    // A function that hides PostgreSQL's own reports an old version.
     await client.query(`
       create schema old;
       create function old.current_setting(text) returns text language sql
         as $$ select case $1 when 'server_version_num' then '140011' else '14.11' end $$;
-      do $$ begin execute format('alter database %I set search_path = old, pg_catalog, public', current_database()); end $$;
+      do $$ begin
+        execute format('alter database %I set search_path = old, pg_catalog, public', current_database());
+      end $$;
     `);
     await client.end();
     expect(await refusal({ DATABASE_URL: database.url })).toMatch(
@@ -143,7 +144,7 @@ describe('what keeps it from starting is told in one line, with what to do, and 
     await database.drop();
   });
 
-  test('a database that a newer release has made', async () => {
+  test('a database of a newer release', async () => {
     const database = await createTestDatabase();
     const client = new pg.Client(database.connection);
     await client.connect();
@@ -153,7 +154,7 @@ describe('what keeps it from starting is told in one line, with what to do, and 
     await database.drop();
   });
 
-  test('settings that are malformed or unknown, every one of them named', async () => {
+  test('malformed or unknown settings, all of them named', async () => {
     const { code, err } = await ended(
       belfry(['start'], {
         DATA_DIR: join(dir, 'refused'),

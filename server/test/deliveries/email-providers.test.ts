@@ -72,7 +72,7 @@ const only = (requests: VendorRequest[]): VendorRequest => {
 
 test('SendGrid accepts an e-mail with the overrides of the broadcast', async () => {
   await setUp('sendgrid', { api_key: 'SG.x', from });
-  vendor.answer({ status: 202, headers: { 'x-message-id': 'sg-1' } });
+  vendor.reply({ status: 202, headers: { 'x-message-id': 'sg-1' } });
   const overrides = { providers: { sendgrid: { categories: ['orders'] }, mailgun: { 'o:tag': 'x' } } };
   const { status, delivery } = await send({ overrides });
   expect(status).toEqual(SENT);
@@ -124,7 +124,7 @@ test('SES accepts an e-mail', async () => {
 
 test('Mailgun accepts an e-mail', async () => {
   await setUp('mailgun', { api_key: 'k', domain: 'mg.example.com', region: 'eu', from });
-  vendor.answer({ status: 200, body: { id: '<1@mg.example.com>', message: 'Queued. Thank you.' } });
+  vendor.reply({ status: 200, body: { id: '<1@mg.example.com>', message: 'Queued. Thank you.' } });
   const { status, delivery } = await send();
   expect(status).toEqual(SENT);
   expect(delivery).toMatchObject({ state: 'sent', provider: 'mailgun', provider_id: '1@mg.example.com' });
@@ -143,7 +143,7 @@ test('Mailgun accepts an e-mail', async () => {
 describe('a custom mailer', () => {
   test('gets the notification and the user as the API returns them, signed by the project', async () => {
     await setUp('ping_email', { url: `${vendor.address}/mailer` });
-    vendor.answer({ status: 200, body: { id: 'm-1' } });
+    vendor.reply({ status: 200, body: { id: 'm-1' } });
     const overrides = { channels: { email: { title: 'Mailed', action_url: null } } };
     const { id, status, delivery } = await send({
       category: 'orders',
@@ -187,7 +187,7 @@ describe('a custom mailer', () => {
 
   test('gets the same e-mail again after a failure', async () => {
     await setUp('ping_email', { url: vendor.address });
-    vendor.answer({ status: 503, headers: { 'retry-after': '0' } }, 'cut', { status: 202 });
+    vendor.reply({ status: 503, headers: { 'retry-after': '0' } }, 'cut', { status: 202 });
     const { status, delivery } = await send();
     expect(status).toEqual(SENT);
     expect(delivery).toMatchObject({ state: 'sent', attempts: 3 });
@@ -198,7 +198,7 @@ describe('a custom mailer', () => {
 
   test('that rejects the e-mail ends it with its own reason', async () => {
     await setUp('ping_email', { url: vendor.address });
-    vendor.answer({ status: 422, body: { error: 'no template orders' } });
+    vendor.reply({ status: 422, body: { error: 'no template orders' } });
     const { status, delivery } = await send();
     expect(delivery).toMatchObject({ state: 'failed', attempts: 1, code: '422' });
     expect(status).toMatchObject({ summary: { total: 1, failures: 1, pending: 0 } });

@@ -15,12 +15,12 @@ import {
   until,
 } from '../support/service.ts';
 
-type Answer = { status: number; headers?: Record<string, string>; body: unknown };
+type Reply = { status: number; headers?: Record<string, string>; body: unknown };
 /** What the two stand-ins have in common. */
 type Vendor = {
   address: string;
   mails: readonly { id: string }[];
-  answer(...responses: Answer[]): void;
+  reply(...replies: Reply[]): void;
   outages: Outages;
   stop(): Promise<void>;
 };
@@ -82,11 +82,11 @@ async function deliveryOf(broadcastId: string): Promise<Record<string, unknown> 
 
 describe.each(['sendgrid', 'mailgun'] as const)('%s', (provider) => {
   test('an e-mail is sent after a rate limit and a server error', async () => {
-    const { mails, answer } = vendors[provider];
+    const { mails, reply } = vendors[provider];
     const before = mails.length;
     const project = await setUp(provider);
     const headers = { 'retry-after': '0' };
-    answer({ status: 429, headers, body: '' }, { status: 503, headers, body: '' });
+    reply({ status: 429, headers, body: '' }, { status: 503, headers, body: '' });
     const id = await send(project);
     await processed(project.call, id);
     expect(mails).toHaveLength(before + 1);

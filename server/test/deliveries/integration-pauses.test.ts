@@ -8,7 +8,6 @@ import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 let service: TestService;
 let mailer: VendorStandIn;
 let aheadMs = 0;
-const lines: Record<string, unknown>[] = [];
 
 beforeAll(async () => {
   mailer = await startVendor();
@@ -16,7 +15,6 @@ beforeAll(async () => {
     clock: { now: () => Date.now() + aheadMs },
     pollMs: 50,
     logLevel: 'info',
-    logStream: { write: (line) => lines.push(JSON.parse(line)) },
   });
   await save();
 });
@@ -47,7 +45,7 @@ const dueTimes = () =>
   );
 
 test('the rejected message fails, and the others wait without an attempt until it is repaired', async () => {
-  mailer.answer({ status: 403, body: 'unknown account' });
+  mailer.reply({ status: 403, body: 'unknown account' });
   const failed = await processed(service.project.call, await broadcast());
   expect(failed).toMatchObject({ status: { summary: { failures: 1 } } });
   await expect
@@ -72,7 +70,7 @@ test('the rejected message fails, and the others wait without an attempt until i
   expect(mailer.requests).toHaveLength(1);
   expect(await eventsOf('delivery.retried')).toEqual([]);
 
-  mailer.answer({ status: 200 });
+  mailer.reply({ status: 200 });
   await save();
   // Saved, it is tried again.
   expect(await stateOfIntegration()).toBeUndefined();
@@ -85,6 +83,7 @@ test('the rejected message fails, and the others wait without an attempt until i
     .poll(() => eventsOf('integration.resumed'))
     .toMatchObject([{ level: 'info', payload: { name: 'ping_email' } }]);
   await expect.poll(pausesWritten).toEqual([]);
+  const lines = service.logged.map((line): Record<string, unknown> => JSON.parse(line));
   expect(lines.filter(({ integration }) => integration !== undefined)).toMatchObject([
     {
       level: 'warn',
@@ -144,7 +143,7 @@ async function isShownAsPaused(broadcastId: string): Promise<void> {
 }
 
 test('deliveries that the provider defers together are retried as one job', async () => {
-  mailer.answer({ status: 429, headers: { 'retry-after': '0' } });
+  mailer.reply({ status: 429, headers: { 'retry-after': '0' } });
   const recipients = Array.from({ length: 30 }, (_, n) => ({
     external_id: `${n}`,
     email: `${n}@example.com`,
@@ -165,14 +164,14 @@ test('deliveries that the provider defers together are retried as one job', asyn
     await expect.poll(async () => counts.push((await dueTimes()).length) && counts.at(-1)).toBeGreaterThan(0);
   }
   expect(Math.max(...counts)).toBe(1);
-  mailer.answer({ status: 200 });
+  mailer.reply({ status: 200 });
   aheadMs += 3_600_000;
   await processed(service.project.call, body.id);
 });
 
 test('a pause survives a restart, and ends when the integration works', async () => {
   await save();
-  mailer.answer({ status: 401, body: 'who are you?' });
+  mailer.reply({ status: 401, body: 'who are you?' });
   await processed(service.project.call, await broadcast());
   await expect.poll(stateOfIntegration).toMatchObject({ status: 'paused', code: '401' });
   await service.restart();
@@ -181,7 +180,7 @@ test('a pause survives a restart, and ends when the integration works', async ()
   expect(mailer.requests).toHaveLength(1);
   expect(await stateOfIntegration()).toMatchObject({ status: 'paused', code: '401' });
 
-  mailer.answer({ status: 200 });
+  mailer.reply({ status: 200 });
   const [due] = await dueTimes();
   aheadMs += Number(due?.due_at) - Date.now() + 1_000;
   await processed(service.project.call, waiting);

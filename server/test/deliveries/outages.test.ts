@@ -114,7 +114,7 @@ const START: Record<string, () => Promise<Started>> = {
   async teams() {
     const vendor = await startVendor();
     cleanups.push(vendor.stop);
-    vendor.answer({ status: 202 });
+    vendor.reply({ status: 202 });
     const message = { ...notificationContent(), webhookUrl: `${vendor.address}/workflows/1` };
     const send = open({}, (deps) => teams.connect({}, deps), message);
     return { ...vendor, send, arrived: vendor.requests };
@@ -123,7 +123,7 @@ const START: Record<string, () => Promise<Started>> = {
   async ping_email() {
     const vendor = await startVendor();
     cleanups.push(vendor.stop);
-    vendor.answer({ status: 202 });
+    vendor.reply({ status: 202 });
     const send = open({}, (deps) => pingEmail.connect({ url: vendor.address }, deps), emailMessage());
     return { ...vendor, send, arrived: vendor.requests };
   },

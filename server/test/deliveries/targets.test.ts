@@ -264,12 +264,12 @@ describe('the bot of a Slack installation', () => {
     vendors.slack.rotate = 43_200;
     const { id: installation_id, accessToken } = await withSlack(['C0ADA']);
     await saveToken(project, 'bob', 'slack', { oauth: { installation_id, channel_id: 'C0BOB' } });
-    vendors.slack.asked.length = 0;
+    vendors.slack.tokenRequests.length = 0;
     vendors.slack.expired.add(accessToken);
     const id = await send({}, ['ada', 'bob']);
     expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 0, pending: 0 });
     expect(postedTo()).toEqual(['C0ADA', 'C0BOB']);
-    expect(vendors.slack.asked).toHaveLength(1);
+    expect(vendors.slack.tokenRequests).toHaveLength(1);
     expect(vendors.slack.posted.every(({ token }) => token !== accessToken)).toBe(true);
     expect(await deliveriesOf(service, id)).toMatchObject([{ attempts: 1 }, { attempts: 1 }]);
   });
@@ -356,7 +356,7 @@ describe('the webhook of the project’s Teams integration', () => {
 
   test('is retried after an outage', async () => {
     await vendors.setUp(project, ['teams']);
-    vendors.teams.answer({ status: 503 }, { status: 202 });
+    vendors.teams.reply({ status: 503 }, { status: 202 });
     const id = await send();
     await retrying(id);
     await bringForward(service);
@@ -368,7 +368,7 @@ describe('the webhook of the project’s Teams integration', () => {
   test('is rejected as a config when it is gone, and no token is discarded', async () => {
     await vendors.setUp(project, ['teams']);
     await saveToken(project, 'ada', 'teams', {});
-    vendors.teams.answer({ status: 404 });
+    vendors.teams.reply({ status: 404 });
     const id = await send();
     await processed(project.call, id);
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'failed', code: '404' }]);

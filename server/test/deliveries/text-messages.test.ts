@@ -40,7 +40,7 @@ beforeEach(async () => {
   project = await service.createProject(`text messages ${made}`);
   const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
   await project.call('PUT', '/integrations/twilio', config);
-  phone.answer(QUEUED);
+  phone.reply(QUEUED);
 });
 
 async function send(phone_numbers = ['+1 500-555-0001'], body: object = {}): Promise<string> {
@@ -62,7 +62,7 @@ const refused = (code: number) => ({
 
 describe('a text message with an ambiguous outcome', () => {
   test('is sent once more', async () => {
-    phone.answer('cut', QUEUED);
+    phone.reply('cut', QUEUED);
     const id = await send();
     await ended(id);
     expect(numbers()).toEqual(['+15005550001', '+15005550001']);
@@ -70,7 +70,7 @@ describe('a text message with an ambiguous outcome', () => {
   });
 
   test('is never sent a third time', async () => {
-    phone.answer('cut');
+    phone.reply('cut');
     const id = await send();
     await ended(id);
     expect(numbers()).toHaveLength(2);
@@ -86,7 +86,7 @@ describe('a text message with an ambiguous outcome', () => {
 
   test('is counted even if unambiguous failures occur in between', async () => {
     const busy = { status: 429, body: { code: 20429, message: 'Too many', status: 429 } };
-    phone.answer(busy, busy, 'cut', busy, busy, 'cut', QUEUED);
+    phone.reply(busy, busy, 'cut', busy, busy, 'cut', QUEUED);
     const id = await send();
     await ended(id);
     expect(numbers()).toHaveLength(6);
@@ -96,7 +96,7 @@ describe('a text message with an ambiguous outcome', () => {
   });
 
   test('that was marked before a crash counts as sent', async () => {
-    phone.answer('cut', QUEUED);
+    phone.reply('cut', QUEUED);
     const id = await send();
     // The state after a process was killed between marking the second send and learning its outcome.
     await until(
@@ -118,7 +118,7 @@ describe('a text message with an ambiguous outcome', () => {
 });
 
 test('is marked when its send starts, not while it waits for a permit', async () => {
-  phone.answer('hang');
+  phone.reply('hang');
   const recipients = Array.from({ length: 100 }, (_, index) => ({
     external_id: `user-${index}`,
     phone_numbers: [`+1500555${2000 + index}`],
@@ -133,7 +133,7 @@ test('is marked when its send starts, not while it waits for a permit', async ()
     [body.id],
   );
   expect(marked).toHaveLength(inFlight);
-  phone.answer(QUEUED);
+  phone.reply(QUEUED);
   await ended(body.id);
 });
 
@@ -247,13 +247,13 @@ describe('the marks of ambiguous sends', () => {
 
 describe('a number that the provider rejects', () => {
   test('fails over to the next number within the same attempt, and is not used again', async () => {
-    phone.answer(refused(21211), QUEUED);
+    phone.reply(refused(21211), QUEUED);
     const two = ['+1 500-555-0001', '+1 500-555-0002'];
     const id = await send(two);
     await processed(project.call, id);
     expect(numbers()).toEqual(['+15005550001', '+15005550002']);
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', attempts: 1 }]);
-    phone.answer(QUEUED);
+    phone.reply(QUEUED);
     await processed(project.call, await send(two));
     expect(numbers()).toEqual(['+15005550002']);
   });
@@ -261,7 +261,7 @@ describe('a number that the provider rejects', () => {
   test('is not retried if the next number is rate limited', async () => {
     const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
     await project.call('PUT', '/integrations/twilio', { ...config, max_per_second: 0.4 });
-    phone.answer(refused(21211), QUEUED);
+    phone.reply(refused(21211), QUEUED);
     const id = await send(['+1 500-555-0001', '+1 500-555-0002']);
     await ended(id);
     expect(numbers()).toEqual(['+15005550001', '+15005550002']);
@@ -269,11 +269,11 @@ describe('a number that the provider rejects', () => {
   });
 
   test('fails the delivery if it is the only one, and skips the next; events do not contain it', async () => {
-    phone.answer(refused(21610));
+    phone.reply(refused(21610));
     const first = await send();
     await processed(project.call, first);
     expect(await deliveriesOf(service, first)).toMatchObject([{ state: 'failed', code: '21610' }]);
-    phone.answer(QUEUED);
+    phone.reply(QUEUED);
     const second = await send(['+15005550001']);
     await processed(project.call, second);
     expect(await deliveriesOf(service, second)).toMatchObject([

@@ -151,7 +151,7 @@ describe('a failure', () => {
   test('is retried under the same id until it is accepted', async () => {
     const { of, receiver, id, secret } = await setUp('retry');
     let failures = 2;
-    receiver.answer((_message, response) => {
+    receiver.reply((_message, response) => {
       failures -= 1;
       response.writeHead(failures >= 0 ? 500 : 200).end('no room\nat the inn');
     });
@@ -193,7 +193,7 @@ describe('a failure', () => {
     const { of, receiver, id } = await setUp(name);
     const elsewhere = await startWebhookReceiver();
     receivers.push(elsewhere);
-    receiver.answer((_message, response) => response.writeHead(status, { location: elsewhere.url }).end());
+    receiver.reply((_message, response) => response.writeHead(status, { location: elsewhere.url }).end());
     await record(of);
     const [delivery] = await until(
       () => deliveries(of, id),
@@ -205,14 +205,14 @@ describe('a failure', () => {
 
   test('a missing response ends in a timeout, and Retry-After is respected', async () => {
     const { of, receiver, id } = await setUp('silent');
-    receiver.answer(() => {});
+    receiver.reply(() => {});
     await record(of);
     const [silent] = await until(
       () => deliveries(of, id),
       (list) => list.length === 1,
     );
     expect(silent).toMatchObject({ status: 'retrying', response_status: null });
-    receiver.answer((_message, response) => response.writeHead(503, { 'retry-after': '1200' }).end());
+    receiver.reply((_message, response) => response.writeHead(503, { 'retry-after': '1200' }).end());
     const [message] = await until(
       () => deliveries(of, id),
       ([one]) => one?.response_status === 503,
@@ -224,7 +224,7 @@ describe('a failure', () => {
 
   test('only the beginning of a long response is read', async () => {
     const { of, receiver, id } = await setUp('long responses');
-    receiver.answer((_message, response) => {
+    receiver.reply((_message, response) => {
       response.writeHead(200, { 'content-length': 1_000_000 }).write('x'.repeat(40_000)); // incomplete
     });
     await record(of);
@@ -238,12 +238,12 @@ describe('a failure', () => {
   test('a slow webhook releases its slot, and gets the rest in its next turn', async () => {
     const { of, receiver, id } = await setUp('takes its time');
     const held: ServerResponse[] = [];
-    receiver.answer((_message, response) => held.push(response));
+    receiver.reply((_message, response) => held.push(response));
     await record(of, 20);
     await receiver.waitFor(8);
     clock.offsetMs += 60_000;
     const recorded: number[] = [];
-    receiver.answer(async (_message, response) => {
+    receiver.reply(async (_message, response) => {
       recorded.push((await deliveries(of, id)).length);
       response.writeHead(204).end();
     });
@@ -274,7 +274,7 @@ describe('a failure', () => {
 
   test('expires after a day, and can be replayed', async () => {
     const { of, receiver, id } = await setUp('a day');
-    receiver.answer(500);
+    receiver.reply(500);
     await record(of);
     await until(
       () => deliveries(of, id),
@@ -290,7 +290,7 @@ describe('a failure', () => {
       () => pendingOf(id),
       (pending) => pending === 0,
     );
-    receiver.answer(200);
+    receiver.reply(200);
     const before = receiver.received.length;
     const since = new Date(Date.now() - 3_600_000).toISOString();
     expect((await of.call('POST', `/webhooks/${id}/replay`, { since })).status).toBe(204);
@@ -307,12 +307,12 @@ describe('a failure', () => {
     const swift = await startWebhookReceiver();
     receivers.push(swift);
     await of.call('PUT', '/webhooks', { url: swift.url, event_types: ['user.updated'] });
-    receiver.answer(() => {});
+    receiver.reply(() => {});
     await record(of, 400);
     await swift.waitFor(400, 5_000);
     // Eight were tried, and the rest waits with them, so a test need not wait for four hundred timeouts.
     expect(receiver.received.length).toBeLessThan(50);
-    receiver.answer(204);
+    receiver.reply(204);
     await until(
       () => pendingOf(id),
       (pending) => pending === 0,
@@ -328,7 +328,7 @@ describe('disabling', () => {
     const watcher = await startWebhookReceiver();
     receivers.push(watcher);
     await of.call('PUT', '/webhooks', { url: watcher.url, event_types: ['webhook.disabled'] });
-    receiver.answer(500);
+    receiver.reply(500);
     let recorded = 0;
     // Waits until the failure is stored, before the clock moves on.
     const failOnce = async () => {
@@ -366,7 +366,7 @@ describe('disabling', () => {
       { withinMs: 20_000 },
     );
     // Enabled again, it gets the events from then on.
-    receiver.answer(200);
+    receiver.reply(200);
     const before = receiver.received.length;
     await record(of);
     expect(
@@ -383,7 +383,7 @@ describe('disabling', () => {
     const { of, receiver, id } = await setUp('in between');
     const failing = async () => (await of.call('GET', `/webhooks/${id}`)).body.failing_since as string | null;
     const attempt = async (status: number) => {
-      receiver.answer(status);
+      receiver.reply(status);
       const before = receiver.received.length;
       await record(of);
       await receiver.waitFor(before + 1);
@@ -395,7 +395,7 @@ describe('disabling', () => {
     await attempt(500);
     const second = await until(failing, (since) => since !== null);
     expect(second).not.toBe(first);
-    receiver.answer(200);
+    receiver.reply(200);
     await until(failing, (since) => since === null);
     await attempt(500);
     const third = await until(failing, (since) => since !== null);
@@ -410,7 +410,7 @@ describe('disabling', () => {
 
   test('410 Gone disables at once; pending messages fail', async () => {
     const { of, receiver, id } = await setUp('gone');
-    receiver.answer(410);
+    receiver.reply(410);
     await record(of, 30);
     const { body } = await until(
       () => of.call('GET', `/webhooks/${id}`),
@@ -474,7 +474,7 @@ describe('replay', () => {
       () => deliveries(of, id),
       ([one]) => one?.status === 'sent',
     );
-    receiver.answer(500);
+    receiver.reply(500);
     const [event] = await events(of, 'user.updated');
     await of.call('POST', `/webhooks/${id}/replay`, { event_id: event?.id });
     await until(
@@ -598,7 +598,7 @@ describe('saving', () => {
 
   test('saving what was read changes nothing, and does not end a failure', async () => {
     const { of, receiver, id } = await setUp('read and saved');
-    receiver.answer(500);
+    receiver.reply(500);
     await record(of);
     const read = await until(
       async () => (await of.call('GET', `/webhooks/${id}`)).body,
@@ -657,7 +657,7 @@ describe('saving', () => {
   test('deleting ends it: nothing more is sent, and nothing remains', async () => {
     const { of, receiver, id } = await setUp('deleted');
     // None of them is retried before it is deleted.
-    receiver.answer((_message, response) => response.writeHead(503, { 'retry-after': '600' }).end());
+    receiver.reply((_message, response) => response.writeHead(503, { 'retry-after': '600' }).end());
     await record(of, 3);
     await receiver.waitFor(3);
     expect((await of.call('DELETE', `/webhooks/${id}`)).status).toBe(204);
@@ -666,7 +666,7 @@ describe('saving', () => {
       expect((await of.call('GET', `/webhooks/${id}${path}`)).status).toBe(404);
     expect((await of.call('GET', '/webhooks')).body.data).toEqual([]);
     expect((await events(of, 'webhook.deleted'))[0]?.context).toEqual({ webhook_id: id });
-    receiver.answer(200);
+    receiver.reply(200);
     clock.offsetMs += 600_000;
     await until(
       () =>

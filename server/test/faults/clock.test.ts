@@ -31,11 +31,11 @@ test('a clock that jumps by an hour, back and forth, loses nothing, and ids stil
   const running = load(service.project, { clients: 1 });
   for (const offMs of [HOUR_MS, 0, -HOUR_MS, HOUR_MS, -HOUR_MS, 0]) {
     clock.offMs = offMs;
-    await running.accepted(running.answers.length + 15);
+    await running.accepted(running.responses.length + 15);
   }
   await running.stop();
-  expect(running.answers.filter(({ status }) => status !== 201)).toEqual([]);
-  const ids = running.answers.map(({ id }) => id);
+  expect(running.responses.filter(({ status }) => status !== 201)).toEqual([]);
+  const ids = running.responses.map(({ id }) => id);
   expect(ids).toEqual([...ids].sort());
   expect(new Set(ids).size).toBe(ids.length);
   await until(

@@ -95,12 +95,12 @@ test(`a service that receives changed bytes continues and loses no accepted broa
     );
     proxy.onReply = () => {};
     proxy.cut(); // ends connections that wait because a length was changed
-    const before = running.answers.filter(({ status }) => status === 201).length;
+    const before = running.responses.filter(({ status }) => status === 201).length;
     await running.accepted(before + 10, 60_000);
     await running.stop();
     const rows = await service.context.db.query<{ topic: string }>(sql('', 'select topic from broadcasts'));
     const stored = new Set(rows.map(({ topic }) => topic));
-    const lost = running.answers.filter(({ status, tag }) => status === 201 && !stored.has(tag));
+    const lost = running.responses.filter(({ status, tag }) => status === 201 && !stored.has(tag));
     expect(lost).toEqual([]);
   } finally {
     await service.stop();

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
 import {
-  accountLines,
-  loadEverywhere,
+  checkDeliveries,
+  loadAllChannels,
   makeReachableUsers,
   type SentBroadcast,
-  takeAccount,
-} from '../support/everywhere.ts';
+  summaryLines,
+} from '../support/all-channels-load.ts';
+import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { projectWith, type TestProject } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
@@ -59,7 +59,7 @@ test.runIf(process.platform === 'linux')(
     await vendors.setUp(project);
     const users = await makeReachableUsers(project, vendors, USERS);
     for (let round = 1; round <= ROUNDS; round += 1) {
-      const running = loadEverywhere({ project, users, random }, round);
+      const running = loadAllChannels({ project, users, random }, round);
       await delay(100 + integer(900));
       const stopped = running.stop();
       const burst = Array.from({ length: BURST }, running.one);
@@ -76,13 +76,13 @@ test.runIf(process.platform === 'linux')(
           status.status !== 'processed' || status.summary.pending > 0,
       ).length;
     }
-    const account = await takeAccount({ project, vendors, users }, sent, { withinMs: SETTLED_WITHIN_MS });
+    const account = await checkDeliveries({ project, vendors, users }, sent, { withinMs: SETTLED_WITHIN_MS });
     const lost = sent.filter(({ id }) => id === undefined).length;
     console.log(
       [
         `seed ${seed}: ${sent.length} broadcasts sent, ${lost} responses lost, ${interrupted} ` +
           `interrupted in flight`,
-        ...accountLines(account),
+        ...summaryLines(account),
       ].join('\n'),
     );
     // The kills hit what they were meant to hit.

@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { kill, postmasterOf } from '../support/belfry-process.ts';
 import {
-  accountLines,
-  type LoadEverywhere,
-  loadEverywhere,
+  type AllChannelsLoad,
+  checkDeliveries,
+  loadAllChannels,
   makeReachableUsers,
   type ReachableUser,
-  takeAccount,
-} from '../support/everywhere.ts';
+  summaryLines,
+} from '../support/all-channels-load.ts';
+import { kill, postmasterOf } from '../support/belfry-process.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
@@ -51,25 +51,25 @@ beforeEach(() => {
 });
 
 /** Everything that was sent so far: both tests use one service. */
-const sentBefore: LoadEverywhere['sent'] = [];
+const sentBefore: AllChannelsLoad['sent'] = [];
 
-async function account(what: string, running: LoadEverywhere): Promise<void> {
+async function account(what: string, running: AllChannelsLoad): Promise<void> {
   await running.stop();
   sentBefore.push(...running.sent);
   const refused = running.sent.filter(({ id }) => id === undefined).length;
-  const taken = await takeAccount({ project: service.project, vendors, users }, sentBefore, {
+  const taken = await checkDeliveries({ project: service.project, vendors, users }, sentBefore, {
     withinMs: SETTLED_WITHIN_MS,
   });
   console.log(
     [
       `seed ${seed}: ${what}; ${running.sent.length} broadcasts sent, ${refused} rejected or without a ` +
         `response`,
-      ...accountLines(taken),
+      ...summaryLines(taken),
     ].join('\n'),
   );
 }
 
-async function accepted(running: LoadEverywhere, count: number): Promise<void> {
+async function accepted(running: AllChannelsLoad, count: number): Promise<void> {
   await until(
     () => running.sent.filter(({ id }) => id !== undefined).length,
     (seen) => seen >= count,
@@ -80,7 +80,7 @@ async function accepted(running: LoadEverywhere, count: number): Promise<void> {
 test(`broken connections while every channel delivers lose nothing (FAULT_SEED=${seed})`, {
   timeout: 120_000,
 }, async () => {
-  const running = loadEverywhere({ project: service.project, users, random }, round);
+  const running = loadAllChannels({ project: service.project, users, random }, round);
   const surgeon = await service.context.db.connect();
   let cut = 0;
   for (let turn = 0; turn < CUTS; turn += 1) {
@@ -101,7 +101,7 @@ test.runIf(process.platform === 'linux')(
   `${KILLS} kills of PostgreSQL while every channel delivers lose nothing (FAULT_SEED=${seed})`,
   { timeout: 150_000 },
   async () => {
-    const running = loadEverywhere({ project: service.project, users, random }, round);
+    const running = loadAllChannels({ project: service.project, users, random }, round);
     for (let turn = 1; turn <= KILLS; turn += 1) {
       await accepted(running, 10 * turn);
       kill(postmasterOf(dataDir), 'SIGKILL');

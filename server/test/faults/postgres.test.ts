@@ -40,7 +40,7 @@ async function startEmbeddedService(
 }
 
 /** Every accepted broadcast is stored, rejections are 503 with Retry-After, and no response takes long. */
-function expectCleanResponses({ answers: responses }: Load): void {
+function expectCleanResponses({ responses }: Load): void {
   const others = responses.filter(({ status }) => status !== 201 && status !== 503);
   expect(others).toEqual([]);
   for (const response of responses.filter(({ status }) => status === 503)) {
@@ -50,7 +50,7 @@ function expectCleanResponses({ answers: responses }: Load): void {
   expect(Math.max(...responses.map(({ ms }) => ms))).toBeLessThan(RESPONSE_WITHIN_MS);
 }
 
-function report(what: string, { answers: responses }: Load): void {
+function report(what: string, { responses }: Load): void {
   const refused = responses.filter(({ status }) => status === 503);
   const slowest = Math.max(...responses.map(({ ms }) => ms));
   console.log(
@@ -102,7 +102,7 @@ describe.runIf(process.platform === 'linux')('a broken PostgreSQL', () => {
         ({ status }) => status === 200,
         { withinMs: 20_000 },
       );
-      const before = running.answers.filter(({ status }) => status === 201).length;
+      const before = running.responses.filter(({ status }) => status === 201).length;
       await running.accepted(before + 20);
       await running.stop();
       report(what, running);
@@ -270,7 +270,7 @@ test.concurrent(
     });
     expect((await service.project.call('GET', '/broadcasts')).status).toBe(200);
     await readOnly(false);
-    await running.accepted(running.answers.filter(({ status }) => status === 201).length + 10);
+    await running.accepted(running.responses.filter(({ status }) => status === 201).length + 10);
     await running.stop();
     report('read-only', running);
     await until(
@@ -308,7 +308,7 @@ test.runIf(canMount)(
       ({ status }) => status === 200,
       { withinMs: 30_000 },
     );
-    await running.accepted(running.answers.filter(({ status }) => status === 201).length + 10, 30_000);
+    await running.accepted(running.responses.filter(({ status }) => status === 201).length + 10, 30_000);
     await running.stop();
     report('disk full', running);
     await until(

@@ -62,7 +62,7 @@ test('a stop under load completes requests, releases all leases, and no e-mail i
   const askedAt = performance.now();
   const [tookMs] = await Promise.all([stop(belfry), running.refusedOrCut(8).then(() => running.stop())]);
   expect(tookMs).toBeLessThan(STOPPED_WITHIN_MS);
-  for (const { status, startedAt, ms } of running.answers) {
+  for (const { status, startedAt, ms } of running.responses) {
     expect([201, 503, 0]).toContain(status);
     // Only requests that arrived during the stop may be rejected.
     if (status !== 201) expect(startedAt + ms).toBeGreaterThan(askedAt);
@@ -101,14 +101,14 @@ test.concurrent('a hanging webhook does not delay a stop, and gets its events af
   const receiver = await startWebhookReceiver();
   undo(() => receiver.stop());
   const { belfry, call } = await start(undo, dataDir);
-  receiver.answer(() => {});
+  receiver.reply(() => {});
   const types = ['user.created'];
   expect((await call('PUT', '/webhooks', { url: receiver.url, event_types: types })).status).toBe(200);
   await call('PUT', '/users', { external_id: 'ada' });
   const [hanging] = await receiver.waitFor(1);
   // Process managers wait 10 s.
   expect(await stop(belfry)).toBeLessThan(10_000);
-  receiver.answer(204);
+  receiver.reply(204);
   const { call: again } = await start(undo, dataDir);
   await receiver.waitFor(2);
   expect(receiver.received.map(({ id }) => id)).toEqual([hanging?.id, hanging?.id]);

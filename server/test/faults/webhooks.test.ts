@@ -55,7 +55,7 @@ test.runIf(process.platform === 'linux')(
   { timeout: 180_000 },
   async () => {
     const accepted: string[] = [];
-    receiver.answer(({ id }, response) => {
+    receiver.reply(({ id }, response) => {
       const isAccepted = random() >= 0.1;
       if (isAccepted) accepted.push(id);
       response.writeHead(isAccepted ? 204 : 500).end();

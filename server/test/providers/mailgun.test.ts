@@ -7,7 +7,7 @@ import { mailgun } from '../../src/providers/mailgun/index.ts';
 import type { EmailMessage, SendOutcome } from '../../src/providers/provider.ts';
 import { createTransport, type Transport } from '../../src/providers/shared/transport.ts';
 import { emailMessage } from '../support/email-message.ts';
-import { type MailgunStandIn, said, startMailgunStandIn } from '../support/mailgun-stand-in.ts';
+import { type MailgunStandIn, mailgunError, startMailgunStandIn } from '../support/mailgun-stand-in.ts';
 import { expectRecovery } from '../support/outage.ts';
 
 const config = {
@@ -164,12 +164,12 @@ describe('sending', () => {
 
   test('retries after a rate limit or a failure of Mailgun', async () => {
     const soon = new Date(Date.now() + 60_000).toUTCString();
-    vendor.answer(
-      said(
+    vendor.reply(
+      mailgunError(
         429,
         `Domain ${config.domain} is not allowed to send: request limit exceeded, try again after ${soon}`,
       ),
-      said(500, 'Internal Server Error'),
+      mailgunError(500, 'Internal Server Error'),
     );
     const sender = mailgun.connect(config, { egress, transport, clock: systemClock });
     const limited = await sender.send(emailMessage());

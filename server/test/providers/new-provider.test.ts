@@ -28,7 +28,7 @@ let belfry: BelfryProcess;
 
 beforeAll(async () => {
   vendor = await startVendor();
-  vendor.answer({ status: 200 });
+  vendor.reply({ status: 200 });
   const origins = CHANNELS.map((channel) => [
     `PROVIDER_MADE_UP_${channel.toUpperCase()}_BASE_URL`,
     vendor.address,

@@ -180,7 +180,7 @@ describe('sending', () => {
   test('retries after a rate limit or a failure of SendGrid', async () => {
     const soon = Math.floor(Date.now() / 1000) + 30;
     const headers = { date: new Date().toUTCString(), 'x-ratelimit-reset': String(soon) };
-    vendor.answer({ ...refusal(429, 'too many requests'), headers }, refusal(500, 'Internal Server Error'));
+    vendor.reply({ ...refusal(429, 'too many requests'), headers }, refusal(500, 'Internal Server Error'));
     const sender = sendgrid.connect(config, { egress, transport, clock: systemClock });
     const limited = await sender.send(emailMessage());
     expect(limited).toMatchObject({ kind: 'retry', ambiguous: false, code: '429' });

@@ -101,7 +101,7 @@ test("a custom mailer can verify requests with Stripe's library, whose rules we 
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
   const transport = createTransport({ egress });
   const sender = pingEmail.connect({ url: mailer.address }, { egress, transport, clock: { now: () => NOW } });
-  mailer.answer({ status: 204 });
+  mailer.reply({ status: 204 });
   const signing = {
     header: 'X-BELFRY-SIGNATURE',
     keys: [SECRET, FORMER].map((secret) => createSecretKey(Buffer.from(secret))),

@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   vendor.posted.length = 0;
-  vendor.asked.length = 0;
+  vendor.tokenRequests.length = 0;
   vendor.rotate = undefined;
 });
 

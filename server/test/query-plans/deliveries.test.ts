@@ -7,8 +7,7 @@ import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-// What the statements about deliveries read, where a broadcast to a topic has reached 40,000 users in 40
-// pages.
+// What statements about deliveries read, after a broadcast to a topic has reached 40,000 users in 40 pages.
 
 const PAGES = 40;
 const USERS = 1_000;
@@ -28,7 +27,7 @@ beforeAll(async () => {
     `insert into broadcasts (id, project_id, message, status) values ($1, $2, '\\x007b7d', 'processed')`,
     [id, projectId],
   );
-  await readAll(); // plans are made while there is nothing
+  await readAll(); // the plans are made while the tables are empty
   for (let page = 0; page < PAGES; page += 1) {
     const some = Array.from({ length: USERS }, () => newId());
     users.push(some);
@@ -39,7 +38,9 @@ beforeAll(async () => {
       '[{"channel":"in_app"},{"channel":"email","due":1}]',
     ]);
     await run(
-      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+      `insert into deliveries (
+        user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+      )
       select user_id, id, 'email', $1, case when n % 2 = 0 then 'failed' else 'sent' end, 1, now(), now()
       from unnest($2::uuid[], $3::uuid[]) with ordinality as d (user_id, id, n)`,
       [id, `{${some.join(',')}}`, `{${some.map((user) => notificationId(id, user)).join(',')}}`],
@@ -53,7 +54,7 @@ afterAll(async () => {
 
 const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
 
-/** Asks for everything that can be asked, in the middle of the broadcast. */
+/** Runs all reads, in the middle of the broadcast. */
 async function readAll(): Promise<void> {
   const user = users[PAGES / 2]?.[USERS / 2] ?? newId();
   for (const direction of ['older', 'newer'] as const)
@@ -72,29 +73,29 @@ async function readAll(): Promise<void> {
   await replayDeliveries({ db, clock }, projectId, id, { user_ids: [newId()], state: 'skipped' });
 }
 
-/** What a piece of work reads of the tables that a broadcast fills: rows, by scans of which kind. */
-async function readsOf(work: () => Promise<unknown>): Promise<{ whole: number; rows: number }> {
+/** Counts the full scans and the rows that `work` reads in the tables of a broadcast. */
+async function readsOf(work: () => Promise<unknown>): Promise<{ fullScans: number; rows: number }> {
   const counted = async () => {
     await run('select pg_stat_force_next_flush()');
-    const [row] = await run<{ whole: number; rows: number }>(
-      `select sum(seq_scan)::int as whole, sum(seq_tup_read + idx_tup_fetch)::int as rows
+    const [row] = await run<{ fullScans: number; rows: number }>(
+      `select sum(seq_scan)::int as "fullScans", sum(seq_tup_read + idx_tup_fetch)::int as rows
       from pg_stat_xact_user_tables
       where relname in ('broadcast_users', 'deliveries', 'notifications', 'broadcasts')`,
     );
-    return row ?? { whole: 0, rows: 0 };
+    return row ?? { fullScans: 0, rows: 0 };
   };
   await run('begin');
   try {
     const before = await counted();
     await work();
     const after = await counted();
-    return { whole: after.whole - before.whole, rows: after.rows - before.rows };
+    return { fullScans: after.fullScans - before.fullScans, rows: after.rows - before.rows };
   } finally {
     await run('rollback');
   }
 }
 
-test('a page of the list reads as much in the middle of a large broadcast as at its beginning, and no table whole', async () => {
+test('a page in the middle of a large broadcast reads as few rows as the first one', async () => {
   const user = users[PAGES / 2]?.[USERS / 2];
   for (const [name, cursor, direction] of [
     ['first', NEWEST, 'older'],
@@ -103,35 +104,35 @@ test('a page of the list reads as much in the middle of a large broadcast as at 
     ['last', OLDEST, 'newer'],
   ] as const) {
     const reads = await readsOf(() => listDeliveries(deps(), id, {}, { direction, id: cursor, limit: 101 }));
-    expect([name, reads.whole, reads.rows < 120]).toEqual([name, 0, true]);
+    expect([name, reads.fullScans, reads.rows < 120]).toEqual([name, 0, true]);
   }
 });
 
-test('a search for what is rare ends after some thousands, and says where it goes on', async () => {
+test('a search for a rare state ends after some thousand rows, and returns where to continue', async () => {
   const found: string[] = [];
   let at: string | undefined = NEWEST;
-  let turns = 0;
-  for (; at !== undefined && turns < PAGES; turns += 1) {
+  let searches = 0;
+  for (; at !== undefined && searches < PAGES; searches += 1) {
     const from: string = at;
-    let stretch: Awaited<ReturnType<typeof listDeliveries>> | undefined;
+    let list: Awaited<ReturnType<typeof listDeliveries>> | undefined;
     const reads = await readsOf(async () => {
-      stretch = await listDeliveries(
+      list = await listDeliveries(
         deps(),
         id,
         { state: 'retrying' },
         { direction: 'older', id: from, limit: 101 },
       );
     });
-    expect(reads.whole).toBe(0);
+    expect(reads.fullScans).toBe(0);
     expect(reads.rows).toBeLessThan(7_000);
-    found.push(...(stretch?.rows.map((row) => row.delivery.id) ?? []));
-    at = stretch?.stoppedAt;
+    found.push(...(list?.rows.map((row) => row.delivery.id) ?? []));
+    at = list?.stoppedAt;
   }
   expect(found).toEqual([]);
-  expect([at, turns > 5]).toEqual([undefined, true]);
+  expect([at, searches > 5]).toEqual([undefined, true]);
 });
 
-test('what failed is read by its index, in order', async () => {
+test('failed deliveries are read by their index, in order', async () => {
   const user = users[PAGES / 2]?.[USERS / 2];
   const reads = await readsOf(() =>
     listDeliveries(
@@ -141,18 +142,19 @@ test('what failed is read by its index, in order', async () => {
       { direction: 'older', id: `failed-${user}.email`, limit: 101 },
     ),
   );
-  expect(reads.whole).toBe(0);
+  expect(reads.fullScans).toBe(0);
   expect(reads.rows).toBeLessThanOrEqual(101);
 });
 
-test('no statement about deliveries has a plan that reads a table whole, or sorts a broadcast', async () => {
+test('no statement about deliveries scans a table or sorts a broadcast', async () => {
   const failed = (PAGES * USERS) / 2;
   expect(await replayDeliveries({ db, clock }, projectId, id, {})).toBe(failed);
   expect(await replayDeliveries({ db, clock }, projectId, id, { channel: 'email' })).toBe(failed - 2_000);
-  const statements = await run<{ name: string; places: number }>(
-    `select name, cardinality(parameter_types) as places
+  const statements = await run<{ name: string; parameters: number }>(
+    `select name, cardinality(parameter_types) as parameters
     from pg_prepared_statements
-    where statement ~* '(from|join|update|into) (broadcasts|broadcast_users|notifications|deliveries)\\M' and name <> ''`,
+    where name <> ''
+      and statement ~* '(from|join|update|into) (broadcasts|broadcast_users|notifications|deliveries)\\M'`,
   );
   expect(statements.map(({ name }) => name)).toEqual(
     expect.arrayContaining([
@@ -172,11 +174,11 @@ test('no statement about deliveries has a plan that reads a table whole, or sort
     ]),
   );
   await run('set plan_cache_mode = force_generic_plan');
-  for (const { name, places } of statements) {
-    const values = Array.from({ length: places }, () => 'null').join(', ');
+  for (const { name, parameters } of statements) {
+    const values = Array.from({ length: parameters }, () => 'null').join(', ');
     const lines = await run<Record<'QUERY PLAN', string>>(`explain execute ${name}(${values})`);
     const plan = lines.map((line) => line['QUERY PLAN']).join('\n');
-    // A HashAggregate makes the parameters distinct, and reads no table.
+    // A HashAggregate removes duplicate parameters, and reads no table.
     expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan|Hash(?!Aggregate)|Merge/)]);
     if (name.startsWith('list_')) expect([name, plan]).toEqual([name, expect.not.stringMatching(/Sort/)]);
   }

@@ -21,7 +21,7 @@ const run = <Row>(text: string, values: readonly unknown[] = []) => db.query<Row
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 3, name: 'erasure plans' });
-  // Others, so that these tables are no short ones.
+  // Other broadcasts, so that the tables are not small.
   await run(
     `with others as (
       insert into broadcasts (id, project_id, message, status)
@@ -47,11 +47,12 @@ async function createUsers(count: number): Promise<string[]> {
   return ids;
 }
 
-/** A broadcast that reached these users, page by page. */
+/** Creates a broadcast that reached these users, page by page. */
 async function createBroadcast(pages: readonly string[][]): Promise<string> {
   const id = newId();
   await run(
-    "insert into broadcasts (id, project_id, message, topic, status) values ($1, $2, 'told', 'all', 'processed')",
+    `insert into broadcasts (id, project_id, message, topic, status)
+    values ($1, $2, 'text', 'all', 'processed')`,
     [id, projectId],
   );
   for (const [page, userIds] of pages.entries()) await addPage(id, page, userIds);
@@ -66,29 +67,29 @@ const addPage = (id: string, page: number, userIds: readonly string[]) =>
   ]);
 const beginErasing = (userIds: readonly string[]) =>
   run("update users set deleted_at = '-infinity' where id = any ($1::uuid[])", [userIds]);
-const isTold = async (id: string) =>
+const hasContent = async (id: string) =>
   (await run<{ topic: string | null }>('select topic from broadcasts where id = $1', [id]))[0]?.topic ===
   'all';
 const inPages = (userIds: readonly string[], size = USERS_PER_PAGE) =>
   Array.from({ length: userIds.length / size }, (_, page) => userIds.slice(page * size, (page + 1) * size));
 
-test('whether anybody has a broadcast costs the same, however many were erased before', async () => {
+test('the cost of an erasure does not depend on the number of users that were erased before', async () => {
   const pages = inPages(await createUsers(PAGES * USERS_PER_PAGE));
   const id = await createBroadcast(pages);
   await db.query(sql('', 'analyze users, broadcasts, broadcast_users'));
   const half = USERS_PER_PAGE / 2;
   const read: number[] = [];
   for (const batch of inPages(pages.flat(), half)) {
-    expect(await isTold(id)).toBe(true);
+    expect(await hasContent(id)).toBe(true);
     await beginErasing(batch);
     read.push(await rowsRead(db, (tx) => eraseContent(tx, [id])));
   }
-  expect(await isTold(id)).toBe(false);
-  // A page is gone through anew while somebody of it is left.
+  expect(await hasContent(id)).toBe(false);
+  // A page is read again as long as one of its users is left.
   expect(Math.max(...read)).toBeLessThanOrEqual(USERS_PER_PAGE + 50);
 });
 
-test('a broadcast is told until the last of its users is erased, whichever page that is', async () => {
+test('a broadcast keeps its content until the last of its users is erased, on any page', async () => {
   for (const order of [
     [2, 0, 1],
     [1, 2, 0],
@@ -96,19 +97,19 @@ test('a broadcast is told until the last of its users is erased, whichever page 
   ]) {
     const pages = inPages(await createUsers(9), 3);
     const id = await createBroadcast(pages);
-    const ask = () => db.transaction((tx) => eraseContent(tx, [id]));
+    const erase = () => db.transaction((tx) => eraseContent(tx, [id]));
     for (const page of order)
       for (const userId of pages[page] ?? []) {
-        expect(await isTold(id)).toBe(true);
+        expect(await hasContent(id)).toBe(true);
         await beginErasing([userId]);
-        await ask();
-        await ask();
+        await erase();
+        await erase();
       }
-    expect(await isTold(id)).toBe(false);
+    expect(await hasContent(id)).toBe(false);
   }
 });
 
-test('nothing is remembered of a broadcast whose pages are still being written', async () => {
+test('erased pages are not counted while pages of the broadcast are still written', async () => {
   const [first, empty, last] = inPages(await createUsers(3), 1) as [string[], string[], string[]];
   const id = await createBroadcast([first]);
   await run("update broadcasts set status = 'enqueued' where id = $1", [id]);
@@ -116,21 +117,21 @@ test('nothing is remembered of a broadcast whose pages are still being written',
     projectId,
     JSON.stringify({ broadcast_id: id, page: 1 }),
   ]);
-  const ask = () => db.transaction((tx) => eraseContent(tx, [id]));
+  const erase = () => db.transaction((tx) => eraseContent(tx, [id]));
   await beginErasing([...first, ...empty]);
-  await ask();
+  await erase();
   await addPage(id, 1, empty);
   await addPage(id, 2, last);
-  await ask();
+  await erase();
   await run('delete from jobs');
-  await ask();
-  expect(await isTold(id)).toBe(true);
+  await erase();
+  expect(await hasContent(id)).toBe(true);
   await beginErasing(last);
-  await ask();
-  expect(await isTold(id)).toBe(false);
+  await erase();
+  expect(await hasContent(id)).toBe(false);
 });
 
-test('an erasure with an older view neither comes too early nor forgets what another remembered', async () => {
+test('an erasure with an older snapshot keeps the content and the count of erased pages', async () => {
   const pages = inPages(await createUsers(3), 1) as [string[], string[], string[]];
   const id = await createBroadcast(pages);
   await beginErasing(pages[0]);
@@ -146,29 +147,31 @@ test('an erasure with an older view neither comes too early nor forgets what ano
     );
   });
   await other;
-  expect(await isTold(id)).toBe(true);
-  const remembered = 'select erased_pages from broadcasts where id = $1';
-  expect(await run(remembered, [id])).toEqual([{ erased_pages: 2 }]);
+  expect(await hasContent(id)).toBe(true);
+  const erasedPages = 'select erased_pages from broadcasts where id = $1';
+  expect(await run(erasedPages, [id])).toEqual([{ erased_pages: 2 }]);
   await beginErasing(pages[2]);
   await db.transaction((tx) => eraseContent(tx, [id]));
-  expect(await isTold(id)).toBe(false);
+  expect(await hasContent(id)).toBe(false);
 });
 
-test('of what is kept of erased users no row is read again and again', async () => {
+test('rows that remain of erased users are not read repeatedly', async () => {
   const users = 3;
   const each = 5_000;
   const userIds = await createUsers(users);
   const owners = userIds.flatMap((userId) => Array.from({ length: each }, () => userId));
   await run(
     `insert into deliveries
-      (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at, last_attempt_at)
+      (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at,
+        last_attempt_at)
     select user_id, id, 'email', id, 'failed', 1, 'no such user', now(), now()
     from unnest($1::uuid[], $2::uuid[]) as d (user_id, id)`,
     [owners, owners.map((userId) => notificationId(newId(), userId))],
   );
   await run(
     `insert into events (project_id, id, type, user_ids, details)
-    select $3, id, 'delivery.clicked', array[user_id], '{"code": "clicked", "payload": {"url": "https://a.example"}}'
+    select $3, id, 'delivery.clicked', array[user_id],
+      '{"code": "clicked", "payload": {"url": "https://a.example"}}'
     from unnest($1::uuid[], $2::uuid[]) as e (user_id, id)`,
     [owners, owners.map(() => newId()), projectId],
   );
@@ -187,7 +190,7 @@ test('of what is kept of erased users no row is read again and again', async () 
     transaction: counted as Database['transaction'],
   };
   const clock = { now: () => Date.now() + GRACE_MS + 1_000 };
-  // A server that is told to stop leaves the rest to the next one.
+  // A server that stops leaves the rest to the next one.
   expect(await purgeUsers({ db: watched, clock, sealer, signal: AbortSignal.abort() })).toBe(true);
   expect(await run('select user_id from deliveries where reason is null limit 1')).toEqual([]);
   while (await purgeUsers({ db: watched, clock, sealer }));

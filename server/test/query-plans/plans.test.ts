@@ -27,9 +27,9 @@ afterAll(async () => {
   await database.drop();
 });
 
-test('a plan that was made while its table was empty still serves when there are a million rows', async () => {
+test('a plan that is made while its table is empty scans no table', async () => {
   const projectId = newId();
-  // Often enough for PostgreSQL to settle on one plan for all values.
+  // After some calls, PostgreSQL uses one plan for all values.
   for (let count = 0; count < 12; count += 1) {
     const people = [{ projectId, externalId: 'ada', email: 'ada@example.com', firstName: `Ada ${count}` }];
     await db.transaction((tx) => resolveUsers(tx, new Identities(bus), people));
@@ -39,19 +39,20 @@ test('a plan that was made while its table was empty still serves when there are
   for (const { plan } of plans) expect(plan).not.toContain('Seq Scan');
 });
 
-test("a project's lists pass over nothing of younger projects", async () => {
+test('the lists of a project skip no rows of younger projects', async () => {
   const [older, younger] = [newId(), newId()];
-  // Most of a table is one project's, in the order of time: then the primary key, which has all projects in
-  // that order, looks cheaper.
+  // Most rows belong to one project. Then the primary key, which orders all projects by time, looks cheaper.
   await db.query(
     sql(
       '',
       `do $$ begin
         insert into users (id, project_id, created_at, updated_at)
-        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, now(), now()
+        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid,
+          now(), now()
         from generate_series(1, 10000) as n;
         insert into broadcasts (id, project_id, message)
-        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, '\\x007b7d'
+        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid,
+          '\\x007b7d'
         from generate_series(1, 10000) as n;
         analyze users, broadcasts;
       end $$`,
@@ -81,7 +82,7 @@ test('a search reads identities and users by their primary keys', async () => {
   }
 });
 
-test('few broadcasts are found by an index of their own, also where nearly all are of one category', async () => {
+test('few broadcasts are found by their index, even if nearly all have one category', async () => {
   const projectId = newId();
   await db.query(
     sql(
@@ -106,18 +107,20 @@ test('few broadcasts are found by an index of their own, also where nearly all a
     ]);
 });
 
-/** The plans, for whatever values, of the prepared statements that the condition selects. */
+/** The generic plans of the prepared statements that match the condition. */
 async function plansOf(condition: string): Promise<{ name: string; plan: string }[]> {
-  const statements = await db.query<{ name: string; places: number }>(
+  const statements = await db.query<{ name: string; parameters: number }>(
     sql(
       '',
-      `select name, cardinality(parameter_types) as places from pg_prepared_statements where ${condition}`,
+      `select name, cardinality(parameter_types) as parameters
+      from pg_prepared_statements
+      where ${condition}`,
     ),
   );
   const plans: { name: string; plan: string }[] = [];
   await db.query(sql('', 'set plan_cache_mode = force_generic_plan'));
-  for (const { name, places } of statements) {
-    const values = Array.from({ length: places }, () => 'null').join(', ');
+  for (const { name, parameters } of statements) {
+    const values = Array.from({ length: parameters }, () => 'null').join(', ');
     const lines = await db.query<Record<'QUERY PLAN', string>>(sql('', `explain execute ${name}(${values})`));
     plans.push({ name, plan: lines.map((line) => line['QUERY PLAN']).join('\n') });
   }

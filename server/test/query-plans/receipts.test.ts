@@ -11,7 +11,7 @@ import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { rowsRead } from '../support/rows-read.ts';
 
-// What is reported is a small part of what there is.
+// The receipts concern few of these users.
 const USERS = 20_000;
 const projectId = newId();
 const broadcastId = newId();
@@ -45,24 +45,31 @@ beforeAll(async () => {
         insert into notifications (user_id, id, broadcast_id, sent_at) select user_id, id, $3, now() from made
       ),
       delivered as (
-        insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+        insert into deliveries (
+          user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+        )
         select user_id, id, 'email', $3, 'sent', 1, now(), now() from made
       ),
       keyed as (
-        insert into user_keys (project_id, kind, value, user_id) select $4, 'email', user_id || '@x.example', user_id from made
+        insert into user_keys (project_id, kind, value, user_id)
+        select $4, 'email', user_id || '@x.example', user_id from made
       ),
       preferring as (
-        insert into preferences (user_id, category, channel, enabled, updated_at) select user_id, '', 'email', true, 'epoch'::timestamptz from made
+        insert into preferences (user_id, category, channel, enabled, updated_at)
+        select user_id, '', 'email', true, 'epoch'::timestamptz from made
       ),
       known as (
         insert into users (id, project_id, created_at, updated_at) select user_id, $4, now(), now() from made
       ),
       installed as (
-        insert into installations (project_id, provider, id, owner_id, installed_by, sealed_record, created_at, updated_at)
-        select gen_random_uuid(), 'slackbot', 'A1-T' || row_number() over (), $3, $3, '', now(), now() from made
+        insert into installations
+          (project_id, provider, id, owner_id, installed_by, sealed_record, created_at, updated_at)
+        select gen_random_uuid(), 'slackbot', 'A1-T' || row_number() over (), $3, $3, '', now(), now()
+        from made
       )
       insert into tokens (user_id, id, project_id, channel, public_id, hash, sealed_data, created_at)
-      select user_id, id, $4, 'slack', 'A1-T1-C' || row_number() over (), sha256(id::text::bytea), '', now() from made`,
+      select user_id, id, $4, 'slack', 'A1-T1-C' || row_number() over (), sha256(id::text::bytea), '', now()
+      from made`,
     ),
     [userIds, ids, broadcastId, projectId],
   );
@@ -79,7 +86,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-test('the receipts of a request read their own deliveries and no others', async () => {
+test('receipts read only their own deliveries', async () => {
   const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
   for (const count of [1, 500]) {
     const receipts = userIds.slice(0, count).map((userId) => ({
@@ -93,15 +100,15 @@ test('the receipts of a request read their own deliveries and no others', async 
   }
 });
 
-test('those that suppress addresses read their own users and no others', async () => {
+test('receipts that suppress addresses read only their own users', async () => {
   const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
-  // The key of the project is made apart from what is measured.
+  // The key of the project is created before the measurement.
   await db.transaction((tx) => addressKeys.findOrCreate(tx, [projectId]));
   for (const count of [1, 500]) {
     const receipts = userIds.slice(-count).map((userId, number) => ({
       kind: 'bounced' as const,
       at: new Date(),
-      // The last of them are of messages that are not ours: of these only the address is known.
+      // Every second receipt is for a message of another sender, so only its address is known.
       ...(number % 2 === 0 ? { reference: referenceOf({ broadcastId, userId }) } : {}),
       suppress: { address: `${userId}@x.example`, reason: 'bounced' as const },
     }));
@@ -111,7 +118,7 @@ test('those that suppress addresses read their own users and no others', async (
   }
 });
 
-test('those that unsubscribe users read what these have said and no more', async () => {
+test('receipts that unsubscribe users read only their preferences', async () => {
   const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
   const count = 50;
   const receipts = userIds.slice(0, count).map((userId) => ({
@@ -124,7 +131,7 @@ test('those that unsubscribe users read what these have said and no more', async
   expect(read).toBeLessThanOrEqual(10 * count);
 });
 
-test('a chat that is gone reads its own tokens and installations', async () => {
+test('a discarded chat reads only its own tokens and installations', async () => {
   const discarder = { discard: async () => {} };
   const deps = { config: { BRAND: 'service' }, discarder };
   const gone = { code: 'channel_archive', reason: 'The channel was archived', goneAt: new Date() };

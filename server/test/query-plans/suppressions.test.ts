@@ -12,7 +12,7 @@ import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { rowsRead } from '../support/rows-read.ts';
 
-// Nearly all of them bounced, as in life; every thousandth is a phone number that was refused.
+// Nearly all of them bounced, as usual. Every thousandth is a rejected phone number.
 const SUPPRESSIONS = 50_000;
 const projectId = newId();
 
@@ -30,9 +30,11 @@ beforeAll(async () => {
   await db.query(
     sql(
       '',
-      `insert into suppressions (project_id, id, kind, hash, address, reason, user_ids, created_at, updated_at)
+      `insert into suppressions
+        (project_id, id, kind, hash, address, reason, user_ids, created_at, updated_at)
       select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid,
-        case when i % 1000 = 0 then 'phone' else 'email' end, sha256(i::text::bytea), 'user-' || i || '@example.com',
+        case when i % 1000 = 0 then 'phone' else 'email' end,
+        sha256(i::text::bytea), 'user-' || i || '@example.com',
         case when i % 1000 = 0 then 'rejected' else 'bounced' end, array[gen_random_uuid()], now(), now()
       from generate_series(1, ${SUPPRESSIONS}) i`,
     ),
@@ -42,11 +44,12 @@ beforeAll(async () => {
     sql(
       '',
       `insert into user_keys (project_id, kind, value, user_id)
-      select $1, 'email', 'user-' || i || '@example.com', gen_random_uuid() from generate_series(1, ${SUPPRESSIONS}) i`,
+      select $1, 'email', 'user-' || i || '@example.com', gen_random_uuid()
+      from generate_series(1, ${SUPPRESSIONS}) i`,
     ),
     [projectId],
   );
-  // The key, and so the hashes, of what comes from here on.
+  // Creates the key of all later hashes.
   await suppress('first@example.com');
   await db.query(sql('', 'analyze suppressions, user_keys'));
 });
@@ -75,12 +78,12 @@ function write(tx: Queryable, addresses: readonly string[]): Promise<void> {
 
 test.each([
   ['all', {}],
-  ['a kind that is rare', { kind: 'phone' }],
-  ['a reason that is rare', { reason: 'rejected' }],
-  ['a reason that nobody has', { reason: 'complained' }],
-  ['a kind and a reason that do not go together', { kind: 'phone', reason: 'bounced' }],
+  ['a rare kind', { kind: 'phone' }],
+  ['a rare reason', { reason: 'rejected' }],
+  ['a reason that does not occur', { reason: 'complained' }],
+  ['a kind and a reason that do not occur together', { kind: 'phone', reason: 'bounced' }],
   ['an address', { query: 'first@example.com' }],
-] as const)('a page of %s reads hardly more than it shows', async (_what, filter) => {
+] as const)('a page of %s reads few rows besides its own', async (_what, filter) => {
   for (const cursor of [
     { direction: 'older', id: NEWEST, limit: 51 },
     { direction: 'newer', id: OLDEST, limit: 51 },
@@ -92,12 +95,12 @@ test.each([
   }
 });
 
-test('looking for, suppressing and forgetting a hundred addresses reads a few rows for each', async () => {
+test('finding, suppressing and erasing a hundred addresses reads a few rows for each', async () => {
   const addresses = Array.from({ length: 100 }, (_, number) => `new-${number}@example.com`);
   await suppress(...addresses);
-  const asked = addresses.map((address) => ({ kind: 'email' as const, address }));
+  const searched = addresses.map((address) => ({ kind: 'email' as const, address }));
   expect(
-    await rowsRead(db, (tx) => findSuppressed({ db: tx, addressKeys }, projectId, asked)),
+    await rowsRead(db, (tx) => findSuppressed({ db: tx, addressKeys }, projectId, searched)),
   ).toBeLessThanOrEqual(200);
   expect(await rowsRead(db, (tx) => write(tx, addresses))).toBeLessThanOrEqual(200);
   const owners = await db.query<{ id: string }>(

@@ -25,7 +25,7 @@ async function planOf(name: string, values: string[]): Promise<string> {
   return plan.map((line) => line['QUERY PLAN']).join('\n');
 }
 
-test('a page of subscribers is read by index and no further than it reaches, by a plan that was made while there were none', async () => {
+test('a page of subscribers reads only its rows, with a plan that is made while there are none', async () => {
   const projectId = newId();
   const wanted = {
     broadcastId: newId(),
@@ -35,7 +35,7 @@ test('a page of subscribers is read by index and no further than it reaches, by 
     critical: false,
     after: undefined,
   };
-  // Often enough for PostgreSQL to settle on one plan for all values.
+  // After some calls, PostgreSQL uses one plan for all values.
   for (let count = 0; count < 12; count += 1) await nextSubscribers(db, [wanted]);
   await db.query(
     sql(
@@ -66,21 +66,25 @@ test('a page of subscribers is read by index and no further than it reaches, by 
   );
 });
 
-test('what failed of a broadcast is found by index, however much it is, and read no further than it is shown', async () => {
+test('failed deliveries of a broadcast are found by index, and only those shown are read', async () => {
   const id = newId();
   await db.query(
     sql(
       '',
       `insert into broadcasts (id, project_id, message, status, pending, failed_users)
-      select case when n = 1 then $1 else gen_random_uuid() end, $1, '', 'processed', 1, 1 from generate_series(1, 50) n`,
+      select case when n = 1 then $1 else gen_random_uuid() end, $1, '', 'processed', 1, 1
+      from generate_series(1, 50) n`,
     ),
     [id],
   );
   await db.query(
     sql(
       '',
-      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
-      select gen_random_uuid(), gen_random_uuid(), 'email', $1, 'failed', 1, now(), now() from generate_series(1, 3000)`,
+      `insert into deliveries (
+        user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+      )
+      select gen_random_uuid(), gen_random_uuid(), 'email', $1, 'failed', 1, now(), now()
+      from generate_series(1, 3000)`,
     ),
     [id],
   );
@@ -88,7 +92,7 @@ test('what failed of a broadcast is found by index, however much it is, and read
     select * from deliveries where broadcast_id = '${id}' order by user_id limit 500) d`;
   const [some] = await db.query<{ users: string[]; notifications: string[] }>(sql('', failed));
   const { users = [], notifications = [] } = some ?? {};
-  // The generic plans, that are used after some calls.
+  // After some calls, PostgreSQL uses the generic plans.
   const same = {
     ended: 0,
     attempted: 0,

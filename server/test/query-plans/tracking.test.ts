@@ -7,7 +7,7 @@ import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-// What the statements of tracking read where there are many deliveries and many clicks.
+// What statements of tracking read if there are many deliveries and clicks.
 
 const USERS = 20_000;
 const HITS = 200;
@@ -24,7 +24,7 @@ const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('',
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'tracking plans' });
-  // Plans are made while there is nothing, and kept.
+  // The plans are made while the tables are empty.
   await run('set plan_cache_mode = force_generic_plan');
   await run('insert into tracking values ($1, true, true)', [projectId]);
   await useAll();
@@ -40,16 +40,20 @@ beforeAll(async () => {
   );
   const ids = userIds.map((userId) => notificationId(broadcastId, userId));
   await run(
-    `with told as (
+    `with sent as (
       insert into notifications (user_id, id, broadcast_id, sent_at)
       select user_id, id, $3, now() from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)
     ), clicked as (
       insert into events (project_id, id, type, broadcast_id, user_ids, details)
-      select $4, gen_random_uuid(), 'delivery.clicked', $3, array[user_id], '{"context":{"channel":"email"},"payload":{"url":"x"}}'
+      select $4, gen_random_uuid(), 'delivery.clicked', $3, array[user_id],
+        '{"context":{"channel":"email"},"payload":{"url":"x"}}'
       from unnest($1::uuid[]) as n (user_id)
     )
-    insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
-    select user_id, id, 'email', $3, 'sent', 1, now(), now() from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)`,
+    insert into deliveries (
+      user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+    )
+    select user_id, id, 'email', $3, 'sent', 1, now(), now()
+    from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)`,
     [userIds, ids, broadcastId, projectId],
   );
 });
@@ -77,28 +81,30 @@ async function useAll(): Promise<void> {
   while (await purgeUsers({ db, clock, sealer }));
 }
 
-async function readsOf(work: () => Promise<unknown>): Promise<{ whole: number; rows: number }> {
+async function readsOf(work: () => Promise<unknown>): Promise<{ scanned: number; rows: number }> {
   const counted = async () => {
     await run('select pg_stat_force_next_flush()');
-    const [row] = await run<{ whole: number; rows: number }>(
-      `select sum(seq_tup_read)::int as whole, sum(idx_tup_fetch)::int as rows
+    const [row] = await run<{ scanned: number; rows: number }>(
+      `select sum(seq_tup_read)::int as scanned, sum(idx_tup_fetch)::int as rows
       from pg_stat_user_tables
       where relname in ('broadcasts', 'deliveries', 'notifications', 'events', 'users')`,
     );
-    return row ?? { whole: 0, rows: 0 };
+    return row ?? { scanned: 0, rows: 0 };
   };
   const before = await counted();
   await work();
   const after = await counted();
-  return { whole: after.whole - before.whole, rows: after.rows - before.rows };
+  return { scanned: after.scanned - before.scanned, rows: after.rows - before.rows };
 }
 
-test('what is clicked is written by primary keys, and clicks of who is erased are found by their index', async () => {
+test('clicks are written by primary keys, and those of erased users are found by their index', async () => {
   const reads = await readsOf(useAll);
-  expect(reads.whole).toBe(0);
+  expect(reads.scanned).toBe(0);
   expect(reads.rows).toBeLessThan(HITS * 6);
   const [left] = await run<{ urls: number }>(
-    `select count(*)::int as urls from events where user_ids = array[$1::uuid] and details -> 'payload' is not null`,
+    `select count(*)::int as urls
+    from events
+    where user_ids = array[$1::uuid] and details -> 'payload' is not null`,
     [userIds[0]],
   );
   expect(left?.urls).toBe(0);

@@ -8,8 +8,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-// Every second of these users is deleted, all their names begin alike, and those that are found by a letter
-// are the oldest.
+// Every second of these users is deleted. All names have the same prefix, and the matches are the oldest.
 const USERS = 40_000;
 const projectId = newId();
 const sealer = createSealer([randomBytes(32)]);
@@ -25,7 +24,8 @@ beforeAll(async () => {
       '',
       `with u as (
         insert into users (id, project_id, external_id, email, created_at, updated_at, deleted_at)
-        select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1, 'user-' || i, 'user-' || i || '@example.com',
+        select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1,
+          'user-' || i, 'user-' || i || '@example.com',
           now(), now(), case when i % 2 = 0 then now() end
         from generate_series(1, ${USERS}) i
         returning id, external_id, email, deleted_at
@@ -52,7 +52,7 @@ interface PlanNode {
   Plans?: PlanNode[];
 }
 
-/** The rows that a statement's scans read, and how; the statement runs. */
+/** Runs a statement. Returns the kinds of its scans and the rows that they read. */
 async function explained(of: Queryable, statement: Statement, values: readonly unknown[] = []) {
   const [row] = await of.query<{ 'QUERY PLAN': string }>(
     sql('', `explain (analyze, format json) ${statement.text}`),
@@ -73,7 +73,7 @@ async function explained(of: Queryable, statement: Statement, values: readonly u
   };
 }
 
-/** Explains what runs through it instead of only running it. */
+/** Counts the rows that statements read. Expects that none scans a table. */
 async function watched(run: (db: Database) => Promise<unknown>) {
   const seen: { kinds: string[]; rows: number }[] = [];
   const watching = (of: Queryable): Queryable => ({
@@ -95,9 +95,9 @@ async function watched(run: (db: Database) => Promise<unknown>) {
 
 test.each([
   ['all', undefined, 200],
-  ['what begins as everybody does', 'u', 8_000],
-  ['what a thousandth begins with', 'user-399', 400],
-  ['what nobody is called', 'nobody', 10],
+  ['a prefix of all users', 'u', 8_000],
+  ['a prefix of a thousandth of them', 'user-399', 400],
+  ['an unknown name', 'unknown', 10],
 ])('a page of %s reads a bounded number of rows', async (_what, query, most) => {
   for (const cursor of [
     { direction: 'older', id: NEWEST, limit: 51 },
@@ -108,11 +108,11 @@ test.each([
       found = (await listUsers(through, projectId, query, cursor)).length;
     });
     expect(rows).toBeLessThanOrEqual(most);
-    expect(found).toBe(query === 'nobody' ? 0 : 51);
+    expect(found).toBe(query === 'unknown' ? 0 : 51);
   }
 });
 
-test('looking for users to purge reads only those that are due, of however many are deleted', async () => {
+test('finding users to purge reads only those that are due, not all that are deleted', async () => {
   const read = (at: number) =>
     watched((through) => purgeUsers({ db: through, sealer, clock: { now: () => at } }));
   expect(await read(Date.now())).toBeLessThanOrEqual(100);

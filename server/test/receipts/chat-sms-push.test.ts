@@ -469,7 +469,7 @@ describe('Expo', () => {
     await saveDevice('ann', 'one');
     await broadcast({ external_id: 'ann' });
     await until(polls, (jobs) => jobs.length === 1);
-    expo.answer({ status: 500, body: 'no' });
+    expo.reply({ status: 500, body: 'no' });
     clock.offsetMs = 15 * MINUTE_MS + 1_000;
     const failed = await until(polls, ([job]) => job?.failures === 1 || job?.round === 1);
     expect(failed).toHaveLength(1);

@@ -46,8 +46,8 @@ beforeEach(async () => {
   made += 1;
   clock.offsetMs = 0;
   project = await service.createProject(`receipts ${made}`);
-  vendor.answer({ status: 202, headers: { 'x-message-id': 'sg' } });
-  sns.answer({ status: 200, body: CERTIFICATE });
+  vendor.reply({ status: 202, headers: { 'x-message-id': 'sg' } });
+  sns.reply({ status: 200, body: CERTIFICATE });
 });
 
 const from = { email: 'news@example.com' };
@@ -379,7 +379,7 @@ describe('SendGrid', () => {
     const early: Promise<{ status: number }>[] = [];
     // The vendor reports before it responds.
     const { promise, resolve } = Promise.withResolvers<void>();
-    vendor.answer((request) => {
+    vendor.reply((request) => {
       const { to, custom_args } = JSON.parse(request.body).personalizations[0];
       const sent = { id: '', email: to[0].email, reference: custom_args.reference };
       early.push(report(id, [event(sent, BOUNCE)]));
@@ -433,7 +433,7 @@ describe('SES', () => {
     },
   });
   const setUpSes = async () => {
-    vendor.answer({ status: 200, body: { MessageId: 'ses-1' } });
+    vendor.reply({ status: 200, body: { MessageId: 'ses-1' } });
     return setUp('ses', config);
   };
   const paths = () => sns.requests.map(({ path }) => path);
@@ -458,7 +458,7 @@ describe('SES', () => {
   test('if SNS does not respond, the request is rejected for a retry', async () => {
     const id = await setUpSes();
     await report(id, signed({})); // now the certificate is cached
-    sns.answer({ status: 500 });
+    sns.reply({ status: 500 });
     expect((await report(id, signEnvelope(confirmation()))).status).toBe(503);
     expect(paths()).toHaveLength(1);
   });
@@ -513,7 +513,7 @@ describe('Mailgun', () => {
     'delivery-status': { code: 550, message: 'No such user' },
   };
   const setUpMailgun = async () => {
-    vendor.answer({ status: 200, body: { id: '<1@mg.example.com>' } });
+    vendor.reply({ status: 200, body: { id: '<1@mg.example.com>' } });
     return setUp('mailgun', {
       api_key: 'k',
       domain: 'mg.example.com',

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-test.each(readdirSync(folder))('%s works as it stands', async (name) => {
+test.each(readdirSync(folder))('%s works unchanged', async (name) => {
   const { apiKey, apiSecret, jwt } = service.project;
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(folder, name)], {
     timeout: 15_000,

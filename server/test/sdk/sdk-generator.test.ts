@@ -148,7 +148,8 @@ describe('methods', () => {
       'PUT /things/{thing_id}/parts savePart': { tag: 'Parts', body: 'ThingInput', query },
     });
     expect(project).toContain(
-      'save: (thingId: string, body: ThingInput, query?: Query<SavePartQuery>, options?: RequestOptions): Promise<void> => ' +
+      'save: (thingId: string, body: ThingInput, query?: Query<SavePartQuery>, ' +
+        'options?: RequestOptions): Promise<void> => ' +
         "this.request({ method: 'PUT', path: `/things/$",
     );
     expect(project).toContain('{segment(thingId)}/parts`, body, query }, options)');

@@ -16,7 +16,7 @@ const sdk = join(root, 'sdk');
 
 let service: TestService;
 let folder: string;
-/** A project that has installed the package as it is published. */
+/** A project with the published package installed. */
 let consumer: string;
 let packed: { name: string; files: { path: string }[]; size: number };
 
@@ -28,11 +28,11 @@ beforeAll(async () => {
   const npm = (args: string[], cwd: string) =>
     run('npm', [...args, '--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
       cwd,
-      env: { ...process.env, npm_config_cache: join(folder, 'cache') }, // empty: what is installed is the package alone
+      env: { ...process.env, npm_config_cache: join(folder, 'cache') }, // empty, so nothing else is installed
     });
   const { stdout } = await npm(['pack', '--json', '--pack-destination', folder], join(folder, 'package'));
   const listed: unknown = JSON.parse(stdout);
-  // An array up to npm 11, then an object by name.
+  // An array up to npm 11, later an object by name.
   packed = Object.values(listed as Record<string, typeof packed>)[0] as typeof packed;
   await mkdir(consumer);
   await writeFile(join(consumer, 'package.json'), '{"name":"consumer","private":true,"type":"module"}');
@@ -44,7 +44,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test('the package has its code, declarations, examples and texts, and nothing else', async () => {
+test('the package has only its code, declarations, examples and texts', async () => {
   const unexpected = packed.files
     .map(({ path }) => path)
     .filter(
@@ -68,7 +68,7 @@ test('the package has its code, declarations, examples and texts, and nothing el
   expect(await readdir(join(consumer, 'node_modules/@belfry'))).toEqual(['sdk']);
 });
 
-/** Every Node at hand: the one that runs this, and those that a shell would find. */
+/** Every installed Node: the one that runs this test, and those in the PATH. */
 const nodes = [
   process.execPath,
   ...(process.env.PATH ?? '')
@@ -77,7 +77,7 @@ const nodes = [
     .filter((path) => existsSync(path)),
 ];
 
-test('plain JavaScript imports it and calls a server, in every Node at hand from 20 on', async () => {
+test('plain JavaScript imports it and calls a server, in every installed Node from 20 on', async () => {
   await writeFile(join(consumer, 'main.js'), CALL);
   const versions = new Set<string>();
   for (const node of nodes) {
@@ -90,7 +90,7 @@ test('plain JavaScript imports it and calls a server, in every Node at hand from
   expect([...versions]).toContain(process.version);
 });
 
-test('programs in TypeScript find its types, and so do those in its README', {
+test('programs in TypeScript and in its README find its types', {
   timeout: 90_000,
 }, async () => {
   const readme = await readFile(join(sdk, 'README.md'), 'utf8');
@@ -122,7 +122,7 @@ test('programs in TypeScript find its types, and so do those in its README', {
       target: 'es2022',
       lib: ['es2023', 'dom', 'dom.iterable'],
       types: ['node'],
-      skipDefaultLibCheck: true, // ours are to be checked, the compiler's own take long
+      skipDefaultLibCheck: true, // ours are checked, those of the compiler take long
       module: moduleResolution === 'nodenext' ? 'nodenext' : 'esnext',
       moduleResolution,
       noEmit: true,
@@ -145,10 +145,10 @@ describe('in a browser', () => {
     bundle = await bundled('export * from "@belfry/sdk";', 'whole');
   });
 
-  test('it needs nothing that only Node has', async () => {
+  test('it needs nothing of Node', async () => {
     expect(bundle).not.toMatch(/node:|\brequire\(|\bprocess\b|\bBuffer\b/);
-    const said: unknown[] = [];
-    // What a page has, and nothing of Node's.
+    const printed: unknown[] = [];
+    // The globals of a page, without those of Node.
     const page = {
       AbortController,
       AbortSignal,
@@ -165,32 +165,30 @@ describe('in a browser', () => {
       URLSearchParams,
       btoa,
       performance,
-      console: { log: (...parts: unknown[]) => said.push(parts.join(' ')) },
+      console: { log: (...parts: unknown[]) => printed.push(parts.join(' ')) },
     };
     const { apiKey, apiSecret, jwt } = service.project;
+    const credentials = JSON.stringify([`${service.address}/v2`, jwt, apiKey, apiSecret]);
     const call = CALL.replace(
       /^import .*$/m,
       'const { createUserToken, ProjectClient, UserClient } = sdk;',
-    ).replace(
-      /^const {.*} = process\.env;$/m,
-      `const [BASE, JWT, KEY, SECRET] = ${JSON.stringify([`${service.address}/v2`, jwt, apiKey, apiSecret])};`,
-    );
+    ).replace(/^const {.*} = process\.env;$/m, `const [BASE, JWT, KEY, SECRET] = ${credentials};`);
     await runInContext(`${bundle};\n(async () => {${call}})()`, createContext(page));
-    expect(said).toEqual(['notifications/new Hello']);
+    expect(printed).toEqual(['notifications/new Hello']);
   });
 
-  test('it is small, and a page that is an inbox does not carry the project', async () => {
+  test('it is small, and a page with an inbox does not include the project client', async () => {
     const user = await bundled('export { UserClient } from "@belfry/sdk";', 'user');
     expect(user).not.toContain('/broadcasts');
     expect(user).not.toContain('HS256');
     const bytes = { whole: gzipSync(bundle).length, user: gzipSync(user).length };
-    // A guard against something large slipping in, not a measure of merit.
+    // The limit only detects large additions.
     expect(bytes.user).toBeLessThan(8_000);
     expect(bytes.whole).toBeLessThan(12_000);
   });
 });
 
-/** The package in one minified script, as a bundler makes it for a page. */
+/** Bundles the package as one minified script for a page. */
 async function bundled(code: string, name: string): Promise<string> {
   await writeFile(join(consumer, `${name}.js`), code);
   const out = join(folder, `${name}.min.js`);
@@ -205,7 +203,7 @@ function environment(): Record<string, string> {
   return { BASE: `${service.address}/v2`, JWT: jwt, KEY: apiKey, SECRET: apiSecret };
 }
 
-// Calls, a list, a stream and a token: what rests on something that platforms differ in.
+// Calls, a list, a stream and a token, because these depend on the platform.
 const CALL = `
 import { createUserToken, ProjectClient, UserClient } from '@belfry/sdk';
 const { BASE, JWT, KEY, SECRET } = process.env;
@@ -213,7 +211,8 @@ const belfry = new ProjectClient({ baseUrl: BASE, token: JWT });
 const externalId = 'user-' + Math.random();
 const token = await createUserToken({ apiKey: KEY, apiSecret: SECRET, externalId });
 const inbox = new UserClient({ baseUrl: BASE, token });
-const onOpen = () => void belfry.broadcasts.create({ title: 'Hello', recipients: [{ external_id: externalId }] });
+const recipients = [{ external_id: externalId }];
+const onOpen = () => void belfry.broadcasts.create({ title: 'Hello', recipients });
 for await (const event of inbox.notifications.stream({ onOpen })) {
   console.log(event.name, event.data.notification.title);
   break;
@@ -223,9 +222,10 @@ for await (const { title } of inbox.notifications.list({ limit: 1 })) count += 1
 if (count !== 1) throw new Error('listed ' + count);
 `;
 
-// What has to be refused is marked: a type that has become too wide leaves an unused mark, which is an error.
+// Errors are expected where marked. If a type becomes too wide, its mark is unused, which is an error, too.
 const TYPES = `
-import { type Broadcast, type BroadcastInput, type Page, type PageRequest, ProjectClient, type User, UserClient } from '@belfry/sdk';
+import { type Broadcast, type BroadcastInput, type Page, type PageRequest } from '@belfry/sdk';
+import { ProjectClient, type User, UserClient } from '@belfry/sdk';
 
 const belfry = new ProjectClient({ baseUrl: 'http://localhost/v2', token: 'x' });
 const body: BroadcastInput = { title: 'x', recipients: [{ email: 'a@example.com' }] };

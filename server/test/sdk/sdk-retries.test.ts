@@ -24,9 +24,9 @@ beforeEach(() => {
 
 const client = (options: Partial<ClientOptions> = {}) =>
   new ProjectClient({ baseUrl: `${proxy.url}/v2`, token: service.project.jwt, ...options });
-const hello = (title = randomUUID()) => ({ title, recipients: [{ external_id: 'somebody' }] });
+const hello = (title = randomUUID()) => ({ title, recipients: [{ external_id: 'ada' }] });
 
-/** The first requests meet these fates, all others pass. */
+/** Sets the fates of the first requests. All others pass. */
 function fates(...list: Fate[]): void {
   proxy.decide = (_request, number) => list[number - 1] ?? 'pass';
 }
@@ -48,7 +48,7 @@ async function broadcastsTitled(title: string): Promise<number> {
 }
 
 describe('retries', () => {
-  test('429 is tried again when Retry-After says, not before', async () => {
+  test('429 is retried after Retry-After, not before', async () => {
     fates({ status: 429, headers: { 'retry-after': '1' } });
     const startedAt = performance.now();
     await client().users.list();
@@ -64,7 +64,7 @@ describe('retries', () => {
     expect(error.retryAfterMs).toBeLessThanOrEqual(2_000);
   });
 
-  test('what the service itself says of its rate limit is understood', async () => {
+  test('the rate limit headers of the service are understood', async () => {
     const limited = await startTestService({ settings: { RATE_LIMIT_READS: '2' } });
     try {
       const token = limited.project.jwt;
@@ -80,7 +80,7 @@ describe('retries', () => {
     }
   });
 
-  test.each([408, 500, 502, 503, 504])('%i is tried again until it passes', async (status) => {
+  test.each([408, 500, 502, 503, 504])('%i is retried until it succeeds', async (status) => {
     fates({ status }, { status, body: '<html>not ours</html>' });
     await client().users.list();
     expect(proxy.requests).toHaveLength(3);
@@ -92,7 +92,7 @@ describe('retries', () => {
     expect(proxy.requests).toHaveLength(1);
   });
 
-  test('not oftener than maxRetries, and the error is that of the last attempt', async () => {
+  test('at most maxRetries, with the error of the last attempt', async () => {
     proxy.decide = (_request, number) => ({ status: 503, headers: { 'x-request-id': `r${number}` } });
     const error = await failure(client({ maxRetries: 2 }).users.list());
     expect(error).toMatchObject({ status: 503, code: 'http_503', errors: [], requestId: 'r3' });
@@ -100,7 +100,7 @@ describe('retries', () => {
     expect(proxy.requests).toHaveLength(4);
   });
 
-  test('who would have to wait longer than the call may take is told at once', async () => {
+  test('a wait longer than the timeout of the call fails at once', async () => {
     fates({ status: 429, headers: { 'retry-after': '30' } });
     const startedAt = performance.now();
     const error = await failure(client({ totalTimeoutMs: 5_000 }).users.list());
@@ -108,7 +108,7 @@ describe('retries', () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  test('every attempt asks for the token anew', async () => {
+  test('every attempt gets a new token', async () => {
     fates({ status: 503 });
     const tokens = ['stale', service.project.jwt];
     await client({ token: async () => tokens.shift() ?? '' }).users.list();
@@ -118,20 +118,20 @@ describe('retries', () => {
     ]);
   });
 
-  test('waits double up to a bound, differ from one another, and are never shorter than the server asked for', () => {
+  test('waits double up to a limit, vary, and are never shorter than Retry-After', () => {
     for (const [attempt, longest] of [500, 1000, 2000, 4000, 8000, 8000].entries()) {
       const waits = Array.from({ length: 100 }, () => backoffMs(attempt + 1, undefined));
       expect(Math.min(...waits)).toBeGreaterThanOrEqual(longest / 2);
       expect(Math.max(...waits)).toBeLessThanOrEqual(longest);
       expect(new Set(waits).size).toBeGreaterThan(50);
     }
-    const asked = Array.from({ length: 100 }, () => backoffMs(1, 20_000));
-    expect(Math.min(...asked)).toBeGreaterThanOrEqual(20_000);
-    expect(Math.max(...asked)).toBeLessThanOrEqual(21_000);
-    expect(new Set(asked).size).toBeGreaterThan(50);
+    const waits = Array.from({ length: 100 }, () => backoffMs(1, 20_000));
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(20_000);
+    expect(Math.max(...waits)).toBeLessThanOrEqual(21_000);
+    expect(new Set(waits).size).toBeGreaterThan(50);
   });
 
-  test('a PATCH, which may add up, is not repeated', async () => {
+  test('a PATCH, which may accumulate, is not retried', async () => {
     fates({ status: 503 });
     await failure(client().request({ method: 'PATCH', path: '/users' }));
     expect(proxy.requests).toHaveLength(1);
@@ -139,7 +139,7 @@ describe('retries', () => {
 });
 
 describe('a POST has one effect', () => {
-  test.each(['lose the answer', 'cut the answer'] as const)('when networks %s', async (fate) => {
+  test.each(['lose the response', 'cut the response'] as const)('when networks %s', async (fate) => {
     fates(fate, fate);
     const title = randomUUID();
     const created = await client().broadcasts.create(hello(title));
@@ -150,7 +150,7 @@ describe('a POST has one effect', () => {
     expect(await broadcastsTitled(title)).toBe(1);
   });
 
-  test('two calls are two, unless they carry the same key', async () => {
+  test('two calls have two effects, unless they have the same key', async () => {
     const title = randomUUID();
     const [one, two] = [
       await client().broadcasts.create(hello(title)),
@@ -163,7 +163,7 @@ describe('a POST has one effect', () => {
     expect(await broadcastsTitled(title)).toBe(3);
   });
 
-  test('a key that was used for something else is refused, once', async () => {
+  test('a key that was used for another request is refused, without a retry', async () => {
     const keyed = { idempotencyKey: randomUUID() };
     await client().broadcasts.create(hello(), keyed);
     proxy.requests.length = 0;
@@ -172,14 +172,14 @@ describe('a POST has one effect', () => {
     expect(proxy.requests).toHaveLength(1);
   });
 
-  test('only a POST carries a key', async () => {
+  test('only a POST has a key', async () => {
     await client().users.save({ external_id: 'keyless' });
     expect(proxy.requests[0]?.headers['idempotency-key']).toBeUndefined();
   });
 });
 
 describe('ends', () => {
-  test('an attempt that takes too long is a timeout, and is tried again', async () => {
+  test('an attempt that takes too long is a timeout, and is retried', async () => {
     fates('hang');
     await client({ timeoutMs: 300 }).users.list();
     expect(proxy.requests).toHaveLength(2);
@@ -198,7 +198,7 @@ describe('ends', () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  test('nobody there is a network error', async () => {
+  test('a refused connection is a network error', async () => {
     const gone = await startProxy(service.address);
     await gone.close();
     const error = await failure(client({ baseUrl: `${gone.url}/v2`, maxRetries: 1 }).users.list());
@@ -207,7 +207,7 @@ describe('ends', () => {
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 
-  test('aborted before, during an attempt and between two, a call rejects with the reason of the signal', async () => {
+  test('an aborted call rejects with the reason of the signal, during and between attempts', async () => {
     const reason = new Error('the page was left');
     await expect(client().users.list({}, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     expect(proxy.requests).toHaveLength(0);
@@ -224,7 +224,7 @@ describe('ends', () => {
     }
   });
 
-  test('a redirect is told of, not followed: a POST would arrive as a GET, and a token elsewhere', async () => {
+  test('a redirect is an error: a POST would become a GET, and the token would leak', async () => {
     fates({ status: 301, headers: { location: `${service.address}/v2/broadcasts` } });
     expect(await failure(client().broadcasts.create(hello()))).toMatchObject({
       status: 301,
@@ -233,7 +233,7 @@ describe('ends', () => {
     expect(proxy.requests).toHaveLength(1);
   });
 
-  test('an answer that is no JSON is told as such', async () => {
+  test('a response that is not JSON is an error of its own', async () => {
     fates({ status: 200, headers: { 'content-type': 'text/html' }, body: '<html></html>' });
     const error = await failure(client().users.list());
     expect(error).toMatchObject({ code: 'invalid_response', status: 200 });
@@ -241,7 +241,7 @@ describe('ends', () => {
     expect(proxy.requests).toHaveLength(1);
   });
 
-  test('all problems of a refusal are in the error', async () => {
+  test('the error has all errors of the response', async () => {
     const error = await failure(
       client().request({ method: 'POST', path: '/broadcasts', body: { recipients: [], title: '' } }),
     );
@@ -252,7 +252,7 @@ describe('ends', () => {
   });
 });
 
-test('links that name another address are not followed: the token goes where it was meant to go', async () => {
+test('links to another host are not followed, so that it does not get the token', async () => {
   let strangers = 0;
   const stranger = createServer((_request, response) => {
     strangers += 1;

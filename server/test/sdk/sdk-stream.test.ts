@@ -29,7 +29,7 @@ beforeEach(() => {
   proxy.decide = () => 'pass';
 });
 
-/** The head of a stream that a stand-in answers: it wants to be asked again soon. */
+/** The start of a stream from a stand-in, with a short time to reconnect. */
 const SSE = { 'content-type': 'text/event-stream; charset=utf-8' };
 
 const userOf = (externalId: string) =>
@@ -40,7 +40,7 @@ const userOf = (externalId: string) =>
 const send = (externalId: string, title: string) =>
   belfry.broadcasts.create({ title, recipients: [{ external_id: externalId }] });
 
-/** Listens by way of the proxy, and collects what the loop is given until it ends. */
+/** Listens through the proxy, and collects the events until the loop ends. */
 function listen(externalId: string, options: StreamOptions = {}) {
   const controller = new AbortController();
   onTestFinished(() => controller.abort());
@@ -58,19 +58,18 @@ function listen(externalId: string, options: StreamOptions = {}) {
   const ended = (async () => {
     for await (const event of stream) events.push(event);
   })();
-  ended.catch(() => {}); // looked at by those tests that expect it
+  ended.catch(() => {}); // checked by the tests that expect it
   const titles = () =>
     events.flatMap((event) => (event.name === 'notifications/new' ? event.data.notification?.title : []));
   return { stream, events, losses, ended, titles, end: () => controller.abort(), opened: () => opened };
 }
 
-// Events are read behind the oldest open transaction of the whole database server, which other tests share
-// and may fill tables in.
+// Events are visible after the oldest open transaction of the database server, which other tests share.
 const soon = { timeout: 60_000, interval: 10 };
 vi.setConfig({ testTimeout: 90_000 });
 
 describe('the stream of notifications', () => {
-  test('tells what happens, with the notification itself, and ends with the signal', async () => {
+  test('has the events with their notification, and ends with the signal', async () => {
     const externalId = randomUUID();
     const listener = listen(externalId);
     await expect.poll(listener.opened, soon).toBe(1);
@@ -84,13 +83,13 @@ describe('the stream of notifications', () => {
     await listener.ended;
   });
 
-  test('who is cut off is told what was missed meanwhile, in order and once', async () => {
+  test('after a broken connection, has what was missed, in order and once', async () => {
     const externalId = randomUUID();
     const listener = listen(externalId);
     await expect.poll(listener.opened, soon).toBe(1);
     await send(externalId, 'before');
     await expect.poll(listener.titles, soon).toEqual(['before']);
-    proxy.decide = () => ({ status: 503 }); // nobody gets through while it happens
+    proxy.decide = () => ({ status: 503 }); // no request succeeds meanwhile
     proxy.cut();
     await expect.poll(() => listener.losses.length, soon).toBeGreaterThan(0);
     await send(externalId, 'while away 1');
@@ -103,7 +102,7 @@ describe('the stream of notifications', () => {
     expect(listener.losses[0]).toMatchObject({ code: 'network_error' });
   });
 
-  test('another stream goes on where an earlier one was left', async () => {
+  test('another stream resumes where an earlier one ended', async () => {
     const externalId = randomUUID();
     const first = listen(externalId);
     await expect.poll(first.opened, soon).toBe(1);
@@ -128,12 +127,12 @@ describe('the stream of notifications', () => {
     await expect.poll(() => proxy.open, soon).toBe(0);
   });
 
-  test('too much missed is an event of its own', async () => {
+  test('a gap that is too large is an event of its own', async () => {
     const listener = listen(randomUUID(), { lastEventId: 'nonsense' });
     await expect.poll(() => listener.events.map(({ name }) => name), soon).toEqual(['resync']);
   });
 
-  test('a token that is no good ends it with the error', async () => {
+  test('an invalid token ends it with the error', async () => {
     const user = new UserClient({ baseUrl: `${service.address}/v2`, token: 'nonsense' });
     await expect(user.notifications.stream()[Symbol.asyncIterator]().next()).rejects.toMatchObject({
       status: 401,
@@ -141,7 +140,7 @@ describe('the stream of notifications', () => {
     });
   });
 
-  test('429 is waited out', async () => {
+  test('waits after a 429', async () => {
     proxy.decide = (_request, number) =>
       number === 1 ? { status: 429, headers: { 'retry-after': '1' } } : 'pass';
     const startedAt = performance.now();
@@ -151,14 +150,14 @@ describe('the stream of notifications', () => {
     expect(listener.losses).toMatchObject([{ status: 429, retryAfterMs: 1000 }]);
   });
 
-  test('it gives up after maxRetries failures in a row', async () => {
+  test('fails after maxRetries failures in a row', async () => {
     proxy.decide = () => ({ status: 502, headers: { 'retry-after': '0' } });
     const listener = listen(randomUUID(), { maxRetries: 3 });
     await expect(listener.ended).rejects.toMatchObject({ status: 502 });
     expect(proxy.requests).toHaveLength(4);
   });
 
-  test('a connection without a sign of life is given up, and made again from the same place', async () => {
+  test('a silent connection is closed, and a new one resumes at the same place', async () => {
     proxy.decide = (_request, number) =>
       number === 1
         ? { status: 200, headers: SSE, body: 'retry: 1\nid: here\n\ndata: {"name":"resync"}\n\n' }
@@ -170,13 +169,13 @@ describe('the stream of notifications', () => {
     expect(listener.losses.at(-1)).toMatchObject({ code: 'timeout' });
   });
 
-  test('a stream that stands but says nothing is a timeout', async () => {
+  test('an open stream without events or heartbeats is a timeout', async () => {
     const listener = listen(randomUUID(), { idleTimeoutMs: 200, maxRetries: 0 });
     await expect(listener.ended).rejects.toMatchObject({ code: 'timeout' });
     expect(listener.opened()).toBe(1);
   });
 
-  test('what is no event stream, or no JSON, is told as such', async () => {
+  test('a response that is not an event stream, or not JSON, is an error of its own', async () => {
     proxy.decide = () => ({ status: 200, headers: { 'content-type': 'text/html' }, body: '<html>' });
     await expect(listen(randomUUID()).ended).rejects.toMatchObject({ code: 'invalid_response' });
     proxy.decide = () => ({ status: 200, headers: SSE, body: 'data: {\n\n' });
@@ -185,7 +184,7 @@ describe('the stream of notifications', () => {
 });
 
 describe('the stream of events', () => {
-  test('tells what happens in the project, also while it was cut off', async () => {
+  test('has the events of the project, also those during a broken connection', async () => {
     const controller = new AbortController();
     onTestFinished(() => controller.abort());
     const { jwt: token } = await service.createProject('events');
@@ -213,7 +212,7 @@ describe('the stream of events', () => {
 });
 
 describe('reading Server-Sent Events', () => {
-  // The cases of the HTML standard, 9.2.6, with what it says of each.
+  // The cases of the HTML standard, 9.2.6, with their results.
   const stream =
     '\uFEFF: a comment\r\nretry: 250\r\nid: 1\r\ndata: first\r\ndata: second\r\n\r\n' +
     'event: named\ndata:no space\n\n' +
@@ -230,7 +229,7 @@ describe('reading Server-Sent Events', () => {
     { event: 'message', data: ' two spaces', lastEventId: 'only' },
   ];
 
-  test('gives the same wherever the pieces end', () => {
+  test('is independent of the boundaries of chunks', () => {
     for (let first = 0; first <= stream.length; first += 1) {
       for (const second of [first, first + 1, stream.length]) {
         const parser = new StreamParser('');

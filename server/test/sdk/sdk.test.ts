@@ -12,7 +12,7 @@ import { processed, startTestService, type TestService } from '../support/servic
 
 let service: TestService;
 let proxy: TestProxy;
-/** Straight to the service, and by way of the proxy. */
+/** Clients of the service, directly and through the proxy. */
 let belfry: ProjectClient;
 let shaky: ProjectClient;
 
@@ -44,7 +44,7 @@ async function failure(call: PromiseLike<unknown>): Promise<BelfryError> {
 }
 
 describe('calls', () => {
-  test('a broadcast is created, got and answered with wire names', async () => {
+  test('a broadcast is created and fetched with wire names', async () => {
     const created = await belfry.broadcasts.create({ ...hello(), action_url: 'https://shop.example/1' });
     expect(created).toMatchObject({ title: 'Hello', action_url: 'https://shop.example/1', category: null });
     await processed(service.project.call, created.id);
@@ -56,7 +56,7 @@ describe('calls', () => {
     });
   });
 
-  test('a user reads what came, by way of a token that the SDK made', async () => {
+  test('a user reads notifications with a token of the SDK', async () => {
     const { apiKey, apiSecret } = service.project;
     const externalId = randomUUID();
     const { id } = await belfry.broadcasts.create(hello(externalId));
@@ -71,12 +71,12 @@ describe('calls', () => {
     expect((await user.notifications.get(data[0]?.id ?? '')).status).toBe('read');
   });
 
-  test('a token for nobody is not made', async () => {
+  test('a token without a user is rejected', async () => {
     const { apiKey, apiSecret } = service.project;
     await expect(createUserToken({ apiKey, apiSecret })).rejects.toThrow(TypeError);
   });
 
-  test('an id that is undefined or blank does not make a token for whoever has the e-mail address', async () => {
+  test('an id that is undefined or blank does not issue a token for the e-mail address', async () => {
     const { apiKey, apiSecret } = service.project;
     for (const value of [undefined, null, '', '  ', 42, {}]) {
       const externalId = value as string;
@@ -89,7 +89,7 @@ describe('calls', () => {
     }
   });
 
-  test('resources within resources, queries and bodies arrive', async () => {
+  test('nested resources, queries and bodies arrive', async () => {
     const attributes = { plan: { name: 'pro' } };
     const saved = await belfry.integrations.smtp.save({
       host: 'mail.example',
@@ -111,15 +111,15 @@ describe('calls', () => {
     );
   });
 
-  test.each(['', '.', '..'])('the id %j does not make another path', (id) => {
+  test.each(['', '.', '..'])('the id %j is rejected', (id) => {
     expect(() => belfry.broadcasts.get(id)).toThrow(TypeError);
   });
 
-  test('an id is one part of the path whatever it holds', async () => {
+  test('an id is one segment of the path, whatever its characters', async () => {
     expect((await failure(belfry.broadcasts.get('a/../b?c#d'))).code).toBe('invalid_id');
   });
 
-  test('what a newer server has can be called by path', async () => {
+  test('operations of a newer server can be called by path', async () => {
     const page = await belfry.request<{ data: unknown[] }>({
       method: 'GET',
       path: '/users',
@@ -143,7 +143,7 @@ describe('calls', () => {
     });
   });
 
-  test('an address that is none is told at once', () => {
+  test('an invalid address throws at once', () => {
     expect(() => new ProjectClient({ baseUrl: 'notify.example.com', token: '' })).toThrow(TypeError);
   });
 });
@@ -164,13 +164,13 @@ describe('lists', () => {
       await paging.users.save({ external_id: `${prefix}:${index}` });
   });
 
-  test('a loop goes through every record once, newest first', async () => {
+  test('a loop returns every record once, newest first', async () => {
     const seen: number[] = [];
     for await (const user of paging.users.list({ limit: 100 })) seen.push(number(user));
     expect(seen).toEqual(Array.from({ length: total }, (_, index) => total - 1 - index));
   });
 
-  test('with ending_before the loop goes up from there, oldest first', async () => {
+  test('with ending_before, the loop starts there, oldest first', async () => {
     const middle = (await paging.users.list({ limit: 100 })).data.at(-1);
     const seen: number[] = [];
     for await (const user of paging.users.list({ limit: 30, ending_before: middle?.id }))
@@ -182,7 +182,7 @@ describe('lists', () => {
     expect(all).toEqual(Array.from({ length: total }, (_, index) => index));
   });
 
-  test('awaited it is a page, which knows its neighbours', async () => {
+  test('an awaited list is a page with its neighbours', async () => {
     const first = await paging.users.list({ limit: 100 });
     expect(first.data).toHaveLength(100);
     expect(first.prev()).toBeUndefined();
@@ -194,7 +194,7 @@ describe('lists', () => {
     expect((await second?.prev())?.data).toEqual(first.data);
   });
 
-  test('pages come one by one, filters stay, and a loop that ends asks for no more', async () => {
+  test('pages are fetched one by one with their filters, and only as far as the loop runs', async () => {
     const sizes: number[] = [];
     for await (const page of pagingByProxy.users.list({ limit: 60, query: prefix }).pages()) {
       sizes.push(page.data.length);
@@ -207,14 +207,14 @@ describe('lists', () => {
     ]);
   });
 
-  test('nothing is requested before it is awaited or looped over, and then once', async () => {
+  test('a list is requested when it is awaited or looped over, and once', async () => {
     const request = shaky.users.list({ limit: 1 });
     expect(proxy.requests).toHaveLength(0);
     await Promise.all([request, request.then((page) => page.data), request.finally(() => {})]);
     expect(proxy.requests).toHaveLength(1);
   });
 
-  test('a refused list fails the loop and the promise alike', async () => {
+  test('an error of a list fails the loop and the promise', async () => {
     const list = () => paging.users.list({ limit: 1000 });
     expect((await failure(list())).code).toBe('validation_failed');
     expect(await list().catch((error: BelfryError) => error.status)).toBe(422);

@@ -2,16 +2,12 @@ import { createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'no
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { createVapidKeys } from '../../src/providers/web-push/vapid.ts';
+import type { VendorReply } from '../support/http-stand-in.ts';
 import { integrationConfigs } from '../support/integration-configs.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startSmtpScript } from '../support/smtp-script.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
-import {
-  startVendor,
-  type VendorAnswer,
-  type VendorRequest,
-  type VendorStandIn,
-} from '../support/vendor-stand-in.ts';
+import { startVendor, type VendorRequest, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 let service: TestService;
 let project: TestProject;
@@ -96,7 +92,7 @@ const fcm = () => ({ ...configs.fcm, token_uri: `${vendor.address}/token` });
 /** The responses of each vendor, and their meaning: accepted, or the message of the rejection. */
 const RESPONSES: Record<
   'sendgrid' | 'mailgun' | 'ses' | 'twilio' | 'expo',
-  [string, VendorAnswer[], RegExp | 'ok'][]
+  [string, VendorReply[], RegExp | 'ok'][]
 > = {
   sendgrid: [
     ['a key that may send', [{ status: 200, body: { scopes: ['mail.send', 'x'] } }], 'ok'],
@@ -210,20 +206,20 @@ describe.each(Object.entries(RESPONSES))('%s', (name, cases) => {
   const config = configs[provider];
 
   test.each(cases)('%s', async (_case, responses, outcome) => {
-    vendor.answer(...responses);
+    vendor.reply(...responses);
     await (outcome === 'ok' ? accepted(provider, config) : refused(provider, config, outcome));
     expect(vendor.requests).toHaveLength(provider === 'mailgun' && responses[0]?.status === 401 ? 2 : 1);
   });
 
   test('a timeout and a broken connection', async () => {
-    vendor.answer('hang');
+    vendor.reply('hang');
     await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not respond: /);
-    vendor.answer('cut');
+    vendor.reply('cut');
     await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not respond: /);
   });
 
   test('a vendor that echoes the request', async () => {
-    vendor.answer(({ headers, body }) => ({
+    vendor.reply(({ headers, body }) => ({
       status: 401,
       body: { message: `you sent ${headers.authorization} ${body}` },
     }));
@@ -240,7 +236,7 @@ describe.each(Object.entries(RESPONSES))('%s', (name, cases) => {
   });
 
   test('no request is sent when a config is saved without verification', async () => {
-    vendor.answer({ status: 401 });
+    vendor.reply({ status: 401 });
     for (const query of ['', '?verify=false'])
       expect((await project.call('PUT', `/integrations/${provider}${query}`, config)).status).toBe(200);
     expect(vendor.requests).toEqual([]);
@@ -251,15 +247,15 @@ describe('the verification request', () => {
   const requestsOf = async (
     provider: string,
     config: object,
-    response: VendorAnswer,
+    response: VendorReply,
   ): Promise<VendorRequest[]> => {
-    vendor.answer(response);
+    vendor.reply(response);
     await put(provider, config);
     return vendor.requests;
   };
 
   test('sendgrid with an invalid key for its webhook', async () => {
-    vendor.answer({ status: 200, body: { scopes: ['mail.send'] } });
+    vendor.reply({ status: 200, body: { scopes: ['mail.send'] } });
     const config = { ...configs.sendgrid, webhook_public_key: 'SG.not-this-one' };
     await refused(
       'sendgrid',
@@ -320,7 +316,7 @@ describe('the verification request', () => {
   });
 
   test('an SES region cannot change the host of the request', async () => {
-    vendor.answer({ status: 200 });
+    vendor.reply({ status: 200 });
     for (const region of ['evil.example/', 'x@evil.example#', 'EU', 'eu west', '..'])
       await refused('ses', { ...configs.ses, region }, /^Param 'region' is not an AWS region/);
     expect(vendor.requests).toEqual([]);
@@ -331,7 +327,7 @@ describe('apns', () => {
   const reason = (status: number, word: string) => ({ status, body: { reason: word } });
 
   test('a key is valid if only the device is unknown; the request has a token signed with it', async () => {
-    apple.answer(reason(400, 'BadDeviceToken'));
+    apple.reply(reason(400, 'BadDeviceToken'));
     await accepted('apns', configs.apns);
     const [request] = apple.requests;
     expect(request).toMatchObject({
@@ -350,18 +346,18 @@ describe('apns', () => {
   });
 
   test('rejections name the field', async () => {
-    apple.answer(reason(403, 'InvalidProviderToken'));
+    apple.reply(reason(403, 'InvalidProviderToken'));
     await refused('apns', configs.apns, /^Param 'key_id' was rejected by APNs: 403 InvalidProviderToken$/);
-    apple.answer(reason(400, 'TopicDisallowed'));
+    apple.reply(reason(400, 'TopicDisallowed'));
     await refused('apns', configs.apns, /^Param 'app_id' was rejected by APNs: 400 TopicDisallowed$/);
-    apple.answer(reason(503, 'ServiceUnavailable'));
+    apple.reply(reason(503, 'ServiceUnavailable'));
     await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs responded: 503/);
-    apple.answer('hang');
+    apple.reply('hang');
     await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs did not respond/);
   });
 
   test('a key of another kind is detected without a request', async () => {
-    apple.answer(reason(400, 'BadDeviceToken'));
+    apple.reply(reason(400, 'BadDeviceToken'));
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-384' });
     for (const certificate of [
       pem(rsa.privateKey),
@@ -379,7 +375,7 @@ describe('apns', () => {
 
 describe('fcm', () => {
   test('gets an access token with an assertion signed by the key', async () => {
-    vendor.answer({ status: 200, body: { access_token: 'x', expires_in: 3599 } });
+    vendor.reply({ status: 200, body: { access_token: 'x', expires_in: 3599 } });
     await accepted('fcm', fcm());
     const [request] = vendor.requests;
     expect(request).toMatchObject({
@@ -402,7 +398,7 @@ describe('fcm', () => {
   });
 
   test('rejections name the field', async () => {
-    vendor.answer(({ body }) => ({
+    vendor.reply(({ body }) => ({
       status: 400,
       body: { error: 'invalid_grant', error_description: `Invalid JWT Signature in ${body}` },
     }));
@@ -418,7 +414,7 @@ describe('fcm', () => {
       { ...fcm(), token_uri: 'nonsense' },
       /^Param 'token_uri' could not be verified: Google did not respond: this is not a web address/,
     );
-    vendor.answer({ status: 500 });
+    vendor.reply({ status: 500 });
     await refused('fcm', fcm(), /^Param '\(root\)' could not be verified: Google responded: 500$/);
     const other = { ...fcm(), private_key: pem(ec.privateKey) };
     await refused('fcm', other, /^Param 'private_key' is not an RSA key in PEM$/);
@@ -507,7 +503,7 @@ describe('configs with only a URL for notifications', () => {
       config('https://nowhere.invalid/'),
       new RegExp(`^Param '${field}' cannot be reached`),
     );
-    vendor.answer({ status: 200 });
+    vendor.reply({ status: 200 });
     await accepted(provider, config(`${vendor.address}/hook`));
     expect(vendor.requests).toEqual([]);
   });
@@ -522,7 +518,7 @@ test.each(['eventsource', 'github', 'service_slackbot', 'slack', 'stripe'])(
 );
 
 test('an invalid config is not verified, and verify has to be a boolean', async () => {
-  vendor.answer({ status: 200 });
+  vendor.reply({ status: 200 });
   const wrong = await put('sendgrid', { api_key: 1 });
   expect([wrong.status, wrong.body.errors[0].code]).toEqual([422, 'validation_failed']);
   const maybe = await project.call('PUT', '/integrations/sendgrid?verify=maybe', configs.sendgrid);

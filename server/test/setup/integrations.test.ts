@@ -11,7 +11,6 @@ import { type IntegrationName, integrations, wireNameOf } from '../../src/provid
 import { type Integration, secretsOf } from '../../src/providers/provider.ts';
 import { createVapidKeys } from '../../src/providers/web-push/vapid.ts';
 import { createTestDatabase } from '../support/database.ts';
-import { startTestServer } from '../support/http.ts';
 import { integrationConfigs } from '../support/integration-configs.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { withWrong, wrongValues } from '../support/wrong-values.ts';
@@ -407,27 +406,27 @@ test.each(['PUT', 'GET', 'DELETE'])('%s needs the Project JWT', async (method) =
 });
 
 test('no table, event, log line or error contains a secret', async () => {
-  const talkative = await startTestServer({ logLevel: 'trace' });
+  const talkative = await startTestService({ logLevel: 'trace' });
   try {
     for (const [name, integration] of Object.entries(integrations)) {
       const path = `/v2/integrations/${wireNameOf(name, 'service')}`;
       const config = withCanaries(integration.config, integrationConfigs[name as IntegrationName].full);
-      const saved = await talkative.call('PUT', path, { token: talkative.project.jwt, body: config });
+      const saved = await talkative.request('PUT', path, { token: talkative.project.jwt, body: config });
       expect(saved.status, saved.text).toBe(200);
       const wrong = { ...config, surprise: 1 };
-      const refused = await talkative.call('PUT', path, { token: talkative.project.jwt, body: wrong });
-      const tried = await talkative.call('PUT', `${path}?verify=true`, {
+      const refused = await talkative.request('PUT', path, { token: talkative.project.jwt, body: wrong });
+      const tried = await talkative.request('PUT', `${path}?verify=true`, {
         token: talkative.project.jwt,
         body: config,
       });
-      const gone = await talkative.call('DELETE', path, { token: talkative.project.jwt });
-      await talkative.call('PUT', path, { token: talkative.project.jwt, body: config });
+      const gone = await talkative.request('DELETE', path, { token: talkative.project.jwt });
+      await talkative.request('PUT', path, { token: talkative.project.jwt, body: config });
       expect([refused.status, gone.status]).toEqual([422, 200]);
       expect([200, 422]).toContain(tried.status);
       for (const { text } of [refused, gone, ...(tried.status === 422 ? [tried] : [])])
         expect(text).not.toContain('canary');
     }
-    const dump = await talkative.db.query<{ text: string }>(
+    const dump = await talkative.context.db.query<{ text: string }>(
       sql(
         'test_dump',
         `select i::text as text from integrations i
@@ -440,7 +439,7 @@ test('no table, event, log line or error contains a secret', async () => {
     expect(talkative.logged.length).toBeGreaterThan(16);
     expect(talkative.logged.filter((line) => line.includes('canary'))).toEqual([]);
   } finally {
-    await talkative.close();
+    await talkative.stop();
   }
 });
 

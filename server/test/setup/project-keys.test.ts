@@ -16,39 +16,40 @@ import { verifyJwt } from '../../src/lib/jwt.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { type Opened, open } from '../../src/open.ts';
-import { newProject, startTestServer, type TestServer } from '../support/http.ts';
 import { hs256 } from '../support/jwt.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { TestClock } from '../support/test-clock.ts';
 
 const HOUR_MS = 3_600_000;
 
-let it: TestServer;
+const clock = new TestClock();
+let it: TestService;
 /** Another process on the same database, such as the command line. */
 let command: Opened;
 let projects = 0;
 
 beforeAll(async () => {
-  it = await startTestServer();
+  it = await startTestService({ clock });
   const { config } = it.context;
-  command = await open(config, { role: 'client', log: createLogger({ level: 'silent' }), clock: it.clock });
+  command = await open(config, { role: 'client', log: createLogger({ level: 'silent' }), clock });
   await command.bus.listening();
 });
 afterAll(async () => {
   await command?.close();
-  await it?.close();
+  await it?.stop();
 });
 
 async function aProject() {
   projects += 1;
-  return newProject(it.context, `project ${projects}`);
+  return it.createProject(`project ${projects}`);
 }
 
 type Project = Awaited<ReturnType<typeof aProject>>;
 
 const userJwt = ({ apiKey }: Project, secret: string) =>
   hs256({ api_key: apiKey, user_external_id: 'ada' }, createSecretKey(Buffer.from(secret)));
-const asUser = async (token: string) => (await it.call('GET', '/v2/notifications', { token })).status;
-const asProject = async (token: string) => (await it.call('GET', '/v2/broadcasts', { token })).status;
+const asUser = async (token: string) => (await it.request('GET', '/v2/notifications', { token })).status;
+const asProject = async (token: string) => (await it.request('GET', '/v2/broadcasts', { token })).status;
 
 async function roll(kind: KeyKind, projectId: string, overlapMs: number, by: Opened = command) {
   const rolled = await rollKey(by, { projectId, kind, overlapMs });
@@ -68,11 +69,11 @@ async function newToken(projectId: string) {
 }
 
 async function atTime<Result>(offsetMs: number, work: () => Promise<Result>): Promise<Result> {
-  it.clock.advance(offsetMs);
+  clock.advance(offsetMs);
   try {
     return await work();
   } finally {
-    it.clock.advance(-offsetMs);
+    clock.advance(-offsetMs);
   }
 }
 
@@ -121,8 +122,8 @@ describe('the API secret', () => {
       const found = await command.projects.byId(project.id);
       return validKeys(found?.apiSecrets ?? [], nowMs).map((key) => key.export().toString());
     };
-    expect(await keysAt(it.clock.now())).toEqual([secret, project.apiSecret]);
-    expect(await keysAt(it.clock.now() + 2 * HOUR_MS)).toEqual([secret]);
+    expect(await keysAt(clock.now())).toEqual([secret, project.apiSecret]);
+    expect(await keysAt(clock.now() + 2 * HOUR_MS)).toEqual([secret]);
   });
 });
 
@@ -153,7 +154,7 @@ describe('the signing key', () => {
     const current = (await command.projects.byId(project.id))?.signingKey;
     if (current === undefined) throw new Error('the project is gone');
     for (const { token, issued } of tokens) {
-      const isCurrent = (await verifyJwt(token, current, it.clock.now())).ok;
+      const isCurrent = (await verifyJwt(token, current, clock.now())).ok;
       expect(isCurrent ? null : expect.any(Date)).toEqual(listed.get(issued.jti));
     }
     expect([...listed.values()]).toContainEqual(expect.any(Date));
@@ -163,21 +164,19 @@ describe('the signing key', () => {
     const project = await aProject();
     const known = await command.projects.byId(project.id);
     if (known === undefined) throw new Error('the project is gone');
-    const { body } = {
-      body: await it.call('PUT', '/v2/users', { token: project.jwt, body: { external_id: 'u' } }),
-    };
-    const userId = (body.json as { id: string }).id;
+    const { body } = await it.request('PUT', '/v2/users', { token: project.jwt, body: { external_id: 'u' } });
+    const userId: string = body.id;
     const what = { projectId: project.id, userId, channel: 'email', category: 'news' };
     const unsubscribe = `/unsubscribe/${unsubscribeToken(known.signingKey, what)}`;
     const about = { broadcastId: newId(), userId, channel: 'email' as const };
-    const target = `${it.base}/healthz`;
-    const links = linksOf({ PUBLIC_URL: it.base }, known, { opens: true, clicks: true }, about);
+    const target = `${it.address}/healthz`;
+    const links = linksOf({ PUBLIC_URL: it.address }, known, { opens: true, clicks: true }, about);
     const tracked = String(links?.clickUrl?.({ target, encoded: encodeURIComponent(target) })).slice(
-      it.base.length,
+      it.address.length,
     );
     const integration = { id: newId(), provider: 'twilio' };
     const reference = referenceOf(about);
-    const receipt = receiptUrl({ PUBLIC_URL: it.base }, known, integration, reference);
+    const receipt = receiptUrl({ PUBLIC_URL: it.address }, known, integration, reference);
     const token = new URL(String(receipt)).searchParams.get('token') ?? '';
 
     const [former] = await listKeys(command, project.id).then((keys) =>
@@ -186,8 +185,8 @@ describe('the signing key', () => {
     await roll('signing_key', project.id, 0);
     await expect.poll(() => asProject(project.jwt)).toBe(401);
     const statuses = async () => [
-      (await it.call('GET', unsubscribe)).status,
-      (await it.call('GET', tracked)).status,
+      (await it.request('GET', unsubscribe)).status,
+      (await it.request('GET', tracked)).status,
     ];
     const reported = async () =>
       readReceiptToken((await command.projects.byId(project.id))?.signingKeys ?? [], integration.id, token);
@@ -231,7 +230,7 @@ test('the list of keys shows which are in use', async () => {
   const secret = await rollSecret(project.id, HOUR_MS);
   expect(await asUser(userJwt(project, secret))).toBe(200);
   expect(await asProject(project.jwt)).toBe(200);
-  await it.context.keyUses.flush();
+  await it.http.context.keyUses.flush();
   const keys = await listKeys(command, project.id);
   expect(keys.map(({ kind, state, lastUsedAt }) => [kind, state, lastUsedAt !== null])).toEqual([
     ['api_secret', 'current', true],
@@ -240,7 +239,7 @@ test('the list of keys shows which are in use', async () => {
   ]);
   // Requests within a minute cause one write.
   expect(await asUser(userJwt(project, project.apiSecret))).toBe(200);
-  await it.context.keyUses.flush();
+  await it.http.context.keyUses.flush();
   expect((await listKeys(command, project.id))[1]?.lastUsedAt).toBeInstanceOf(Date);
 });
 

@@ -3,14 +3,14 @@ import type { TestProject, TestService } from './service.ts';
 import { SERVERS_SLACK_APP, SLACK_APP, type Vendors } from './vendors.ts';
 import type { BrowserSubscription } from './web-push-stand-in.ts';
 
-/** Devices as the vendors' stand-ins take them; `name` is a letter and a number of the test's. */
+/** Device tokens that the stand-ins of the vendors accept, made from a short name. */
 export const devices = {
   apns: (name: string) => Buffer.from(name.padEnd(32, '.')).toString('hex'),
   fcm: (name: string) => `${name}:`.padEnd(80, 'APA91b'),
   expo: (name: string) => `ExponentPushToken[${name}]`,
 };
 
-/** Saves a token of a user, and answers its id in lists. */
+/** Saves a token of a user, and returns its id. */
 export async function saveToken(
   project: TestProject,
   user: string,
@@ -24,7 +24,7 @@ export async function saveToken(
   return listed.body.data[0].id;
 }
 
-/** Installs an app for Slack as a user does; answers the installation's id and the bot's token. */
+/** Installs an app for Slack as a user. Returns the id of the installation and the token of the bot. */
 export async function installSlack(
   project: TestProject,
   { slack }: Vendors,
@@ -39,7 +39,7 @@ export async function installSlack(
   return { id: body.id, accessToken: body.access_token };
 }
 
-/** Saves one token of every kind, and where a message to the user then arrives. */
+/** Saves one token of every kind. Returns the browser and the channel where messages to the user arrive. */
 export async function reachEverywhere(
   project: TestProject,
   vendors: Vendors,
@@ -68,7 +68,7 @@ export async function reachEverywhere(
   return { browser, channel };
 }
 
-/** What became of a delivery outside the inbox. */
+/** A row of `deliveries`. */
 export interface Delivery {
   channel: string;
   state: string;
@@ -79,7 +79,7 @@ export interface Delivery {
   targets: object | null;
 }
 
-/** Those of a broadcast, by channel and user. */
+/** The deliveries of a broadcast, ordered by channel and user. */
 export async function deliveriesOf({ context }: TestService, broadcastId: string): Promise<Delivery[]> {
   const rows = await context.db.query<Delivery & { targets: string | null }>(
     sql(
@@ -95,8 +95,7 @@ export async function deliveriesOf({ context }: TestService, broadcastId: string
 }
 
 /**
- * Makes all waiting deliveries due now, and each of their remaining targets: those have due times of their
- * own in `progress`.
+ * Makes all deferred deliveries due now. Their remaining targets have due times of their own in the payload.
  */
 export async function bringForward({ context }: TestService): Promise<void> {
   await context.db.query(

@@ -1,6 +1,4 @@
-/**
- * APNs for tests: HTTP/2 on loopback, which looks at tokens, headers and payloads as Apple says that it does.
- */
+/** APNs for tests: HTTP/2 on loopback. It checks tokens, headers and payloads as Apple documents. */
 import { type KeyObject, verify } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -22,16 +20,16 @@ export type ReceivedPush = {
 
 export type ApnsStandIn = {
   address: string;
-  /** Those that were taken, in order. */
+  /** The accepted pushes, in order. */
   pushes: ReceivedPush[];
   sessions: ServerHttp2Session[];
-  /** Different provider tokens, in the order in which they first came. */
+  /** The provider tokens, in the order in which they first arrived. */
   tokens: string[];
-  /** How many streams the sessions from now on may have open at once. */
+  /** Limits the concurrent streams of new sessions. */
   limitStreams(most: number): void;
-  /** The most that one session had open at once. */
+  /** The most streams that one session had open at once. */
   mostStreams(): number;
-  /** From now on, whatever is sent to this device is answered so. */
+  /** From now on, every push to this device gets this error. */
   fail(deviceToken: string, status: number, reason: string, more?: { timestamp: number }): void;
   outages: Outages;
   stop(): Promise<void>;
@@ -42,9 +40,7 @@ const MIN_BETWEEN_UPDATES_MS = 20 * 60_000;
 const PUSH_TYPES = /^(?:alert|background|location|voip|complication|fileprovider|mdm|liveactivity)$/;
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
-/**
- * Takes pushes of one team with one key to these topics. With `tls` it is spoken inside TLS, as `localhost`.
- */
+/** Accepts pushes of one team with one key to these topics. With `tls`, it uses TLS, as `localhost`. */
 export async function startApnsStandIn({
   teamId,
   keyId,
@@ -73,8 +69,8 @@ export async function startApnsStandIn({
       failures.set(deviceToken, { status, body: { reason, ...more } }),
   };
 
-  /** What is wrong with who sends it. */
-  function stranger(authorization: string | undefined): Refusal | undefined {
+  /** The rejection of a provider token that is wrong or changes too often. */
+  function tokenProblem(authorization: string | undefined): Rejection | undefined {
     const [, jwt] = /^bearer (\S+)$/.exec(authorization ?? '') ?? [];
     if (jwt === undefined) return [403, 'MissingProviderToken'];
     const [header = '', claims = '', signature = ''] = jwt.split('.');
@@ -100,7 +96,7 @@ export async function startApnsStandIn({
     return undefined;
   }
 
-  function wrong({ deviceToken, headers }: ReceivedPush, body: string): Refusal | undefined {
+  function problemOf({ deviceToken, headers }: ReceivedPush, body: string): Rejection | undefined {
     const { 'apns-topic': topic, 'apns-push-type': type, 'apns-priority': priority = '10' } = headers;
     if (headers[':method'] !== 'POST') return [405, 'MethodNotAllowed'];
     if (!/^(?:[\da-f]{2})+$/i.test(deviceToken)) return [400, 'BadDeviceToken'];
@@ -116,12 +112,12 @@ export async function startApnsStandIn({
     return Buffer.byteLength(body) > 4096 ? [413, 'PayloadTooLarge'] : undefined;
   }
 
-  function answer(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, body: string): void {
+  function respond(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, body: string): void {
     const [, deviceToken = ''] = /^\/3\/device\/([^/]*)$/.exec(String(headers[':path'])) ?? [];
     const push = { deviceToken, headers, payload: decodedJson(body) };
-    const refusal = stranger(headers.authorization) ?? wrong(push, body);
-    const failure = refusal
-      ? { status: refusal[0], body: { reason: refusal[1] } }
+    const rejection = tokenProblem(headers.authorization) ?? problemOf(push, body);
+    const failure = rejection
+      ? { status: rejection[0], body: { reason: rejection[1] } }
       : failures.get(deviceToken);
     if (stream.closed || stream.destroyed) return;
     if (failure === undefined) standIn.pushes.push(push);
@@ -153,7 +149,7 @@ export async function startApnsStandIn({
     const chunks: Buffer[] = [];
     stream.on('error', () => {});
     stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-    stream.on('end', () => answer(stream, headers, Buffer.concat(chunks).toString()));
+    stream.on('end', () => respond(stream, headers, Buffer.concat(chunks).toString()));
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
@@ -169,7 +165,7 @@ export async function startApnsStandIn({
   };
 }
 
-type Refusal = [status: number, reason: string];
+type Rejection = [status: number, reason: string];
 
 function file(name: string): Buffer {
   return readFileSync(new URL(`tls/${name}`, import.meta.url));

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
-import { pointed, type Schema } from './operations.ts';
+import { resolveReference, type Schema } from './operations.ts';
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** Makes values that a schema of the description allows: the ordinary and the odd ones. */
+/** Generates values that a schema of the description allows, odd ones too. */
 export function valuesOf(document: Record<string, unknown>, schema: Schema): fc.Arbitrary<Json> {
   const of = (one: Schema): fc.Arbitrary<Json> => {
-    if (one.$ref !== undefined) return of(pointed(document, one.$ref) as Schema);
+    if (one.$ref !== undefined) return of(resolveReference(document, one.$ref) as Schema);
     if (one.allOf?.[0] !== undefined) return of(one.allOf[0]); // a reference with a description of its own
     if (one.const !== undefined) return fc.constant(one.const as Json);
     if (one.enum !== undefined) return fc.constantFrom(...(one.enum as Json[]));
@@ -45,7 +45,7 @@ export function valuesOf(document: Record<string, unknown>, schema: Schema): fc.
       more === undefined || more === false
         ? fc.constant<[string, Json][]>([])
         : fc.array(fc.tuple(names, more === true ? anything : of(more)), { maxLength: 4 });
-    // One of the alternatives is chosen, and what it asks for is there.
+    // Choose one of the alternatives, and include what it requires.
     const branches = one.anyOf ?? [{}];
     return fc.constantFrom(...branches).chain((branch) => {
       const needed = new Set([...(one.required ?? []), ...(branch.required ?? [])]);
@@ -70,7 +70,7 @@ export function valuesOf(document: Record<string, unknown>, schema: Schema): fc.
   return of(schema);
 }
 
-/** The same values with something changed somewhere in them: most are wrong then, but not all. */
+/** The same values with one change somewhere: most of them are invalid then, but not all. */
 export function brokenValuesOf(document: Record<string, unknown>, schema: Schema): fc.Arbitrary<unknown> {
   return fc
     .tuple(
@@ -85,30 +85,27 @@ export function brokenValuesOf(document: Record<string, unknown>, schema: Schema
 type Change = 'replace' | 'remove' | 'add' | 'lengthen';
 
 function changed(value: Json, at: number, change: Change, other: Json): unknown {
-  const places: { holder: Record<string, Json>; key: string }[] = [];
+  const positions: { holder: Record<string, Json>; key: string }[] = [];
   const root: Record<string, Json> = { body: structuredClone(value) };
   const visit = (holder: Record<string, Json>, key: string): void => {
-    places.push({ holder, key });
-    const held = holder[key];
-    if (typeof held !== 'object' || held === null) return;
-    for (const member of Object.keys(held)) visit(held as Record<string, Json>, member);
+    positions.push({ holder, key });
+    const current = holder[key];
+    if (typeof current !== 'object' || current === null) return;
+    for (const member of Object.keys(current)) visit(current as Record<string, Json>, member);
   };
   visit(root, 'body');
-  const { holder, key } = places[at % places.length] as { holder: Record<string, Json>; key: string };
-  const held = holder[key];
+  const { holder, key } = positions[at % positions.length] as { holder: Record<string, Json>; key: string };
+  const current = holder[key];
   if (change === 'remove' && holder !== root) Reflect.deleteProperty(holder, key);
-  else if (change === 'lengthen' && typeof held === 'string')
-    holder[key] = held.repeat(3) + 'x'.repeat(2_100);
-  else if (change === 'add' && typeof held === 'object' && held !== null && !Array.isArray(held))
-    Object.defineProperty(held, 'unheard_of', { value: other, enumerable: true });
+  else if (change === 'lengthen' && typeof current === 'string')
+    holder[key] = current.repeat(3) + 'x'.repeat(2_100);
+  else if (change === 'add' && typeof current === 'object' && current !== null && !Array.isArray(current))
+    Object.defineProperty(current, 'unknown_member', { value: other, enumerable: true });
   else holder[key] = other;
   return root.body;
 }
 
-/**
- * Texts with what goes wrong somewhere: other scripts, emoji, NUL, halves of surrogate pairs, quotes and
- * markup.
- */
+/** Texts that often cause bugs: other scripts, emoji, NUL, halves of surrogate pairs, quotes and markup. */
 const texts = fc.oneof(
   { weight: 4, arbitrary: fc.string({ unit: 'grapheme', maxLength: 40 }) },
   { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 40 }) },
@@ -176,7 +173,7 @@ const FORMATS: Record<string, fc.Arbitrary<string>> = {
   cursor: fc.oneof(ids, fc.constant('')),
   email: fc.oneof(
     fc.emailAddress(),
-    fc.nat(20).map((number) => `Somebody${number}@Example.com`),
+    fc.nat(20).map((number) => `Person${number}@Example.com`),
   ),
   uri: fc.webUrl({ withQueryParameters: true }),
   'date-time': fc

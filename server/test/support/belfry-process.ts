@@ -10,26 +10,26 @@ import { type Opened, open } from '../../src/open.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../../bin/belfry.mjs', import.meta.url));
 const READY_WITHIN_MS = 30_000;
-// What it printed last is shown when a test fails.
+// The last lines of its output, shown when a test fails.
 const LINES_KEPT = 60;
 
-/** The real program in a process tree of its own: launcher, server, embedded PostgreSQL. */
+/** The program as users start it: a tree of processes with launcher, server and embedded PostgreSQL. */
 export interface BelfryProcess {
   readonly address: string;
   readonly credentials: CredentialsFile;
-  /** From the start of the process until it said that it is ready. */
+  /** From the start of the process until it reported that it is ready. */
   readonly readyAfterMs: number;
   readonly output: readonly string[];
   /** Resolves with the exit code, or the signal that ended it. */
   readonly ended: Promise<number | string>;
-  /** Every process of the tree, the database's too. */
+  /** The ids of all its processes, with those of the database. */
   tree(): number[];
-  /** Ends all of them with SIGKILL, at once. */
+  /** Kills all of them at once. */
   killTree(): Promise<void>;
   signal(signal: NodeJS.Signals): void;
 }
 
-/** Works on the database of the server that runs on a data directory, or ran, as a command does. */
+/** Opens the database in a data directory, as a command does, whether its server runs or not. */
 export async function withDatabaseOf<Result>(
   dataDir: string,
   work: (opened: Opened) => Promise<Result>,
@@ -76,8 +76,8 @@ export async function startBelfry(
     });
   }
   const ended = endOf(child);
-  const tooLate = setTimeout(() => ready.reject(new Error('it took too long')), READY_WITHIN_MS);
-  void ended.then((how) => ready.reject(new Error(`it ended with ${how}`)));
+  const tooLate = setTimeout(() => ready.reject(new Error('timeout')), READY_WITHIN_MS);
+  void ended.then((code) => ready.reject(new Error(`it ended with ${code}`)));
   try {
     await ready.promise;
   } catch (error) {
@@ -98,7 +98,7 @@ export async function startBelfry(
     async killTree() {
       for (const pid of tree()) kill(pid, 'SIGKILL');
       await ended;
-      // The guards of a database, started while we counted, are no children of anybody any more.
+      // A guard of the database that was started meanwhile has lost its parent.
       for (const pid of tree()) kill(pid, 'SIGKILL');
     },
     signal: (signal) => void child.kill(signal),
@@ -132,7 +132,9 @@ async function endOf(child: ChildProcess): Promise<number | string> {
   return code ?? signal ?? 'nothing';
 }
 
-/** Descendants, and what has the data directory in its arguments: the database's guard belongs to nobody. */
+/**
+ * Descendants, and processes with the data directory in their arguments: guards of a database are orphans.
+ */
 function processTree(root: number, dataDir: string): number[] {
   const all = processes();
   const below = new Set(descendants(root));

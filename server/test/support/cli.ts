@@ -12,26 +12,26 @@ export interface Ended {
   err: string;
 }
 
-/** A `belfry …` as users run it: a process of its own, with these settings and none of the test run's. */
+/** Starts `belfry …` as users do: in a process of its own, with only these settings. */
 export function belfry(args: readonly string[], settings: Record<string, string> = {}): ChildProcess {
   return spawn(process.execPath, [MAIN, ...args], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', NODE_COMPILE_CACHE, ...settings },
-    // With the channel through which the launcher tells that it is gone: it must keep no command from ending.
+    // The launcher has this IPC channel, too. It must not keep a command from ending.
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
   });
 }
 
-/** Gives a child its standard input and waits for its end. */
+/** Writes the standard input of a child and waits until it ends. */
 export async function ended(child: ChildProcess, input = ''): Promise<Ended> {
   const { stdin, stdout, stderr } = child;
   if (stdin === null || stdout === null || stderr === null) throw new Error('the streams are not piped');
-  stdin.on('error', () => {}); // it may end without having read everything
+  stdin.on('error', () => {}); // the child may end before it has read everything
   stdin.end(input);
   const [[code], out, err] = await Promise.all([once(child, 'close'), text(stdout), text(stderr)]);
   return { code: code as number | null, out, err };
 }
 
-/** Collects what a child that goes on says; `until` waits for it to say something. */
+/** Collects the output of a running child. */
 export class Output {
   text = '';
   readonly #child: ChildProcess;
@@ -43,15 +43,12 @@ export class Output {
     });
   }
 
-  /**
-   * Resolves with all that was said when it matches. Rejects when the child ends, or has not said it after 30
-   * s.
-   */
+  /** Resolves with the output when it matches. Rejects after 30 s, or when the child ends before. */
   async until(pattern: RegExp): Promise<string> {
     const deadline = AbortSignal.timeout(30_000);
     while (!pattern.test(this.text)) {
       if (this.#child.exitCode !== null || deadline.aborted)
-        throw new Error(`not said: ${pattern}\n${this.text}`);
+        throw new Error(`not printed: ${pattern}\n${this.text}`);
       await Promise.race([
         new Promise((resolve) => this.#child.stdout?.once('data', resolve)),
         new Promise((resolve) => this.#child.stderr?.once('data', resolve)),

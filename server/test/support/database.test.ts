@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { migrations } from '../../src/db/migrate.ts';
 import { createTestDatabase } from './database.ts';
 
-test('a test database has the whole schema, shares nothing with another, and can be reached by its URL', async () => {
+test('a test database has the schema, shares nothing with others, and has a URL', async () => {
   const [first, second] = await Promise.all([createTestDatabase(), createTestDatabase()]);
   const one = new pg.Client(first.connection);
   const other = new pg.Client({ connectionString: second.url });

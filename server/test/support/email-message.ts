@@ -3,7 +3,7 @@ import type { EmailMessage, NotificationRecord } from '../../src/providers/provi
 
 const at = new Date('2026-07-01T12:00:00.000Z');
 
-/** A notification as a mailer of the project's own gets it. */
+/** A notification as the project's own mailer receives it. */
 export const notificationRecord: NotificationRecord = {
   id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
   title: 'Hello',
@@ -29,7 +29,7 @@ export const notificationRecord: NotificationRecord = {
   },
 };
 
-/** An e-mail for tests; what they are about is given. */
+/** An e-mail with these changes. */
 export function emailMessage(changes: Partial<EmailMessage> = {}): EmailMessage {
   return {
     deliveryId: notificationRecord.id,

@@ -11,49 +11,47 @@ import type { EmbeddedConnection, EmbeddedOptions } from '../../src/db/embedded.
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 
 export const isRoot = process.getuid?.() === 0;
-export const NOBODY = { uid: 65534, gid: 65534 };
+export const UNPRIVILEGED = { uid: 65534, gid: 65534 };
 export const NAMELESS = { uid: 12345, gid: 12345 };
 
 const PARENT = fileURLToPath(new URL('./embedded-parent.ts', import.meta.url));
 const rootDir = mkdtempSync(path.join(tmpdir(), 'belfry-embedded-'));
 chmodSync(rootDir, 0o755);
 
-/** A directory of this test run that every user can enter; `name` says what for. */
-export function place(name: string, owner?: { uid: number; gid: number }): string {
+/** Makes a directory that every user can enter. */
+export function makeDir(name: string, owner?: { uid: number; gid: number }): string {
   const dir = mkdtempSync(path.join(rootDir, `${name}-`));
   chmodSync(dir, 0o755);
   if (owner !== undefined) spawnSync('chown', [`${owner.uid}:${owner.gid}`, dir]);
   return dir;
 }
 
-/** Removes everything that `place` made. */
-export function removePlaces(): void {
+/** Removes all directories of `makeDir`. */
+export function removeDirs(): void {
   spawnSync('chmod', ['-R', 'u+rwX', rootDir]);
   rmSync(rootDir, { recursive: true, force: true });
 }
 
-/** A data directory with a copy of the database of another one, which is not running: quicker than initdb. */
+/** Copies a data directory whose database is stopped, which is faster than initdb. */
 export function copyOf(dataDir: string, name: string): string {
-  const copy = place(name);
+  const copy = makeDir(name);
   mkdirSync(path.join(copy, 'postgres'), { mode: 0o700 });
   run('cp', ['-a', path.join(dataDir, 'postgres', 'data'), path.join(copy, 'postgres', 'data')]);
   return copy;
 }
 
-/** Runs a program that must succeed. */
+/** Runs a program. Throws if it fails. */
 export function run(file: string, args: string[]): void {
   const { status, stderr } = spawnSync(file, args, { encoding: 'utf8' });
   if (status !== 0) throw new Error(`${file} ${args.join(' ')}: ${stderr}`);
 }
 
-/**
- * Whether this machine lets us do something that the test needs, such as a mount: containers often may not.
- */
+/** Whether this machine permits what a test needs, such as a mount. Containers often do not. */
 export function allows(file: string, args: string[]): boolean {
   return isRoot && spawnSync(file, args).status === 0;
 }
 
-/** The rows of one statement, on a connection of its own. */
+/** Runs a statement on a connection of its own and returns its rows. */
 export async function query(
   connection: EmbeddedConnection,
   text: string,
@@ -69,22 +67,22 @@ export async function query(
   }
 }
 
-/** Waits until `condition` answers something, asking every few milliseconds; fails when it takes too long. */
-export async function until<Answer>(
+/** Polls until `condition` returns something. Throws after `limitMs`. */
+export async function until<Value>(
   what: string,
-  condition: () => Answer | Promise<Answer>,
+  condition: () => Value | Promise<Value>,
   limitMs = 20_000,
-): Promise<NonNullable<Answer>> {
+): Promise<NonNullable<Value>> {
   const deadline = Date.now() + limitMs;
   for (;;) {
-    const answer = await condition();
-    if (answer) return answer;
+    const value = await condition();
+    if (value) return value;
     if (Date.now() > deadline) throw new Error(`not within ${limitMs} ms: ${what}`);
     await delay(3);
   }
 }
 
-/** Whether a process runs; one that has ended and waits for its parent does not. */
+/** Whether a process runs. A zombie does not. */
 export function runs(pid: number): boolean {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
   return stdout.trim() !== '' && !stdout.startsWith('Z');
@@ -107,7 +105,7 @@ function commandOf(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
   } catch {
-    return ''; // ended while we looked
+    return ''; // it has ended meanwhile
   }
 }
 
@@ -117,7 +115,7 @@ export interface Ready {
   readonly connection: EmbeddedConnection;
 }
 
-/** A process of its own that starts the database as Belfry does. */
+/** A process that has started the database as Belfry does. */
 export interface Parent {
   readonly process: ChildProcess;
   readonly log: string[];
@@ -126,7 +124,7 @@ export interface Parent {
   kill(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** Starts such a process, as another user when one is given, `through` another program when that is given. */
+/** Starts the database in a process of its own, which may run as another user or through another program. */
 export function startParent(
   options: Partial<EmbeddedOptions> & { dataDir: string },
   how: { uid?: number; gid?: number; env?: NodeJS.ProcessEnv; through?: readonly string[] } = {},
@@ -140,7 +138,7 @@ export function startParent(
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const { promise: ready, resolve, reject } = Promise.withResolvers<Ready>();
-  ready.catch(() => undefined); // a test that kills it does not wait for it
+  ready.catch(() => undefined); // a test may kill it before it is ready
   const ended = once(child, 'close');
   const log: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => {

@@ -1,18 +1,18 @@
-// Stands for a Belfry process: starts the database as the JSON argument says, tells each event as a line of
+// Starts the database with the options in its JSON argument, as Belfry does. Prints each event as a line of
 // JSON.
 import { startEmbedded } from '../../src/db/embedded.ts';
 
-const say = (event: object): void => void process.stdout.write(`${JSON.stringify(event)}\n`);
+const print = (event: object): void => void process.stdout.write(`${JSON.stringify(event)}\n`);
 try {
   const database = await startEmbedded({
     ...JSON.parse(process.argv[2] ?? '{}'),
-    log: (log) => say({ log }),
-    onLost: ({ message }) => say({ lost: message }),
+    log: (log) => print({ log }),
+    onLost: ({ message }) => print({ lost: message }),
   });
   const { pid, adopted, connection } = database;
   process.once('SIGTERM', () => void database.stop());
-  say({ ready: { pid, adopted, connection } });
+  print({ ready: { pid, adopted, connection } });
 } catch (error) {
-  say({ error: error instanceof Error ? error.message : String(error) });
+  print({ error: error instanceof Error ? error.message : String(error) });
   process.exitCode = 1;
 }

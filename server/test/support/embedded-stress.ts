@@ -1,14 +1,14 @@
-// Run by hand: node server/test/support/embedded-stress.ts [rounds]. Kills the database or its Belfry with -9
-// under inserts and counts the acknowledged rows that are missing afterwards, which must be none.
+// Run by hand: node server/test/support/embedded-stress.ts [rounds]. Kills the database or its parent process
+// with -9 during inserts, and checks that no acknowledged row is lost.
 import pg from 'pg';
 import type { EmbeddedConnection } from '../../src/db/embedded.ts';
-import { place, query, removePlaces, runs, startParent, until } from './embedded-cases.ts';
+import { makeDir, query, removeDirs, runs, startParent, until } from './embedded-cases.ts';
 
 const rounds = Number(process.argv[2] ?? 20);
 const WRITERS = 4;
-const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
-const dataDir = place('stress');
+const dataDir = makeDir('stress');
 const acknowledged: number[] = [];
 let next = 0;
 let parent = startParent({ dataDir });
@@ -33,23 +33,23 @@ for (let round = 1; round <= rounds; round += 1) {
     await parent.ready;
   }
   await Promise.all(writers);
-  await until('it answers again', () => query(connection, 'select 1').catch(() => undefined), 60_000);
+  await until('it works again', () => query(connection, 'select 1').catch(() => undefined), 60_000);
   outagesMs[victim].push(Math.round(performance.now() - killedAt));
   const rows = await query(
     connection,
     'select number from unnest($1::int[]) number except select number from stress',
     [acknowledged],
   );
-  say(`round ${round}, ${victim} killed: ${acknowledged.length} acknowledged, ${rows.length} lost`);
+  print(`round ${round}, ${victim} killed: ${acknowledged.length} acknowledged, ${rows.length} lost`);
   if (rows.length > 0) throw new Error(`lost: ${rows.map(({ number }) => number).join(' ')}`);
 }
 await parent.kill('SIGTERM');
-removePlaces();
+removeDirs();
 for (const [victim, times] of Object.entries(outagesMs)) {
   const sorted = times.sort((a, b) => a - b);
-  say(`${victim} killed: out for ${sorted[sorted.length >> 1]} ms (median), ${sorted.at(-1)} ms (longest)`);
+  print(`${victim} killed: out for ${sorted[sorted.length >> 1]} ms (median), ${sorted.at(-1)} ms (longest)`);
 }
-say(`${rounds} kills, ${acknowledged.length} acknowledged rows, 0 lost`);
+print(`${rounds} kills, ${acknowledged.length} acknowledged rows, 0 lost`);
 
 /** Inserts one row after the other until the connection breaks. */
 async function write(to: EmbeddedConnection): Promise<void> {

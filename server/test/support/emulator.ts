@@ -3,12 +3,12 @@ import { Server } from 'node:net';
 import { createEmulator, type Emulator } from 'emulate';
 import { type Outages, outagesOf } from './outage.ts';
 
-/** A vendor that others wrote, at an address on loopback. */
+/** Starts a vendor of npm's `emulate` on loopback. */
 export async function startEmulator(
   service: 'github' | 'slack' | 'twilio',
   seed: object,
 ): Promise<{ emulator: Emulator; address: string; outages: Outages }> {
-  // It would listen on every interface, and has no option not to.
+  // It listens on every interface, without an option to change that.
   const { listen } = Server.prototype;
   const listening = Promise.withResolvers<Server>();
   Server.prototype.listen = function (this: Server) {
@@ -17,7 +17,7 @@ export async function startEmulator(
   try {
     const emulator = await createEmulator({ service, seed: { [service]: seed } });
     const server = await listening.promise;
-    if (!(server instanceof HttpServer)) throw new Error('the emulator is no server for HTTP');
+    if (!(server instanceof HttpServer)) throw new Error('the emulator is not an HTTP server');
     const bound = server.address();
     if (bound === null || typeof bound === 'string') throw new Error('the emulator has no port');
     return { emulator, address: `http://127.0.0.1:${bound.port}`, outages: outagesOf(server) };

@@ -2,18 +2,17 @@ import fc from 'fast-check';
 import { newId } from '../../src/lib/ids.ts';
 import { brokenValuesOf, valuesOf } from './arbitrary.ts';
 import { type Description, type Operation, type Parameter, pathOf } from './operations.ts';
-import type { Answer, Caller } from './service.ts';
+import type { ApiResponse, Caller } from './service.ts';
 
-/** A request with everything in it that the operation has a place for. */
-export interface Drawn {
+/** A generated request of an operation. */
+export interface GeneratedRequest {
   path: Record<string, string>;
   query: Record<string, unknown>;
   body: unknown;
 }
 
 /**
- * Makes requests of a description, and learns from the answers which ids there are, so that requests meet
- * what is there.
+ * Generates requests from an API description. It learns ids from responses, so that requests find records.
  */
 export class Explorer {
   readonly described: Description;
@@ -23,8 +22,8 @@ export class Explorer {
     this.described = described;
   }
 
-  /** Requests for an operation: valid ones, or ones of which most are wrong somewhere. */
-  requestsOf(operation: Operation, { broken = false } = {}): fc.Arbitrary<Drawn> {
+  /** Requests of an operation. With `broken`, most of them are invalid. */
+  requestsOf(operation: Operation, { broken = false } = {}): fc.Arbitrary<GeneratedRequest> {
     const { document } = this.described;
     const make = broken ? brokenValuesOf : valuesOf;
     const inPath = operation.parameters.filter((one) => one.in === 'path');
@@ -35,11 +34,11 @@ export class Explorer {
       ),
       query: fc.record(
         Object.fromEntries(inQuery.map((one) => [one.name, make(document, one.schema)])),
-        // Few at a time: nearly every filter together finds nothing.
+        // Few at a time, because most filters together find nothing.
         { requiredKeys: [] },
       ),
       body: operation.body === undefined ? fc.constant(undefined) : make(document, operation.body),
-    }) as fc.Arbitrary<Drawn>;
+    }) as fc.Arbitrary<GeneratedRequest>;
   }
 
   /** The ids that are known for a parameter of an operation. */
@@ -47,8 +46,8 @@ export class Explorer {
     return this.#known.get(idName(operation, parameter)) ?? [];
   }
 
-  /** Notes the ids in the answer of an operation: of a record, or of a list's. */
-  learn(operation: Operation, { body }: Answer): void {
+  /** Learns the ids in a response: of its record or of its list. */
+  learn(operation: Operation, { body }: ApiResponse): void {
     const records: unknown[] = Array.isArray(body?.data) ? body.data : [body];
     for (const { name, key } of this.#keysBelow(operation.path)) {
       for (const record of records as (Record<string, unknown> | null | undefined)[]) {
@@ -59,7 +58,7 @@ export class Explorer {
     }
   }
 
-  /** The parameters that take an id of the records at this path: of `/users`, those of `/users/{user_id}`. */
+  /** The parameters for ids of the records at this path: for `/users`, those of `/users/{user_id}`. */
   #keysBelow(path: string): { name: string; key: string }[] {
     return this.described.operations.flatMap((other) => {
       const name = /^\/\{(\w+)\}(\/|$)/.exec(other.path.slice(path.length))?.[1];
@@ -71,23 +70,23 @@ export class Explorer {
     const unknown = broken
       ? fc
           .oneof(fc.string({ minLength: 1, maxLength: 50 }), fc.constantFrom('%', 'null', '0', '\0', 'é'))
-          .filter((text) => !/^\.\.?$/.test(text)) // an address without it, to whoever makes the request
+          .filter((text) => !/^\.\.?$/.test(text)) // clients normalize such paths
       : (valuesOf(this.described.document, schema) as fc.Arbitrary<string>);
-    const there = fc.nat().map((at) => {
+    const known = fc.nat().map((at) => {
       const ids = this.idsFor(operation, name);
       return ids[at % ids.length] ?? newId();
     });
-    // Without it the address is another operation's.
-    return fc.oneof({ arbitrary: there, weight: 3 }, unknown).filter((text) => text !== '');
+    // An empty one is the path of another operation.
+    return fc.oneof({ arbitrary: known, weight: 3 }, unknown).filter((text) => text !== '');
   }
 }
 
-/** Sends a request that was made for an operation. */
+/** Sends a generated request. */
 export async function send(
   call: Caller,
   operation: Operation,
-  { path, query, body }: Drawn,
-): Promise<Answer> {
+  { path, query, body }: GeneratedRequest,
+): Promise<ApiResponse> {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query))
     if (value !== null && value !== undefined)
@@ -96,7 +95,7 @@ export async function send(
   return call(operation.method, target, body === undefined ? undefined : JSON.stringify(body));
 }
 
-/** `token_id` is another thing in each collection, `user_id` the same everywhere. */
+/** `token_id` has another meaning in each collection, `user_id` the same everywhere. */
 function idName(operation: Operation, name: string): string {
   if (name !== 'token_id') return name;
   return `${name} ${operation.path.replace(/^\/users\/\{user_id\}/, '').replace('/{token_id}', '')}`;

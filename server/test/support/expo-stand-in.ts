@@ -1,4 +1,4 @@
-/** Expo's push service for tests: HTTP on loopback, which checks requests as Expo says that it does. */
+/** Expo's push service for tests: HTTP on loopback. It checks requests as Expo documents. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
@@ -8,55 +8,56 @@ import { type HttpStandIn, startHttpStandIn, type VendorReply } from './http-sta
 type Message = Record<string, unknown>;
 
 export type ExpoStandIn = HttpStandIn & {
-  /** The messages of each request that came, in order, whatever was answered. */
+  /** The messages of each request, in order, accepted or not. */
   requests: { headers: IncomingMessage['headers']; messages: Message[] }[];
-  /** Those that were taken, in order. */
+  /** The accepted messages, in order. */
   messages: Message[];
-  /** From now on, the ticket for this device is this error. */
+  /** From now on, messages to this device get a ticket with this error. */
   fail(to: string, error: string, message?: string): void;
-  /** This device belongs to another project. */
+  /** Assigns a device to a project. */
   project(to: string, name: string): void;
-  /** What became of a push, by the id on its ticket; who asks before is told nothing. */
+  /** The receipts by the id of their ticket. Others are not ready yet. */
   receipts: Map<string, object>;
-  /** The ids of each request for receipts. */
-  asked: string[][];
+  /** The ids in each request for receipts. */
+  receiptRequests: string[][];
   /** How long each response takes. */
   latencyMs: number;
   /** The ids on the tickets, in the order of `messages`. */
   tickets: string[];
-  /** Answers the next requests so. */
-  answer(...answers: VendorReply[]): void;
+  /** Replies to the next requests with these. */
+  reply(...replies: VendorReply[]): void;
 };
 
 const TOKEN = /^(ExponentPushToken\[.+\]|ExpoPushToken\[.+\]|[a-z\d]{8}(-[a-z\d]{4}){3}-[a-z\d]{12})$/;
 const RECEIPTS_PATH = '/--/api/v2/push/getReceipts';
 const MEMBERS = new Set(
   (
-    'to data title subtitle body sound ttl expiration priority interruptionLevel badge channelId icon richContent ' +
-    'categoryId mutableContent collapseId tag _contentAvailable'
+    'to data title subtitle body sound ttl expiration priority interruptionLevel badge channelId icon ' +
+    'richContent categoryId mutableContent collapseId tag _contentAvailable'
   ).split(' '),
 );
 
-/** Takes pushes from those who have the access token. */
+/** Accepts pushes with this access token. */
 export async function startExpoStandIn({ accessToken }: { accessToken: string }): Promise<ExpoStandIn> {
   const failures = new Map<string, { error: string; message: string }>();
   const projects = new Map<string, string>();
-  const answers: VendorReply[] = [];
+  const replies: VendorReply[] = [];
 
-  function answerTo(messages: Message[]): VendorReply {
-    if (messages.length > 100) return refusal('PUSH_TOO_MANY_NOTIFICATIONS', 'Too many');
+  function replyTo(messages: Message[]): VendorReply {
+    if (messages.length > 100) return rejection('PUSH_TOO_MANY_NOTIFICATIONS', 'Too many');
     for (const [index, message] of messages.entries()) {
       const unknown = Object.keys(message).find((name) => !MEMBERS.has(name));
-      if (unknown !== undefined) return refusal('VALIDATION_ERROR', `"[${index}].${unknown}" is not allowed`);
+      if (unknown !== undefined)
+        return rejection('VALIDATION_ERROR', `"[${index}].${unknown}" is not allowed`);
       if (!TOKEN.test(String(message.to)))
-        return refusal('VALIDATION_ERROR', `"[${index}].to" is not a push token`);
+        return rejection('VALIDATION_ERROR', `"[${index}].to" is not a push token`);
     }
     const groups = Map.groupBy(
       messages.map(({ to }) => String(to)),
       (to) => projects.get(to) ?? '@shop/app',
     );
     if (groups.size > 1)
-      return refusal('PUSH_TOO_MANY_EXPERIENCE_IDS', 'Too many projects', Object.fromEntries(groups));
+      return rejection('PUSH_TOO_MANY_EXPERIENCE_IDS', 'Too many projects', Object.fromEntries(groups));
     return { status: 200, body: { data: messages.map(ticketFor) } };
   }
 
@@ -75,7 +76,7 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
   }
 
   function receiptsFor(ids: string[]): VendorReply {
-    if (ids.length === 0 || ids.length > 1000) return refusal('VALIDATION_ERROR', '"ids" is not allowed');
+    if (ids.length === 0 || ids.length > 1000) return rejection('VALIDATION_ERROR', '"ids" is not allowed');
     const known = ids.flatMap((id) => (standIn.receipts.has(id) ? [[id, standIn.receipts.get(id)]] : []));
     return { status: 200, body: { data: Object.fromEntries(known) } };
   }
@@ -84,16 +85,16 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
     await setTimeout(standIn.latencyMs);
     const text = headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
     const given = JSON.parse(text.toString()) as Message | Message[];
-    const asking = url === RECEIPTS_PATH;
-    const ids = asking ? ((given as Message).ids as string[]) : [];
-    const messages = asking ? [] : [given].flat();
-    if (asking) standIn.asked.push(ids);
+    const isForReceipts = url === RECEIPTS_PATH;
+    const ids = isForReceipts ? ((given as Message).ids as string[]) : [];
+    const messages = isForReceipts ? [] : [given].flat();
+    if (isForReceipts) standIn.receiptRequests.push(ids);
     else standIn.requests.push({ headers, messages });
     const reply =
       headers.authorization === `Bearer ${accessToken}`
-        ? (answers.shift() ?? (asking ? receiptsFor(ids) : answerTo(messages)))
+        ? (replies.shift() ?? (isForReceipts ? receiptsFor(ids) : replyTo(messages)))
         : { status: 401, body: { errors: [{ code: 'UNAUTHORIZED', message: 'Who are you?' }] } };
-    return asking || url === '/--/api/v2/push/send' ? reply : { ...reply, status: 404 };
+    return isForReceipts || url === '/--/api/v2/push/send' ? reply : { ...reply, status: 404 };
   });
   const standIn: ExpoStandIn = {
     ...server,
@@ -101,15 +102,15 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
     requests: [],
     messages: [],
     receipts: new Map(),
-    asked: [],
+    receiptRequests: [],
     tickets: [],
     fail: (to, error, message = error) => failures.set(to, { error, message }),
     project: (to, name) => projects.set(to, name),
-    answer: (...given) => answers.push(...given),
+    reply: (...given) => replies.push(...given),
   };
   return standIn;
 }
 
-function refusal(code: string, message: string, details?: object): VendorReply {
+function rejection(code: string, message: string, details?: object): VendorReply {
   return { status: 400, body: { errors: [{ code, message, details }] } };
 }

@@ -4,8 +4,8 @@ import { sql } from '../../src/db/client.ts';
 import { type TestProject, type TestService, until } from './service.ts';
 import type { ReceivedEmail, SmtpStandIn } from './smtp-stand-in.ts';
 
-/** What became of one request of a load. */
-export interface LoadAnswer {
+/** The outcome of one request of a load. */
+export interface LoadResponse {
   tag: string;
   /** 0 when the connection broke. */
   status: number;
@@ -17,50 +17,48 @@ export interface LoadAnswer {
   recipients: number;
 }
 
-/** Broadcasts that go on being sent, whatever is answered. */
+/** Broadcasts that are sent continuously until `stop`, accepted or not. */
 export interface Load {
-  readonly answers: readonly LoadAnswer[];
-  /** Resolves when so many were accepted, or refused, since the beginning. */
+  readonly responses: readonly LoadResponse[];
+  /** Resolve when so many requests since the start had this outcome. */
   accepted(count: number, withinMs?: number): Promise<void>;
   refused(count: number, withinMs?: number): Promise<void>;
-  /** Resolves when so many were refused or not even heard. */
+  /** Resolves when so many were refused or lost their connection. */
   refusedOrCut(count: number): Promise<void>;
   stop(): Promise<void>;
 }
 
-// A client's pause after an answer; after a refusal it waits longer, as it was told to.
+// The pause of a client after a response. After a refusal it is longer.
 const PAUSE_MS = 10;
 const PAUSE_REFUSED_MS = 50;
 
-/**
- * Sends broadcasts of 1, 10 and 200 recipients, new users and known ones, a quarter of them with an address.
- */
+/** Sends broadcasts to 1, 10 and 200 recipients: new and known users, a quarter of them with an address. */
 export function load(
   project: Pick<TestProject, 'call'>,
   { clients, content = null }: { clients: number; content?: string | null },
 ): Load {
-  const answers: LoadAnswer[] = [];
+  const responses: LoadResponse[] = [];
   const name = `load-${++loads}`;
   let stopped = false;
-  let turn = 0;
+  let next = 0;
   const client = async () => {
     while (!stopped) {
-      const number = turn++;
-      const answer = await send(project, { name, number, content });
-      answers.push(answer);
-      await delay(answer.status === 201 ? PAUSE_MS : PAUSE_REFUSED_MS);
+      const number = next++;
+      const response = await send(project, { name, number, content });
+      responses.push(response);
+      await delay(response.status === 201 ? PAUSE_MS : PAUSE_REFUSED_MS);
     }
   };
   const running = Promise.all(Array.from({ length: clients }, client));
   const counted = async (statuses: readonly number[], count: number, withinMs: number) => {
     await until(
-      () => answers.filter((answer) => statuses.includes(answer.status)).length,
+      () => responses.filter(({ status }) => statuses.includes(status)).length,
       (seen) => seen >= count,
       { withinMs },
     );
   };
   return {
-    answers,
+    responses,
     accepted: (count, withinMs = 20_000) => counted([201], count, withinMs),
     refused: (count, withinMs = 20_000) => counted([503], count, withinMs),
     refusedOrCut: (count) => counted([0, 503], count, 20_000),
@@ -76,7 +74,7 @@ let loads = 0;
 async function send(
   project: Pick<TestProject, 'call'>,
   { name: load, number, content }: { name: string; number: number; content: string | null },
-): Promise<LoadAnswer> {
+): Promise<LoadResponse> {
   const tag = `${load}-${number}`;
   const count = number % 20 === 7 ? 200 : number % 4 === 0 ? 10 : 1;
   const recipients = Array.from({ length: count }, (_, index) => {
@@ -84,27 +82,27 @@ async function send(
     return index % 4 === 0 ? { external_id: name, email: `${name}@example.com` } : { external_id: name };
   });
   const startedAt = performance.now();
-  const answer = await project
+  const response = await project
     .call('POST', '/broadcasts', { title: tag, topic: tag, content, recipients })
     .catch(() => undefined);
   return {
     tag,
-    status: answer?.status ?? 0,
-    id: answer?.body.id,
-    retryAfter: answer?.headers.get('retry-after') ?? null,
-    code: answer?.body.errors?.[0].code,
+    status: response?.status ?? 0,
+    id: response?.body.id,
+    retryAfter: response?.headers.get('retry-after') ?? null,
+    code: response?.body.errors?.[0].code,
     startedAt,
     ms: performance.now() - startedAt,
     recipients: count,
   };
 }
 
-/** Makes this mail server the project's. */
+/** Saves an SMTP integration with this mail server. */
 export async function saveSmtp(
   project: Pick<TestProject, 'call'>,
   smtp: Pick<SmtpStandIn, 'host' | 'port'>,
 ): Promise<void> {
-  const answer = await project.call('PUT', '/integrations/smtp', {
+  const { status } = await project.call('PUT', '/integrations/smtp', {
     host: smtp.host,
     port: smtp.port,
     username: '',
@@ -112,16 +110,16 @@ export async function saveSmtp(
     security: 'none',
     from: { email: 'belfry@example.com' },
   });
-  expect(answer.status).toBe(200);
+  expect(status).toBe(200);
 }
 
 /**
- * Every accepted broadcast is stored and ends processed; each recipient has one notification, each job is
- * gone, all figures are true.
+ * Waits until no jobs are left. Expects that every accepted broadcast is stored and processed, that its
+ * counts are right, and that each recipient has one notification.
  */
 export async function expectExactlyOnce(
   service: Pick<TestService, 'context'>,
-  { answers }: Load,
+  { responses }: Load,
 ): Promise<void> {
   const { db } = service.context;
   const rows = <Row>(text: string) => db.query<Row>(sql('', text));
@@ -143,42 +141,42 @@ export async function expectExactlyOnce(
     `select b.id, b.topic, b.status, b.total, b.failures, b.pending,
       (select count(*) from notifications n where n.broadcast_id = b.id) as notifications,
       (
-        select count(*) from events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as told (id)
-        where told.id = b.id and e.type = 'broadcast.processed'
+        select count(*) from events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as p (id)
+        where p.id = b.id and e.type = 'broadcast.processed'
       ) as events
     from broadcasts b
     where b.topic like 'load-%'`,
   );
   const byTag = new Map(stored.map((row) => [row.topic, row]));
   expect(byTag.size).toBe(stored.length);
-  for (const answer of answers) {
-    const row = byTag.get(answer.tag);
-    if (answer.status === 201) expect(row?.id).toBe(answer.id);
+  for (const response of responses) {
+    const row = byTag.get(response.tag);
+    if (response.status === 201) expect(row?.id).toBe(response.id);
     if (row === undefined) continue;
     expect(row).toMatchObject({
       status: 'processed',
-      total: answer.recipients,
+      total: response.recipients,
       failures: 0,
       pending: 0,
-      notifications: answer.recipients,
+      notifications: response.recipients,
       events: 1,
     });
   }
 }
 
-/** Brings every retry forward, so that nobody waits for it. */
+/** Makes all jobs due, so that the test need not wait for retries. */
 export async function dueNow({ context }: Pick<TestService, 'context'>): Promise<void> {
   await context.db.query(
     sql('', "update jobs set due_at = now() - interval '1 hour' where due_at is not null"),
   );
 }
 
-/** The notification that an e-mail says it is, by its Message-ID. */
+/** The notification of an e-mail, from its Message-ID. */
 export function messageIdOf({ raw }: Pick<ReceivedEmail, 'raw'>): string {
   return /^Message-ID: <([^@>]+)@/im.exec(raw.toString('latin1'))?.[1] ?? 'none';
 }
 
-/** Waits until a server has nothing more to do. */
+/** Waits until the queue of a server is empty. */
 export async function settled({ address }: { address: string }): Promise<void> {
   const metrics = async () => (await fetch(`${address}/metrics`)).text();
   await until(metrics, (text) => !/^belfry_queue_jobs\{.*\} [^0]/m.test(text), {

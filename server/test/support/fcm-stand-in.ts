@@ -1,6 +1,6 @@
 /**
- * FCM for tests: its token endpoint, which checks assertions, and its sending over HTTP/2, which looks at
- * messages as FCM does.
+ * FCM for tests: its token endpoint, which checks assertions, and its endpoint for messages over HTTP/2,
+ * which checks messages as FCM does.
  */
 import { createPublicKey, type KeyObject, randomUUID, verify } from 'node:crypto';
 import { once } from 'node:events';
@@ -14,33 +14,32 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import type { VendorReply } from './http-stand-in.ts';
 import { type Outages, outagesOf } from './outage.ts';
-
-export type FcmAnswer = { status: number; headers?: Record<string, string>; body: unknown };
 
 export type FcmStandIn = {
   address: string;
   tokenUri: string;
-  /** Those that were taken, in order. */
+  /** The accepted messages, in order. */
   messages: Record<string, unknown>[];
   sessions: ServerHttp2Session[];
-  /** How many access tokens were asked for. */
-  asked: number;
-  /** The access tokens that are good. */
+  /** How many access tokens were requested. */
+  tokenRequests: number;
+  /** The valid access tokens. */
   tokens(): string[];
-  /** From now on every access token but a new one is refused. */
+  /** Rejects all access tokens that it has issued. */
   forgetTokens(): void;
-  /** From now on, whatever is sent to this device is answered so. */
-  fail(deviceToken: string, answer: FcmAnswer): void;
-  /** The token endpoint answers so, until told `undefined`. */
-  failTokens(answer: { status: number; body: unknown } | undefined): void;
+  /** From now on, messages to this device get this reply. */
+  fail(deviceToken: string, reply: VendorReply): void;
+  /** Sets the reply of the token endpoint; `undefined` ends it. */
+  failTokens(reply: { status: number; body: unknown } | undefined): void;
   outages: Outages;
   stop(): Promise<void>;
 };
 
 /**
- * Takes messages of one project from one service account. With `tls` it is spoken inside TLS, and to those
- * who know only HTTP/1.1, too.
+ * Accepts messages of one project from one service account. With `tls`, it uses TLS and accepts HTTP/1.1,
+ * too.
  */
 export async function startFcmStandIn({
   projectId,
@@ -55,17 +54,17 @@ export async function startFcmStandIn({
   privateKey: KeyObject;
   now?: () => number;
   tls?: boolean;
-  /** Whom assertions are made for; the address of its own token endpoint, if not given. */
+  /** The `aud` of assertions; by default the address of its own token endpoint. */
   audience?: string;
 }): Promise<FcmStandIn> {
   const publicKey = createPublicKey(privateKey);
-  const failures = new Map<string, FcmAnswer>();
+  const failures = new Map<string, VendorReply>();
   const tokens = new Map<string, number>();
   const sockets = new Set<Socket>();
   let failedTokens: { status: number; body: unknown } | undefined;
 
   const tokenServer = createServer(async (request, response) => {
-    standIn.asked += 1;
+    standIn.tokenRequests += 1;
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const form = new URLSearchParams(Buffer.concat(chunks).toString());
@@ -98,10 +97,10 @@ export async function startFcmStandIn({
     return { status: 200, body: { access_token: token, expires_in: 3599, token_type: 'Bearer' } };
   }
 
-  function answerTo(
+  function replyTo(
     { url, headers }: { url: string; headers: IncomingHttpHeaders },
     body: string,
-  ): FcmAnswer {
+  ): VendorReply {
     const [, token = ''] = /^Bearer (\S+)$/.exec(headers.authorization ?? '') ?? [];
     if ((tokens.get(token) ?? 0) <= now())
       return fault(401, 'UNAUTHENTICATED', 'Request had invalid authentication credentials.');
@@ -130,7 +129,7 @@ export async function startFcmStandIn({
     response.on('error', () => {});
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const { status, headers, body } = answerTo(request, Buffer.concat(chunks).toString());
+      const { status, headers, body } = replyTo(request, Buffer.concat(chunks).toString());
       response.writeHead(status, { 'content-type': 'application/json', ...headers });
       response.end(JSON.stringify(body));
     });
@@ -146,12 +145,12 @@ export async function startFcmStandIn({
     tokenUri: `${origin(tokenServer.address() as AddressInfo)}/token`,
     messages: [],
     sessions: [],
-    asked: 0,
+    tokenRequests: 0,
     tokens: () => [...tokens.keys()],
     forgetTokens: () => tokens.clear(),
-    fail: (deviceToken, answer) => failures.set(deviceToken, answer),
-    failTokens(answer) {
-      failedTokens = answer;
+    fail: (deviceToken, reply) => failures.set(deviceToken, reply),
+    failTokens(reply) {
+      failedTokens = reply;
     },
     outages: outagesOf(server),
     async stop() {
@@ -164,17 +163,17 @@ export async function startFcmStandIn({
   return standIn;
 }
 
-/** An error as Google's services have it. */
-export function fault(status: number, name: string, message: string, details: object[] = []): FcmAnswer {
+/** An error in the format of Google's services. */
+export function fault(status: number, name: string, message: string, details: object[] = []): VendorReply {
   return { status, body: { error: { code: status, message, status: name, details } } };
 }
 
-/** FCM's own word for an error. */
+/** An error code of FCM in the details of an error. */
 export function fcmError(errorCode: string): object {
   return { '@type': 'type.googleapis.com/google.firebase.fcm.v1.FcmError', errorCode };
 }
 
-/** Which member of the request is wrong. */
+/** A member of the request that is wrong, in the details of an error. */
 export function violation(field: string, description = 'Invalid'): object {
   return {
     '@type': 'type.googleapis.com/google.rpc.BadRequest',

@@ -10,7 +10,7 @@ import { TEMPLATE } from './template.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** The server of this run: a database of its own has to be made in it first. */
+    /** The server of this run, without a database for tests: see `createTestDatabase`. */
     testServer: ConnectionSettings;
   }
 }
@@ -36,8 +36,8 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 
 const SETTINGS = [
   'max_connections = 300', // a service takes up to 20, and a file may run five of them beside other files
-  // Without it, a database is dropped in 50 ms instead of a second: PostgreSQL flushes all of them then. Tests
-  // of durability start a server of their own.
+  // Without it, a database is dropped in 50 ms instead of a second, because PostgreSQL then flushes all of
+  // them. Tests of durability start a server of their own.
   'fsync = off',
 ];
 

@@ -4,9 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { type Outages, outagesOf } from './outage.ts';
 
 /** A vendor's response. A string body is sent as it is, anything else as JSON. */
-export type VendorReply = { status: number; headers?: Record<string, string>; body: unknown };
+export interface VendorReply {
+  status: number;
+  headers?: Record<string, string>;
+  body?: unknown;
+}
 
-/** An HTTP server on loopback that plays a vendor. */
+/** A vendor for tests: an HTTP server on loopback. */
 export interface HttpStandIn {
   address: string;
   outages: Outages;
@@ -27,7 +31,7 @@ export async function startHttpStandIn(
     response.on('close', () => (open -= 1));
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    const { status, headers, body } = await respond(request, Buffer.concat(chunks));
+    const { status, headers, body = '' } = await respond(request, Buffer.concat(chunks));
     response.writeHead(status, { 'content-type': 'application/json', ...headers });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   });

@@ -1,6 +1,6 @@
 import { createHmac, type KeyObject } from 'node:crypto';
 
-/** A JWT signed by HS256, made without the code under test: also ones that Belfry itself would not make. */
+/** Signs a JWT with HS256, without the code under test. It may be one that Belfry would not issue. */
 export function hs256(
   claims: unknown,
   key: KeyObject,

@@ -1,18 +1,18 @@
-/** Mailgun for tests: HTTP on loopback, which checks requests as Mailgun says that it does. */
+/** Mailgun for tests: HTTP on loopback. It checks requests as Mailgun documents. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { type HttpStandIn, startHttpStandIn, type VendorReply } from './http-stand-in.ts';
 
 export interface MailgunStandIn extends HttpStandIn {
-  /** The mails that were taken, in order: the fields of each, and the id that it was given. */
+  /** The accepted mails, in order, with their fields and ids. */
   mails: { id: string; headers: IncomingMessage['headers']; fields: [name: string, value: string][] }[];
-  /** How the domain stands: `active`, until told otherwise. */
+  /** The state of the domain: `active` unless a test changes it. */
   state: string;
-  /** Answers the next requests so, whatever they are. */
-  answer(...answers: VendorReply[]): void;
+  /** Replies to the next requests with these. */
+  reply(...replies: VendorReply[]): void;
 }
 
-/** Takes mails of one domain from those who have the key. */
+/** Accepts mails of one domain with this key. */
 export async function startMailgunStandIn({
   apiKey,
   domain,
@@ -20,44 +20,44 @@ export async function startMailgunStandIn({
   apiKey: string;
   domain: string;
 }): Promise<MailgunStandIn> {
-  const answers: VendorReply[] = [];
+  const replies: VendorReply[] = [];
 
-  async function answerTo({ method, url, headers }: IncomingMessage, body: Buffer): Promise<VendorReply> {
+  async function replyTo({ method, url, headers }: IncomingMessage, body: Buffer): Promise<VendorReply> {
     if (headers.authorization !== `Basic ${Buffer.from(`api:${apiKey}`).toString('base64')}`)
       return { status: 401, headers: { 'content-type': 'text/plain' }, body: 'Forbidden' };
-    const [, asked] = /^\/v[34]\/domains\/([^/]+)$/.exec(url ?? '') ?? [];
-    if (method === 'GET' && asked !== undefined)
-      return decodeURIComponent(asked) === domain
+    const [, requested] = /^\/v[34]\/domains\/([^/]+)$/.exec(url ?? '') ?? [];
+    if (method === 'GET' && requested !== undefined)
+      return decodeURIComponent(requested) === domain
         ? { status: 200, body: { domain: { name: domain, state: standIn.state } } }
-        : said(404, 'Domain not found');
+        : mailgunError(404, 'Domain not found');
     const [, from] = /^\/v3\/([^/]+)\/messages$/.exec(url ?? '') ?? [];
-    if (method !== 'POST' || from === undefined) return said(404, 'Not Found');
-    if (decodeURIComponent(from) !== domain) return said(404, `Domain not found: ${from}`);
-    if (standIn.state !== 'active') return said(403, `Domain ${domain} is not allowed to send`);
+    if (method !== 'POST' || from === undefined) return mailgunError(404, 'Not Found');
+    if (decodeURIComponent(from) !== domain) return mailgunError(404, `Domain not found: ${from}`);
+    if (standIn.state !== 'active') return mailgunError(403, `Domain ${domain} is not allowed to send`);
     const fields = await fieldsOf(headers['content-type'] ?? '', body);
     const problem = fields === undefined ? 'the form cannot be read' : problemOf(fields);
-    if (fields === undefined || problem !== undefined) return said(400, problem ?? '');
+    if (fields === undefined || problem !== undefined) return mailgunError(400, problem ?? '');
     const id = `${randomUUID()}@${domain}`;
     standIn.mails.push({ id, headers, fields });
     return { status: 200, body: { id: `<${id}>`, message: 'Queued. Thank you.' } };
   }
 
-  const server = await startHttpStandIn((request, body) => answers.shift() ?? answerTo(request, body));
+  const server = await startHttpStandIn((request, body) => replies.shift() ?? replyTo(request, body));
   const standIn: MailgunStandIn = {
     ...server,
     mails: [],
     state: 'active',
-    answer: (...given) => answers.push(...given),
+    reply: (...given) => replies.push(...given),
   };
   return standIn;
 }
 
-/** An error as Mailgun has it. */
-export function said(status: number, message: string): VendorReply {
+/** An error in the format of Mailgun. */
+export function mailgunError(status: number, message: string): VendorReply {
   return { status, body: { message } };
 }
 
-/** As the platform reads forms of both kinds; of a file there is only its name. */
+/** The fields of a form in either encoding. A file has only its name. */
 async function fieldsOf(type: string, body: Buffer): Promise<[string, string][] | undefined> {
   try {
     const form = await new Response(new Uint8Array(body), { headers: { 'content-type': type } }).formData();
@@ -72,8 +72,15 @@ const ADDRESS = /^[^\s@<>",]+@[a-z\d-]+(\.[a-z\d-]+)+$/i;
 const CONTENT = new Set(['text', 'html', 'amp-html', 'template']);
 const MEMBERS =
   /^(?:from|to|cc|bcc|subject|text|html|amp-html|attachment|inline|template|recipient-variables)$/;
-const OPTIONS =
-  /^o:(?:tag|dkim|secondary-dkim(?:-public)?|deliverytime|deliverytime-optimize-period|time-zone-localize|testmode|tracking(?:-clicks|-opens)?|require-tls|skip-verification|sending-ip(?:-pool)?|tracking-pixel-location-top|archive-to|suppress-headers)$/;
+const OPTIONS = new Set(
+  (
+    'tag dkim secondary-dkim secondary-dkim-public deliverytime deliverytime-optimize-period ' +
+    'time-zone-localize testmode tracking tracking-clicks tracking-opens require-tls skip-verification ' +
+    'sending-ip sending-ip-pool tracking-pixel-location-top archive-to suppress-headers'
+  )
+    .split(' ')
+    .map((name) => `o:${name}`),
+);
 const MAX_BYTES_OF_OPTIONS = 16 * 1024;
 
 function problemOf(fields: readonly [string, string][]): string | undefined {
@@ -87,7 +94,7 @@ function problemOf(fields: readonly [string, string][]): string | undefined {
   if (!fields.some(([name, value]) => CONTENT.has(name) && value !== ''))
     return "Need at least one of 'text', 'html', 'amp-html' or 'template' parameters specified";
   const unknown = fields.find(
-    ([name]) => !MEMBERS.test(name) && !OPTIONS.test(name) && !/^[hvt]:[\w-]+$/.test(name),
+    ([name]) => !MEMBERS.test(name) && !OPTIONS.has(name) && !/^[hvt]:[\w-]+$/.test(name),
   );
   if (unknown !== undefined) return `${unknown[0]} parameter is not known`;
   const yesOrNo = fields.find(

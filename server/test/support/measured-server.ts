@@ -1,18 +1,16 @@
 import { startService } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { createProject } from '../../src/domain/setup/projects/create.ts';
-import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
 import { createLogger } from '../../src/lib/log.ts';
-import type { MeasuredKeys } from './start-measured-server.ts';
+import { createProjectKeys } from './project-keys.ts';
 
-// A whole server in a process of its own, which reports how long its event loop was kept from other work: see
-// start-measured-server.ts.
+// The process that start-measured-server.ts starts: a whole server that measures the longest turn of its
+// event loop.
 
 let measuring = false;
 let longestMs = 0;
 let turnBeganMs = 0;
 
-/** By the thread's CPU time: on a busy machine the clock goes on while the thread does not. */
+/** CPU time of the thread: on a busy machine, the clock also counts the time that the thread waits. */
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
@@ -26,14 +24,6 @@ function turn(): void {
 }
 
 const service = await startService(readConfig(), { log: createLogger({ level: 'silent' }) });
-
-async function newProject(name: string): Promise<MeasuredKeys> {
-  const project = await createProject(service.context, name);
-  const issued = project && (await issueToken(service.context, { projectId: project.id, name: 'test' }));
-  if (project === undefined || issued === undefined) throw new Error(`no project ${name}`);
-  const { id, apiKey, apiSecret } = project;
-  return { id, apiKey, apiSecret, jwt: issued.token };
-}
 
 process.on('message', (message) => {
   if (message === 'begin') {
@@ -51,5 +41,9 @@ process.on('message', (message) => {
 });
 process.send?.({
   address: service.address,
-  projects: [await newProject('first'), await newProject('second'), await newProject('third')],
+  projects: [
+    await createProjectKeys(service.context, 'first'),
+    await createProjectKeys(service.context, 'second'),
+    await createProjectKeys(service.context, 'third'),
+  ],
 });

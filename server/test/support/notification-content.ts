@@ -1,6 +1,6 @@
 import type { NotificationContent } from '../../src/providers/provider.ts';
 
-/** A notification with something in every member, as a channel is given it. */
+/** A notification as channels receive it, with a value in every member. */
 export function notificationContent(members: Partial<NotificationContent> = {}): NotificationContent {
   return {
     deliveryId: '0198c0de-0000-7000-8000-000000000001',
@@ -18,7 +18,7 @@ export function notificationContent(members: Partial<NotificationContent> = {}):
   };
 }
 
-/** One with nothing but a title. */
+/** A notification with only a title. */
 export function bareContent(members: Partial<NotificationContent> = {}): NotificationContent {
   return notificationContent({
     content: null,

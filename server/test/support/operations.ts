@@ -1,4 +1,4 @@
-/** A JSON Schema as our description has it: the few keywords that it uses. */
+/** A JSON Schema, with the keywords that our API description uses. */
 export interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
@@ -37,15 +37,15 @@ export interface Operation {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Below `/v2`, with `{parameters}`. */
   path: string;
-  /** Whose token it takes; nobody's where it is public. */
-  caller: 'project' | 'user' | 'anybody';
+  /** Who may call it. A public operation needs no token. */
+  caller: 'project' | 'user' | 'public';
   parameters: Parameter[];
   body: Schema | undefined;
-  /** The body that is shown. */
+  /** The example of its body. */
   example: unknown;
-  /** By status: the schema of the answer, `undefined` where it has no JSON body. */
+  /** The schema of the response by status, `undefined` if it has no JSON body. */
   replies: Map<number, Schema | undefined>;
-  /** A stream of events: it answers, and does not end. */
+  /** The response is a stream of events, which does not end. */
   streams: boolean;
 }
 
@@ -57,13 +57,13 @@ interface RawOperation {
   responses: Record<string, { $ref?: string; content?: Record<string, { schema?: Schema }> }>;
 }
 
-/** The description that a server publishes. */
+/** The API description of a server. */
 export interface Description {
   document: Record<string, unknown>;
   operations: Operation[];
 }
 
-/** Every operation that a description names. */
+/** Reads the operations of an API description. */
 export function describedBy(document: Record<string, unknown>): Description {
   const paths = document.paths as Record<string, Record<string, RawOperation>>;
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -80,9 +80,9 @@ function operationOf(
 ): Operation {
   const security = raw.security ?? [];
   const replies = Object.entries(raw.responses).map(([status, response]): [number, Schema | undefined] => {
-    const meant =
-      response.$ref === undefined ? response : (pointed(document, response.$ref) as typeof response);
-    return [Number(status), meant.content?.['application/json']?.schema];
+    const resolved =
+      response.$ref === undefined ? response : (resolveReference(document, response.$ref) as typeof response);
+    return [Number(status), resolved.content?.['application/json']?.schema];
   });
   return {
     id: raw.operationId,
@@ -92,7 +92,7 @@ function operationOf(
       ? 'project'
       : security.some((one) => 'UserJWT' in one)
         ? 'user'
-        : 'anybody',
+        : 'public',
     parameters: raw.parameters ?? [],
     body: raw.requestBody?.content['application/json']?.schema,
     example: raw.requestBody?.content['application/json']?.example,
@@ -101,15 +101,15 @@ function operationOf(
   };
 }
 
-/** What a `#/…` reference points at. */
-export function pointed(document: Record<string, unknown>, reference: string): unknown {
+/** The value that a `#/…` reference points to. */
+export function resolveReference(document: Record<string, unknown>, reference: string): unknown {
   return reference
     .slice(2)
     .split('/')
     .reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], document);
 }
 
-/** The path of an operation with its parameters filled in. */
+/** The path of an operation with these parameters. */
 export function pathOf(operation: Operation, values: Record<string, string>): string {
   return operation.path.replace(/\{(\w+)\}/g, (_all, name: string) =>
     encodeURIComponent((values[name] ?? '').toWellFormed()),

@@ -3,15 +3,15 @@ import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
 import { expect } from 'vitest';
 import type { SendOutcome } from '../../src/providers/provider.ts';
 
-/** A server on loopback that can be gone for a while, with what it knows. */
+/** Stops and restarts a server on loopback. It keeps its state. */
 export type Outages = {
-  /** Nobody listens any more, and every connection is broken. */
+  /** Stops listening and breaks every connection. */
   stop(): Promise<void>;
-  /** It listens again, at the same port. */
+  /** Listens at the same port again. */
   restart(): Promise<void>;
 };
 
-/** Takes a server that listens, and has no connections yet, away, and gives it back. */
+/** The outages of a server that listens, and has no connections yet. */
 export function outagesOf(server: Server): Outages {
   const { port } = server.address() as AddressInfo;
   const sockets = new Set<Socket>();
@@ -23,7 +23,7 @@ export function outagesOf(server: Server): Outages {
     async stop() {
       server.close();
       for (const socket of sockets) socket.destroy();
-      if (server.listening) throw new Error('it still listens');
+      if (server.listening) throw new Error('the server still listens');
       await refused(port);
     },
     async restart() {
@@ -33,12 +33,9 @@ export function outagesOf(server: Server): Outages {
   };
 }
 
-const GONE = { kind: 'retry', ambiguous: false, code: 'ECONNREFUSED' };
+const UNREACHABLE = { kind: 'retry', ambiguous: false, code: 'ECONNREFUSED' };
 
-/**
- * Expects of a sender that it sends, says that nothing was sent while nobody listens, and sends again
- * afterwards.
- */
+/** Expects that a sender sends, reports during an outage that nothing was sent, and sends after it. */
 export async function expectRecovery(
   { stop, restart }: Outages,
   send: () => Promise<SendOutcome>,
@@ -46,20 +43,16 @@ export async function expectRecovery(
 ): Promise<void> {
   expect(await send()).toMatchObject({ kind: 'sent' });
   await stop();
-  // A session of HTTP/2 ends a moment after its connection: what was written to it until then may have
-  // arrived.
-  if (http2) await expect.poll(send).toMatchObject(GONE);
-  // Twice: with the connection that it had, and without one.
-  for (let attempt = 0; attempt < 2; attempt += 1) expect(await send()).toMatchObject(GONE);
+  // A session of HTTP/2 ends a moment after its connection. A send before that is ambiguous.
+  if (http2) await expect.poll(send).toMatchObject(UNREACHABLE);
+  // Twice: with the broken connection, and without one.
+  for (let attempt = 0; attempt < 2; attempt += 1) expect(await send()).toMatchObject(UNREACHABLE);
   await restart();
-  // That it was gone is remembered for a second.
+  // The failure is remembered for a second.
   await expect.poll(send, { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
 }
 
-/**
- * Resolves when a connection is refused. The end of those that were open has arrived by then: it was on its
- * way before.
- */
+/** Resolves when a connection is refused. By then the clients know that the open ones have ended. */
 async function refused(port: number): Promise<void> {
   const socket = connect(port, '127.0.0.1');
   const [error] = (await once(socket, 'error')) as [NodeJS.ErrnoException];

@@ -1,7 +1,6 @@
 /**
- * What every provider that speaks HTTP has to do whatever its vendor does: answer with an outcome of the
- * class table, never reject its promise, always end, repeat no secret, and work again when the vendor does.
- * Over plain connections as inside TLS.
+ * The tests of every provider that uses HTTP, with and without TLS: each fault has the outcome of the table,
+ * promises never reject, every send ends, no outcome contains a secret, and sends work after a fault.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -14,14 +13,15 @@ import {
   type Transport,
 } from '../../src/providers/shared/transport.ts';
 import { type Expected, FAULT_NAMES, FAULTS, type FaultName } from './fault-table.ts';
+import type { VendorReply } from './http-stand-in.ts';
 import { type Exchange, startNoVendor, startScriptedVendor } from './scripted-vendor.ts';
 import { distrustTestAuthority, trustTestAuthority } from './test-authority.ts';
-import { startVendor, type VendorAnswer, type VendorRequest } from './vendor-stand-in.ts';
+import { startVendor, type VendorRequest } from './vendor-stand-in.ts';
 
 export interface Subject<Message> {
   /**
-   * A sender to a vendor at this address; `deps` with the vendors that are moved there. `aside` is where
-   * `aside` answers.
+   * Connects a sender to a vendor at this address. `deps` moves the origins of vendors there. `aside` is the
+   * address of the second vendor.
    */
   open(
     address: string,
@@ -29,46 +29,43 @@ export interface Subject<Message> {
     aside: string,
   ): Sender<Message>;
   message(address: string): Message;
-  /** How the vendor answers messages that it takes. */
-  accepts: VendorAnswer | ((request: VendorRequest) => VendorAnswer);
-  /** What the outcome of that is. */
+  /** The vendor's reply to a message that it accepts. */
+  accepts: VendorReply | ((request: VendorRequest) => VendorReply);
+  /** The outcome of that reply. */
   sent: SendOutcome;
-  /** Answers what is asked of somebody else before a message can be sent, such as for an access token. */
-  aside?(request: VendorRequest): VendorAnswer;
+  /** The replies of a second vendor, such as one for access tokens. */
+  aside?(request: VendorRequest): VendorReply;
   /** The vendor speaks HTTP/2. */
   http2?: boolean;
-  /** Whatever the provider is given that nobody may read; or what of a request it is. */
+  /** The secrets of the provider, or of a request. */
   secrets: readonly string[] | ((request: VendorRequest) => readonly string[]);
-  /** Where the vendor means something else, or the provider knows better. */
+  /** Faults with another outcome for this vendor. */
   except?: Partial<Record<FaultName, Expected>>;
 }
 
-/**
- * How a fault comes about: what the vendor does when it has read the request, or what is at its address
- * instead.
- */
+/** Causes a fault: an action of the vendor when it has read the request, or another server at its address. */
 type Act =
-  | ((exchange: Exchange, accepts: (request: VendorRequest) => VendorAnswer) => void)
+  | ((exchange: Exchange, accepts: (request: VendorRequest) => VendorReply) => void)
   | Parameters<typeof startNoVendor>[0];
 
 const AT = 'Wed, 01 Jul 2026 12:00:00 GMT';
 const status = (code: number, headers: Record<string, string> = {}): Act => {
   return ({ reply }) => reply({ status: code, headers, body: '{}' });
 };
-const succeed = (change: (answer: VendorAnswer) => VendorAnswer): Act => {
+const succeed = (change: (reply: VendorReply) => VendorReply): Act => {
   return ({ request, reply }, accepts) => reply(change(accepts(request)));
 };
 
 const ACTS: Record<FaultName, Act> = {
-  'connection refused': 'nobody',
+  'connection refused': 'closed',
   'timeout before the write': 'silent',
-  'bad TLS': 'stranger',
+  'bad TLS': 'wrong certificate',
   'timeout after the write': () => {},
   'slow body': ({ trickle }) => trickle(),
   reset: ({ socket }) => socket.resetAndDestroy(),
   'half-closed': ({ socket }) => socket.end(),
-  'half-closed within the answer': ({ begin, socket }) => void begin().then(() => socket.end()),
-  'another protocol': 'mumble',
+  'half-closed within the response': ({ begin, socket }) => void begin().then(() => socket.end()),
+  'another protocol': 'SSH',
   '429': status(429),
   '429 with Retry-After in seconds': status(429, { 'retry-after': '7' }),
   '429 with Retry-After as a date': status(429, {
@@ -76,26 +73,26 @@ const ACTS: Record<FaultName, Act> = {
     'retry-after': 'Wed, 01 Jul 2026 12:01:30 GMT',
   }),
   '429 with Retry-After of a day': status(429, { 'retry-after': '86400' }),
-  '429 with Retry-After that is none': status(429, { 'retry-after': 'soon' }),
+  '429 with an invalid Retry-After': status(429, { 'retry-after': 'soon' }),
   '500': status(500),
   '503': status(503),
   '503 with Retry-After in seconds': status(503, { 'retry-after': '7' }),
   '502': status(502),
   '504': status(504),
   'a redirect': ({ request, reply }) => reply({ status: 307, headers: { location: request.path } }),
-  'garbage body': succeed((answer) => ({ status: answer.status, body: '\u0000�{"' })),
-  'a page as body': succeed((answer) => ({
-    status: answer.status,
+  'garbage body': succeed((accepted) => ({ status: accepted.status, body: '\u0000�{"' })),
+  'a page as body': succeed((accepted) => ({
+    status: accepted.status,
     body: '<!doctype html><title>Welcome</title>',
   })),
-  'wrong content type': succeed((answer) => ({
-    ...answer,
-    headers: { ...answer.headers, 'content-type': 'image/png' },
+  'wrong content type': succeed((accepted) => ({
+    ...accepted,
+    headers: { ...accepted.headers, 'content-type': 'image/png' },
   })),
 };
 
 const PATIENT: Timeouts = { connectMs: 15_000, replyMs: 15_000, idleMs: 15_000 };
-/** Short only for the wait that is to run out, so that a busy machine does not end another one. */
+/** Only the timeout under test is short, so that no other one ends on a busy machine. */
 const LIMITS: Partial<Record<FaultName, Partial<Timeouts>>> = {
   'timeout before the write': { connectMs: 200 },
   'timeout after the write': { replyMs: 200 },
@@ -107,33 +104,30 @@ const WAYS: [string, boolean][] = [
   ['inside TLS', true],
 ];
 
-/**
- * Declares the tests of one provider, by the name that it is stored under; `how` where it has more than one
- * way to send.
- */
+/** Declares the tests of a provider, and of one of its ways to send if it has several (`how`). */
 export function conforms<Message>(provider: string, subject: Subject<Message>, how = ''): void {
   const name = how === '' ? provider : `${provider}, ${how}`;
   beforeAll(trustTestAuthority);
   afterAll(distrustTestAuthority);
-  describe(`${name}, whatever its vendor does,`, { concurrent: true }, () => {
-    describe.each(WAYS)('ends as the table of faults says, and works again afterwards: %s,', (_way, tls) => {
+  describe(`${name}:`, { concurrent: true }, () => {
+    describe.each(WAYS)('each fault has its outcome, and the next send works: %s,', (_way, tls) => {
       test.each(FAULT_NAMES)('%s', async (fault) => {
         const act = ACTS[fault];
         const expected = subject.except?.[fault] ?? FAULTS[fault];
         await within(subject, { tls, timeouts: LIMITS[fault] }, async ({ vendor, open, accepts }) => {
           if (typeof act === 'string') {
-            const place = await startNoVendor(act);
-            const sender = open(place.address);
-            expect(await sender.send(subject.message(place.address))).toMatchObject(expected);
+            const server = await startNoVendor(act);
+            const sender = open(server.address);
+            expect(await sender.send(subject.message(server.address))).toMatchObject(expected);
             await sender.close();
-            return place.stop();
+            return server.stop();
           }
           const sender = open();
           const message = subject.message(vendor.address);
           vendor.do((exchange) => act(exchange, accepts));
           const outcome = await sender.send(message);
           expect({ retryAfterMs: undefined, ...outcome }).toMatchObject(expected);
-          expect(vendor.asked()).toBe(1);
+          expect(vendor.requests()).toBe(1);
           vendor.do(({ request, reply }) => reply(accepts(request)));
           expect(await sender.send(message)).toEqual(subject.sent);
           await sender.close();
@@ -142,7 +136,7 @@ export function conforms<Message>(provider: string, subject: Subject<Message>, h
     });
 
     test.each(WAYS)(
-      '%s, repeats nothing secret, though the vendor repeats all that it was sent',
+      '%s, no outcome contains a secret, even if the vendor sends all of the request back',
       async (_way, tls) => {
         await within(subject, { tls }, async ({ vendor, open }) => {
           const sender = open();
@@ -153,18 +147,18 @@ export function conforms<Message>(provider: string, subject: Subject<Message>, h
           });
           const outcome = await sender.send(subject.message(vendor.address));
           expect(outcome.kind).not.toBe('sent');
-          const said = JSON.stringify(outcome);
+          const text = JSON.stringify(outcome);
           expect(secrets).not.toEqual([]);
           for (const secret of secrets) {
-            expect(said).not.toContain(secret);
-            expect(said).not.toContain(Buffer.from(secret).toString('base64').replace(/=+$/, ''));
+            expect(text).not.toContain(secret);
+            expect(text).not.toContain(Buffer.from(secret).toString('base64').replace(/=+$/, ''));
           }
           await sender.close();
         });
       },
     );
 
-    test.each(WAYS)('%s, sends more at once than it asks for, too', async (_way, tls) => {
+    test.each(WAYS)('%s, sends more at once than its concurrency, too', async (_way, tls) => {
       await within(subject, { tls }, async ({ vendor, open, accepts }) => {
         const sender = open();
         vendor.do(({ request, reply }) => reply(accepts(request)));
@@ -176,51 +170,45 @@ export function conforms<Message>(provider: string, subject: Subject<Message>, h
       });
     });
 
-    test.each(WAYS)(
-      '%s, closes when what is under way is done, but does not wait for ever',
-      async (_way, tls) => {
-        await within(subject, { tls }, async ({ vendor, open, accepts }) => {
-          const sender = open();
-          const message = subject.message(vendor.address);
-          const asked = Promise.withResolvers<Exchange>();
-          vendor.do(asked.resolve);
-          const first = sender.send(message);
-          const { request, reply } = await asked.promise;
-          const closing = sender.close();
-          expect(await sender.send(message)).toMatchObject({ kind: 'retry', ambiguous: false });
-          reply(accepts(request));
-          expect(await first).toEqual(subject.sent);
-          await closing;
+    test.each(WAYS)('%s, closes after the sends in flight, but does not wait for ever', async (_way, tls) => {
+      await within(subject, { tls }, async ({ vendor, open, accepts }) => {
+        const sender = open();
+        const message = subject.message(vendor.address);
+        const arrived = Promise.withResolvers<Exchange>();
+        vendor.do(arrived.resolve);
+        const first = sender.send(message);
+        const { request, reply } = await arrived.promise;
+        const closing = sender.close();
+        expect(await sender.send(message)).toMatchObject({ kind: 'retry', ambiguous: false });
+        reply(accepts(request));
+        expect(await first).toEqual(subject.sent);
+        await closing;
 
-          const impatient = open();
-          const began = Promise.withResolvers<void>();
-          vendor.do(() => began.resolve());
-          const second = impatient.send(message);
-          await began.promise;
-          await impatient.close({ graceMs: 0 });
-          expect(await second).toMatchObject({ kind: 'retry', ambiguous: true });
-        });
-      },
-    );
+        const impatient = open();
+        const began = Promise.withResolvers<void>();
+        vendor.do(() => began.resolve());
+        const second = impatient.send(message);
+        await began.promise;
+        await impatient.close({ graceMs: 0 });
+        expect(await second).toMatchObject({ kind: 'retry', ambiguous: true });
+      });
+    });
   });
 }
 
-/**
- * A vendor, whoever is asked beside it, and senders to them, for one test: those of a provider run at the
- * same time.
- */
+/** Starts the vendors of one test, because the tests of a provider run at the same time. */
 async function within<Message>(
   subject: Subject<Message>,
   { tls, timeouts = {} }: { tls: boolean; timeouts?: Partial<Timeouts> | undefined },
   run: (scene: {
     vendor: Awaited<ReturnType<typeof startScriptedVendor>>;
     open(address?: string): Sender<Message>;
-    accepts(request: VendorRequest): VendorAnswer;
+    accepts(request: VendorRequest): VendorReply;
   }) => Promise<void>,
 ): Promise<void> {
   const vendor = await startScriptedVendor({ http2: subject.http2 === true, tls });
   const aside = await startVendor();
-  aside.answer((request) => subject.aside?.(request) ?? { status: 404 });
+  aside.reply((request) => subject.aside?.(request) ?? { status: 404 });
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
   const limits = { ...PATIENT, ...timeouts };
   const transports: Transport[] = [];

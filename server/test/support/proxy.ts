@@ -2,36 +2,31 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/**
- * What becomes of a request on its way: it is passed on, answered here, or something goes wrong with its
- * answer.
- */
+/** The fate of a request: it passes, fails, or gets a response of the proxy. */
 export type Fate =
   | 'pass'
-  /** The server does it, but its answer is lost: the connection breaks. */
-  | 'lose the answer'
-  /** Half of the answer arrives. */
-  | 'cut the answer'
-  /** Nothing ever comes. */
+  /** The server handles the request, but the connection breaks before the response. */
+  | 'lose the response'
+  /** Half of the response arrives. */
+  | 'cut the response'
+  /** The client gets no response. */
   | 'hang'
   | { status: number; headers?: Record<string, string>; body?: string };
 
 export interface TestProxy {
   url: string;
-  /** Every request that came, in order. */
+  /** Every request, in order. */
   requests: { method: string; url: string; headers: IncomingMessage['headers'] }[];
-  /** How many requests have no whole answer yet. */
+  /** How many requests are open. */
   open: number;
-  /** Decides on the requests to come; without one, all pass. */
+  /** Decides the fate of requests; by default, all pass. */
   decide: (request: IncomingMessage, number: number) => Fate;
-  /** Breaks all connections that clients have now. */
+  /** Breaks the connections of all clients. */
   cut(): void;
   close(): Promise<void>;
 }
 
-/**
- * Stands between a client and a server, on real sockets, and lets requests fail as networks and servers do.
- */
+/** A proxy between a client and a server, on real sockets, that makes requests fail as networks do. */
 export async function startProxy(target: string): Promise<TestProxy> {
   const server = createServer((incoming, outgoing) => {
     const { method = '', url = '', headers } = incoming;
@@ -68,7 +63,7 @@ function forward(
   target: string,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  fate: 'pass' | 'lose the answer' | 'cut the answer',
+  fate: 'pass' | 'lose the response' | 'cut the response',
 ): void {
   const upstream = request(`${target}${incoming.url}`, {
     method: incoming.method,
@@ -77,23 +72,23 @@ function forward(
   upstream.on('error', () => outgoing.destroy());
   outgoing.on('close', () => upstream.destroy());
   incoming.pipe(upstream);
-  upstream.on('response', (answer) => {
-    answer.on('error', () => outgoing.destroy());
+  upstream.on('response', (response) => {
+    response.on('error', () => outgoing.destroy());
     if (fate === 'pass') {
-      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      outgoing.writeHead(response.statusCode ?? 502, response.headers);
       outgoing.flushHeaders();
-      answer.pipe(outgoing);
+      response.pipe(outgoing);
       return;
     }
     const chunks: Buffer[] = [];
-    answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-    answer.on('end', () => {
-      if (fate === 'lose the answer') {
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.on('end', () => {
+      if (fate === 'lose the response') {
         outgoing.destroy();
         return;
       }
       const whole = Buffer.concat(chunks);
-      outgoing.writeHead(answer.statusCode ?? 502, { ...answer.headers, 'content-length': whole.length });
+      outgoing.writeHead(response.statusCode ?? 502, { ...response.headers, 'content-length': whole.length });
       outgoing.write(whole.subarray(0, whole.length / 2), () => outgoing.destroy());
     });
   });

@@ -4,7 +4,7 @@ import type { Handler } from '../../src/queue/handler.ts';
 import { JOB_KINDS, type JobKind } from '../../src/queue/jobs.ts';
 import { type Handlers, Worker } from '../../src/queue/worker.ts';
 
-/** Starts a worker whose jobs of one kind this handler does; it has nothing to do with others. */
+/** Starts a worker with this handler for one kind of jobs. It completes other jobs without work. */
 export async function startWorker<Kind extends JobKind>(
   db: Database,
   kind: Kind,

@@ -1,6 +1,4 @@
-/**
- * Random numbers from 0 to 1 that are the same for the same seed (mulberry32): a failed run can be run again.
- */
+/** Random numbers from 0 to 1 (mulberry32). The same seed repeats them, and so a failed run. */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -11,7 +9,7 @@ export function randomFrom(seed: number): () => number {
   };
 }
 
-/** The seed of this run: `FAULT_SEED` to repeat one, else a new one. */
+/** The seed of this run: `FAULT_SEED`, or a new one. */
 export function newSeed(): number {
   return Number(process.env.FAULT_SEED ?? Math.floor(Math.random() * 2 ** 31));
 }

@@ -25,10 +25,7 @@ import { createSealer, type Sealer } from '../../src/lib/seal.ts';
 import { tokenCollection } from '../../src/providers/index.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 
-/**
- * A database, a project in it, and as many nodes on it as a test wants: the realtime part alone, over real
- * sockets.
- */
+/** A database with a project, and nodes that serve only realtime, over real sockets. */
 export interface TestRealtime {
   db: Database;
   database: TestDatabase;
@@ -42,7 +39,7 @@ export interface TestNode {
   port: number;
   bus: PostgresBus;
   hub: Hub;
-  /** Lets a full period of heartbeats pass. */
+  /** Sends the heartbeats of a full period. */
   beat(): void;
   close(): Promise<void>;
 }
@@ -78,7 +75,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
         return found.apiSecrets[0];
       };
       const server = Fastify({ forceCloseConnections: 'idle' });
-      // Who calls is the route's matter (http/route.ts), tested with the whole service.
+      // The tests of the whole service cover the authentication of the route (http/route.ts).
       server.get<{ Querystring: { user: string; expires?: string } }>('/stream', async (request, reply) => {
         const { user: userId, expires } = request.query;
         await streams.open(reply, {
@@ -125,14 +122,14 @@ export async function startTestRealtime(): Promise<TestRealtime> {
   };
 }
 
-/** Saves a new inbox token for a user and answers its value and id. */
+/** Saves a new inbox token of a user. Returns its value and id. */
 export async function saveInboxToken(
   { db, sealer, project }: TestRealtime,
   userId: string,
   connectionId: string | null = null,
 ): Promise<{ id: string; token: string }> {
   const token = randomBytes(32).toString('hex');
-  const bus = { publish: () => {}, subscribe: () => () => {} }; // nobody else has it
+  const bus = { publish: () => {}, subscribe: () => () => {} }; // no other node knows the token
   const owner = { projectId: project.id, userId };
   await saveToken({ db, bus, sealer }, tokenCollection('inbox'), owner, {
     token,
@@ -150,7 +147,7 @@ export interface NewBroadcast {
   inApp?: Record<string, unknown>;
 }
 
-/** Writes a broadcast and its notifications, as the fan-out does, and answers what it then publishes. */
+/** Writes a broadcast and its notifications, as the fan-out does. Returns the message that it publishes. */
 export async function insertBroadcast(
   db: Queryable,
   projectId: string,
@@ -162,7 +159,7 @@ export async function insertBroadcast(
     sql(
       'test_broadcast',
       `with stamp as (select clock_timestamp() as sent_at),
-      told as (
+      broadcast as (
         insert into broadcasts (id, project_id, category, topic, message, in_app)
         values ($1, $2, 'news', null, $3, $4)
       ),
@@ -186,7 +183,7 @@ export async function insertBroadcast(
   return { type: 'new', projectId, broadcastId: id, userIds, sentAtMs: row?.sent_at.getTime() ?? 0 };
 }
 
-/** A client's frame, as read off the wire. */
+/** A frame that a client received. */
 export interface ReceivedFrame {
   id: string;
   name: string;
@@ -194,7 +191,7 @@ export interface ReceivedFrame {
   data: { id: string; client_id?: string; notification?: Record<string, unknown> };
 }
 
-/** A client of the WebSocket protocol, with everything that it was told. */
+/** A client of the WebSocket protocol, with the frames that it received. */
 export interface SocketClient {
   socket: WebSocket;
   frames: ReceivedFrame[];
@@ -209,7 +206,7 @@ export function socketUrl(
   return `ws://127.0.0.1:${port}/?${new URLSearchParams({ api_key: project.apiKey, ...parameters })}`;
 }
 
-/** Opens a socket and waits until it is open. Rejects with the HTTP status when it is refused. */
+/** Opens a socket and waits until it is open. Rejects with the HTTP status if the server refuses it. */
 export async function openSocket(url: string): Promise<SocketClient> {
   const socket = new WebSocket(url);
   const frames: ReceivedFrame[] = [];
@@ -248,10 +245,7 @@ const NAMES = [
   'archive/all',
 ].map((name) => `notifications/${name}`);
 
-/**
- * A client of the event stream: an EventSource, with the frames that it was told and the ids that it would
- * resume from.
- */
+/** A client of the event stream, with the frames that it received and the id to resume from. */
 export interface StreamClient {
   source: EventSource;
   frames: ReceivedFrame[];
@@ -259,7 +253,7 @@ export interface StreamClient {
   resyncs: number;
 }
 
-/** Opens an event stream and waits until it is open. It connects again by itself unless closed. */
+/** Opens an event stream and waits until it is open. It reconnects until it is closed. */
 export async function openStream(
   url: string,
   options: { lastEventId?: string; jwt?: string } = {},
@@ -295,7 +289,7 @@ export async function openStream(
   return client;
 }
 
-/** What was told, in short: the name without its family, and the title or the id. */
+/** The titles of the notifications in the frames. */
 export function titles(frames: readonly ReceivedFrame[]): unknown[] {
   return frames.map(({ data }) => data.notification?.title);
 }

@@ -9,10 +9,7 @@ interface Node {
   Plans?: Node[];
 }
 
-/**
- * How many rows the scans of tables read while this runs in a transaction, of which none may read a whole
- * table.
- */
+/** Runs statements in a transaction and counts the rows that they read. Expects that none scans a table. */
 export async function rowsRead(
   db: Pick<Database, 'transaction'>,
   run: (tx: Queryable) => Promise<unknown>,
@@ -21,7 +18,7 @@ export async function rowsRead(
   await db.transaction(async (tx) => {
     await run({
       async query(statement, values) {
-        // Explained, undone, and run.
+        // Explain the statement, roll it back, and run it.
         await tx.query(sql('', 'savepoint explained'));
         const [row] = await tx.query<{ 'QUERY PLAN': string }>(
           sql('', `explain (analyze, format json) ${statement.text}`),
@@ -44,7 +41,7 @@ function nodesOf(node: Node): Node[] {
   return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
 }
 
-/** What the heap of a bitmap gives was read in its index. */
+/** The heap scan of a bitmap reads the rows that its index scan counts already. */
 function isScanOfTable({ 'Node Type': kind }: Node): boolean {
   return / Scan$/.test(kind) && !/^(Function|CTE|Subquery|Bitmap H)/.test(kind);
 }

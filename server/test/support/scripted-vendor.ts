@@ -1,7 +1,4 @@
-/**
- * A vendor for tests that does what it is told with each message, when it has read it: over HTTP/1.1 or
- * HTTP/2, plainly or inside TLS.
- */
+/** A vendor for tests that runs a script for each request: HTTP/1.1 or HTTP/2, with or without TLS. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
@@ -10,29 +7,30 @@ import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { gunzipSync } from 'node:zlib';
-import type { VendorAnswer, VendorRequest } from './vendor-stand-in.ts';
+import type { VendorReply } from './http-stand-in.ts';
+import type { VendorRequest } from './vendor-stand-in.ts';
 
 export interface Exchange {
   request: VendorRequest;
-  /** The TCP connection that it came over. */
+  /** The TCP connection of the request. */
   socket: Socket;
-  reply(answer: VendorAnswer): void;
-  /** Begins an answer that goes on for ever, byte by byte. */
+  reply(reply: VendorReply): void;
+  /** Starts a response that never ends, byte by byte. */
   trickle(): void;
-  /** Begins an answer and sends half of it; resolves when it is out. */
+  /** Starts a response and sends half of it. Resolves when it is sent. */
   begin(): Promise<void>;
 }
 
 export interface ScriptedVendor {
   address: string;
-  /** From now on, with each message. */
+  /** Sets the script of the next requests. */
   do(script: (exchange: Exchange) => void): void;
-  /** How many messages came since the last `do`. */
-  asked(): number;
+  /** How many requests arrived since the last `do`. */
+  requests(): number;
   stop(): Promise<void>;
 }
 
-/** Starts one on loopback. */
+/** Starts a vendor on loopback. */
 export async function startScriptedVendor({
   http2 = false,
   tls = false,
@@ -41,7 +39,7 @@ export async function startScriptedVendor({
   tls?: boolean;
 } = {}): Promise<ScriptedVendor> {
   let script: (exchange: Exchange) => void = () => {};
-  let asked = 0;
+  let requests = 0;
   const sockets = new Set<Socket>();
   const timers = new Set<NodeJS.Timeout>();
   const listener = (request: Incoming, response: Outgoing): void => {
@@ -53,15 +51,15 @@ export async function startScriptedVendor({
       const { method = '', url = '', headers } = request;
       const raw = Buffer.concat(chunks);
       const body = (headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw).toString();
-      asked += 1;
+      requests += 1;
       const [socket] = [...sockets].slice(-1);
       if (socket === undefined) return;
       script({
         request: { method, path: url, headers, body },
         socket,
-        reply({ status, headers: given = {}, body: answer = '' }) {
+        reply({ status, headers: given = {}, body: content = '' }) {
           response.writeHead(status, given);
-          response.end(typeof answer === 'string' ? answer : JSON.stringify(answer));
+          response.end(typeof content === 'string' ? content : JSON.stringify(content));
         },
         trickle() {
           response.writeHead(200, {});
@@ -71,7 +69,7 @@ export async function startScriptedVendor({
       });
     });
   };
-  // All four call it with objects that are alike as far as it uses them.
+  // All four kinds of server pass objects with these members.
   const secure = { cert: file('server.crt'), key: file('server.key') };
   const server = (
     http2
@@ -85,11 +83,11 @@ export async function startScriptedVendor({
   const { address, stop } = await listening(server, sockets, tls);
   return {
     address,
-    asked: () => asked,
+    requests: () => requests,
     do(given) {
       for (const timer of timers) clearInterval(timer);
       script = given;
-      asked = 0;
+      requests = 0;
     },
     async stop() {
       for (const timer of timers) clearInterval(timer);
@@ -98,24 +96,25 @@ export async function startScriptedVendor({
   };
 }
 
-/**
- * An address where no vendor is: nobody at all, somebody who is silent, TLS by somebody else, or another
- * protocol.
- */
+/** An address without a vendor: a closed port, a silent server, a wrong certificate, or a server for SSH. */
 export async function startNoVendor(
-  what: 'nobody' | 'silent' | 'stranger' | 'mumble',
+  what: 'closed' | 'silent' | 'wrong certificate' | 'SSH',
 ): Promise<{ address: string; stop(): Promise<void> }> {
   const sockets = new Set<Socket>();
   const server =
-    what === 'stranger'
+    what === 'wrong certificate'
       ? createTlsServer({ cert: file('stranger.crt'), key: file('server.key') })
       : createTcpServer((socket) => {
-          if (what === 'mumble') socket.end('SSH-2.0-dropbear\r\n');
+          if (what === 'SSH') socket.end('SSH-2.0-dropbear\r\n');
         });
   server.on('tlsClientError', () => {});
-  const { address, stop } = await listening(server, sockets, what === 'silent' || what === 'stranger');
-  if (what === 'nobody') await stop();
-  return { address, stop: what === 'nobody' ? async () => {} : stop };
+  const { address, stop } = await listening(
+    server,
+    sockets,
+    what === 'silent' || what === 'wrong certificate',
+  );
+  if (what === 'closed') await stop();
+  return { address, stop: what === 'closed' ? async () => {} : stop };
 }
 
 async function listening(server: Server, sockets: Set<Socket>, secure: boolean) {

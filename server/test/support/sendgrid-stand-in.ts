@@ -1,4 +1,4 @@
-/** SendGrid for tests: HTTP on loopback, which checks requests as SendGrid says that it does. */
+/** SendGrid for tests: HTTP on loopback. It checks requests as SendGrid documents. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { type HttpStandIn, startHttpStandIn, type VendorReply } from './http-stand-in.ts';
@@ -6,15 +6,15 @@ import { type HttpStandIn, startHttpStandIn, type VendorReply } from './http-sta
 type Members = Readonly<Record<string, unknown>>;
 
 export interface SendGridStandIn extends HttpStandIn {
-  /** The mails that were taken, in order, with the id that each was given. */
+  /** The accepted mails, in order, with their ids. */
   mails: { id: string; headers: IncomingMessage['headers']; mail: Members }[];
-  /** What the key may do. */
+  /** The scopes of the key. */
   scopes: string[];
-  /** Answers the next requests so, whatever they are. */
-  answer(...answers: VendorReply[]): void;
+  /** Replies to the next requests with these. */
+  reply(...replies: VendorReply[]): void;
 }
 
-/** Takes mails from those who have the key, from senders that are verified. */
+/** Accepts mails with this key from verified senders. */
 export async function startSendGridStandIn({
   apiKey,
   verified,
@@ -22,9 +22,9 @@ export async function startSendGridStandIn({
   apiKey: string;
   verified: readonly string[];
 }): Promise<SendGridStandIn> {
-  const answers: VendorReply[] = [];
+  const replies: VendorReply[] = [];
 
-  function answerTo({ method, url, headers }: IncomingMessage, text: string): VendorReply {
+  function replyTo({ method, url, headers }: IncomingMessage, text: string): VendorReply {
     if (headers.authorization !== `Bearer ${apiKey}`)
       return refusal(401, 'The provided authorization grant is invalid, expired, or revoked');
     if (method === 'GET' && url === '/v3/scopes') return { status: 200, body: { scopes: standIn.scopes } };
@@ -45,18 +45,18 @@ export async function startSendGridStandIn({
   }
 
   const server = await startHttpStandIn(
-    (request, body) => answers.shift() ?? answerTo(request, body.toString()),
+    (request, body) => replies.shift() ?? replyTo(request, body.toString()),
   );
   const standIn: SendGridStandIn = {
     ...server,
     mails: [],
     scopes: ['mail.send'],
-    answer: (...given) => answers.push(...given),
+    reply: (...given) => replies.push(...given),
   };
   return standIn;
 }
 
-/** An error as SendGrid has it. */
+/** An error in the format of SendGrid. */
 export function refusal(status: number, message: string, field: string | null = null): VendorReply {
   return { status, body: { errors: [{ message, field, help: null }] } };
 }
@@ -65,17 +65,17 @@ type Problem = [message: string, field: string];
 
 const MEMBERS = new Set(
   (
-    'personalizations from reply_to reply_to_list subject content attachments template_id headers categories ' +
-    'custom_args send_at batch_id asm ip_pool_name mail_settings tracking_settings'
+    'personalizations from reply_to reply_to_list subject content attachments template_id headers ' +
+    'categories custom_args send_at batch_id asm ip_pool_name mail_settings tracking_settings'
   ).split(' '),
 );
-const OF_A_PERSON = new Set(
+const PERSONALIZATION_MEMBERS = new Set(
   'from to cc bcc subject headers substitutions dynamic_template_data custom_args send_at'.split(' '),
 );
 const RESERVED = new Set(
   (
-    'x-sg-id x-sg-eid received dkim-signature content-type content-transfer-encoding to from subject reply-to ' +
-    'cc bcc'
+    'x-sg-id x-sg-eid received dkim-signature content-type content-transfer-encoding to from subject ' +
+    'reply-to cc bcc'
   ).split(' '),
 );
 const ADDRESS = /^[^\s@<>",]+@[a-z\d-]+(\.[a-z\d-]+)+$/i;
@@ -86,7 +86,7 @@ function problemOf(mail: Members): Problem | undefined {
     return ['The personalizations field is required.', 'personalizations'];
   return (
     unknownIn(mail, MEMBERS, '') ??
-    firstOf(personalizations, (one, index) => problemOfPerson(one, `personalizations.${index}`)) ??
+    firstOf(personalizations, (one, index) => problemOfPersonalization(one, `personalizations.${index}`)) ??
     problemOfAddress(from, 'from') ??
     (reply_to === undefined ? undefined : problemOfAddress(reply_to, 'reply_to')) ??
     (template_id === undefined && !isText(subject) ? ['The subject is required.', 'subject'] : undefined) ??
@@ -99,10 +99,10 @@ function problemOf(mail: Members): Problem | undefined {
   );
 }
 
-function problemOfPerson(one: unknown, path: string): Problem | undefined {
+function problemOfPersonalization(one: unknown, path: string): Problem | undefined {
   const { to, cc = [], bcc = [], custom_args } = membersOf(one);
   if (!isList(to) || to.length === 0) return ['The to array is required.', `${path}.to`];
-  const unknown = unknownIn(membersOf(one), OF_A_PERSON, `${path}.`);
+  const unknown = unknownIn(membersOf(one), PERSONALIZATION_MEMBERS, `${path}.`);
   if (unknown !== undefined) return unknown;
   for (const [name, list] of Object.entries({ to, cc, bcc })) {
     if (!isList(list)) return ['Invalid type. Expected: array.', `${path}.${name}`];
@@ -112,7 +112,7 @@ function problemOfPerson(one: unknown, path: string): Problem | undefined {
   return problemOfTexts(custom_args, `${path}.custom_args`);
 }
 
-/** `name` is left out or a text: null is neither. */
+/** `name` is missing or a string, never null. */
 function problemOfAddress(address: unknown, path: string): Problem | undefined {
   const { email, name = '' } = membersOf(address);
   if (!isText(email) || !ADDRESS.test(email)) return ['Does not contain a valid address.', `${path}.email`];
@@ -120,7 +120,7 @@ function problemOfAddress(address: unknown, path: string): Problem | undefined {
   return unknownIn(membersOf(address), new Set(['email', 'name']), `${path}.`);
 }
 
-/** Plain text comes before HTML, and neither is empty. */
+/** Plain text must come before HTML, and neither may be empty. */
 function problemOfContent({ content, template_id }: Members): Problem | undefined {
   if (content === undefined && isText(template_id)) return undefined;
   if (!isList(content) || content.length === 0) return ['The content parameter is required.', 'content'];
@@ -134,7 +134,7 @@ function problemOfContent({ content, template_id }: Members): Problem | undefine
   });
 }
 
-/** Headers and custom arguments have texts alone, of 10,000 bytes together. */
+/** Headers and custom arguments may have only strings, of at most 10,000 bytes together. */
 function problemOfTexts(given: unknown, path: string): Problem | undefined {
   if (given === undefined) return undefined;
   if (typeof given !== 'object' || given === null || isList(given))

@@ -1,50 +1,67 @@
-import { createHmac } from 'node:crypto';
+import { createSecretKey } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { createProject } from '../../src/domain/setup/projects/create.ts';
-import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
+import type { App } from '../../src/http/route.ts';
+import type { ServerOptions } from '../../src/http/server.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import type { Timeouts } from '../../src/providers/shared/transport.ts';
 import { createTestDatabase } from './database.ts';
-import { noVendors } from './no-vendors.ts';
+import { hs256 } from './jwt.ts';
+import { createProjectKeys, type ProjectKeys } from './project-keys.ts';
+import { testSettings } from './test-settings.ts';
 
-/** A project of the service under test, with the two ways to speak for it. */
-export interface TestProject {
-  id: string;
-  apiKey: string;
-  apiSecret: string;
-  jwt: string;
+/** A project of the service under test. */
+export interface TestProject extends ProjectKeys {
   /** Calls the API as the project. */
   call: Caller;
   /** Calls the API as a user of the project. */
   as(externalId: string, claims?: Record<string, unknown>): Caller;
-  /** A User JWT with these claims beside `api_key`. */
+  /** A User JWT with these claims and the `api_key`. */
   userJwt(claims: Record<string, unknown>): string;
 }
 
-export interface Answer {
+export interface ApiResponse {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails where it is not there
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
   body: any;
+  /** The messages of the errors in the body. */
+  messages: string[];
+  /** The codes of the errors in the body. */
+  codes: string[];
 }
 
-/** Sends a request to the v2 API: `call('POST', '/broadcasts', body, headers)`. */
+/** Sends a request to the v2 API: `call('POST', '/broadcasts', body, headers)`. A string is sent as it is. */
 export type Caller = (
   method: string,
   path: string,
   body?: unknown,
   headers?: Record<string, string>,
-) => Promise<Answer>;
+) => Promise<ApiResponse>;
+
+export interface RequestOptions {
+  token?: string;
+  body?: unknown;
+  /** Sent as it is, instead of `body`. */
+  raw?: string | Buffer;
+  headers?: Record<string, string>;
+}
 
 export interface TestService extends Service {
   project: TestProject;
+  /** The HTTP server and the context of its routes. */
+  http: App;
   createProject(name: string): Promise<TestProject>;
-  /** The same service again, on the same data: as after a restart. */
+  /** The lines of the log. */
+  logged: string[];
+  /** Sends a request to any path, with any token or none. */
+  request(method: string, path: string, options?: RequestOptions): Promise<ApiResponse>;
+  /** Stops the service and starts it on the same data. */
   restart(): Promise<void>;
 }
 
@@ -53,44 +70,49 @@ export interface TestServiceOptions {
   settings?: Record<string, string>;
   clock?: Clock;
   timeouts?: Partial<Timeouts>;
-  /** How often is looked for what nobody has announced; a second where it is not given. */
+  /** How often the worker polls for jobs; a second by default. */
   pollMs?: number;
-  /** Where the lines of the log go; standard output, if not given. */
-  logStream?: { write(line: string): void };
   logLevel?: string;
+  /** More routes, and other timeouts of the HTTP server. */
+  http?: Pick<ServerOptions, 'routes' | 'timeouts'>;
 }
 
 /**
- * A whole Belfry on a database of its own and a free port, with loopback opened for providers and the rate
- * limits off.
+ * Starts Belfry on a database of its own and a free port. Providers can reach loopback, and rate limits are
+ * off.
  */
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const database = await createTestDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-service-'));
   const config = readConfig({
-    DATA_DIR: dataDir,
-    DATABASE_URL: database.url,
-    PORT: '0',
+    ...testSettings(database.url, dataDir),
     EGRESS_ALLOW: '127.0.0.0/8,::1/128',
-    RATE_LIMIT_READS: '0',
-    RATE_LIMIT_WRITES: '0',
-    RATE_LIMIT_IP: '0',
-    ...noVendors,
     ...options.settings,
   });
+  const printedLevel = process.env.TEST_LOG_LEVEL;
+  const logged: string[] = [];
+  const write = (line: string) => {
+    logged.push(line);
+    if (printedLevel !== undefined) process.stdout.write(line);
+  };
+  let http: App | undefined;
+  const routes = (app: App) => {
+    http = app;
+    options.http?.routes?.(app);
+  };
   const start = () =>
     startService(config, {
-      log: createLogger({
-        level: options.logLevel ?? process.env.TEST_LOG_LEVEL ?? 'silent',
-        ...(options.logStream ? { stream: options.logStream } : {}),
-      }),
+      log: createLogger({ level: options.logLevel ?? printedLevel ?? 'error', stream: { write } }),
       checkReplies: true,
+      http: { ...options.http, routes },
       ...(options.clock ? { clock: options.clock } : {}),
       ...(options.timeouts ? { timeouts: options.timeouts } : {}),
       ...(options.pollMs ? { pollMs: options.pollMs } : {}),
     });
   let service = await start();
-  const newProject = (name: string) => testProject(() => service, name);
+  const address = () => service.address;
+  const newProject = async (name: string) =>
+    projectWith(address, await createProjectKeys(service.context, name));
   return {
     get address() {
       return service.address;
@@ -101,8 +123,14 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     get context() {
       return service.context;
     },
+    get http() {
+      if (http === undefined) throw new Error('the service has no HTTP server');
+      return http;
+    },
     project: await newProject('test'),
     createProject: newProject,
+    logged,
+    request: (...request) => send(service.address, ...request),
     async restart() {
       await service.stop();
       service = await start();
@@ -115,23 +143,10 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
   };
 }
 
-async function testProject(service: () => Service, name: string): Promise<TestProject> {
-  const { context } = service();
-  const project = await createProject(context, name);
-  if (project === undefined) throw new Error(`there is a project ${name}`);
-  const issued = await issueToken(context, { projectId: project.id, name: 'test' });
-  if (issued === undefined) throw new Error('no token was issued');
-  const { id, apiKey, apiSecret } = project;
-  return projectWith(() => service().address, { id, apiKey, apiSecret, jwt: issued.token });
-}
-
-/** A project as it is known by its keys, of a service that may be at another address after a restart. */
-export function projectWith(
-  address: () => string,
-  keys: Pick<TestProject, 'id' | 'apiKey' | 'apiSecret' | 'jwt'>,
-): TestProject {
-  const userJwt = (claims: Record<string, unknown>) =>
-    signUserJwt({ api_key: keys.apiKey, ...claims }, keys.apiSecret);
+/** A project with these keys, of a service whose address may change when it restarts. */
+export function projectWith(address: () => string, keys: ProjectKeys): TestProject {
+  const secret = createSecretKey(Buffer.from(keys.apiSecret));
+  const userJwt = (claims: Record<string, unknown>) => hs256({ api_key: keys.apiKey, ...claims }, secret);
   return {
     ...keys,
     call: caller(address, keys.jwt),
@@ -140,43 +155,55 @@ export function projectWith(
   };
 }
 
-/** Signs a User JWT as an integrator's backend does, with nothing of ours. */
-function signUserJwt(claims: Record<string, unknown>, apiSecret: string): string {
-  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part(claims)}`;
-  return `${signed}.${createHmac('sha256', apiSecret).update(signed).digest('base64url')}`;
-}
-
-/** Calls the v2 API of a service, which may be another one after a restart, with a token. */
-export function caller(address: () => string, jwt: string): Caller {
-  return async (method, path, body, headers = {}) => {
-    const response = await fetch(`${address()}/v2${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${jwt}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: text === '' ? undefined : JSON.parse(text),
-    };
+/** Calls the v2 API of a service with a token. */
+export function caller(address: () => string, token: string): Caller {
+  return (method, path, body, headers = {}) => {
+    const content = typeof body === 'string' ? { raw: body } : { body };
+    return send(address(), method, `/v2${path}`, { token, headers, ...content });
   };
 }
 
-/** Asks until the answer is as wanted, and gives it; fails with what it saw last when that takes too long. */
+async function send(
+  address: string,
+  method: string,
+  path: string,
+  { token, body, raw, headers = {} }: RequestOptions = {},
+): Promise<ApiResponse> {
+  const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+  const response = await fetch(`${address}${path}`, {
+    method,
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(content === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(content === undefined
+      ? {}
+      : { body: typeof content === 'string' ? content : new Uint8Array(content) }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') === true && text !== '';
+  const parsed = isJson ? JSON.parse(text) : undefined;
+  const errors: { code: string; message: string }[] = parsed?.errors ?? [];
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: parsed,
+    messages: errors.map(({ message }) => message),
+    codes: errors.map(({ code }) => code),
+  };
+}
+
+/** Polls until the value is as wanted, and returns it. After `withinMs`, it throws with the last value. */
 export async function until<Value>(
-  ask: () => Promise<Value> | Value,
+  read: () => Promise<Value> | Value,
   wanted: (value: Value) => boolean,
   { withinMs = 10_000, everyMs = 10 }: { withinMs?: number; everyMs?: number } = {},
 ): Promise<Value> {
   const deadline = Date.now() + withinMs;
   for (;;) {
-    const value = await ask();
+    const value = await read();
     if (wanted(value)) return value;
     if (Date.now() > deadline)
       throw new Error(`not within ${withinMs} ms; last seen: ${JSON.stringify(value)?.slice(0, 1000)}`);
@@ -185,11 +212,11 @@ export async function until<Value>(
 }
 
 /** Waits until a broadcast is processed and all its deliveries have ended, and returns it. */
-export async function processed(call: Caller, id: string, withinMs = 15_000): Promise<Answer['body']> {
-  const answer = await until(
+export async function processed(call: Caller, id: string, withinMs = 15_000): Promise<ApiResponse['body']> {
+  const { body } = await until(
     () => call('GET', `/broadcasts/${id}`),
-    ({ body }) => body?.status?.status === 'processed' && body.status.summary.pending === 0,
+    (response) => response.body?.status?.status === 'processed' && response.body.status.summary.pending === 0,
     { withinMs },
   );
-  return answer.body;
+  return body;
 }

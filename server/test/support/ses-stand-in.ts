@@ -3,12 +3,12 @@ import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { type Outages, outagesOf } from './outage.ts';
 
-// By `require`: what an import of a CommonJS module has as its default differs between Node and Vitest.
+// By `require`, because the default of an imported CommonJS module differs between Node and Vitest.
 const { default: startLocal } = createRequire(import.meta.url)(
   'aws-ses-v2-local',
 ) as typeof import('aws-ses-v2-local');
 
-/** An e-mail as aws-ses-v2-local has understood it. */
+/** An e-mail as aws-ses-v2-local has parsed it. */
 export interface SesMail {
   messageId: string;
   from: string;
@@ -17,7 +17,7 @@ export interface SesMail {
   body: { html?: string; text?: string };
 }
 
-/** Starts an SES that others wrote, on loopback. It takes any signature. */
+/** Starts npm's `aws-ses-v2-local` on loopback. It accepts any signature. */
 export async function startSesStandIn(): Promise<{
   address: string;
   outages: Outages;

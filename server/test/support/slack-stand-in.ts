@@ -4,40 +4,35 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type Outages, outagesOf } from './outage.ts';
 
-/**
- * Slack's token endpoint and its posting as its documentation has them, with what can be made to go wrong.
- * Tokens rotate where `rotate` says so.
- */
+/** Slack for tests: its token endpoint and its endpoints for messages, as Slack documents them. */
 export interface SlackStandIn {
   /** For PROVIDER_SLACK_API_URL. */
   apiUrl: string;
-  /** For webhooks: whatever follows is the address of one. */
+  /** The URLs below this one are webhooks. */
   webhooksUrl: string;
-  /** What was asked for tokens, in order. */
-  asked: Asked[];
-  /** What was posted and taken, in order; `to` is a channel, or the path of a webhook. */
+  /** The requests for tokens, in order. */
+  tokenRequests: TokenRequest[];
+  /** The accepted messages, in order; `to` is a channel, or the path of a webhook. */
   posted: Posted[];
-  /**
-   * The bots' tokens that have run out, and answers to what is posted to a channel, or to a webhook's path,
-   * once for each entry.
-   */
+  /** The tokens of bots that have expired. */
   expired: Set<string>;
+  /** The next rejections by channel, or by path of a webhook. */
   refusals: Map<string, Refusal[]>;
   /** Apps that Slack knows: client id → secret. */
   apps: Map<string, string>;
-  /** A code that Slack would send a user back with; `grant` is merged into what it buys. */
+  /** A code of an installation, as Slack adds it to the redirect. `grant` is merged into its grant. */
   code(grant?: Record<string, unknown>): string;
-  /** A pair as Slack would have given it to somebody else. */
+  /** A pair of tokens, as Slack issues it to other clients. */
   pair(): { access_token: string; refresh_token: string; expires_in: number };
-  /** Whether new tokens run out, after this many seconds. */
+  /** The lifetime of new tokens in seconds; they do not expire if undefined. */
   rotate: number | undefined;
-  /** Whether a refresh token buys tokens still. */
+  /** Whether a refresh token is valid. */
   isGood(refreshToken: string): boolean;
-  /** What is answered instead, once for each entry. */
+  /** Responses that replace the next ones. */
   instead: ((response: ServerResponse) => void)[];
-  /** How many of the next requests are acted on, and then left without an answer. */
-  loseAnswers: number;
-  /** Holds answers back until the function it gives is called; `reached` resolves when a request waits. */
+  /** How many of the next requests take effect without getting a response. */
+  loseResponses: number;
+  /** Delays responses until `release`; `reached` resolves when a request waits. */
   hold(): { reached: Promise<void>; release(): void };
   outages: Outages;
   close(): Promise<void>;
@@ -49,10 +44,10 @@ interface Posted {
   body: Record<string, unknown>;
 }
 
-/** A word of Slack's, or a whole answer. */
+/** An error of Slack, or a whole response. */
 type Refusal = string | { status: number; headers: Record<string, string> };
 
-interface Asked {
+interface TokenRequest {
   path: string;
   authorization: string | undefined;
   contentType: string | undefined;
@@ -74,12 +69,12 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
   const tokens = () =>
     slack.rotate === undefined ? { access_token: random('xoxb') } : newPair(slack.rotate);
 
-  const act = (asked: Asked): object => {
-    const [clientId, secret] = credentialsIn(asked);
+  const act = (received: TokenRequest): object => {
+    const [clientId, secret] = credentialsIn(received);
     const error = (word: string) => ({ ok: false, error: word });
     if (!slack.apps.has(clientId)) return error('invalid_client_id');
     if (slack.apps.get(clientId) !== secret) return error('bad_client_secret');
-    const { code = '', refresh_token: refresh = '', grant_type: type } = asked.form;
+    const { code = '', refresh_token: refresh = '', grant_type: type } = received.form;
     if (type === 'refresh_token') {
       if (!live.delete(refresh)) return error('invalid_refresh_token');
       return { ok: true, token_type: 'bot', ...tokens() };
@@ -97,11 +92,11 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
   };
 
   const post = (
-    { path, authorization, text, ...asked }: Asked & { text: string },
+    { path, authorization, contentType, form, text }: TokenRequest & { text: string },
     response: ServerResponse,
   ) => {
-    const isForm = asked.contentType?.startsWith('application/x-www-form-urlencoded');
-    const body = isForm ? membersOf(asked.form) : (JSON.parse(text) as Record<string, unknown>);
+    const isForm = contentType?.startsWith('application/x-www-form-urlencoded');
+    const body = isForm ? membersOf(form) : (JSON.parse(text) as Record<string, unknown>);
     const byApi = path.endsWith('/chat.postMessage');
     const to = byApi ? String(body.channel) : path;
     const token = authorization?.slice('Bearer '.length);
@@ -113,32 +108,32 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
     }
     if (refusal === undefined) slack.posted.push({ to, token, body });
     const ts = `1700000000.${String(slack.posted.length).padStart(6, '0')}`;
-    const said = refusal === undefined ? { ok: true, ts, channel: to } : { ok: false, error: refusal };
-    if (byApi) response.setHeader('content-type', 'application/json').end(JSON.stringify(said));
+    const result = refusal === undefined ? { ok: true, ts, channel: to } : { ok: false, error: refusal };
+    if (byApi) response.setHeader('content-type', 'application/json').end(JSON.stringify(result));
     else response.writeHead(refusal === undefined ? 200 : 404).end(refusal ?? 'ok');
   };
 
   const server = createServer(async (request, response) => {
-    const { text, ...asked } = await read(request);
-    if (!asked.path.endsWith('/oauth.v2.access')) {
-      post({ text, ...asked }, response);
+    const { text, ...received } = await read(request);
+    if (!received.path.endsWith('/oauth.v2.access')) {
+      post({ text, ...received }, response);
       return;
     }
-    slack.asked.push(asked);
+    slack.tokenRequests.push(received);
     const instead = slack.instead.shift();
     if (instead !== undefined) {
       instead(response);
       return;
     }
-    const answer = act(asked);
+    const result = act(received);
     gate?.reached();
     await gate?.open;
-    if (slack.loseAnswers > 0) {
-      slack.loseAnswers -= 1;
+    if (slack.loseResponses > 0) {
+      slack.loseResponses -= 1;
       response.destroy();
       return;
     }
-    response.setHeader('content-type', 'application/json; charset=utf-8').end(JSON.stringify(answer));
+    response.setHeader('content-type', 'application/json; charset=utf-8').end(JSON.stringify(result));
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
 
@@ -146,14 +141,14 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
   const slack: SlackStandIn = {
     apiUrl: `${origin}/api`,
     webhooksUrl: `${origin}/services`,
-    asked: [],
+    tokenRequests: [],
     posted: [],
     expired: new Set(),
     refusals: new Map(),
     apps: new Map(),
     rotate: undefined,
     instead: [],
-    loseAnswers: 0,
+    loseResponses: 0,
     code(grant = {}) {
       const code = random('code');
       codes.set(code, {
@@ -193,15 +188,15 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
   return slack;
 }
 
-/** Slack takes them as HTTP has them, and as members of the form. */
-function credentialsIn({ authorization, form }: Asked): [clientId: string, secret: string] {
+/** Slack accepts credentials in the Authorization header and in the form. */
+function credentialsIn({ authorization, form }: TokenRequest): [clientId: string, secret: string] {
   if (authorization === undefined) return [form.client_id ?? '', form.client_secret ?? ''];
   const text = Buffer.from(authorization.slice('Basic '.length), 'base64').toString();
   const [clientId = '', secret = ''] = text.split(':');
   return [clientId, secret];
 }
 
-/** What is no text stands in a form as JSON. */
+/** The members of a form. Those that are not strings are encoded as JSON. */
 function membersOf(form: Record<string, string>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(form).map(([name, value]) => [
@@ -213,7 +208,7 @@ function membersOf(form: Record<string, string>): Record<string, unknown> {
   );
 }
 
-async function read(request: IncomingMessage): Promise<Asked & { text: string }> {
+async function read(request: IncomingMessage): Promise<TokenRequest & { text: string }> {
   let body = '';
   for await (const chunk of request.setEncoding('utf8')) body += chunk;
   return {

@@ -1,11 +1,11 @@
-/** A mail server that says at each step exactly what the test wants said, sense or nonsense. */
+/** A mail server with scripted replies, valid or not. */
 import { createServer, type Socket } from 'node:net';
 
 export type Stage = 'GREETING' | 'EHLO' | 'HELO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'BODY' | 'END';
 
 /**
- * A line to answer, `cut` to break the connection, `reset` to do so with an error, `end` to say nothing more,
- * `half` to end within a line, `hang` to say and hear nothing more, `trickle` to answer without end.
+ * The reply to a command, or `cut` to break the connection, `reset` to break it with an error, `end` to close
+ * it, `half` to close it within a line, `hang` to neither read nor write, `trickle` to reply without end.
  */
 export type Step = string | 'cut' | 'reset' | 'end' | 'half' | 'hang' | 'trickle';
 
@@ -21,24 +21,31 @@ const USUAL: Record<Stage, Step> = {
   END: '250 2.0.0 Ok: queued as 4Script',
 };
 
-/** Starts the server on loopback. `steps` replaces what is usually said. */
+export interface SmtpScript {
+  port: number;
+  /** Replies as usual from now on. */
+  heal(): void;
+  stop(): Promise<void>;
+}
+
+/** Starts the server on loopback. `steps` replaces some of the usual replies. */
 export async function startSmtpScript(
   steps: Partial<Record<Stage, Step>>,
   { pipelining = false }: { pipelining?: boolean } = {},
-): Promise<{ port: number; heal: () => void; stop: () => Promise<void> }> {
+): Promise<SmtpScript> {
   const usual = { ...USUAL, ...(pipelining ? { EHLO: `250-PIPELINING\r\n${USUAL.EHLO}` } : {}) };
   const script = { ...usual, ...steps };
   const sockets = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
-    socket.on('error', () => {}); // the client may break off too
+    socket.on('error', () => {}); // the client may break the connection, too
     converse(socket, script);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   return {
-    heal: () => void Object.assign(script, usual), // from now on it says what is usually said
+    heal: () => void Object.assign(script, usual),
     port: typeof address === 'object' && address !== null ? address.port : 0,
     stop: () =>
       new Promise((resolve) => {
@@ -49,7 +56,7 @@ export async function startSmtpScript(
 }
 
 function converse(socket: Socket, script: Record<Stage, Step>): void {
-  let heard = '';
+  let received = '';
   let inBody = false;
   let recipientRefused = false;
   let silent = false;
@@ -61,7 +68,7 @@ function converse(socket: Socket, script: Record<Stage, Step>): void {
     else if (step === 'end' || step === 'half') socket.end(step === 'half' ? '250 2.0' : '');
     else if (step === 'hang') {
       silent = true;
-      socket.pause(); // nor does it take any more
+      socket.pause();
     } else if (step === 'trickle') {
       silent = true;
       const timer = setInterval(() => socket.write('2'), 20);
@@ -71,24 +78,25 @@ function converse(socket: Socket, script: Record<Stage, Step>): void {
 
   act('GREETING');
   socket.setEncoding('latin1').on('data', (chunk: string) => {
-    heard += chunk;
+    received += chunk;
     while (!silent && !socket.destroyed) {
       if (inBody) {
         if (script.BODY !== '') return act('BODY');
-        const end = heard.indexOf('\r\n.\r\n');
+        const end = received.indexOf('\r\n.\r\n');
         if (end === -1) return;
-        heard = heard.slice(end + 5);
+        received = received.slice(end + 5);
         inBody = false;
         act('END');
         continue;
       }
-      const end = heard.indexOf('\r\n');
+      const end = received.indexOf('\r\n');
       if (end === -1) return;
-      const verb = heard.slice(0, end).split(/[ :]/)[0]?.toUpperCase() ?? '';
-      heard = heard.slice(end + 2);
+      const verb = received.slice(0, end).split(/[ :]/)[0]?.toUpperCase() ?? '';
+      received = received.slice(end + 2);
       if (verb === 'RCPT') recipientRefused = !script.RCPT.startsWith('2');
       if (verb === 'DATA' && recipientRefused) {
-        socket.write('554 5.5.1 no valid recipients\r\n'); // pipelined, so it came all the same
+        // The client sent DATA before it got the reply to RCPT.
+        socket.write('554 5.5.1 no valid recipients\r\n');
         continue;
       }
       if (verb in script) act(verb as Stage);

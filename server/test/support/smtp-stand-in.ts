@@ -1,7 +1,4 @@
-/**
- * A mail server for tests: npm's `smtp-server` on loopback, which keeps what it takes and fails as it is
- * told.
- */
+/** A mail server for tests: npm's `smtp-server` on loopback. It keeps the e-mails and fails on demand. */
 import { readFileSync } from 'node:fs';
 import type { AddressInfo, Socket } from 'node:net';
 import PostalMime, { type Email } from 'postal-mime';
@@ -11,15 +8,15 @@ export type ReceivedEmail = {
   from: string;
   to: string;
   raw: Buffer;
-  /** The message as another program reads it. */
+  /** The message, parsed with npm's `postal-mime`. */
   parsed(): Promise<Email>;
 };
 
-/** One way to fail: at this stage, for these e-mails, so many times (else until `heal`). */
+/** A failure at a stage, for some e-mails, a number of times or until `heal`. */
 export type Failure = {
-  /** `body`: as the message begins to arrive. `end`: after its final dot. */
+  /** `body`: when the message begins to arrive. `end`: after its final dot. */
   at: 'connect' | 'auth' | 'mail' | 'rcpt' | 'body' | 'end';
-  /** What to do: answer this (`550 5.1.1 No such user`), break the connection, or never answer. */
+  /** Reply with this (`550 5.1.1 No such user`), break the connection, or never reply. */
   how: { reply: string } | 'cut' | 'hang';
   when?: (email: { from?: string; to?: string }) => boolean;
   times?: number;
@@ -28,15 +25,15 @@ export type Failure = {
 export type SmtpStandIn = {
   host: string;
   port: number;
-  /** Everything that was taken, in order; also what a connection cut at `end` left unanswered. */
+  /** The accepted e-mails, in order, with those whose connection was cut at `end`. */
   received: ReceivedEmail[];
-  /** Connections opened so far, those open now, and those of them that were told to hang. */
+  /** The connections so far, those that are open, and those that hang. */
   connections(): { opened: number; open: number; hanging: number };
-  /** Resolves as soon as so many e-mails have been taken; rejects with the number reached when time is up. */
+  /** Resolves when so many e-mails have been accepted. Rejects with their number after the timeout. */
   waitFor(count: number, timeoutMs?: number): Promise<ReceivedEmail[]>;
   fail(failure: Failure): void;
   heal(): void;
-  /** Breaks the connections that hang, which they do until then. */
+  /** Breaks the connections that hang. */
   cutHanging(): void;
   /** Breaks every connection and stops listening. */
   stop(): Promise<void>;
@@ -44,7 +41,7 @@ export type SmtpStandIn = {
   restart(): Promise<void>;
 };
 
-/** Starts a mail server on loopback. With `account`, mail is taken only after logging in with it. */
+/** Starts a mail server on loopback. With `account`, it requires a login. */
 export async function startSmtpStandIn({
   port = 0,
   security = 'none',
@@ -59,26 +56,26 @@ export async function startSmtpStandIn({
   const received: ReceivedEmail[] = [];
   const failures: Failure[] = [];
   const waiting = new Set<() => void>();
-  const sockets = new Map<number, Socket>(); // by the client's port, which is all that smtp-server tells of them
+  const sockets = new Map<number, Socket>(); // by the client's port: smtp-server does not pass the socket
   const hanging = new Set<Socket>();
   let opened = 0;
   let running = await start(port);
   const boundPort = running.port;
 
   async function start(onPort: number): Promise<{ port: number; stop: () => Promise<void> }> {
-    /** Fails as the first fitting failure says; answers whether one did. */
+    /** Applies the first failure that matches. Returns whether there is one. */
     function failed(
       at: Failure['at'],
       session: SMTPServerSession,
       email: { from?: string; to?: string },
-      answer: (error: Error) => void,
+      reply: (error: Error) => void,
     ): boolean {
       const failure = failures.find((one) => one.at === at && (one.when?.(email) ?? true));
       if (failure === undefined) return false;
       if (failure.times !== undefined && --failure.times <= 0) failures.splice(failures.indexOf(failure), 1);
       const socket = sockets.get(session.remotePort);
       if (failure.how === 'cut') socket?.destroy();
-      else if (failure.how !== 'hang') answer(replyError(failure.how.reply));
+      else if (failure.how !== 'hang') reply(replyError(failure.how.reply));
       else if (socket !== undefined) hanging.add(socket);
       return true;
     }
@@ -124,7 +121,7 @@ export async function startSmtpStandIn({
         stream.on('end', () => {
           const raw = Buffer.concat(chunks);
           let refused = false;
-          const unanswered = failed('end', session, { from, to }, (error) => {
+          const hasFailed = failed('end', session, { from, to }, (error) => {
             refused = true;
             done(error);
           });
@@ -132,11 +129,11 @@ export async function startSmtpStandIn({
             received.push({ from, to, raw, parsed: () => PostalMime.parse(raw) });
             for (const wake of waiting) wake();
           }
-          if (!unanswered) done(null, `2.0.0 Ok: queued as ${received.length}`);
+          if (!hasFailed) done(null, `2.0.0 Ok: queued as ${received.length}`);
         });
       },
     });
-    server.on('error', () => {}); // a client that breaks off is what some tests want
+    server.on('error', () => {}); // some tests break the connection of the client
     server.server.on('connection', (socket: Socket) => {
       socket.setNoDelay(true); // else every message waits 40 ms for an acknowledgement
       opened++;

@@ -7,17 +7,17 @@ export const CERTIFICATE_URL = `https://sns.eu-west-1.amazonaws.com/SimpleNotifi
 
 export type Envelope = Record<string, string>;
 
-/** What stands at the certificate's address. */
+/** The certificate at that URL. */
 export const CERTIFICATE = readFileSync(new URL('tls/sns.crt', import.meta.url), 'utf8');
 const KEY = readFileSync(new URL('tls/sns.key', import.meta.url), 'utf8');
 
-/** Signs an envelope, as SNS does; or with a stranger's key. */
+/** Signs an envelope as SNS does, with the key of SNS or another one. */
 export function signEnvelope(envelope: Envelope, key: KeyLike = KEY): Envelope {
   const digest = envelope.SignatureVersion === '2' ? 'sha256' : 'sha1';
   return { ...envelope, Signature: sign(digest, Buffer.from(textToSign(envelope)), key).toString('base64') };
 }
 
-/** A notification of the topic, not signed yet. */
+/** An unsigned notification of the topic. */
 export function notification(message: unknown, changes: Envelope = {}): Envelope {
   return {
     Type: 'Notification',
@@ -32,7 +32,7 @@ export function notification(message: unknown, changes: Envelope = {}): Envelope
   };
 }
 
-/** The question whether the topic's messages are wanted. */
+/** The message with which SNS requests the confirmation of a subscription. */
 export function confirmation(changes: Envelope = {}): Envelope {
   const { UnsubscribeURL: _, ...envelope } = notification('You have chosen to subscribe to the topic');
   return {

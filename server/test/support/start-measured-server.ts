@@ -5,13 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 import { createTestDatabase } from './database.ts';
-import { noVendors } from './no-vendors.ts';
+import type { ProjectKeys } from './project-keys.ts';
 import { projectWith, type TestProject } from './service.ts';
+import { testSettings } from './test-settings.ts';
 
-/** The keys of a project. */
-export type MeasuredKeys = Pick<TestProject, 'id' | 'apiKey' | 'apiSecret' | 'jwt'>;
-
-/** A server in a process of its own. */
 export interface MeasuredServer {
   readonly address: string;
   readonly projects: TestProject[];
@@ -23,7 +20,7 @@ export interface MeasuredServer {
   stop(): Promise<void>;
 }
 
-/** Starts a server with these arguments of Node, such as a small heap. */
+/** Starts a server in a process of its own, with these arguments of Node, such as a small heap. */
 export async function startMeasuredServer(
   execArgv: string[] = [],
   settings: Record<string, string> = {},
@@ -36,25 +33,19 @@ export async function startMeasuredServer(
       PATH: process.env.PATH,
       HOME: process.env.HOME,
       NODE_COMPILE_CACHE,
-      DATA_DIR: dataDir,
-      DATABASE_URL: database.url,
-      PORT: '0',
-      RATE_LIMIT_READS: '0',
-      RATE_LIMIT_WRITES: '0',
-      RATE_LIMIT_IP: '0',
-      ...noVendors,
+      ...testSettings(database.url, dataDir),
       ...settings,
     },
   });
   const ended = endOf(child);
   const [ready] = (await Promise.race([
     once(child, 'message'),
-    ended.then((how) => Promise.reject(new Error(`the server ended with ${how}`))),
-  ])) as [{ address: string; projects: MeasuredKeys[] }];
-  const ask = async (message: string) => {
-    const answer = once(child, 'message');
+    ended.then((code) => Promise.reject(new Error(`the server ended with ${code}`))),
+  ])) as [{ address: string; projects: ProjectKeys[] }];
+  const send = async (message: string) => {
+    const response = once(child, 'message');
     child.send(message);
-    return ((await answer) as [{ longestMs: number }])[0];
+    return ((await response) as [{ longestMs: number }])[0];
   };
   return {
     address: ready.address,
@@ -62,9 +53,9 @@ export async function startMeasuredServer(
     pid: child.pid ?? 0,
     ended,
     async longestTurn(work) {
-      await ask('begin');
+      await send('begin');
       await work();
-      return (await ask('end')).longestMs;
+      return (await send('end')).longestMs;
     },
     async stop() {
       if (child.connected) child.send('stop');

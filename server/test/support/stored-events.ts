@@ -1,4 +1,6 @@
-/** SQL: the rows of events by type: a row of two types is two, and only the second has the details. */
+/**
+ * SQL: the stored events, one row for each type. Of a row with two types, only the second has the details.
+ */
 export const STORED_EVENTS = `(
     select e.project_id, e.id, part.type, part.place, e.broadcast_id, e.broadcast_ids, e.user_ids, e.size,
       case when part.type = split_part(e.type, '+', -1) then e.details end as details

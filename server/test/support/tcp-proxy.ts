@@ -1,22 +1,22 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
 
-/** Stands between a client and a server, below their protocol. */
+/** A proxy between a client and a server, below their protocol. */
 export interface TcpProxy {
   readonly port: number;
-  /** Sees, and may change, what the server sends. */
+  /** Called with the bytes of the server, which it may change. */
   onReply: (bytes: Buffer) => void;
-  /** Breaks all connections of now. */
+  /** Breaks all open connections. */
   cut(): void;
   close(): Promise<void>;
 }
 
-/** Passes connections to 127.0.0.1 on to a server on loopback or on a unix socket. */
+/** Forwards connections to 127.0.0.1 to a server on loopback or on a Unix socket. */
 export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   const kept = (socket: Socket) => {
     sockets.add(socket);
-    socket.on('error', () => {}); // either end may break off: that is what it is for
+    socket.on('error', () => {}); // either end may break the connection
     socket.once('close', () => sockets.delete(socket));
     return socket;
   };

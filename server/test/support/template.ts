@@ -1,2 +1,2 @@
-/** The database that is migrated once in a run and cloned for every test file. */
+/** The database that is migrated once per run and cloned for every test file. */
 export const TEMPLATE = 'template_belfry';

@@ -1,8 +1,9 @@
-/** Vendors for tests: servers on loopback that keep what they are asked, and answer as they are told. */
+/** Vendors for tests: servers on loopback that record requests and send the replies of the test. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import type { VendorReply } from './http-stand-in.ts';
 import { type Outages, outagesOf } from './outage.ts';
 
 export interface VendorRequest {
@@ -12,33 +13,27 @@ export interface VendorRequest {
   body: string;
 }
 
-export interface VendorAnswer {
-  status: number;
-  headers?: Record<string, string>;
-  body?: unknown;
-}
-
 export interface VendorStandIn {
   address: string;
-  /** What was asked since the last `answer`. */
+  /** The requests since the last call of `reply`. */
   requests: VendorRequest[];
   /**
-   * Answers so from now on: the last of several goes on for ever, 'cut' breaks the connection, 'hang' says
-   * nothing.
+   * Sets the replies to the next requests. The last one is repeated. 'cut' breaks the connection, 'hang'
+   * sends nothing.
    */
-  answer(...answers: Answer[]): void;
+  reply(...replies: Reply[]): void;
   outages: Outages;
   stop(): Promise<void>;
 }
 
-type Answer = VendorAnswer | ((request: VendorRequest) => VendorAnswer) | 'cut' | 'hang';
+type Reply = VendorReply | ((request: VendorRequest) => VendorReply) | 'cut' | 'hang';
 
-/** Starts one; with `http2` it speaks that from the first byte on, as APNs does inside TLS. */
+/** Starts a vendor. With `http2`, it speaks HTTP/2 from the first byte, as APNs does inside TLS. */
 export async function startVendor({ http2 = false } = {}): Promise<VendorStandIn> {
   const requests: VendorRequest[] = [];
-  let answers: Answer[] = [{ status: 404 }];
+  let replies: Reply[] = [{ status: 404 }];
   const sockets = new Set<{ destroy(): unknown }>();
-  // Both servers call it with objects that are alike as far as it uses them.
+  // Both kinds of server pass objects with these members.
   const listener = (request: Incoming, response: Outgoing): void => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -46,11 +41,10 @@ export async function startVendor({ http2 = false } = {}): Promise<VendorStandIn
       const { method = '', url = '', headers } = request;
       const got = { method, path: url, headers, body: Buffer.concat(chunks).toString() };
       requests.push(got);
-      const next = answers.length > 1 ? answers.shift() : answers[0];
+      const next = replies.length > 1 ? replies.shift() : replies[0];
       if (next === 'cut') request.socket.destroy();
       if (next === undefined || next === 'cut' || next === 'hang') return;
-      const answer = typeof next === 'function' ? next(got) : next;
-      const { status, headers: given = {}, body = '' } = answer;
+      const { status, headers: given = {}, body = '' } = typeof next === 'function' ? next(got) : next;
       response.writeHead(status, given);
       response.end(typeof body === 'string' ? body : JSON.stringify(body));
     });
@@ -68,9 +62,9 @@ export async function startVendor({ http2 = false } = {}): Promise<VendorStandIn
   return {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
-    answer(...given) {
+    reply(...given) {
       requests.length = 0;
-      answers = given;
+      replies = given;
     },
     outages: outagesOf(server),
     async stop() {

@@ -13,25 +13,22 @@ import { startWebPushStandIn, type WebPushStandIn } from './web-push-stand-in.ts
 /** A vendor for every channel, each on loopback. */
 export interface Vendors {
   mail: SmtpStandIn;
-  /** Text messages; each is taken, until told otherwise. */
+  /** Text messages. It accepts them unless a test changes its reply. */
   phone: VendorStandIn;
   apple: ApnsStandIn;
   google: FcmStandIn;
   expo: ExpoStandIn;
   browsers: WebPushStandIn;
   slack: SlackStandIn;
-  /** A workflow of Teams, at whatever path; what it is sent is accepted, until told otherwise. */
+  /** A workflow of Teams, at any path. It accepts messages unless a test changes its reply. */
   teams: VendorStandIn;
-  /** Where the server finds them. */
+  /** The settings with their addresses. */
   settings: Record<string, string>;
-  /** The config of each integration that works with them. */
+  /** The configs of their integrations. */
   configs: Record<Configured, object>;
-  /** Has these integrations set up, or all. */
+  /** Saves these integrations, or all. */
   setUp(project: TestProject, names?: readonly Configured[]): Promise<void>;
-  /**
-   * As if nothing had been sent yet, and whatever is sent is taken. Devices that were made to fail go on
-   * failing.
-   */
+  /** Forgets what was sent, and accepts messages. Devices that a test made fail continue to fail. */
   reset(): void;
   stop(): Promise<void>;
 }
@@ -50,13 +47,14 @@ type Configured =
 const MAIL_ACCOUNT = { username: 'mailer', password: 'open sesame' };
 const EXPO_TOKEN = 'expo-access-token';
 const APP_ID = 'com.example.app';
-/** The project's own app for Slack, and the server's. */
+/** The project's own Slack app. */
 export const SLACK_APP = {
   app_id: 'A0TEST',
   client_id: '11.22',
   client_secret: 'c'.repeat(32),
   signing_secret: 's'.repeat(32),
 };
+/** The Slack app of the server. */
 export const SERVERS_SLACK_APP = {
   SLACKBOT_APP_ID: 'A0SERVER',
   SLACKBOT_CLIENT_ID: '33.44',
@@ -64,7 +62,7 @@ export const SERVERS_SLACK_APP = {
   SLACKBOT_SIGNING_SECRET: 't'.repeat(32),
 };
 
-/** What Twilio answers to a message that it takes. */
+/** Twilio's reply to a message that it accepts. */
 export const QUEUED = { status: 201, body: { sid: 'SM0123456789abcdef0123456789abcdef', status: 'queued' } };
 
 export async function startVendors(): Promise<Vendors> {
@@ -93,8 +91,8 @@ export async function startVendors(): Promise<Vendors> {
     startSlackStandIn(),
     startVendor(),
   ]);
-  phone.answer(QUEUED);
-  teams.answer({ status: 202 });
+  phone.reply(QUEUED);
+  teams.reply({ status: 202 });
   slack.apps.set(SLACK_APP.client_id, SLACK_APP.client_secret);
   slack.apps.set(SERVERS_SLACK_APP.SLACKBOT_CLIENT_ID, SERVERS_SLACK_APP.SLACKBOT_CLIENT_SECRET);
   const configs: Vendors['configs'] = {
@@ -146,11 +144,18 @@ export async function startVendors(): Promise<Vendors> {
       }
     },
     reset() {
-      const lists = [mail.received, apns.pushes, google.messages, expo.messages, slack.posted, slack.asked];
+      const lists = [
+        mail.received,
+        apns.pushes,
+        google.messages,
+        expo.messages,
+        slack.posted,
+        slack.tokenRequests,
+      ];
       for (const list of lists) list.length = 0;
       mail.heal();
-      phone.answer(QUEUED);
-      teams.answer({ status: 202 });
+      phone.reply(QUEUED);
+      teams.reply({ status: 202 });
       slack.expired.clear();
       slack.refusals.clear();
       slack.rotate = undefined;

@@ -4,13 +4,13 @@ import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { type Outages, outagesOf } from './outage.ts';
 
-/** A push service that others wrote, and the browsers that are subscribed at it. */
+/** A push service with subscribed browsers. */
 export interface WebPushStandIn {
-  /** Subscribes a browser, with the public key of who may push to it. */
+  /** Subscribes a browser, with the public key of the application server. */
   subscribe(applicationServerKey: string): Promise<BrowserSubscription>;
-  /** What a browser was sent, decrypted. */
+  /** The decrypted messages of a browser. */
   notifications(clientHash: string): Promise<string[]>;
-  /** Ends a subscription: 410 from now on. */
+  /** Ends a subscription: pushes get a 410 from now on. */
   expire(clientHash: string): Promise<void>;
   outages: Outages;
   stop(): Promise<void>;
@@ -24,7 +24,7 @@ export interface BrowserSubscription {
 
 const require = createRequire(import.meta.url);
 
-/** npm's `web-push-testing`, on a port of loopback; left to itself it listens everywhere. */
+/** Starts npm's `web-push-testing` on loopback. By itself, it listens on every interface. */
 export async function startWebPushStandIn(): Promise<WebPushStandIn> {
   const { PushApiModel } = require('web-push-testing/src/PushApiModel.js');
   const TestingServer = require('web-push-testing/src/server.js');
@@ -36,27 +36,27 @@ export async function startWebPushStandIn(): Promise<WebPushStandIn> {
   await once(server, 'listening');
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   model.notifyUrl = `${address}/notify/`;
-  const ask = async <Answer>(path: string, body: object): Promise<Answer> => {
-    const answer = await fetch(`${address}${path}`, {
+  const post = async <Result>(path: string, body: object): Promise<Result> => {
+    const response = await fetch(`${address}${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    const text = await answer.text();
-    if (answer.status !== 200) throw new Error(text);
-    return (text === 'OK' ? {} : JSON.parse(text)) as Answer;
+    const text = await response.text();
+    if (response.status !== 200) throw new Error(text);
+    return (text === 'OK' ? {} : JSON.parse(text)) as Result;
   };
   return {
     async subscribe(applicationServerKey: string) {
       const options = { userVisibleOnly: 'true', applicationServerKey };
-      return (await ask<{ data: BrowserSubscription }>('/subscribe', options)).data;
+      return (await post<{ data: BrowserSubscription }>('/subscribe', options)).data;
     },
     async notifications(clientHash: string) {
-      const { data } = await ask<{ data: { messages: string[] } }>('/get-notifications', { clientHash });
+      const { data } = await post<{ data: { messages: string[] } }>('/get-notifications', { clientHash });
       return data.messages;
     },
     async expire(clientHash) {
-      await ask(`/expire-subscription/${clientHash}`, {});
+      await post(`/expire-subscription/${clientHash}`, {});
     },
     outages: outagesOf(server),
     async stop() {

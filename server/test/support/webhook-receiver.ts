@@ -1,7 +1,4 @@
-/**
- * A receiver of webhooks for tests: an HTTP server on loopback that keeps what it is sent and answers as it
- * is told.
- */
+/** A receiver of webhooks for tests: an HTTP server on loopback that keeps the messages. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { until } from './service.ts';
@@ -12,19 +9,21 @@ export interface ReceivedMessage {
   headers: IncomingHttpHeaders;
   /** The body's bytes. */
   raw: Buffer;
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails where it is not there
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
   body: any;
 }
 
 export interface WebhookReceiver {
   url: string;
-  /** Everything that arrived, in order, whatever the answer was. */
+  /** All messages, in order, accepted or not. */
   received: ReceivedMessage[];
   /** The most requests that were open at the same time. */
   mostAtOnce(): number;
-  /** Answers by this from now on; 204 to begin with. It may also leave the request unanswered. */
-  answer(how: number | ((message: ReceivedMessage, response: ServerResponse) => void)): void;
-  /** Waits until so many messages arrived. */
+  /**
+   * Sets the response to the next messages: a status, or a function that may also send none. 204 by default.
+   */
+  reply(how: number | ((message: ReceivedMessage, response: ServerResponse) => void)): void;
+  /** Waits until so many messages have arrived. */
   waitFor(count: number, withinMs?: number): Promise<ReceivedMessage[]>;
   stop(): Promise<void>;
 }
@@ -32,7 +31,7 @@ export interface WebhookReceiver {
 /** Starts a receiver. */
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   const received: ReceivedMessage[] = [];
-  let answer: (message: ReceivedMessage, response: ServerResponse) => void = (_message, response) => {
+  let respond: (message: ReceivedMessage, response: ServerResponse) => void = (_message, response) => {
     response.writeHead(204).end();
   };
   let open = 0;
@@ -56,7 +55,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
         body: JSON.parse(raw.toString()),
       };
       received.push(message);
-      answer(message, response);
+      respond(message, response);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -65,8 +64,8 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     url: `http://127.0.0.1:${port}/hook`,
     received,
     mostAtOnce: () => most,
-    answer(how) {
-      answer = typeof how === 'function' ? how : (_message, response) => response.writeHead(how).end();
+    reply(how) {
+      respond = typeof how === 'function' ? how : (_message, response) => response.writeHead(how).end();
     },
     async waitFor(count, withinMs = 15_000) {
       await until(

@@ -1,4 +1,4 @@
-/** A schema as far as it says what is wrong. */
+/** The part of a schema that errors depend on. */
 interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
@@ -12,22 +12,19 @@ interface Schema {
   maxLength?: number;
   minimum?: number;
   maximum?: number;
-  /** What is said of every wrong value. */
+  /** The error of every wrong value. */
   'x-problem'?: string;
 }
 
-/**
- * One change that makes a valid value wrong: at this path put `value`, or take out what is there where it is
- * `undefined`.
- */
+/** A change that makes a valid value wrong: `value` at this path, or nothing if it is `undefined`. */
 export interface WrongValue {
   path: string[];
   value: unknown;
-  /** What a client is to be told of it. */
+  /** The message of the error. */
   message: string;
 }
 
-/** Every way in which an object can break each rule of its schema, one at a time. */
+/** Every way to break one rule of a schema. */
 export function wrongValues(schema: object, path: string[] = []): WrongValue[] {
   const { properties = {}, required = [], additionalProperties } = schema as Schema;
   const members = Object.entries(properties).flatMap(([name, member]) => {
@@ -61,7 +58,7 @@ function wrongAt(schema: Schema, path: string[]): WrongValue[] {
   const choices = one.enum === undefined ? undefined : `must be one of: ${one.enum.map(String).join(', ')}`;
   const otherTypes = [[], type === 'string' ? 1 : 'text', ...(nullable ? [] : [null])];
   return [
-    // An enum that names no type says what it takes instead.
+    // The error of an enum without a type lists the values.
     ...otherTypes.map((value) => wrong(value, one.type === undefined ? (choices ?? '') : `must be ${names}`)),
     ...(choices === undefined ? [] : [wrong('none of them', choices)]),
     ...wrongTexts(one).map(([value, problem]) => wrong(value, problem)),
@@ -78,7 +75,7 @@ function wrongTexts({ minLength = 0, maxLength, pattern, format }: Schema): [str
   if (maxLength !== undefined)
     texts.push(['x'.repeat(maxLength + 1), `must have at most ${count(maxLength)}`]);
   if (pattern !== undefined) texts.push(['!', `must match the pattern ${pattern}`]);
-  if (format === 'email') texts.push(['nobody', 'must be an e-mail address']);
+  if (format === 'email') texts.push(['no address', 'must be an e-mail address']);
   if (format === 'uri') texts.push(['nowhere', 'must be an absolute URI']);
   return texts;
 }
@@ -91,7 +88,7 @@ function wrongNumbers({ type, minimum, maximum }: Schema): [number, string][] {
   return numbers;
 }
 
-/** A copy of a value with one thing made wrong. */
+/** A copy of a value with one wrong member. */
 export function withWrong(valid: object, { path: [name = '', ...rest], value, message }: WrongValue): object {
   const copy: Record<string, unknown> = { ...valid };
   if (rest.length > 0) copy[name] = withWrong((copy[name] ?? {}) as object, { path: rest, value, message });

@@ -45,7 +45,7 @@ beforeEach(async () => {
   slack.apps.set(APP.client_id, APP.client_secret);
   slack.rotate = LIFE_S;
   slack.instead.length = 0;
-  slack.loseAnswers = 0;
+  slack.loseResponses = 0;
   number += 1;
   project = await service.createProject(`installation tokens ${number}`);
   await project.call('PUT', '/integrations/slack', APP);
@@ -56,7 +56,7 @@ async function install(user = 'admin'): Promise<{ id: string; access_token: stri
   const path = '/integrations/slack/installations/finish';
   const { status, body } = await project.as(user)('POST', path, { app_id: 'A0TEST', code: slack.code() });
   expect(status).toBe(200);
-  slack.asked.length = 0;
+  slack.tokenRequests.length = 0;
   return body;
 }
 
@@ -89,19 +89,19 @@ test('a token that does not expire is returned without a request to Slack', asyn
   const { access_token: token } = await install();
   now += 1_000 * HOUR;
   expect(await tokenOf()).toEqual({ kind: 'token', token });
-  expect(slack.asked).toEqual([]);
+  expect(slack.tokenRequests).toEqual([]);
 });
 
 test('a token is renewed once when less than an hour is left, and the new pair is used then', async () => {
   const first = await install();
   now += 11 * HOUR - 60_000;
   expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
-  expect(slack.asked).toEqual([]);
+  expect(slack.tokenRequests).toEqual([]);
   now += 120_000;
   const renewed = await tokenOf();
   expect(renewed).toEqual({ kind: 'token', token: expect.stringMatching(/^xoxe\.xoxb-/) });
   expect(renewed).not.toEqual({ kind: 'token', token: first.access_token });
-  expect(slack.asked).toMatchObject([
+  expect(slack.tokenRequests).toMatchObject([
     {
       path: '/api/oauth.v2.access',
       authorization: `Basic ${Buffer.from(`11.22:${APP.client_secret}`).toString('base64')}`,
@@ -112,7 +112,7 @@ test('a token is renewed once when less than an hour is left, and the new pair i
   for (const node of [service.context, other]) expect(await tokenOf({ node })).toEqual(renewed);
   now += 12 * HOUR;
   expect(await tokenOf({ node: other })).toMatchObject({ kind: 'token' });
-  expect(slack.asked).toHaveLength(2);
+  expect(slack.tokenRequests).toHaveLength(2);
   expect(await broken()).toEqual([]);
 });
 
@@ -129,7 +129,7 @@ test.each([
   const renewed = await tokenOf();
   const good = hours > 12 ? [renewed] : [renewed, { kind: 'token', token: first.access_token }];
   for (const response of responses) expect(good).toContainEqual(response);
-  expect(slack.asked).toHaveLength(1);
+  expect(slack.tokenRequests).toHaveLength(1);
   expect(await broken()).toEqual([]);
 });
 
@@ -153,7 +153,7 @@ test('a short-lived token is renewed after half of its life, not with every call
   now += 301_000;
   const renewed = await tokenOf();
   expect(await tokenOf()).toEqual(renewed);
-  expect(slack.asked).toHaveLength(1);
+  expect(slack.tokenRequests).toHaveLength(1);
 });
 
 describe('while Slack is unreachable', () => {
@@ -163,10 +163,10 @@ describe('while Slack is unreachable', () => {
     slack.instead.push((response) => response.writeHead(429, { 'retry-after': '90' }).end());
     for (let count = 0; count < 3; count += 1)
       expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
-    expect(slack.asked).toHaveLength(1);
+    expect(slack.tokenRequests).toHaveLength(1);
     now += 91_000;
     expect(await tokenOf()).not.toEqual({ kind: 'token', token: first.access_token });
-    expect(slack.asked).toHaveLength(2);
+    expect(slack.tokenRequests).toHaveLength(2);
   });
 
   test('an expired token is a retry, with its time', async () => {
@@ -180,7 +180,7 @@ describe('while Slack is unreachable', () => {
     });
     const again = await tokenOf({ node: other });
     expect(again).toMatchObject({ kind: 'retry', reason: 'The token could not be renewed' });
-    expect(slack.asked).toHaveLength(1);
+    expect(slack.tokenRequests).toHaveLength(1);
     now += 30_000;
     expect(await tokenOf()).toMatchObject({ kind: 'token' });
   });
@@ -190,13 +190,13 @@ describe('a lost response after Slack has renewed the token', () => {
   test('breaks the installation with an event; a new installation repairs it', async () => {
     const first = await install();
     now += 11.5 * HOUR;
-    slack.loseAnswers = 1;
+    slack.loseResponses = 1;
     expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
     expect(await broken()).toEqual([]);
     now += 60_000;
     for (const node of [service.context, other])
       expect(await tokenOf({ node })).toEqual({ kind: 'token', token: first.access_token });
-    expect(slack.asked).toHaveLength(2);
+    expect(slack.tokenRequests).toHaveLength(2);
     expect(await broken()).toMatchObject([
       {
         level: 'error',
@@ -207,7 +207,7 @@ describe('a lost response after Slack has renewed the token', () => {
     ]);
     now += HOUR;
     expect(await tokenOf()).toMatchObject({ kind: 'gone', code: 'invalid_refresh_token' });
-    expect(slack.asked).toHaveLength(2);
+    expect(slack.tokenRequests).toHaveLength(2);
     const { access_token: token } = await install('another user');
     expect(await tokenOf()).toEqual({ kind: 'token', token });
   });
@@ -254,7 +254,7 @@ describe('a lost response after Slack has renewed the token', () => {
         ({ kind }) => kind === 'token',
       ),
     ).toEqual(renewed);
-    expect(slack.asked).toHaveLength(1);
+    expect(slack.tokenRequests).toHaveLength(1);
   });
 });
 
@@ -266,7 +266,7 @@ test.each(['token_revoked', 'account_inactive'])('%s also invalidates the curren
   slack.instead.push(refuse, refuse);
   const gone = { kind: 'gone', code: error, reason: `Slack does not renew the installation: ${error}` };
   for (const node of [service.context, other]) expect(await tokenOf({ node })).toEqual(gone);
-  expect(slack.asked).toHaveLength(1);
+  expect(slack.tokenRequests).toHaveLength(1);
   expect(await broken()).toHaveLength(1);
 });
 
@@ -290,7 +290,7 @@ describe('an app that Slack does not know', () => {
     await project.call('DELETE', '/integrations/slack');
     now += 13 * HOUR;
     expect(await tokenOf()).toMatchObject({ kind: 'config', code: 'no_app' });
-    expect(slack.asked).toEqual([]);
+    expect(slack.tokenRequests).toEqual([]);
   });
 });
 
@@ -304,7 +304,7 @@ describe('a token that Slack reports as expired early', () => {
     expect(renewed).not.toEqual({ kind: 'token', token: expired });
     for (const response of responses) expect(response).toEqual(renewed);
     expect(await tokenOf({ expired })).toEqual(renewed);
-    expect(slack.asked).toHaveLength(1);
+    expect(slack.tokenRequests).toHaveLength(1);
   });
 
   test('is gone if there is nothing to renew it with', async () => {
@@ -451,5 +451,5 @@ test('the lease of a dead holder is taken over when it expires', async () => {
   await lease('1 second');
   const renewed = await tokenOf();
   expect(renewed).toMatchObject({ kind: 'token' });
-  expect(slack.asked).toHaveLength(1);
+  expect(slack.tokenRequests).toHaveLength(1);
 });

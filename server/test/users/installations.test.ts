@@ -2,7 +2,12 @@ import { createECDH } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
-import { type Answer, startTestService, type TestProject, type TestService } from '../support/service.ts';
+import {
+  type ApiResponse,
+  startTestService,
+  type TestProject,
+  type TestService,
+} from '../support/service.ts';
 import { type SlackStandIn, startSlackStandIn } from '../support/slack-stand-in.ts';
 
 const SECRET = 'canary-client-secret-of-32-chars';
@@ -39,12 +44,12 @@ afterAll(async () => {
 });
 beforeEach(() => {
   now = 0;
-  slack.asked.length = 0;
+  slack.tokenRequests.length = 0;
   slack.instead.length = 0;
   slack.rotate = undefined;
 });
 
-const messages = ({ body }: Answer): string[] =>
+const messages = ({ body }: ApiResponse): string[] =>
   body.errors.map(({ message }: { message: string }) => message);
 const start = (user: string, body: object, path = 'slack', of = project) =>
   of.as(user)('POST', `/integrations/${path}/installations/start`, body);
@@ -52,7 +57,7 @@ const finish = (user: string, body: object, headers = {}, path = 'slack', of = p
   of.as(user)('POST', `/integrations/${path}/installations/finish`, body, headers);
 const save = (user: string, body: object, path = 'slack', of = project) =>
   of.as(user)('PUT', `/integrations/${path}/installations`, body);
-const stateOf = ({ body }: Answer) => new URL(body.auth_url).searchParams.get('state') ?? '';
+const stateOf = ({ body }: ApiResponse) => new URL(body.auth_url).searchParams.get('state') ?? '';
 const rows = (projectId = project.id) =>
   service.context.db.query<{ id: string; owner_id: string; provider: string }>(
     sql('test_installations', 'select id, owner_id, provider from installations where project_id = $1'),
@@ -81,7 +86,7 @@ describe('starting an installation of Slack', () => {
       state: expect.any(String),
     });
     expect(response.body.auth_url).not.toContain('canary');
-    expect(slack.asked).toEqual([]);
+    expect(slack.tokenRequests).toEqual([]);
   });
 
   test('auth_url replaces that URL and keeps its own query', async () => {
@@ -137,7 +142,7 @@ describe('starting an installation of Slack', () => {
       await save('ann', { app_id, access_token, authed_user: { id: 'U1' }, team: { id: 'T1' } }, path),
     ])
       expect([response.status, messages(response)]).toEqual([422, [message]]);
-    expect(slack.asked).toEqual([]);
+    expect(slack.tokenRequests).toEqual([]);
   });
 
   test("the server's app must be enabled by the project", async () => {
@@ -184,7 +189,7 @@ describe('finishing an installation of Slack', () => {
         token_type: 'bot',
       },
     ]);
-    expect(slack.asked).toEqual([
+    expect(slack.tokenRequests).toEqual([
       {
         path: '/api/oauth.v2.access',
         authorization: `Basic ${Buffer.from(`${app.client_id}:${app.client_secret}`).toString('base64')}`,
@@ -233,7 +238,7 @@ describe('finishing an installation of Slack', () => {
         422,
         ["Param 'state' is not of an installation that this user has started within the hour"],
       ]);
-    expect(slack.asked).toEqual([]);
+    expect(slack.tokenRequests).toEqual([]);
     expect((await attempt(good)).status).toBe(200);
     now += 60 * 60_000;
     expect((await attempt(good)).status).toBe(422);
@@ -352,7 +357,7 @@ describe('an Idempotency-Key of finish', () => {
       'true',
     ]);
     expect(second.body).toEqual(first.body);
-    expect(slack.asked).toHaveLength(1);
+    expect(slack.tokenRequests).toHaveLength(1);
     const [row] = await held('f1');
     expect([row?.status, row?.body.includes('xox'), row?.body.startsWith('{')]).toEqual([200, false, false]);
     expect((await finish('key', { ...body, code: 'other' }, key('f1'))).status).toBe(409);
@@ -367,7 +372,7 @@ describe('an Idempotency-Key of finish', () => {
       'true',
     ]);
     expect(again.body).toEqual(refused.body);
-    expect(slack.asked).toHaveLength(1);
+    expect(slack.tokenRequests).toHaveLength(1);
     const body = { app_id: 'A0TEST', code: slack.code() };
     slack.instead.push((response) => response.writeHead(500).end());
     expect((await finish('key', body, key('f3'))).status).toBe(503);
@@ -393,7 +398,7 @@ describe('an Idempotency-Key of finish', () => {
     gate.release();
     expect([(await first).status, (await twin).headers.get('idempotency-replayed')]).toEqual([200, 'true']);
     expect((await twin).body).toEqual((await first).body);
-    expect(slack.asked).toHaveLength(1);
+    expect(slack.tokenRequests).toHaveLength(1);
   });
 
   test("after a crash in between: 409 after a long wait, then Slack's error for used codes", async () => {
@@ -472,7 +477,7 @@ describe('saving an installation of Slack', () => {
     expect([bare.status, bare.body]).toEqual([200, { ...record, id: 'A0TEST-T0STATED' }]);
     const ofAll = { ...record, enterprise: { id: 'E1', name: 'Org' }, is_enterprise_install: true };
     expect((await save('put', ofAll)).body.id).toBe('A0TEST-E1');
-    expect(slack.asked).toEqual([]);
+    expect(slack.tokenRequests).toEqual([]);
   });
 
   test('rejects a wrong body with all its problems, and saves nothing', async () => {

@@ -9,7 +9,7 @@ import { NEWEST } from '../../src/lib/cursor.ts';
 import { isId, newId } from '../../src/lib/ids.ts';
 import { tokenCollection } from '../../src/providers/index.ts';
 import { createTestDatabase } from '../support/database.ts';
-import { type Answer, type Caller, startTestService, type TestService } from '../support/service.ts';
+import { type ApiResponse, type Caller, startTestService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 
@@ -67,7 +67,7 @@ async function records(call: Caller, path: string): Promise<(Body & { id: string
   return body.data;
 }
 
-const messages = ({ body }: Answer): string[] =>
+const messages = ({ body }: ApiResponse): string[] =>
   body.errors.map(({ message }: { message: string }) => message);
 
 async function userIdOf(externalId: string): Promise<string> {

@@ -7,7 +7,6 @@ import { referenceOf } from '../../src/domain/ground/links/reference.ts';
 import { purgeIdempotencyKeys } from '../../src/domain/ground/requests/idempotency.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { reachEverywhere } from '../support/all-channels.ts';
-import { startTestServer } from '../support/http.ts';
 import {
   processed,
   startTestService,
@@ -293,17 +292,16 @@ describe('the content of a broadcast', () => {
   });
 
   test('remains until its recipients have it', async () => {
-    const accepting = await startTestServer(); // no worker fans out its broadcasts
+    const lock = await service.context.db.connect();
     try {
-      const token = accepting.project.jwt;
+      await lock.query('begin; lock table user_keys in share mode'); // the fan-out waits for it
       const body = { title: 'on its way', recipients: people(['first', 'second']) };
-      const sent = await accepting.call('POST', '/v2/broadcasts', { token, body });
-      const { id } = sent.json as { id: string };
-      await eraseContent(accepting.db, [id]);
-      const stored = await accepting.call('GET', `/v2/broadcasts/${id}`, { token });
-      expect(stored.json).toMatchObject({ title: 'on its way', status: { status: 'enqueued' } });
+      const { id } = (await project.call('POST', '/broadcasts', body)).body;
+      await eraseContent(service.context.db, [id]);
+      const stored = await project.call('GET', `/broadcasts/${id}`);
+      expect(stored.body).toMatchObject({ title: 'on its way', status: { status: 'enqueued' } });
     } finally {
-      await accepting.close();
+      await lock.end();
     }
   });
 });

@@ -1,3 +1,6 @@
+import { response } from '../shared/guide.ts';
+import type { Rejections } from '../shared/rejections.ts';
+
 const P8 = '-----BEGIN PRIVATE KEY-----\nMIGTAgEA+/\nBQ==\n-----END PRIVATE KEY-----\n';
 
 /** The smallest and the largest config that a project can save. For tests. */
@@ -18,3 +21,19 @@ export const example = {
     payload_version: '2',
   },
 };
+
+export const rejections: Rejections = [
+  ...['InvalidProviderToken', 'MissingProviderToken', 'Forbidden', 'UnrelatedKeyIdInToken'].map(
+    (reason) => [reason, response(403, { reason }), 'integration'] as const,
+  ),
+  ...['BadTopic', 'MissingTopic', 'TopicDisallowed'].map(
+    (reason) => [reason, response(400, { reason }), 'destination'] as const,
+  ),
+  ...['BadCertificateEnvironment', 'BadEnvironmentKeyIdInToken'].map(
+    (reason) => [reason, response(403, { reason }), 'destination'] as const,
+  ),
+  ...['BadDeviceToken', 'DeviceTokenNotForTopic'].map(
+    (reason) => [reason, response(400, { reason }), 'destination'] as const,
+  ),
+  ['TooManyRequests', response(429, { reason: 'TooManyRequests' }), 'vendor'],
+];

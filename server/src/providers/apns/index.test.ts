@@ -456,11 +456,11 @@ describe('a sender', () => {
     await sender.close();
     await transport.close();
     open({ PROVIDER_APNS_BASE_URL: odd.address }, { replyMs: 200 });
-    odd.answer('hang');
+    odd.reply('hang');
     expect(await sender.send(message())).toMatchObject({ kind: 'retry', ambiguous: true, code: 'ETIMEDOUT' });
-    odd.answer('cut');
+    odd.reply('cut');
     expect(await sender.send(message())).toMatchObject({ kind: 'retry', ambiguous: true });
-    odd.answer({ status: 500, body: '<html>' });
+    odd.reply({ status: 500, body: '<html>' });
     expect(await sender.send(message())).toMatchObject({ kind: 'retry', ambiguous: false });
     await odd.stop();
     // The first may still be written to the old connection.

@@ -237,19 +237,19 @@ describe('a sender', () => {
   });
 
   test('a wrong number of tickets is ambiguous', async () => {
-    service.answer({ status: 200, body: { data: [{ status: 'ok', id: 'x' }] } });
+    service.reply({ status: 200, body: { data: [{ status: 'ok', id: 'x' }] } });
     for (const outcome of await sendTo('a', 'b'))
       expect(outcome).toMatchObject({ kind: 'retry', ambiguous: true });
   });
 
   test('a response that contains the access token is redacted', async () => {
     const errors = [{ code: 'UNAUTHORIZED', message: 'The caller is canary-expo?' }];
-    service.answer({ status: 401, body: { errors } });
+    service.reply({ status: 401, body: { errors } });
     expect(JSON.stringify(await sendTo('a'))).not.toContain('canary');
   });
 
   test('throttling, an outage and a lost response are retried', async () => {
-    service.answer(
+    service.reply(
       { status: 429, headers: { 'retry-after': '2' }, body: {} },
       { status: 503, body: '<html>' },
     );

@@ -52,7 +52,7 @@ test('receipts have the status of each push, and none for unknown ones', async (
     config: { kind: 'dropped', code: 'InvalidCredentials' },
     odd: { kind: 'dropped', code: 'error' },
   });
-  expect(expo.asked.at(-1)).toEqual(['ok', 'gone', 'big', 'config', 'odd', 'new', 'unknown']);
+  expect(expo.receiptRequests.at(-1)).toEqual(['ok', 'gone', 'big', 'config', 'odd', 'new', 'unknown']);
 });
 
 test('Expo’s own client receives the same', async () => {
@@ -77,7 +77,7 @@ test('an invalid response can be retried', async () => {
       [{ status: 200, body: 'garbage' }, { kind: 'failed' }],
       ['cut', { kind: 'failed' }],
     ] as const) {
-      vendor.answer(response);
+      vendor.reply(response);
       const result = await fetchReceipts(['x'], { address: vendor.address });
       expect(result).toMatchObject(expected);
       expect(JSON.stringify(result)).not.toContain('canary');

@@ -268,23 +268,23 @@ describe('a sender', () => {
   test('sends many over one connection with one access token, fetched once', async () => {
     const outcomes = await Promise.all(Array.from({ length: 300 }, () => sender.send(full)));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
-    expect([google.asked, google.sessions.length, google.messages.length]).toEqual([1, 1, 300]);
+    expect([google.tokenRequests, google.sessions.length, google.messages.length]).toEqual([1, 1, 300]);
   });
 
   test('renews its access token five minutes before it expires, and keeps it if that fails', async () => {
     await sender.send(full);
     clock.time += (3599 - 301) * 1000;
     await sender.send(full);
-    expect(google.asked).toBe(1);
+    expect(google.tokenRequests).toBe(1);
     clock.time += 2000;
     google.failTokens({ status: 503, body: {} });
     expect(await sender.send(full)).toMatchObject({ kind: 'sent' });
-    expect(google.asked).toBe(2);
+    expect(google.tokenRequests).toBe(2);
     google.failTokens(undefined);
     expect(await sender.send(full)).toMatchObject({ kind: 'sent' });
-    expect(google.asked).toBe(3);
+    expect(google.tokenRequests).toBe(3);
     await sender.send(full);
-    expect(google.asked).toBe(3);
+    expect(google.tokenRequests).toBe(3);
     google.failTokens({ status: 503, body: {} });
     clock.time += 3600_000;
     expect(await sender.send(full)).toMatchObject({ kind: 'retry', ambiguous: false });
@@ -295,10 +295,10 @@ describe('a sender', () => {
     google.forgetTokens();
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => sender.send(full)));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
-    expect(google.asked).toBe(2);
+    expect(google.tokenRequests).toBe(2);
     google.fail('device-1:APA91b', fault(401, 'UNAUTHENTICATED', 'x'));
     expect(await sender.send(full)).toMatchObject({ kind: 'rejected', scope: 'config' });
-    expect(google.asked).toBe(3);
+    expect(google.tokenRequests).toBe(3);
   });
 
   test('rejects the config if the account is rejected', async () => {
@@ -348,7 +348,7 @@ describe('a sender', () => {
   test('with an invalid key sends nothing', async () => {
     const bad = fcm.connect({ ...config, private_key: 'x' }, { egress, clock, transport });
     expect(await bad.send(full)).toMatchObject({ kind: 'rejected', scope: 'config' });
-    expect(google.asked).toBe(0);
+    expect(google.tokenRequests).toBe(0);
     await bad.close();
   });
 
@@ -425,7 +425,7 @@ test('the stand-in responds to Google’s own client as FCM does', async () => {
     messages.send({ parent: 'projects/shop-1', requestBody: { message } }, { retry: false });
   const sent = await send({ token: 'a', notification: { title: 'x' }, data: { id: '1' } });
   expect(sent.data).toEqual({ name: 'projects/shop-1/messages/1' });
-  expect([google.asked, google.messages.length]).toEqual([1, 1]);
+  expect([google.tokenRequests, google.messages.length]).toEqual([1, 1]);
   google.fail('gone', fault(404, 'NOT_FOUND', 'Requested entity was not found.', [fcmError('UNREGISTERED')]));
   await expect(send({ token: 'gone' })).rejects.toMatchObject({
     code: 404,

@@ -116,7 +116,7 @@ test('the request arrives as it was built', async () => {
   const vendor = await startVendor();
   const egress = createEgressGuard();
   const transport = createTransport({ egress, origins: { PROVIDER_MAILGUN_BASE_URL: vendor.address } });
-  vendor.answer({ status: 200, body: { id: '<1@mg.example.com>', message: 'Queued. Thank you.' } });
+  vendor.reply({ status: 200, body: { id: '<1@mg.example.com>', message: 'Queued. Thank you.' } });
   const sender = mailgun.connect({ ...config, region: 'eu' }, { egress, clock: systemClock, transport });
   const html = '<p>Grüße 😀\r\n--form</p>';
   expect(await sender.send(emailMessage({ html }))).toEqual({ kind: 'sent', providerId: '1@mg.example.com' });

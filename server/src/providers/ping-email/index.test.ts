@@ -87,7 +87,7 @@ test('the request arrives as it was built, signed with the secret when it is sen
   let nowMs = 1_782_907_200_900;
   const clock = { now: () => nowMs };
   const sender = pingEmail.connect({ url: `${mailer.address}/hook/?x` }, { egress, clock, transport });
-  mailer.answer({ status: 204 });
+  mailer.reply({ status: 204 });
   expect(await sender.send(emailMessage())).toEqual({ kind: 'sent' });
   nowMs += 60_000;
   expect(await sender.send(emailMessage())).toEqual({ kind: 'sent' });

@@ -131,7 +131,7 @@ test('the request arrives as it was built, in Europe too', async () => {
     egress,
     origins: { PROVIDER_SENDGRID_BASE_URL: `${vendor.address}/eu` },
   });
-  vendor.answer({ status: 202, headers: { 'X-Message-Id': 'sg-1' } });
+  vendor.reply({ status: 202, headers: { 'X-Message-Id': 'sg-1' } });
   const sender = sendgrid.connect({ ...config, region: 'eu' }, { egress, clock: systemClock, transport });
   expect(await sender.send(emailMessage({ subject: 'Grüße 😀' }))).toEqual({
     kind: 'sent',

@@ -128,7 +128,7 @@ async function withVendor(
 
 test('the request arrives as it was built, signed with its path, its body and the time', async () => {
   await withVendor(async (vendor, send) => {
-    vendor.answer({ status: 200, body: { MessageId: '0100' } });
+    vendor.reply({ status: 200, body: { MessageId: '0100' } });
     expect(await send()).toEqual({ kind: 'sent', providerId: '0100' });
     const [request] = vendor.requests;
     const { host } = new URL(vendor.address);
@@ -166,7 +166,7 @@ describe('a clock that is wrong', () => {
 
   test('is corrected with AWS’s clock, once for all messages', async () => {
     await withVendor(async (vendor, send) => {
-      vendor.answer(skewed, { status: 200, body: { MessageId: '1' } });
+      vendor.reply(skewed, { status: 200, body: { MessageId: '1' } });
       expect(await send()).toEqual({ kind: 'sent', providerId: '1' });
       expect(await send()).toEqual({ kind: 'sent', providerId: '1' });
       expect(vendor.requests.map(({ headers }) => headers['x-amz-date'])).toEqual([
@@ -179,14 +179,14 @@ describe('a clock that is wrong', () => {
 
   test('is corrected once, and only if it is wrong', async () => {
     await withVendor(async (vendor, send) => {
-      vendor.answer(skewed);
+      vendor.reply(skewed);
       expect(await send()).toMatchObject({
         kind: 'rejected',
         scope: 'config',
         code: 'InvalidSignatureException',
       });
       expect(vendor.requests).toHaveLength(2);
-      vendor.answer({ ...skewed, headers: { ...skewed.headers, date: 'Wed, 01 Jul 2026 12:21:00 GMT' } });
+      vendor.reply({ ...skewed, headers: { ...skewed.headers, date: 'Wed, 01 Jul 2026 12:21:00 GMT' } });
       expect(await send()).toMatchObject({ kind: 'rejected', scope: 'config' });
       expect(vendor.requests).toHaveLength(1);
     });

@@ -20,7 +20,7 @@ test.each([
   ['x-server-token', 'canary-token', 'canary-token'],
   ['X-Auth', 'key=canary-token', 'canary-token'],
 ])('a secret in the header %s is not in the summary', async (name, value, secret) => {
-  vendor.answer({ status: 401, body: { message: `the token ${secret} in ${value} is not valid` } });
+  vendor.reply({ status: 401, body: { message: `the token ${secret} in ${value} is not valid` } });
   const request = {
     method: 'GET',
     path: '/',

@@ -26,7 +26,7 @@ afterEach(() => transport.close());
 const get = { method: 'GET', path: '/x' } as const;
 
 test('a request arrives unchanged, and its response is returned', async () => {
-  vendor.answer({ status: 201, headers: { 'X-Two': 'a' }, body: { ok: true } });
+  vendor.reply({ status: 201, headers: { 'X-Two': 'a' }, body: { ok: true } });
   const response = await transport.at(`${vendor.address}/base/`).request({
     method: 'POST',
     path: '/v1/send?a=%20b',
@@ -52,7 +52,7 @@ test('a request arrives unchanged, and its response is returned', async () => {
 describe('the egress guard', () => {
   test('applies to addresses of customers and to vendors', async () => {
     const closed = createTransport({ egress: createEgressGuard(), timeouts });
-    vendor.answer({ status: 200 });
+    vendor.reply({ status: 200 });
     for (const endpoint of [
       closed.at(vendor.address),
       closed.vendor('PROVIDER_TWILIO_BASE_URL', vendor.address),
@@ -72,7 +72,7 @@ describe('the egress guard', () => {
       origins: { PROVIDER_TWILIO_BASE_URL: `${vendor.address}/twilio` },
       timeouts,
     });
-    vendor.answer({ status: 200 });
+    vendor.reply({ status: 200 });
     expect(
       await moved.vendor('PROVIDER_TWILIO_BASE_URL', 'https://api.twilio.com').request(get),
     ).toMatchObject({
@@ -90,7 +90,7 @@ describe('the egress guard', () => {
 });
 
 test('a redirect is returned like any response', async () => {
-  vendor.answer({ status: 302, headers: { location: 'http://169.254.169.254/' } });
+  vendor.reply({ status: 302, headers: { location: 'http://169.254.169.254/' } });
   expect(await transport.at(vendor.address).request(get)).toMatchObject({ status: 302 });
   expect(vendor.requests).toHaveLength(1);
 });
@@ -103,9 +103,9 @@ describe('no response', () => {
       error: { code: 'ECONNREFUSED' },
       written: false,
     });
-    vendor.answer('cut');
+    vendor.reply('cut');
     expect(await transport.at(vendor.address).request(get)).toMatchObject({ error: {}, written: true });
-    vendor.answer('hang');
+    vendor.reply('hang');
     expect(await transport.at(vendor.address).request(get)).toMatchObject({
       error: { code: 'UND_ERR_HEADERS_TIMEOUT' },
       written: true,
@@ -123,7 +123,7 @@ describe('no response', () => {
   );
 
   test('because a header is invalid is an error, too', async () => {
-    vendor.answer({ status: 200 });
+    vendor.reply({ status: 200 });
     const response = await transport
       .at(vendor.address)
       .request({ ...get, headers: { authorization: 'a\nb: c' } });
@@ -132,7 +132,7 @@ describe('no response', () => {
   });
 
   test('is an error after the transport was closed, at once for requests in flight', async () => {
-    vendor.answer('hang');
+    vendor.reply('hang');
     const asked = transport.at(vendor.address).request(get);
     await expect.poll(() => vendor.requests.length).toBe(1);
     await transport.close();
@@ -181,7 +181,7 @@ describe('a server that does not stop', () => {
 });
 
 test('a request that timed out while waiting for a connection is never written', async () => {
-  vendor.answer({ status: 200 });
+  vendor.reply({ status: 200 });
   const gate = Promise.withResolvers<void>();
   const slow: typeof open = {
     ...open,
@@ -270,7 +270,7 @@ describe('an origin that cannot be reached', () => {
 
   test('does not delay requests to other origins', async () => {
     const silent = await startSilent();
-    vendor.answer({ status: 200 });
+    vendor.reply({ status: 200 });
     const patient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 60_000 } });
     const waiting = Promise.all(Array.from({ length: 100 }, () => patient.at(silent.origin).request(get)));
     for (let count = 0; count < 20; count += 1)
@@ -346,7 +346,7 @@ describe('TLS', () => {
   });
 
   test('that is never established times out', async () => {
-    vendor.answer('hang');
+    vendor.reply('hang');
     const impatient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 100 } });
     const response = await impatient.at(vendor.address.replace('http:', 'https:')).request(get);
     expect(response).toMatchObject({ error: {}, written: false });

@@ -1,3 +1,6 @@
+import { response } from '../shared/guide.ts';
+import type { Rejections } from '../shared/rejections.ts';
+
 /** The smallest and the largest config that a project can save. For tests. */
 export const example = {
   minimal: slackApp('A', '1.2'),
@@ -12,3 +15,11 @@ function slackApp(appId: string, clientId: string): object {
     signing_secret: 's'.repeat(32),
   };
 }
+
+// An installation belongs to one workspace, a webhook to one channel.
+export const rejections: Rejections = [
+  ...['missing_scope', 'not_allowed_token_type', 'not_authed'].map(
+    (error) => [error, response(200, { ok: false, error }), 'destination'] as const,
+  ),
+  ['ratelimited', response(200, { ok: false, error: 'ratelimited' }), 'vendor'],
+];

@@ -251,7 +251,7 @@ describe('sending', () => {
   }
 
   test('through the API is one request with the token of the installation', async () => {
-    vendor.answer({ status: 200, body: { ok: true, ts: '1.2', channel: 'C024BE91L' } });
+    vendor.reply({ status: 200, body: { ok: true, ts: '1.2', channel: 'C024BE91L' } });
     expect(await send(byApi())).toEqual({ kind: 'sent', providerId: '1.2' });
     const body = JSON.stringify(payload(byApi()));
     expect(vendor.requests).toEqual([
@@ -273,7 +273,7 @@ describe('sending', () => {
   });
 
   test('to a webhook is one request to its URL, without a token', async () => {
-    vendor.answer({ status: 200, body: 'ok' });
+    vendor.reply({ status: 200, body: 'ok' });
     const message = byWebhook({ to: { webhookUrl: `${vendor.address}${PATH}` } });
     expect(await send(message, '127.0.0.0/8')).toEqual({ kind: 'sent' });
     expect(vendor.requests).toMatchObject([
@@ -283,7 +283,7 @@ describe('sending', () => {
   });
 
   test('to an address within our own network is rejected, and the token is discarded', async () => {
-    vendor.answer({ status: 200, body: 'ok' });
+    vendor.reply({ status: 200, body: 'ok' });
     const outcome = await send(byWebhook({ to: { webhookUrl: `${vendor.address}${PATH}` } }));
     expect(outcome).toMatchObject({ kind: 'token_gone', scope: 'token', code: 'EGRESS_REFUSED' });
     expect(vendor.requests).toEqual([]);

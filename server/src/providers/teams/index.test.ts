@@ -193,7 +193,7 @@ describe('sending', () => {
   }
 
   test('is one request to the URL, with its query', async () => {
-    vendor.answer({ status: 202 });
+    vendor.reply({ status: 202 });
     const message = post({ webhookUrl: `${vendor.address}/workflows/1/invoke?api-version=1&sig=a%2Bb` });
     expect(await send(message)).toEqual({ kind: 'sent' });
     const request = teams.build(message, {});
@@ -216,7 +216,7 @@ describe('sending', () => {
   });
 
   test('a token with an address within our own network is discarded', async () => {
-    vendor.answer({ status: 202 });
+    vendor.reply({ status: 202 });
     expect(await send(post({ webhookUrl: vendor.address }), '')).toMatchObject({
       kind: 'token_gone',
       code: 'EGRESS_REFUSED',

@@ -163,7 +163,7 @@ describe('sending', () => {
   afterAll(() => vendor.stop());
 
   test('is one request', async () => {
-    vendor.answer({ status: 201, body: { sid: 'SM1' } });
+    vendor.reply({ status: 201, body: { sid: 'SM1' } });
     const egress = createEgressGuard({ allow: '' });
     const transport = createTransport({ egress, origins: { PROVIDER_TWILIO_BASE_URL: vendor.address } });
     const sender = twilio.connect(CONFIG, { egress, transport, clock: systemClock });

@@ -1,4 +1,4 @@
-/** Run with `--import`: adds the made-up providers to the list of providers, with a line for each. */
+/** Run with `--import`: adds a line for each made-up provider to the list of providers. */
 import { registerHooks } from 'node:module';
 
 const provider = new URL('./provider.ts', import.meta.url).href;

@@ -16,7 +16,7 @@ import {
 } from '../../../src/providers/shared/tokens.ts';
 import type { HttpRequest, HttpResult, OriginSetting } from '../../../src/providers/shared/transport.ts';
 
-// Providers of a vendor that does not exist: what the folder of a new provider would export. See hook.ts.
+// Providers of a vendor that does not exist, as the folder of a new provider exports them. See hook.ts.
 
 const config = Type.Object(
   { api_key: secret({ minLength: 1, description: 'The key of the account' }) },
@@ -40,7 +40,7 @@ function madeUp<C extends keyof MessageOf>(
     path: `/${channel}`,
     body: JSON.stringify({ to: addressOf(message), override: message.override }),
   });
-  const classify = (answer: HttpResult) => httpOutcome(answer, 'Made-up', () => undefined);
+  const classify = (result: HttpResult) => httpOutcome(result, 'Made-up', () => undefined);
   return {
     name,
     title: `Made-up ${channel}`,
@@ -64,7 +64,7 @@ function madeUp<C extends keyof MessageOf>(
   };
 }
 
-/** Tokens with an address each, on a channel where the message's member `member` has it. */
+/** A token collection whose tokens are addresses. */
 function addressTokens(channel: string, name: string, target: (url: string) => object): TargetedTokens {
   const members = { url: serverAddress('The address.', 'https://made-up.example/1') };
   const { save, ...others } = tokenSchemas(name, { save: members, saved: members });

@@ -1,7 +1,4 @@
-/**
- * Users who can be reached on every channel there is, what came to them, and whether that is what was to
- * come.
- */
+/** A load of broadcasts to users with addresses on every channel, and a check of what arrived. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Delivery } from '../../src/contract/delivery.ts';
@@ -18,7 +15,7 @@ export interface ReachableUser {
   slackChannel: string;
 }
 
-/** A broadcast, named by its title; `id` is what was answered, undefined where the answer was lost. */
+/** A broadcast with its title. `id` is undefined if the response was lost. */
 export interface SentBroadcast {
   tag: string;
   users: readonly string[];
@@ -26,14 +23,14 @@ export interface SentBroadcast {
 }
 
 const CHANNELS = ['in_app', 'email', 'sms', 'mobile_push', 'web_push', 'slack', 'teams'];
-// A message says somewhere which broadcast it is of.
+// Every message contains the title of its broadcast.
 const TAG = /tag-\d+-\d+/;
 const SETUPS_AT_A_TIME = 6;
 const CLIENTS = 4;
 const PAUSE_MS = 100;
 const MAX_RECIPIENTS = 3;
 
-/** Users `u0` … with an address and a token of every kind. */
+/** Creates users `u0` … with an address and a token of every kind. */
 export async function makeReachableUsers(
   project: TestProject,
   vendors: Vendors,
@@ -58,21 +55,20 @@ export async function makeReachableUsers(
   return users;
 }
 
-/**
- * Broadcasts that go on being sent until they are told to stop, with one more at any time; `sent` has them,
- * with and without an answer.
- */
-export interface LoadEverywhere {
+/** Broadcasts that are sent continuously until `stop`. */
+export interface AllChannelsLoad {
+  /** All broadcasts, whether a response arrived or not. */
   sent: SentBroadcast[];
+  /** Sends one more. */
   one(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Sends broadcasts to a few users at a time. Those of a round are told from others by their titles. */
-export function loadEverywhere(
+/** Sends broadcasts to a few users at a time. The titles contain the round. */
+export function loadAllChannels(
   { project, users, random }: { project: TestProject; users: readonly ReachableUser[]; random: () => number },
   round: number,
-): LoadEverywhere {
+): AllChannelsLoad {
   const sent: SentBroadcast[] = [];
   const integer = (below: number) => Math.floor(random() * below);
   let stopped = false;
@@ -85,11 +81,11 @@ export function loadEverywhere(
     };
     sent.push(broadcast);
     const recipients = broadcast.users.map((external_id) => ({ external_id }));
-    const answer = await project
+    const response = await project
       .call('POST', '/broadcasts', { title: broadcast.tag, recipients })
-      .catch(() => undefined); // who answers was killed
-    if (answer?.status === 201) broadcast.id = answer.body.id;
-    else if (answer !== undefined) expect(answer.status).toBe(503);
+      .catch(() => undefined); // the server was killed
+    if (response?.status === 201) broadcast.id = response.body.id;
+    else if (response !== undefined) expect(response.status).toBe(503);
   };
   const client = async () => {
     while (!stopped) {
@@ -108,21 +104,21 @@ export function loadEverywhere(
   };
 }
 
-/** How often each message came, by kind of target and then by user and broadcast. */
+/** How often each message arrived, by kind of target, and then by user and broadcast. */
 type Received = Map<string, Map<string, number>>;
 
-/** Everything that came to the vendors. */
+/** Everything that the vendors received. */
 async function received(vendors: Vendors, users: readonly ReachableUser[]): Promise<Received> {
   const { mail, phone, apple, google, expo, browsers, slack, teams } = vendors;
   const counts: Received = new Map();
   const note = (
     target: string,
     nameOf: (user: ReachableUser) => string,
-    came: (readonly [string, string])[],
+    arrived: (readonly [string, string])[],
   ) => {
     const owners = new Map(users.map((user) => [nameOf(user), user.name]));
     const ofTarget = new Map<string, number>();
-    for (const [to, text] of came) {
+    for (const [to, text] of arrived) {
       const owner = owners.get(to);
       if (owner === undefined) continue;
       const name = `${owner} ${TAG.exec(text)?.[0]}`;
@@ -175,27 +171,27 @@ async function received(vendors: Vendors, users: readonly ReachableUser[]): Prom
   return counts;
 }
 
-/** What came, what of that was repeated, and what was given up because nobody knows whether it came. */
-export interface Account {
+/** What arrived, how much of it repeatedly, and which text messages ended as ambiguous. */
+export interface DeliverySummary {
   broadcasts: number;
   deliveries: number;
-  /** By kind of target: messages, how many came more than once, and how often the worst of them. */
+  /** By kind of target: messages, how many arrived more than once, and the most arrivals of one message. */
   messages: Record<string, { count: number; repeated: number; most: number }>;
-  /** Text messages, and how many of these never came: who may not ask a third time cannot know. */
-  givenUp: number;
-  never: number;
+  /** Text messages that failed as ambiguous, and how many of these did not arrive. */
+  ambiguous: number;
+  lost: number;
 }
 
 /**
- * Waits until every broadcast is processed. Then expects of each that is there, and all are whose answers
- * came: one final state for every user on every channel, told by one event; at every target of a user its
- * message once at least, and text messages twice at most.
+ * Waits until every stored broadcast is processed; each that was accepted must be stored. Expects one final
+ * state for each user and channel, recorded by one event. Expects the message at every target of a user at
+ * least once, and text messages at most twice.
  */
-export async function takeAccount(
+export async function checkDeliveries(
   { project, vendors, users }: { project: TestProject; vendors: Vendors; users: readonly ReachableUser[] },
   sent: readonly SentBroadcast[],
   { withinMs }: { withinMs: number },
-): Promise<Account> {
+): Promise<DeliverySummary> {
   const stored = await until(
     () => everyPage<Stored>(project, '/broadcasts?limit=100'),
     (all) => all.every(({ status }) => status.status === 'processed' && status.summary.pending === 0),
@@ -210,7 +206,7 @@ export async function takeAccount(
   );
   const ends = await finalEvents(project);
   const counts = await received(vendors, users);
-  let [deliveries, givenUp, never] = [0, 0, 0];
+  let [deliveries, ambiguous, lost] = [0, 0, 0];
   for (const { tag, id, users: addressed } of sent) {
     const [found, ...others] = byTag.get(tag) ?? [];
     expect([tag, others]).toEqual([tag, []]);
@@ -220,34 +216,34 @@ export async function takeAccount(
     expect(list.map(({ user_id, channel }) => `${names.get(user_id)} ${channel}`).toSorted()).toEqual(
       addressed.flatMap((name) => CHANNELS.map((channel) => `${name} ${channel}`)).toSorted(),
     );
-    const unsure = new Set<string>();
+    const ambiguousUsers = new Set<string>();
     for (const delivery of list) {
       const { channel, state, code } = delivery;
-      // A text message whose fate nobody knows is repeated once, and then given up.
-      const isUnsure = channel === 'sms' && state === 'failed' && code === 'ambiguous';
-      if (isUnsure) unsure.add(names.get(delivery.user_id) ?? '');
-      expect([delivery.id, isUnsure ? 'sent' : state]).toEqual([delivery.id, 'sent']);
+      // An ambiguous text message is retried once.
+      const isAmbiguous = channel === 'sms' && state === 'failed' && code === 'ambiguous';
+      if (isAmbiguous) ambiguousUsers.add(names.get(delivery.user_id) ?? '');
+      expect([delivery.id, isAmbiguous ? 'sent' : state]).toEqual([delivery.id, 'sent']);
       expect([delivery.id, ends.get(delivery.id)]).toEqual([delivery.id, [state]]);
     }
     deliveries += list.length;
-    givenUp += unsure.size;
+    ambiguous += ambiguousUsers.size;
     expect([tag, found.status.summary]).toEqual([
       tag,
-      { total: addressed.length, failures: unsure.size, pending: 0 },
+      { total: addressed.length, failures: ambiguousUsers.size, pending: 0 },
     ]);
-    const missing = [...counts].flatMap(([target, came]) =>
-      addressed.filter((name) => !came.has(`${name} ${tag}`)).map((name) => ({ target, name })),
+    const missing = [...counts].flatMap(([target, arrived]) =>
+      addressed.filter((name) => !arrived.has(`${name} ${tag}`)).map((name) => ({ target, name })),
     );
     const isExcused = ({ target, name }: { target: string; name: string }) =>
-      target === 'sms' && unsure.has(name);
+      target === 'sms' && ambiguousUsers.has(name);
     expect([tag, missing.filter((one) => !isExcused(one))]).toEqual([tag, []]);
-    never += missing.length;
+    lost += missing.length;
   }
   const messages = Object.fromEntries(
-    [...counts].map(([target, came]) => [target, figuresOf([...came.values()])]),
+    [...counts].map(([target, arrived]) => [target, figuresOf([...arrived.values()])]),
   );
   expect(messages.sms?.most).toBeLessThanOrEqual(2);
-  return { broadcasts: stored.length, deliveries, messages, givenUp, never };
+  return { broadcasts: stored.length, deliveries, messages, ambiguous, lost };
 }
 
 interface Stored {
@@ -256,7 +252,7 @@ interface Stored {
   status: { status: string; summary: { total: number; failures: number; pending: number } };
 }
 
-/** The final states that were told of each delivery. */
+/** The final states of each delivery, from its events. */
 async function finalEvents(project: TestProject): Promise<Map<string, string[]>> {
   const events = await everyPage<Event & { context: Record<string, string> }>(
     project,
@@ -270,7 +266,7 @@ async function finalEvents(project: TestProject): Promise<Map<string, string[]>>
   return ends;
 }
 
-function figuresOf(counts: readonly number[]): Account['messages'][string] {
+function figuresOf(counts: readonly number[]): DeliverySummary['messages'][string] {
   return {
     count: counts.reduce((sum, one) => sum + one, 0),
     repeated: counts.filter((one) => one > 1).length,
@@ -278,13 +274,15 @@ function figuresOf(counts: readonly number[]): Account['messages'][string] {
   };
 }
 
-/** An account in lines to be read. */
-export function accountLines({ broadcasts, deliveries, messages, givenUp, never }: Account): string[] {
+/** A summary as lines of text. */
+export function summaryLines(summary: DeliverySummary): string[] {
+  const { broadcasts, deliveries, messages, ambiguous, lost } = summary;
   return [
-    `${broadcasts} broadcasts, ${deliveries} deliveries, ${givenUp} text messages given up as ambiguous, of which ${never} never came`,
+    `${broadcasts} broadcasts, ${deliveries} deliveries`,
+    `${ambiguous} text messages failed as ambiguous, ${lost} of them did not arrive`,
     ...Object.entries(messages).map(
       ([target, { count, repeated, most }]) =>
-        `${target.padEnd(14)}${count} messages, ${repeated} of them came again, the worst ${most} times`,
+        `${target.padEnd(14)}${count} messages, ${repeated} arrived again, at most ${most} times`,
     ),
   ];
 }
