@@ -28,7 +28,4 @@ export const BANNED = [
 export const NOT_YET_CLEAN = [
   'server/src/db/migrations', // never to clean: released migrations are not changed
   'server/src/domain/after',
-  'server/src/domain/people/installations',
-  'server/src/domain/people/tokens',
-  'server/src/providers',
 ];

@@ -1,10 +1,10 @@
 /**
- * Responses with which a vendor rejects a message because of a setting, each with its possible cause. The tests
- * of the provider have those that concern only the message, the address or the token.
+ * Responses by which a vendor rejects a message because of a setting, each with its possible cause.
+ * Rejections that concern only the message, the address or the token are in the provider's tests.
  *
- * `destination`: a single recipient can cause it, too, so it never pauses the integration for others by itself.
- * `integration`: only the config can, so it pauses the integration. `vendor`: the vendor or the network, for a
- * while.
+ * `destination`: a single recipient can also cause it, so it never pauses the integration by itself.
+ * `integration`: only the config can cause it, so it pauses the integration. `vendor`: a temporary failure of
+ * the vendor or the network.
  */
 export type Rejections = readonly (readonly [
   description: string,
