@@ -104,8 +104,11 @@ describe('a text message with an ambiguous outcome', () => {
         service.context.db.query(
           sql(
             '',
-            // language-ignore: the name of the column
-            'update deliveries set unsure = 2 where broadcast_id = $1 and unsure = 1 and attempts = 1 returning 1',
+            `update deliveries
+            set unsure = 2 -- language-ignore: the name of the column
+            where broadcast_id = $1 and attempts = 1
+              and unsure = 1 -- language-ignore: the name of the column
+            returning 1`,
           ),
           [id],
         ),
