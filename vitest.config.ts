@@ -34,6 +34,7 @@ export default defineConfig({
           exclude: ALONE,
           // Files share a process, which compiles and warms up the server once instead of for each of them.
           isolate: false,
+          setupFiles: ['test/support/reset-ids.ts'],
           sequence: { groupOrder: 0 },
         },
       },
