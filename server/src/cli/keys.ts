@@ -6,14 +6,9 @@ import { rollKey } from '../domain/setup/projects/roll-key.ts';
 import type { Opened } from '../open.ts';
 import { CommandError } from './command.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
-import { projectNamed } from './project-named.ts';
+import { type ForProject, projectNamed } from './project-named.ts';
 import { checkServers } from './reseal.ts';
 import { linked, withContext } from './with-context.ts';
-
-interface ForProject {
-  project?: string;
-  json?: boolean;
-}
 
 /** The kinds of keys by their names on the command line. */
 export const KEY_KINDS: Readonly<Record<'api-secret' | 'signing-key', KeyKind>> = {

@@ -3,6 +3,12 @@ import type { Opened } from '../open.ts';
 import { CommandError, UsageError } from './command.ts';
 import { plain } from './output.ts';
 
+/** The options of commands for one project. */
+export interface ForProject {
+  project?: string;
+  json?: boolean;
+}
+
 /** The project with this name or id; without one the only project. */
 export async function projectNamed(context: Opened, name: string | undefined): Promise<ProjectSummary> {
   if (name === undefined) return onlyProject(context);

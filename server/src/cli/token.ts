@@ -6,13 +6,8 @@ import { isId } from '../lib/ids.ts';
 import { CommandError, UsageError } from './command.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
 import type { Expiry } from './parse.ts';
-import { projectNamed } from './project-named.ts';
+import { type ForProject, projectNamed } from './project-named.ts';
 import { linked, withContext } from './with-context.ts';
-
-interface ForProject {
-  project?: string;
-  json?: boolean;
-}
 
 /** `belfry token issue`: prints a Project JWT, once. */
 export async function issueTokenCommand({

@@ -66,7 +66,7 @@ function noResponse({ error, written }: { error: HttpError; written: boolean }, 
   const { code, message } = error;
   if (code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL')
     return { kind: 'rejected', scope: 'config', reason: tidy(message), code };
-  const isTls = isTlsFailure(error);
+  const isTls = isTlsErrorCode(code);
   const reason = isTls ? `TLS with ${vendor} failed: ${message}` : NETWORK_ERRORS[code];
   return {
     kind: 'retry',
@@ -77,8 +77,8 @@ function noResponse({ error, written }: { error: HttpError; written: boolean }, 
   };
 }
 
-/** Whether TLS failed: the certificate does not prove the host, or the server does not speak TLS. */
-export function isTlsFailure({ code }: HttpError): boolean {
+/** Whether a code means that TLS failed: the certificate does not prove the host, or there is no TLS. */
+export function isTlsErrorCode(code: string): boolean {
   // language-ignore: a single regular expression
   return /^(?:ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/.test(
     code,

@@ -1,4 +1,5 @@
 import type { SendOutcome } from '../provider.ts';
+import { isTlsErrorCode } from '../shared/http-outcome.ts';
 import { hasForeignLocalPart } from '../shared/mime.ts';
 import { tidy } from '../shared/vendor-text.ts';
 
@@ -126,12 +127,9 @@ function classifyTls(error: SmtpError, written: boolean): SendOutcome {
 
 /** Whether TLS itself failed: a certificate, a version, a cipher. */
 export function isTlsFailure({ code, originalCode, message }: SmtpError): boolean {
-  const cause = originalCode ?? code ?? '';
   return (
-    // language-ignore: a single regular expression
-    /^(?:ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/.test(
-      cause,
-    ) || /\bcertificate\b|SSL routines/i.test(code === 'ETLS' ? message : '')
+    isTlsErrorCode(originalCode ?? code ?? '') ||
+    (code === 'ETLS' && /\bcertificate\b|SSL routines/i.test(message))
   );
 }
 
