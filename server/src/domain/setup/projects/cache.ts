@@ -221,6 +221,7 @@ export class ProjectCache {
 
 /** Makes the next look-up read the project again. Until then the entry only verifies links. */
 function outdate(entry: Entry): void {
+  entry.fingerprint = ''; // the next object is a new one, so that cached tokens are verified again
   entry.loadedAt = OUTDATED;
   entry.foundUnchangedAt = OUTDATED;
 }
