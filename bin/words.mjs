@@ -27,5 +27,4 @@ export const BANNED = [
 /** Files and folders to clean: remove an entry with the commit that cleans it, or list its folders. */
 export const NOT_YET_CLEAN = [
   'server/src/db/migrations', // never to clean: released migrations are not changed
-  'server/src/domain/after',
 ];

@@ -91,6 +91,7 @@ const replayDeliveries = sql(
   update deliveries d
   set state = 'retrying', replays = least(d.replays + 1, 32767), attempts = 0, integration_id = null,
     provider = null, provider_id = null, code = null, reason = null, targets = null, progress = null,
+    -- language-ignore: the column was released with this name
     unsure = 0, receipt = null, receipt_at = null, first_attempt_at = now(), last_attempt_at = now()
   from locked
   where d.user_id = locked.user_id and d.notification_id = locked.notification_id
