@@ -10,7 +10,7 @@ const LINE_LENGTH = 110;
 const SUBJECT_LENGTH = 72;
 const BASE = '5bda91d8e965c12b7145e1551bf810644fdb6dc3'; // older commits keep their subjects
 const TEXT = /\.(ts|tsx|mjs|cjs|sql|md|jsonc)$/;
-const SKIPPED = /(^|\/)(node_modules|dist|data|generated|results|CHANGELOG\.md)$|(^|\/)\.(?!dependency|ci)/;
+const SKIPPED = /(^|\/)(node_modules|dist|data|generated|results)$|(^|\/)\.(?!dependency|ci)/;
 const IGNORED = /language-ignore: \S/; // on the line or the one before, with the reason
 
 const all = process.argv.includes('--all');
