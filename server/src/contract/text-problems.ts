@@ -1,14 +1,13 @@
 import { MAX_MESSAGES, nameOfPath, TEXT_PROBLEM } from './problems.ts';
 
 const ESCAPE = Buffer.from('\\u');
-// Beyond this, to search a text that is made to be searched slowly takes longer than to look at every value.
+// In longer texts a hostile search takes longer than a look at every value.
 const SEARCHED_BYTES = 256 * 1024;
 
 /**
- * Which strings of a JSON body, and which keys, hold U+0000 or half of a surrogate pair: PostgreSQL stores
- * neither, and vendors reject them or change them. In valid UTF-8 both can be written as an escape only, so
- * most short bodies need no look at their values. `json` is undefined for a body that was parsed by another
- * thread.
+ * Returns a problem for each string and key of a JSON body that contains U+0000 or a lone surrogate:
+ * PostgreSQL stores neither, and vendors reject or change them. In valid UTF-8 both are escapes, so most
+ * short bodies need no look at their values. `json` is undefined if the text is unknown.
  */
 export function textProblems(json: Buffer | undefined, body: unknown): string[] {
   if (json !== undefined && json.length <= SEARCHED_BYTES && !json.includes(ESCAPE)) return [];

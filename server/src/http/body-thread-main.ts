@@ -1,4 +1,5 @@
 import { parentPort } from 'node:worker_threads';
+import { textProblems } from '../contract/text-problems.ts';
 import { ClientError } from '../errors.ts';
 import { jsonMember } from '../lib/json-member.ts';
 import { exactJson } from '../lib/json-text.ts';
@@ -20,7 +21,8 @@ function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: Ar
       return [name, new Uint8Array(text ?? Buffer.from(exactJson(json, name, member)))];
     });
     const transfer = texts.map(([, text]) => text.buffer);
-    return { result: { id, parsed: { value, texts, hash } }, transfer };
+    const problems = textProblems(json, value);
+    return { result: { id, parsed: { value, texts, problems, hash } }, transfer };
   } catch (error) {
     if (error instanceof ClientError) {
       const { code, problems } = error;

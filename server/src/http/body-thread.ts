@@ -12,7 +12,14 @@ export interface BodyTask {
 
 /** What it sends back. */
 export type BodyResult = { id: number } & (
-  | { parsed: { value: unknown; texts: [string, Uint8Array<ArrayBuffer>][]; hash: Uint8Array | undefined } }
+  | {
+      parsed: {
+        value: unknown;
+        texts: [string, Uint8Array<ArrayBuffer>][];
+        problems: string[];
+        hash: Uint8Array | undefined;
+      };
+    }
   | { refused: { code: ErrorCode; messages: string[] } }
   | { failed: Error }
 );
@@ -25,6 +32,8 @@ export interface ThreadParsedBody {
    * is as it was sent.
    */
   texts: ReadonlyMap<string, Buffer>;
+  /** As `textProblems` returns them. */
+  problems: string[];
   hash: Buffer | undefined;
 }
 
@@ -96,10 +105,11 @@ export class BodyThread {
     if ('refused' in result) waiting?.reject(new ClientError(result.refused.code, result.refused.messages));
     else if ('failed' in result) waiting?.reject(result.failed);
     else {
-      const { value, texts, hash } = result.parsed;
+      const { value, texts, problems, hash } = result.parsed;
       waiting?.resolve({
         value,
         texts: new Map(texts.map(([name, text]) => [name, Buffer.from(text.buffer)])),
+        problems,
         hash: hash && Buffer.from(hash),
       });
     }

@@ -16,6 +16,7 @@ export function readJsonBodies({ fastify, readBody }: Pick<App, 'fastify' | 'rea
   fastify.decorateRequest('bodyJson', undefined);
   fastify.decorateRequest('bodyTexts', undefined);
   fastify.decorateRequest('longArray', undefined);
+  fastify.decorateRequest('textProblems', undefined);
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser(
     'application/json',
@@ -63,9 +64,10 @@ async function parseElsewhere(request: FastifyRequest, body: Buffer, thread: Bod
   // The memory is held until the thread is done, even if the client disconnects.
   request.heldBody?.hold();
   try {
-    const { value, texts, hash } = await thread.parse(body, rulesOf(request));
+    const { value, texts, problems, hash } = await thread.parse(body, rulesOf(request));
     request.bodyHash = hash;
     request.bodyTexts = texts;
+    request.textProblems = problems;
     return value;
   } finally {
     request.heldBody?.release();

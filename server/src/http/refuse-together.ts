@@ -34,7 +34,7 @@ export function refusal(errors: readonly ErrorObject[], part: string): ClientErr
 export function refuseTogether({ strict, alsoWrong, keyed }: Refusals): preHandlerHookHandler {
   return (request, _reply, done) => {
     const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
-    problems.push(...textProblems(request.bodyJson, request.body));
+    problems.push(...(request.textProblems ?? textProblems(request.bodyJson, request.body)));
     const wrong: unknown = request.validationError;
     if (wrong instanceof ClientError && wrong.code === 'validation_failed') {
       problems.push(...queryProblems(request), ...wrong.problems.map(({ message }) => message));

@@ -209,6 +209,8 @@ declare module 'fastify' {
     bodyTexts: ReadonlyMap<string, Buffer> | undefined;
     /** The text of the body's member `longArray`, if the body is long. */
     longArray: Buffer | undefined;
+    /** The problems of its texts, if another thread parsed it. */
+    textProblems: readonly string[] | undefined;
   }
   interface FastifyContextConfig {
     /** The operation's name in metrics and logs. */
