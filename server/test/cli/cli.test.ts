@@ -135,6 +135,15 @@ describe('usage', () => {
       err: 'belfry: LOG_LEVL is not a setting; did you mean LOG_LEVEL?\n',
     });
   });
+
+  test('the variables that the guides set for clients are not taken for settings', async () => {
+    const settings = { BELFRY_URL: '', BELFRY_API_KEY: '', BELFRY_API_SECRET: '', BELFRY_PROJECT_JWT: '' };
+    expect((await run(['project', 'list'], { settings })).code).toBe(0);
+    expect(await run(['project', 'list'], { settings: { BELFRY_API_TOKEN: '' } })).toMatchObject({
+      code: 1,
+      err: 'belfry: BELFRY_API_TOKEN is not a setting; see docs/reference/settings.md\n',
+    });
+  });
 });
 
 describe('projects and tokens', () => {
