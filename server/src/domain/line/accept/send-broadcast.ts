@@ -91,7 +91,7 @@ const MAX_BROADCASTS = 512;
 const MAX_BYTES = 8 * 1024 * 1024;
 // Longer broadcasts are packed and committed alone, as are requests that were parsed in a thread.
 const LONG_CHARACTERS = 512 * 1024;
-// The database's clock may be behind ours by as much.
+// The clock of the database may be this far behind the clock of this process.
 const MAX_CLOCK_SKEW_MS = 60_000;
 
 /**
@@ -112,7 +112,7 @@ export class Acceptor {
    * The start of the first statement whose response was lost. It may have written notifications that were not
    * published.
    */
-  #unheardSinceMs: number | undefined;
+  #lostResponseAtMs: number | undefined;
 
   /** `fanOut` is the producer of the jobs that fan out. */
   constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'wake'>) {
@@ -193,8 +193,8 @@ export class Acceptor {
     } catch (error) {
       reservation?.end([]);
       if (once !== 'by id') for (const { id } of queued) recent.remove(id);
-      const isUnheard = queued.length < broadcasts.length && isDatabaseUnavailable(error);
-      if (isUnheard) this.#unheardSinceMs ??= nowMs;
+      const responseLost = queued.length < broadcasts.length && isDatabaseUnavailable(error);
+      if (responseLost) this.#lostResponseAtMs ??= nowMs;
       throw error;
     }
   }
@@ -206,9 +206,9 @@ export class Acceptor {
     sentAtMs: number,
   ): void {
     const { bus } = this.#context;
-    if (this.#unheardSinceMs !== undefined) {
-      bus.publish({ type: 'missed', sinceMs: this.#unheardSinceMs - MAX_CLOCK_SKEW_MS });
-      this.#unheardSinceMs = undefined;
+    if (this.#lostResponseAtMs !== undefined) {
+      bus.publish({ type: 'missed', sinceMs: this.#lostResponseAtMs - MAX_CLOCK_SKEW_MS });
+      this.#lostResponseAtMs = undefined;
     }
     let notifications = 0;
     for (const [index, broadcast] of broadcasts.entries()) {

@@ -8,7 +8,7 @@ import { installationTokens } from '../../people/installations/tokens.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { LineContext } from '../context/context.ts';
-import { collectionOf, hasDestination, reasonInWords } from '../routing/routes.ts';
+import { collectionOf, hasDestination, skipReasonText } from '../routing/routes.ts';
 import { type Badge, countBadges, NO_BADGE } from './badges.ts';
 import type { Addressed, Batch, Decided, Delivery, Destination, Target } from './delivery.ts';
 import { type OpenedToken, openTokens, type TokensOf } from './open-tokens.ts';
@@ -131,7 +131,7 @@ function toOne(delivery: Delivery, target: Target): Addressed {
 }
 
 function unreachable(delivery: Delivery): Addressed {
-  const reason = reasonInWords('unreachable', delivery.channel);
+  const reason = skipReasonText('unreachable', delivery.channel);
   return { delivery, kind: 'skip', code: 'unreachable', reason };
 }
 

@@ -181,7 +181,7 @@ export interface BeforeAttempt {
   expiresAtMs: number;
 }
 
-/** What an attempt made of the targets of a delivery. */
+/** The result of an attempt for the targets of a delivery. */
 export interface TargetsConcluded {
   /** Left out if nothing was tried. */
   outcome?: {

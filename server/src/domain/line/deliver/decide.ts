@@ -12,7 +12,7 @@ import { closedUntil, mayAnyClose } from '../../setup/delivery-windows/closed-un
 import { switchedOff } from '../../setup/preferences/switched-off.ts';
 import type { LineContext } from '../context/context.ts';
 import { loadConditionData } from '../routing/condition-data.ts';
-import { reasonInWords, routesOf, skipReason } from '../routing/routes.ts';
+import { routesOf, skipReason, skipReasonText } from '../routing/routes.ts';
 import type { Batch, Decided, Delivery, Reason } from './delivery.ts';
 
 // Evaluating a condition takes some microseconds, a hostile one milliseconds. After this long other work has
@@ -61,7 +61,7 @@ async function skippedByUser(
     const isOff = off(broadcast.category, userId).has(channel);
     const skip = route && skipReason(route, { reachable: true, switchedOff: isOff });
     if (user === undefined) skipped.set(delivery, USER_DELETED);
-    else if (skip !== undefined) skipped.set(delivery, { code: skip, reason: reasonInWords(skip, channel) });
+    else if (skip !== undefined) skipped.set(delivery, { code: skip, reason: skipReasonText(skip, channel) });
   }
   return skipped;
 }

@@ -128,7 +128,7 @@ export interface RejectedAddress {
   reason: string;
 }
 
-/** What an attempt made of a delivery: what is to be recorded, and what remains to be done. */
+/** The result of an attempt: what is to be recorded, and what remains to be done. */
 export interface Concluded {
   delivery: Delivery;
   /** Left out if nothing was tried: then there is nothing to record. */

@@ -132,12 +132,12 @@ async function loadFirstPages(
   jobs: readonly Job<'fan_out'>[],
 ): Promise<BroadcastPage[]> {
   const weights = new Map(jobs.map((job) => [job.payload.broadcast_id, job.weight]));
-  const atHand = recent.take([...weights.keys()]);
+  const justAccepted = recent.take([...weights.keys()]);
   const stored = await read(
     tx,
-    [...weights.keys()].filter((id) => !atHand.has(id)),
+    [...weights.keys()].filter((id) => !justAccepted.has(id)),
   );
-  return [...atHand, ...stored].map(([id, { projectId, content, recipients }]) => {
+  return [...justAccepted, ...stored].map(([id, { projectId, content, recipients }]) => {
     const { named, subscribers, ofFirstPage } = countRecipients(recipients);
     return {
       id,

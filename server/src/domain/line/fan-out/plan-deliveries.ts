@@ -15,9 +15,9 @@ import {
   PHONE,
   PROJECTS_OWN,
   type Route,
-  reasonInWords,
   type SkipReason,
   skipReason,
+  skipReasonText,
   type Way,
 } from '../routing/routes.ts';
 import { inboxSentDetails } from './write-fan-out.ts';
@@ -124,10 +124,10 @@ function planOf({ broadcast, routes, ways }: Routed, facts: Facts): BroadcastPla
     const dueAtMs = used.length === 0 || isPlainInbox(route) ? undefined : facts.nowMs + delayMs;
     channels.push(channelPlan(channel, all, skipped, dueAtMs));
     for (const [reason, userIds] of skipped)
-      addEvent('delivery.skipped', userIds, { code: reason, log: reasonInWords(reason, channel), ...about });
+      addEvent('delivery.skipped', userIds, { code: reason, log: skipReasonText(reason, channel), ...about });
     if (channel === IN_APP) {
       for (const userId of isPlainInbox(route) ? [...skipped.values()].flat() : all) hidden.add(userId);
-      // If no user is skipped, the row of `notification.created` says that, too (write-fan-out.ts).
+      // If no user is skipped, the row of `notification.created` records that as well (write-fan-out.ts).
       if (isPlainInbox(route) && skipped.size > 0 && used.length > 0)
         addEvent('delivery.sent', used, inboxSentDetails(facts.brand));
     }

@@ -28,7 +28,7 @@ export interface BroadcastPage {
   projectId: string;
   category: string | null;
   topic: string | null;
-  /** What inboxes show; only the first page has it at hand. */
+  /** What inboxes show; undefined on later pages, which do not load it. */
   content: BroadcastContent | undefined;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
@@ -40,7 +40,9 @@ export interface BroadcastPage {
   /** The named recipients, and the index of each in the request. */
   people: readonly Person[];
   positions: readonly number[];
-  /** It goes to the subscribers of its topic, too: on this page, to those behind the user `after`. */
+  /**
+   * Set if the broadcast also goes to the subscribers of its topic. A page has those after the user `after`.
+   */
   subscribers: { onThisPage: boolean; after: string | undefined } | undefined;
 }
 
@@ -49,8 +51,9 @@ export interface AddressedPage extends BroadcastPage {
   /** Each once, ascending; with the ids of their notifications in the same order. */
   userIds: readonly string[];
   notificationIds: readonly string[];
-  /** Recipients that cannot be used, and what is wrong with recipients. */
+  /** How many recipients cannot be used. */
   unusable: number;
+  /** The problems of recipients, also of those that can be used. */
   errors: readonly string[];
   /** Another page follows: with the subscribers behind this user, or with the first ones. */
   next: { after: string | undefined } | undefined;

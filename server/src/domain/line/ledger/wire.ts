@@ -1,5 +1,5 @@
 import type { Delivery, DeliveryStatus, RECEIPTS } from '../../../contract/delivery.ts';
-import { reasonInWords, type SkipReason } from '../routing/routes.ts';
+import { type SkipReason, skipReasonText } from '../routing/routes.ts';
 import type { ChannelPlan } from './page-plan.ts';
 
 /** A stored delivery: the row exists from the first outcome on. */
@@ -94,7 +94,7 @@ export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: 
     channel: plan.channel as Delivery['channel'],
     state,
     code,
-    reason: code === null ? null : reasonInWords(code as SkipReason, plan.channel),
+    reason: code === null ? null : skipReasonText(code as SkipReason, plan.channel),
     provider: inbox ? brand : null,
     integration_id: null,
     provider_id: null,

@@ -18,6 +18,7 @@ import { linksOf, pushClickUrl } from '../../ground/links/links.ts';
 import { receiptUrl } from '../../ground/links/receipt-url.ts';
 import { referenceOf } from '../../ground/links/reference.ts';
 import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
+import type { UserRow } from '../../people/users/get.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { validKeys } from '../../setup/projects/keys.ts';
@@ -51,19 +52,7 @@ export interface LoadedBroadcast extends BroadcastTexts {
 }
 
 /** The columns of a user that deliveries and their messages need. */
-export interface LoadedUser {
-  id: string;
-  external_id: string | null;
-  email: string | null;
-  first_name: string | null;
-  last_name: string | null;
-  /** JSON text of an object. */
-  custom_attributes: string | null;
-  phone_numbers: string[];
-  created_at: Date;
-  updated_at: Date;
-  last_seen_at: Date | null;
-}
+export type LoadedUser = Omit<UserRow, 'last_notified_at'>;
 
 /** What the messages of one delivery are rendered from: the same for all targets and integrations. */
 export interface DraftContent {
@@ -200,7 +189,7 @@ function overrideFor(
   return override === undefined ? {} : { override };
 }
 
-/** A notification with its user as the API shows them, its texts being those of the channel. */
+/** A notification with its user, in the form of the API, with the texts of the channel. */
 function notificationRecord(
   id: string,
   broadcast: LoadedBroadcast,

@@ -2,6 +2,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
+import type { UserRow } from '../../people/users/get.ts';
 
 /** The content of a broadcast, as it is stored. */
 export interface BroadcastTexts {
@@ -26,7 +27,7 @@ export async function loadConditionData(
 ): Promise<(broadcastId: string, userId: string) => ConditionData> {
   const userIds = [...new Set(pairs.map(({ userId }) => userId))];
   const [users, notifications] = await Promise.all([
-    db.query<UserRow>(selectUsers, [uuidArray(userIds)]),
+    db.query<ConditionUser>(selectUsers, [uuidArray(userIds)]),
     db.query<NotificationRow>(selectNotifications, [
       uuidArray(pairs.map(({ userId }) => userId)),
       uuidArray(pairs.map(({ broadcast, userId }) => notificationId(broadcast.id, userId))),
@@ -74,19 +75,9 @@ function contentOf({ message, category, topic }: BroadcastTexts): (members: obje
   return (members) => withAttributes({ ...texts, category, topic, ...members }, read);
 }
 
-interface UserRow {
-  id: string;
-  external_id: string | null;
-  email: string | null;
-  first_name: string | null;
-  last_name: string | null;
-  custom_attributes: string | null;
-  phone_numbers: string[];
-  created_at: Date;
-  last_seen_at: Date | null;
-}
+type ConditionUser = Omit<UserRow, 'updated_at' | 'last_notified_at'>;
 
-function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: UserRow): object {
+function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: ConditionUser): object {
   const data = {
     ...row,
     created_at: created_at.toISOString(),

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { CHANNELS } from '../../../contract/channel.ts';
 import type { Category } from '../../setup/categories/cache.ts';
-import { reasonInWords, routesOf, skipReason } from './routes.ts';
+import { routesOf, skipReason, skipReasonText } from './routes.ts';
 
 const BOOLEANS = [false, true];
 const PAIRS = BOOLEANS.flatMap((one) => BOOLEANS.map((other) => [one, other] as const));
@@ -82,7 +82,7 @@ test('a channel that is not configured has no route, whatever the category lists
 
 test('every reason has its words', () => {
   const reasons = ['category_disabled', 'channel_not_listed', 'switched_off', 'unreachable'] as const;
-  const words = reasons.flatMap((reason) => CHANNELS.map((channel) => reasonInWords(reason, channel)));
+  const words = reasons.flatMap((reason) => CHANNELS.map((channel) => skipReasonText(reason, channel)));
   expect(new Set(words)).toEqual(
     new Set([
       'the category is disabled',

@@ -106,7 +106,7 @@ export function skipReason(
 }
 
 /** A reason in words, for events. */
-export function reasonInWords(reason: SkipReason, channel: string): string {
+export function skipReasonText(reason: SkipReason, channel: string): string {
   switch (reason) {
     case 'category_disabled':
       return 'the category is disabled';
