@@ -828,7 +828,7 @@ export class ProjectClient extends Client {
       this.list('/users', query, options),
     /**
      * Get a user.
-     * Returns a user by the `id` that Belfry made. To find it by `external_id` or e-mail address, list the users with `query`. Requires a Project JWT.
+     * Returns a user by its `id`, `external_id:<id>` or `email:<address>`. Encode reserved characters: `/users/external_id:a%2Fb`. Requires a Project JWT.
      *
      * `GET /users/{user_id}`
      */

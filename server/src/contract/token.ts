@@ -19,8 +19,6 @@ export const PublicTokenPageQuery = Type.Object({
 });
 
 /** The part of a path that names a user. */
-export const UserInPath = Type.Object({ user_id: described(Id, 'The id of the user.') });
-
 export const DiscardResult = Type.Object(
   { id: Type.String(), discarded_at: Timestamp },
   { title: 'DiscardedToken' },

@@ -85,6 +85,15 @@ export const User = Type.Object(
   },
 );
 
+const UserReference = Type.String({
+  format: 'user-reference',
+  'x-problem': 'must be a UUID, external_id:<id> or email:<address>',
+  examples: [exampleId],
+  description: 'The user: its `id`, `external_id:<id>` or `email:<address>`.',
+});
+
+export const UserInPath = Type.Object({ user_id: UserReference });
+
 export const UserPage = page(User);
 
 export const UserListQuery = Type.Object({

@@ -23,7 +23,10 @@ export interface Refusals {
 /** The error for a part of a request that its schema rejects: every problem, each naming its field. */
 export function refusal(errors: readonly ErrorObject[], part: string): ClientError {
   // A malformed id in the path is a wrong address, and not an invalid value.
-  if (part === 'params') return new ClientError('invalid_id');
+  if (part === 'params') {
+    const explained = errors.filter(({ parentSchema }) => parentSchema?.['x-problem'] !== undefined);
+    return new ClientError('invalid_id', problemsOf(explained));
+  }
   return new ClientError('validation_failed', problemsOf(errors));
 }
 

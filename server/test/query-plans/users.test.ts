@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, type Statement, sql } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
+import { findUser } from '../../src/domain/people/users/find.ts';
 import { listUsers } from '../../src/domain/people/users/list.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -110,6 +111,21 @@ test.each([
     expect(rows).toBeLessThanOrEqual(most);
     expect(found).toBe(query === 'unknown' ? 0 : 51);
   }
+});
+
+test.each([
+  ['01900000-0000-7000-8000-000000000001', true],
+  ['external_id:user-1', true],
+  ['email:USER-1@example.com', true],
+  ['external_id:user-2', false],
+  ['email:unknown@example.com', false],
+])('the user %s is found by one row', async (reference, exists) => {
+  let found: string | undefined;
+  const rows = await watched(async (through) => {
+    found = await findUser(through, projectId, reference);
+  });
+  expect(rows).toBeLessThanOrEqual(1);
+  expect(found !== undefined).toBe(exists);
 });
 
 test('finding users to purge reads only those that are due, not all that are deleted', async () => {

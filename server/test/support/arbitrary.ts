@@ -170,6 +170,11 @@ const FORMATS: Record<string, fc.Arbitrary<string>> = {
     fc.uuid(),
     ids.map((id) => id.toUpperCase()),
   ),
+  'user-reference': fc.oneof(
+    ids,
+    fc.nat(20).map((number) => `external_id:${number}`),
+    fc.nat(20).map((number) => `email:Person${number}@Example.com`),
+  ),
   cursor: fc.oneof(ids, fc.constant('')),
   email: fc.oneof(
     fc.emailAddress(),

@@ -160,6 +160,56 @@ describe('saving', () => {
   });
 });
 
+describe('a user in a path', () => {
+  const at = (reference: string, of = project) => of.call('GET', `/users/${encodeURIComponent(reference)}`);
+
+  test('is found by id, external id and e-mail address', async () => {
+    const { body } = await save({ external_id: 'a/b c:d%é', email: 'In.Path@example.com' });
+    for (const reference of [
+      body.id,
+      body.id.toUpperCase(),
+      'external_id:a/b c:d%é',
+      'email:In.Path@example.com',
+      'email:in.path@EXAMPLE.com',
+    ]) {
+      expect(await at(reference)).toMatchObject({ status: 200, body });
+      const tokens = await project.call(
+        'GET',
+        `/users/${encodeURIComponent(reference)}/channels/slack/tokens`,
+      );
+      expect(tokens).toMatchObject({ status: 200, body: { data: [] } });
+    }
+  });
+
+  test('is a 404 if the project has no such user, and is not created', async () => {
+    const other = await service.createProject('other paths');
+    const { body: theirs } = await save({ external_id: 'theirs only', email: 'theirs@example.com' }, other);
+    const references = [theirs.id, 'external_id:theirs only', 'email:theirs@example.com', newId()];
+    for (const reference of [...references, 'external_id:THEIRS ONLY'])
+      expect((await at(reference)).codes).toEqual(['not_found']);
+    expect((await project.call('GET', '/users?query=theirs')).body.data).toEqual([]);
+  });
+
+  test('is a 404 if it is deleted, and is not restored', async () => {
+    const references = ['external_id:gone by name', 'email:gone@example.com'];
+    await save({ external_id: 'gone by name', email: 'gone@example.com' });
+    const path = `/users/${encodeURIComponent(references[0] ?? '')}`;
+    expect((await project.call('DELETE', path)).status).toBe(204);
+    for (const reference of references) expect((await at(reference)).codes).toEqual(['not_found']);
+    expect((await project.call('DELETE', path)).status).toBe(404);
+  });
+
+  test.each(['nonsense', 'external_id:', 'external_id: ', `external_id:${'x'.repeat(256)}`, 'email:ada'])(
+    'is a 400 if it is %j',
+    async (reference) => {
+      const { status, body } = await at(reference);
+      expect(status).toBe(400);
+      const message = "Param 'user_id' must be a UUID, external_id:<id> or email:<address>";
+      expect(body).toEqual({ errors: [{ code: 'invalid_id', message }] });
+    },
+  );
+});
+
 test('last_notified_at is the time of the newest notification', async () => {
   const { body: sent } = await project.call('POST', '/broadcasts', {
     title: 'T',

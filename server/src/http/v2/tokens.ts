@@ -1,24 +1,19 @@
 import { type Static, Type } from 'typebox';
 import { type Page, PageQuery, page } from '../../contract/common.ts';
-import {
-  DiscardResult,
-  PublicTokenIdInPath,
-  PublicTokenPageQuery,
-  TokenId,
-  UserInPath,
-} from '../../contract/token.ts';
+import { DiscardResult, PublicTokenIdInPath, PublicTokenPageQuery, TokenId } from '../../contract/token.ts';
+import { UserInPath } from '../../contract/user.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { discardToken } from '../../domain/people/tokens/discard.ts';
 import { MAX_ACTIVE_TOKENS } from '../../domain/people/tokens/discard-oldest.ts';
 import { getToken, listTokens, recordId, tokenJson } from '../../domain/people/tokens/list.ts';
 import { saveToken } from '../../domain/people/tokens/save.ts';
-import { userExists } from '../../domain/people/users/exists.ts';
 import { ClientError } from '../../errors.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
 import { integrations } from '../../providers/index.ts';
 import type { Integration, TokenCollection, TokenMembers } from '../../providers/provider.ts';
 import { type RawJson, rawJson } from '../reply.ts';
 import { type App, type Call, projectRoute, userRoute } from '../route.ts';
+import { userInPath } from '../user-in-path.ts';
 
 const tags: [string] = ['Channel tokens'];
 
@@ -137,7 +132,7 @@ function ofProject(app: App, { name, path, collection, token, hasPublicIds = fal
     params: UserInPath,
     query: hasPublicIds ? PublicTokenPageQuery : PageQuery,
     reply: { 200: page(token) },
-    handler: async (call) => list(call, collection, (await userOf(call)).userId),
+    handler: async (call) => list(call, collection, (await userInPath(call)).userId),
   });
 
   projectRoute(app, {
@@ -149,7 +144,7 @@ function ofProject(app: App, { name, path, collection, token, hasPublicIds = fal
     tags,
     params,
     reply: { 200: token },
-    handler: async (call) => get(call, collection, (await userOf(call)).userId),
+    handler: async (call) => get(call, collection, (await userInPath(call)).userId),
   });
 
   projectRoute(app, {
@@ -161,24 +156,11 @@ function ofProject(app: App, { name, path, collection, token, hasPublicIds = fal
     tags,
     params,
     reply: { 200: DiscardResult },
-    handler: async (call) => discard(call, collection, await userOf(call)),
+    handler: async (call) => discard(call, collection, await userInPath(call)),
   });
 }
 
 type TokenCall = Pick<Call<{ token_id: string }, unknown, unknown>, 'params' | 'context'>;
-
-/** The user in the path. Throws `not_found` unless it is a user of the project. */
-async function userOf({
-  project,
-  params,
-  context,
-}: Pick<Call<{ user_id: string }, unknown, unknown>, 'params' | 'context'> & {
-  project: { id: string };
-}): Promise<{ projectId: string; userId: string }> {
-  const userId = params.user_id.toLowerCase();
-  if (!(await userExists(context.db, project.id, userId))) throw new ClientError('not_found');
-  return { projectId: project.id, userId };
-}
 
 async function list(
   call: Pick<Call<unknown, PageQuery, unknown>, 'query' | 'paginate' | 'context'>,

@@ -1,6 +1,5 @@
-import { Type } from 'typebox';
-import { described, Id, NoContent } from '../../contract/common.ts';
-import { SaveUser, User, UserListQuery, UserPage } from '../../contract/user.ts';
+import { NoContent } from '../../contract/common.ts';
+import { SaveUser, User, UserInPath, UserListQuery, UserPage } from '../../contract/user.ts';
 import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
 import { getUser, userJson } from '../../domain/people/users/get.ts';
 import { listUsers } from '../../domain/people/users/list.ts';
@@ -8,9 +7,9 @@ import { saveUser } from '../../domain/people/users/save.ts';
 import { ClientError } from '../../errors.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
+import { userInPath } from '../user-in-path.ts';
 
 const tags: [string] = ['Users'];
-const ById = Type.Object({ user_id: described(Id, 'The id of the user.') });
 
 /** Registers `/users`. */
 export function userRoutes(app: App): void {
@@ -58,13 +57,14 @@ export function userRoutes(app: App): void {
     operationId: 'getUser',
     summary: 'Get a user',
     description:
-      'Returns a user by the `id` that Belfry made. To find it by `external_id` or e-mail address, list ' +
-      'the users with `query`.',
+      'Returns a user by its `id`, `external_id:<id>` or `email:<address>`. Encode reserved characters: ' +
+      '`/users/external_id:a%2Fb`.',
     tags,
-    params: ById,
+    params: UserInPath,
     reply: { 200: User },
-    async handler({ project, params, context }) {
-      const user = await getUser(context.db, project.id, params.user_id);
+    async handler(call) {
+      const { projectId, userId } = await userInPath(call);
+      const user = await getUser(call.context.db, projectId, userId);
       if (user === undefined) throw new ClientError('not_found');
       return rawJson(userJson(user));
     },
@@ -81,11 +81,11 @@ export function userRoutes(app: App): void {
       'recipients of broadcasts, where `external_id` becomes `deleted:<id>`. Until then a request of ' +
       'that user, or PUT /users with the same identity, restores everything.',
     tags,
-    params: ById,
+    params: UserInPath,
     reply: { 204: NoContent },
-    async handler({ project, params, context }) {
-      if (!(await deleteUser(context, project.id, params.user_id.toLowerCase())))
-        throw new ClientError('not_found');
+    async handler(call) {
+      const { projectId, userId } = await userInPath(call);
+      if (!(await deleteUser(call.context, projectId, userId))) throw new ClientError('not_found');
     },
   });
 }
