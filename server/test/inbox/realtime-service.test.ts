@@ -1,6 +1,9 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { uuidArray } from '../../src/db/arrays.ts';
+import { sql } from '../../src/db/client.ts';
+import { newId } from '../../src/lib/ids.ts';
 import { openSocket, openStream, Refused, titles } from '../support/realtime.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
 
@@ -40,6 +43,70 @@ test('every open inbox of a user shows a broadcast, and reading it in one update
   await user('DELETE', `/channels/in_app/inbox/tokens/${list.data[0].id}`);
   expect((await socket.closed).code).toBe(4001);
   await expect(openSocket(url)).rejects.toEqual(new Refused(401));
+});
+
+describe('a change of all notifications', () => {
+  /** Opens both kinds of inboxes of a user that has these numbers of notifications by category. */
+  async function openInboxes(name: string, categories: Record<string, number>) {
+    const { project, context } = service;
+    const user = project.as(name);
+    await user('PUT', '/channels/in_app/inbox/tokens', { token: `${token}-${name}` });
+    const recipients = [{ external_id: name }];
+    const ids: Record<string, string[]> = {};
+    for (const [category, count] of Object.entries(categories)) {
+      const { body } = await project.call('POST', '/broadcasts', { title: 'T', category, recipients });
+      await processed(project.call, body.id);
+      const { body: list } = await user('GET', `/notifications?category=${category}`);
+      const [{ id, user_id: userId }] = list.data;
+      const copies = Array.from({ length: count - 1 }, () => newId());
+      await context.db.query(copyNotification, [userId, id, uuidArray(copies)]);
+      ids[category] = [id, ...copies].sort().reverse(); // newest first
+    }
+    const url = `${service.address.replace('http', 'ws')}/?api_key=${project.apiKey}&token=${token}-${name}`;
+    const socket = await openSocket(url);
+    const stream = await openStream(streamUrl(), { jwt: project.userJwt({ user_external_id: name }) });
+    onTestFinished(() => stream.source.close());
+    return { user, ids, socket, stream };
+  }
+
+  const copyNotification = sql(
+    'test_copy_notification',
+    `insert into notifications (user_id, id, broadcast_id, sent_at, category)
+    select n.user_id, copy.id, n.broadcast_id, n.sent_at, n.category
+    from notifications n, unnest($3::uuid[]) as copy (id)
+    where n.user_id = $1 and n.id = $2`,
+  );
+
+  test.each([
+    ['read', 'notifications/read'],
+    ['seen', 'notifications/seen'],
+    ['archive', 'notifications/archived'],
+  ] as const)('%s sends a frame for each that a filter selects', async (action, name) => {
+    const { user, ids, socket, stream } = await openInboxes(`some-${action}`, { a: 100, b: 2 });
+    await user('POST', `/notifications/${action}?category=a`, undefined, { 'x-service-client-id': 'tab' });
+    await user('POST', `/notifications/${action}?category=a`);
+    await user('POST', `/notifications/${action}`);
+    for (const { frames } of [socket, stream]) {
+      await vi.waitFor(() => expect(frames).toHaveLength(101));
+      const [all, ...some] = frames.toReversed();
+      expect(some.toReversed().map((frame) => frame.data.id)).toEqual(ids.a);
+      expect(new Set(some.map((frame) => `${frame.name} ${frame.data.client_id}`))).toEqual(
+        new Set([`${name} tab`]),
+      );
+      expect(all?.name).toBe(`notifications/${action}/all`);
+    }
+  });
+
+  test('with a filter that selects more than 100 makes inboxes fetch their lists', async () => {
+    const { user, socket, stream } = await openInboxes('many', { a: 101, b: 1 });
+    await user('POST', '/notifications/read?category=a');
+    await vi.waitFor(() => expect(stream.resyncs).toBe(1));
+    expect((await socket.closed).code).toBe(1013);
+    await user('POST', '/notifications/read?category=b');
+    await vi.waitFor(() => expect(stream.frames).toHaveLength(1));
+    expect(stream.frames[0]?.name).toBe('notifications/read');
+    expect(socket.frames).toEqual([]);
+  });
 });
 
 test('a stream needs a User JWT in the header, and ends when that expires', async () => {

@@ -150,6 +150,9 @@ export class Hub {
       case 'changed':
         if (this.#users.has(message.userId)) this.#queue({ kind: 'changed', message });
         return;
+      case 'many_changed':
+        for (const one of this.#users.get(message.userId) ?? []) one.resync();
+        return;
       case 'token_discarded':
         this.#discarded.set(message.tokenId, true);
         for (const one of [...(this.#users.get(message.userId) ?? [])]) {

@@ -92,15 +92,12 @@ export class Subscription {
 
   /** Sends what was missed since `lostAtMs`. `isCapped`: the loss was noticed, so the cursor was capped. */
   catchUp(lostAtMs: number, isCapped: boolean): void {
-    if (this.#ended) return;
-    this.#held ??= [];
-    this.#queued += 1;
-    this.#work = this.#work
-      .then(() => {
-        this.#queued -= 1;
-        return this.#catchUp(lostAtMs, isCapped);
-      })
-      .catch(() => this.close('behind'));
+    this.#after(() => this.#catchUp(lostAtMs, isCapped));
+  }
+
+  /** Too much changed: makes the client fetch its list, and continues from there. */
+  resync(): void {
+    this.#after(() => this.#restart());
   }
 
   close(reason: CloseReason): void {
@@ -113,6 +110,19 @@ export class Subscription {
   end(): void {
     this.#ended = true;
     this.#held = undefined;
+  }
+
+  /** Does this after all earlier catch-ups; frames wait until it is done. */
+  #after(work: () => Promise<void>): void {
+    if (this.#ended) return;
+    this.#held ??= [];
+    this.#queued += 1;
+    this.#work = this.#work
+      .then(() => {
+        this.#queued -= 1;
+        return this.#ended ? undefined : work();
+      })
+      .catch(() => this.close('behind'));
   }
 
   /** Queries the database. Returns a function that sends the result. */
@@ -132,7 +142,6 @@ export class Subscription {
   }
 
   async #catchUp(lostAtMs: number, isCapped: boolean): Promise<void> {
-    if (this.#ended) return;
     const { newestMs, uncertain } = this.#cursor;
     // Behind its position the cursor cannot distinguish delivered from missed.
     const passed = !isCapped && lostAtMs < newestMs - NOTICE_MS;

@@ -16,6 +16,8 @@ export type RealtimeMessage =
   | NotificationsNew
   | NotificationsNewElsewhere
   | NotificationChanged
+  /** Some of the user's notifications changed, too many for a message each: inboxes fetch their lists. */
+  | { type: 'many_changed'; userId: string }
   | { type: 'token_discarded'; userId: string; tokenId: string }
   /** Close the user's connections: nothing is delivered to a deleted user. */
   | { type: 'user_deleted'; userId: string }

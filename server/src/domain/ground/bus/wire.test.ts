@@ -25,6 +25,7 @@ const message: fc.Arbitrary<RealtimeMessage> = fc.oneof(
     },
     { requiredKeys: ['type', 'userId', 'name', 'id', 'atMs'] },
   ),
+  fc.record({ type: fc.constant('many_changed' as const), userId: id }),
   fc.record({ type: fc.constant('token_discarded' as const), userId: id, tokenId: fc.string() }),
   fc.record({ type: fc.constant('project_changed' as const), projectId: id }),
 );

@@ -79,6 +79,7 @@ function isMessage(value: unknown): value is RealtimeMessage {
       );
     case 'token_discarded':
       return strings(message, ['userId', 'tokenId']);
+    case 'many_changed':
     case 'user_deleted':
     case 'user_restored':
       return strings(message, ['userId']);

@@ -18,9 +18,16 @@ export type BulkAction = 'read' | 'seen' | 'archive';
 // About 50 ms each: a statement that holds no row for long, whatever the user has.
 const BATCH = 5_000;
 
+// A client may fetch each notification, so with more it should fetch its list. A client that reconnects can
+// still tell which of this many it received (MAX_REMEMBERED of resume-cursor.ts).
+const MAX_MESSAGES = 100;
+
 /**
  * Changes every notification of the user that matches the filter, archived ones too, and notifies the user's
- * inboxes once. A hundred thousand take several statements, with the same time. Repeating it changes nothing.
+ * inboxes. A hundred thousand take several statements, with the same time. Repeating it changes nothing.
+ *
+ * Inboxes apply a message about all notifications to everything that they show. So a change with a filter
+ * sends a message for each changed notification instead, or one that makes inboxes fetch their lists.
  */
 export async function changeAllNotifications(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -28,6 +35,8 @@ export async function changeAllNotifications(
   { projectId, userId, filter, clientId }: BulkRequest,
 ): Promise<void> {
   const payload = { ...filter, ...(filter.category === null ? { category: 'uncategorized' } : {}) };
+  const isFiltered = filter.category !== undefined || filter.topic !== undefined;
+  const ids: string[] = [];
   let at: Date | null = null;
   let changed = 0;
   for (const statement of STATEMENTS[action]) {
@@ -42,21 +51,20 @@ export async function changeAllNotifications(
         projectId,
         newEventId(),
         JSON.stringify(payload),
+        isFiltered && changed <= MAX_MESSAGES,
       ]);
       at ??= batch?.at ?? null;
       changed += batch?.count ?? 0;
+      ids.push(...(batch?.ids ?? []));
       below = batch?.last ?? null;
     }
   }
   if (changed === 0 || at === null) return;
-  bus.publish({
-    type: 'changed',
-    userId,
-    name: ACTIONS[action].name,
-    id: userId,
-    atMs: at.getTime(),
-    ...(clientId === undefined ? {} : { clientId }),
-  });
+  const { one, all } = ACTIONS[action];
+  const common = { userId, atMs: at.getTime(), ...(clientId === undefined ? {} : { clientId }) };
+  if (!isFiltered) bus.publish({ type: 'changed', name: all, id: userId, ...common });
+  else if (changed > MAX_MESSAGES) bus.publish({ type: 'many_changed', userId });
+  else for (const id of ids) bus.publish({ type: 'changed', name: one, id, ...common });
 }
 
 export interface BulkRequest {
@@ -71,10 +79,14 @@ interface BatchRow {
   /** The place below which the next batch continues; null after the last. */
   last: string | null;
   at: Date;
+  /** The changed notifications, newest first; null if they were not requested, or are none. */
+  ids: string[] | null;
 }
 
 interface BulkChange {
-  name: ChangeName;
+  /** The name of a message about one of the notifications. */
+  one: ChangeName;
+  all: ChangeName;
   event: EventType;
   set: string;
   due: string;
@@ -84,21 +96,24 @@ interface BulkChange {
 
 const ACTIONS = {
   read: {
-    name: 'read/all',
+    one: 'read',
+    all: 'read/all',
     event: 'notification.read',
     set: 'read_at = picked.at, seen_at = coalesce(n.seen_at, picked.at)',
     due: 'read_at is null',
     statuses: ['unread', 'archived'],
   },
   seen: {
-    name: 'seen/all',
+    one: 'seen',
+    all: 'seen/all',
     event: 'notification.seen',
     set: 'seen_at = picked.at',
     due: 'seen_at is null',
     statuses: ['unread', 'archived'], // a read one is seen
   },
   archive: {
-    name: 'archive/all',
+    one: 'archived',
+    all: 'archive/all',
     event: 'notification.archived',
     set: 'archived_at = picked.at',
     due: 'archived_at is null',
@@ -148,6 +163,7 @@ function batchText({ event, set, due }: BulkChange, status: NotificationStatus):
   )
   select count,
     coalesce((select at from picked limit 1), statement_timestamp()) as at,
-    case when count = ${BATCH} then (select place from picked order by place limit 1) end as last
+    case when count = ${BATCH} then (select place from picked order by place limit 1) end as last,
+    case when $10::boolean then (select array_agg(id order by place desc) from picked) end as ids
   from total`;
 }
