@@ -11,6 +11,7 @@ import {
   storedResponsePurpose,
 } from '../domain/ground/requests/idempotency.ts';
 import { ClientError } from '../errors.ts';
+import type { JsonText } from '../lib/json-text.ts';
 import { bearerToken } from './auth.ts';
 import type { CallContext, HttpContext } from './context.ts';
 
@@ -59,7 +60,7 @@ interface Storing {
   secret: boolean;
 }
 
-type Run = (context: CallContext, afterCommit: (effect: () => void) => void) => Promise<string | Buffer>;
+type Run = (context: CallContext, afterCommit: (effect: () => void) => void) => Promise<JsonText>;
 
 /** Runs a call under its key at most once. Returns its result, or the stored result of the first time. */
 export async function runIdempotently(
@@ -68,9 +69,9 @@ export async function runIdempotently(
   run: Run,
 ): Promise<StoredResponse & { replayed: boolean }> {
   const purpose = storedResponsePurpose(key.projectId, key.scope, key.key);
-  const toStored = (body: string | Buffer): StoredResponse => ({
+  const toStored = (body: JsonText): StoredResponse => ({
     status,
-    body: secret ? context.sealer.seal(body, purpose).toString('base64') : body.toString(),
+    body: secret ? context.sealer.seal(body.toString(), purpose).toString('base64') : body.toString(),
   });
   const stored =
     mode === 'automatic'
@@ -86,7 +87,7 @@ async function inTransaction(
   context: HttpContext,
   key: IdempotencyKey,
   run: Run,
-  toStored: (body: string | Buffer) => StoredResponse,
+  toStored: (body: JsonText) => StoredResponse,
 ): Promise<StoredResponse & { replayed: boolean }> {
   const effects: (() => void)[] = [];
   const afterCommit = (effect: () => void) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { exactJson, parseExact } from './json-text.ts';
+import { exactJson, JsonBytes, joinTexts, parseExact } from './json-text.ts';
 
 const exact = (json: string) => exactJson(Buffer.from(json), 'a', JSON.parse(json).a);
 const NUMBERS = [
@@ -42,4 +42,19 @@ test('parsed exactly, any JSON is serialized as the same value', () => {
       expect(JSON.parse(JSON.stringify(parseExact(json)))).toEqual(JSON.parse(json));
     }),
   );
+});
+
+test('texts are joined in their order; with bytes among them, to bytes', () => {
+  expect(joinTexts(['{"a":', '1', '}'])).toBe('{"a":1}');
+  const object = new JsonBytes([Buffer.from('{'), Buffer.from('"a":"日"'), Buffer.from('}')]);
+  const joined = joinTexts([
+    '{"id":1,',
+    object.withoutBraces(),
+    ',"b":',
+    new JsonBytes([Buffer.from('2')]),
+    '}',
+  ]);
+  expect(joined.toString()).toBe('{"id":1,"a":"日","b":2}');
+  expect(joined.length).toBe(Buffer.byteLength(joined.toString()));
+  expect(new JsonBytes([Buffer.from('{"a":1}')]).withoutBraces().toString()).toBe('"a":1');
 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { packJson, packJsonInThread, unpackJson } from './packed-json.ts';
+import { JsonBytes } from './json-text.ts';
+import { packJson, packJsonInThread, unpackJson, unpackJsonInThread } from './packed-json.ts';
 
 test.each([
   ['small', { a: 1 }],
@@ -19,9 +20,17 @@ test.each([10, 10_000, 100_000])(
   async (characters) => {
     const json = JSON.stringify('ü'.repeat(characters));
     expect(await packJsonInThread(json)).toEqual(packJson(json));
-    expect(await packJsonInThread(Buffer.from(json))).toEqual(packJson(json));
+    expect(await packJsonInThread(new JsonBytes([Buffer.from(json)]))).toEqual(packJson(json));
   },
 );
+
+test('text in parts is packed and unpacked, whatever their bounds', async () => {
+  const text = Buffer.from(JSON.stringify({ text: '\u{1f600}日'.repeat(100_000) }));
+  const parts = [text.subarray(0, 11), text.subarray(11, 300_001), text.subarray(300_001)];
+  const packed = await packJsonInThread(new JsonBytes(parts));
+  expect(unpackJson(packed)).toBe(text.toString());
+  expect((await unpackJsonInThread(packed)).toString()).toBe(text.toString());
+});
 
 test('large JSON is packed smaller', () => {
   const json = JSON.stringify(Array.from({ length: 1000 }, (_, index) => ({ external_id: `user-${index}` })));

@@ -1,6 +1,5 @@
-import { promisify } from 'node:util';
-import { deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
-import type { JsonText } from './json-text.ts';
+import { createDeflateRaw, createInflateRaw, deflateRawSync, inflateRawSync } from 'node:zlib';
+import { JsonBytes, type JsonText } from './json-text.ts';
 
 // Below a kilobyte, deflating takes more time than its savings are worth.
 const DEFLATE_FROM_BYTES = 1024;
@@ -8,6 +7,8 @@ const DEFLATE_FROM_BYTES = 1024;
 const LEVEL = 1;
 // From this size on, passing the text to another thread blocks this one far less than deflating would.
 const IN_THREAD_FROM_BYTES = 32_768;
+// The other thread returns as much at a time.
+const CHUNK_BYTES = 64 * 1024;
 const PLAIN = 0;
 const DEFLATED = 1;
 const AS_PLAIN = Buffer.of(PLAIN);
@@ -24,20 +25,22 @@ export function packJson(json: string | Buffer): Buffer {
 }
 
 /** Packs like `packJson`, but deflates long text in another thread. */
-export async function packJsonInThread(json: string | Buffer): Promise<Buffer> {
-  if (json.length < IN_THREAD_FROM_BYTES) return packJson(json);
-  return Buffer.concat([AS_DEFLATED, await deflate(json, { level: LEVEL })]);
+export async function packJsonInThread(json: JsonText): Promise<Buffer> {
+  if (json.length < IN_THREAD_FROM_BYTES) return packJson(typeof json === 'string' ? json : json.toBuffer());
+  const deflater = createDeflateRaw({ level: LEVEL, chunkSize: CHUNK_BYTES });
+  for (const part of typeof json === 'string' ? [json] : json.parts) deflater.write(part);
+  deflater.end();
+  return Buffer.concat([AS_DEFLATED, ...(await deflater.toArray())]);
 }
-
-const deflate = promisify<string | Buffer, { level: number }, Buffer>(deflateRaw);
 
 /** Unpacks like `unpackJson`, but inflates text that may be long in another thread, to bytes. */
 export async function unpackJsonInThread(packed: Buffer): Promise<JsonText> {
   if (packed[0] !== DEFLATED || packed.length < MAY_BE_LONG_FROM_BYTES) return unpackJson(packed);
-  return inflate(packed.subarray(1));
+  const inflater = createInflateRaw({ chunkSize: CHUNK_BYTES });
+  inflater.end(packed.subarray(1));
+  return new JsonBytes(await inflater.toArray());
 }
 
-const inflate = promisify<Buffer, Buffer>(inflateRaw);
 // Deflating shrinks a text at most a thousandfold, and 8 MiB inflate in 8 ms.
 const MAY_BE_LONG_FROM_BYTES = 8 * 1024;
 

@@ -477,7 +477,7 @@ describe('bad input is rejected with all its problems, and nothing is stored', (
   });
 
   test('content of exactly 10485760 characters works, even at six bytes a character in JSON', async () => {
-    for (const character of ['x', '\u0001']) {
+    for (const character of ['x', '日', '\u0001']) {
       const content = character.repeat(10_485_760);
       const { status, body } = await send({ ...ok, content });
       expect(status).toBe(201);

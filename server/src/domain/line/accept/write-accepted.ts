@@ -1,6 +1,7 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import type { JsonText } from '../../../lib/json-text.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
@@ -25,7 +26,7 @@ export interface PendingBroadcast {
   priority: number;
   weight: number;
   /** The response, stored under the idempotency key. */
-  json: string | Buffer;
+  json: JsonText;
   /** The bytes of the values of the statement. */
   bytes: number;
 }

@@ -5,7 +5,7 @@ import {
   type Recipient,
 } from '../../../contract/broadcast.ts';
 import { timeOf } from '../../../lib/ids.ts';
-import { exactJson, type JsonText, joinTexts } from '../../../lib/json-text.ts';
+import { exactJson, JsonBytes, type JsonText, joinTexts } from '../../../lib/json-text.ts';
 import { packJsonInThread, unpackJsonInThread } from '../../../lib/packed-json.ts';
 import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import type { Person } from '../../people/users/plan.ts';
@@ -45,21 +45,22 @@ export function splitBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {}):
           `${exactJson(json, 'custom_attributes', custom_attributes)}}`
         : longMessageJson(members),
     inAppJson: inApp ? JSON.stringify(inApp) : null,
-    overridesJson: overrides ? (members?.get('overrides') ?? JSON.stringify(overrides)) : null,
-    recipientsJson: broadcast.recipients && (raw.recipients ?? JSON.stringify(broadcast.recipients)),
+    overridesJson: overrides ? (bytesOf(members?.get('overrides')) ?? JSON.stringify(overrides)) : null,
+    recipientsJson: broadcast.recipients && (bytesOf(raw.recipients) ?? JSON.stringify(broadcast.recipients)),
   };
 }
 
-function longMessageJson(members: ReadonlyMap<string, Buffer>): Buffer {
-  const textOf = (name: string) => members.get(name) ?? NULL;
-  return Buffer.concat([
-    ...[Buffer.from('{"title":'), textOf('title'), Buffer.from(',"content":'), textOf('content')],
-    ...[Buffer.from(',"action_url":'), textOf('action_url')],
-    ...[Buffer.from(',"custom_attributes":'), textOf('custom_attributes'), Buffer.from('}')],
+function longMessageJson(members: ReadonlyMap<string, Buffer>): JsonText {
+  const textOf = (name: string) => bytesOf(members.get(name)) ?? 'null';
+  return joinTexts([
+    ...['{"title":', textOf('title'), ',"content":', textOf('content')],
+    ...[',"action_url":', textOf('action_url'), ',"custom_attributes":', textOf('custom_attributes'), '}'],
   ]);
 }
 
-const NULL = Buffer.from('null');
+function bytesOf(text: Buffer | undefined): JsonBytes | undefined {
+  return text && new JsonBytes([text]);
+}
 
 /** The same parts as they are stored: packed. */
 interface PackedBroadcast {
@@ -121,7 +122,7 @@ function joinBroadcast(
   const { status, total, failures, pending, errors } = state;
   return joinTexts([
     `{"id":"${id}",`,
-    typeof messageJson === 'string' ? messageJson.slice(1, -1) : messageJson.subarray(1, -1),
+    typeof messageJson === 'string' ? messageJson.slice(1, -1) : messageJson.withoutBraces(),
     `,"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)},"recipients":`,
     recipientsJson === null ? 'null' : shortAsString(recipientsJson),
     ',"overrides":',
