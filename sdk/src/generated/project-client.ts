@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Tracking, TwilioIntegration, TwilioIntegrationConfig, User, UserInput, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserInput, UserPreferences, UserPreferencesInput, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
 
 /** Acts for a whole project with a Project JWT. For your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -64,6 +64,102 @@ export class ProjectClient extends Client {
      */
     listDeliveries: (notificationId: string, options?: RequestOptions): PageRequest<Delivery> =>
       this.list(`/notifications/${segment(notificationId)}/deliveries`, {}, options),
+    /**
+     * List the notifications of a user, newest first.
+     * The order is that of arrival in the inbox: a notification that its category delays is on top when it appears. Archived notifications are listed only with `status=archived`. A page whose texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a Project JWT.
+     *
+     * `GET /users/{user_id}/notifications`
+     */
+    list: (userId: string, query?: Query<ListNotificationsQuery>, options?: RequestOptions): PageRequest<Notification> =>
+      this.list(`/users/${segment(userId)}/notifications`, query, options),
+    /**
+     * Count the unread notifications of a user.
+     * Counts notifications that are neither read nor archived, seen or not. The count is exact up to 5,000. Requires a Project JWT.
+     *
+     * `GET /users/{user_id}/notifications/unread/count`
+     */
+    countUnread: (userId: string, query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<UnreadCount> =>
+      this.request({ method: 'GET', path: `/users/${segment(userId)}/notifications/unread/count`, query }, options),
+    /**
+     * Mark all notifications of a user as read.
+     * Marks every notification of the user as read and seen, or only those of a category or topic. Open inboxes show the change at once. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/read`
+     */
+    readAll: (userId: string, query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/read`, query }, options),
+    /**
+     * Mark all notifications of a user as seen.
+     * Marks every notification of the user as seen, or only those of a category or topic. Open inboxes show the change at once. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/seen`
+     */
+    seenAll: (userId: string, query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/seen`, query }, options),
+    /**
+     * Archive all notifications of a user.
+     * Archives every notification of the user, or only those of a category or topic. Open inboxes show the change at once. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/archive`
+     */
+    archiveAll: (userId: string, query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/archive`, query }, options),
+    /**
+     * Get a notification of a user.
+     * Returns a notification of the user. Responds 404 for one that the user deleted, and for one that is not in the inbox. Requires a Project JWT.
+     *
+     * `GET /users/{user_id}/notifications/{notification_id}`
+     */
+    get: (userId: string, notificationId: string, options?: RequestOptions): Promise<Notification> =>
+      this.request({ method: 'GET', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}` }, options),
+    /**
+     * Delete a notification of a user.
+     * Removes the notification from the inbox for good. Open inboxes of the user show the change at once. Responds 404 if it was deleted before. Requires a Project JWT.
+     *
+     * `DELETE /users/{user_id}/notifications/{notification_id}`
+     */
+    delete: (userId: string, notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'DELETE', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}` }, options),
+    /**
+     * Mark a notification of a user as read.
+     * Marks the notification as read and seen. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/{notification_id}/read`
+     */
+    read: (userId: string, notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}/read` }, options),
+    /**
+     * Mark a notification of a user as unread.
+     * Marks the notification as unread; it stays seen. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/{notification_id}/unread`
+     */
+    unread: (userId: string, notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}/unread` }, options),
+    /**
+     * Mark a notification of a user as seen.
+     * Marks the notification as seen; it stays unread. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/{notification_id}/seen`
+     */
+    seen: (userId: string, notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}/seen` }, options),
+    /**
+     * Archive a notification of a user.
+     * Moves the notification to the archive; it no longer counts as unread. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/{notification_id}/archive`
+     */
+    archive: (userId: string, notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}/archive` }, options),
+    /**
+     * Restore a notification of a user from the archive.
+     * Moves the notification back to the inbox, as read or unread as it was. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/{notification_id}/unarchive`
+     */
+    unarchive: (userId: string, notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}/unarchive` }, options),
   };
 
   /** The devices, browsers, chats and inboxes of a user. */
@@ -806,6 +902,54 @@ export class ProjectClient extends Client {
      */
     save: (body: Tracking, options?: RequestOptions): Promise<Tracking> =>
       this.request({ method: 'PUT', path: '/tracking', body }, options),
+  };
+
+  /** The categories and channels that a user wants. */
+  readonly preferences = {
+    /**
+     * Get the preferences of a user.
+     * Lists the categories that the project has configured and those for which the user saved a preference, each with its channels. A channel is enabled until the user switches it off. Requires a Project JWT.
+     *
+     * `GET /users/{user_id}/preferences`
+     */
+    get: (userId: string, options?: RequestOptions): Promise<UserPreferences> =>
+      this.request({ method: 'GET', path: `/users/${segment(userId)}/preferences` }, options),
+    /**
+     * Switch categories on or off for a user.
+     * Changes only the categories and channels in the body. A category need not exist yet: the preference applies from its first broadcast. Switching off a `required` category is a 422; `enabled: true` is accepted for it and has no effect. Requires a Project JWT.
+     *
+     * `PUT /users/{user_id}/preferences`
+     */
+    save: (userId: string, body: UserPreferencesInput, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'PUT', path: `/users/${segment(userId)}/preferences`, body }, options),
+  };
+
+  /** The topics that a user subscribes to. */
+  readonly topics = {
+    /**
+     * Subscribe a user to a topic or unsubscribe it.
+     * Changes only the categories in the body. A broadcast to the subscribers of the topic reaches the user according to the status of its category, or of `*` if its category has none; unsubscribing from `*` removes all other categories. A broadcast that names the user as a recipient arrives in any case. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/subscriptions`
+     */
+    saveSubscription: (userId: string, body: SubscriptionInput, options?: RequestOptions): Promise<Subscription> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/subscriptions`, body }, options),
+    /**
+     * List the subscriptions of a user, newest first.
+     * Returns every topic that the user subscribed to or unsubscribed from, with the status of its categories. Requires a Project JWT.
+     *
+     * `GET /users/{user_id}/subscriptions`
+     */
+    listSubscriptions: (userId: string, query?: Query<ListQuery>, options?: RequestOptions): PageRequest<Subscription> =>
+      this.list(`/users/${segment(userId)}/subscriptions`, query, options),
+    /**
+     * Delete a subscription of a user.
+     * Removes the topic with all its categories: broadcasts to its subscribers no longer reach the user. Returns the deleted subscription. Requires a Project JWT.
+     *
+     * `DELETE /users/{user_id}/subscriptions/{topic}`
+     */
+    deleteSubscription: (userId: string, topic: string, options?: RequestOptions): Promise<Subscription> =>
+      this.request({ method: 'DELETE', path: `/users/${segment(userId)}/subscriptions/${segment(topic)}` }, options),
   };
 
   /** The people that a project notifies. */

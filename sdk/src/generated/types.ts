@@ -2139,6 +2139,28 @@ export type ListBroadcastDeliveriesQuery = {
     channel?: Channel;
 };
 
+export type ListNotificationsQuery = {
+    /** The maximum number of records on a page. */
+    limit?: number;
+    /** The id of the last record of a page. Returns the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page. Returns the page before it. */
+    ending_before?: string | null;
+    /** Only notifications that are unread (seen or not), read or archived. If omitted, all that are not archived. */
+    status?: 'unread' | 'read' | 'archived';
+    /** Only notifications of this category. `uncategorized` selects those without one. */
+    category?: string;
+    /** Only notifications of this topic. */
+    topic?: string;
+};
+
+export type NotificationsQuery = {
+    /** Only notifications of this category. `uncategorized` selects those without one. */
+    category?: string;
+    /** Only notifications of this topic. */
+    topic?: string;
+};
+
 export type ListTokensQuery = {
     /** The maximum number of records on a page. */
     limit?: number;
@@ -2224,26 +2246,4 @@ export type ListWebhookDeliveriesQuery = {
     ending_before?: string | null;
     /** Only messages in this state. */
     status?: WebhookDeliveryStatus;
-};
-
-export type ListNotificationsQuery = {
-    /** The maximum number of records on a page. */
-    limit?: number;
-    /** The id of the last record of a page. Returns the page after it. */
-    starting_after?: string | null;
-    /** The id of the first record of a page. Returns the page before it. */
-    ending_before?: string | null;
-    /** Only notifications that are unread (seen or not), read or archived. If omitted, all that are not archived. */
-    status?: 'unread' | 'read' | 'archived';
-    /** Only notifications of this category. `uncategorized` selects those without one. */
-    category?: string;
-    /** Only notifications of this topic. */
-    topic?: string;
-};
-
-export type NotificationsQuery = {
-    /** Only notifications of this category. `uncategorized` selects those without one. */
-    category?: string;
-    /** Only notifications of this topic. */
-    topic?: string;
 };

@@ -98,8 +98,8 @@ export interface Route<
   handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => HandlerResult<Reply>;
 }
 
-type Replies = { 200: TSchema } | { 201: TSchema } | { 202: TSchema } | { 204: TNull };
-type HandlerResult<Reply extends Replies> = Reply extends { 204: TNull }
+export type Replies = { 200: TSchema } | { 201: TSchema } | { 202: TSchema } | { 204: TNull };
+export type HandlerResult<Reply extends Replies> = Reply extends { 204: TNull }
   ? Promise<void>
   : Promise<
       | (Reply extends
@@ -141,7 +141,7 @@ export interface Call<Params, Query, Body> {
 }
 
 type ProjectCall = { project: Project; tokenId: string; credential: Credential };
-type UserCall = { project: Project; user: { id: string }; credential: Credential };
+export type UserCall = { project: Project; user: { id: string }; credential: Credential };
 
 /** Registers a route for a Project JWT. Its handler gets the `project`. */
 export function projectRoute<

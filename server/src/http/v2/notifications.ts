@@ -21,17 +21,19 @@ import { ClientError } from '../../errors.ts';
 import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
+import { routeOfUser } from '../route-of-user.ts';
 
 const tags: [string] = ['Notifications'];
 const ById = Type.Object({ notification_id: described(Id, 'The id of the notification.') });
 
-/** Registers `/notifications`: the inbox of a user and its actions. */
+/** Registers `/notifications`, and the same below `/users/{user_id}`: the inbox of a user and its actions. */
 export function notificationRoutes(app: App): void {
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'GET',
     url: '/notifications',
     operationId: 'listNotifications',
     summary: 'List the notifications of the user, newest first',
+    forProject: { summary: 'List the notifications of a user, newest first' },
     description:
       'The order is that of arrival in the inbox: a notification that its category delays is on top when ' +
       'it appears. Archived notifications are listed only with `status=archived`. A page whose texts ' +
@@ -46,11 +48,12 @@ export function notificationRoutes(app: App): void {
     },
   });
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'GET',
     url: '/notifications/unread/count',
     operationId: 'countUnreadNotifications',
     summary: 'Count the unread notifications of the user',
+    forProject: { summary: 'Count the unread notifications of a user' },
     description:
       'Counts notifications that are neither read nor archived, seen or not. The count is exact up to ' +
       '5,000.',
@@ -81,11 +84,12 @@ export function notificationRoutes(app: App): void {
     effect: 'Archives every notification of the user',
   });
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'GET',
     url: '/notifications/:notification_id',
     operationId: 'getNotification',
     summary: 'Get a notification',
+    forProject: { summary: 'Get a notification of a user' },
     description:
       'Returns a notification of the user. Responds 404 for one that the user deleted, and for one that ' +
       'is not in the inbox.',
@@ -150,11 +154,12 @@ function changeRoute(
   action: NotificationAction,
   { summary, effect }: { summary: string; effect: string },
 ): void {
-  userRoute(app, {
+  routeOfUser(app, {
     method: action === 'delete' ? 'DELETE' : 'POST',
     url: `/notifications/:notification_id${action === 'delete' ? '' : `/${action}`}`,
     operationId: `${action}Notification`,
     summary,
+    forProject: { summary: summary.replace(/notifications?/, '$& of a user') },
     description: `${effect} Open inboxes of the user show the change at once. ${
       action === 'delete' ? 'Responds 404 if it was deleted before.' : 'Repeating it has no effect.'
     }`,
@@ -173,11 +178,12 @@ function bulkRoute(
   action: BulkAction,
   { summary, effect }: { summary: string; effect: string },
 ): void {
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'POST',
     url: `/notifications/${action}`,
     operationId: `${action}AllNotifications`,
     summary,
+    forProject: { summary: summary.replace(/notifications?/, '$& of a user') },
     description: `${effect}, or only those of a category or topic. Open inboxes show the change at once.`,
     tags,
     query: NotificationFilter,

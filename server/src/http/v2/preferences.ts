@@ -5,18 +5,20 @@ import { categoryOf, getPreferences } from '../../domain/setup/preferences/get.t
 import { type Preference, savePreferences } from '../../domain/setup/preferences/save.ts';
 import { ClientError } from '../../errors.ts';
 import { itemsOf, memberOf } from '../../lib/members.ts';
-import { type App, userRoute } from '../route.ts';
+import type { App } from '../route.ts';
+import { routeOfUser } from '../route-of-user.ts';
 
 const tags: [string] = ['Preferences'];
 const url = '/channels/user_preferences';
 
-/** Registers `/channels/user_preferences`. */
+/** Registers `/channels/user_preferences` and `/users/{user_id}/preferences`. */
 export function preferenceRoutes(app: App): void {
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'GET',
     url,
     operationId: 'getUserPreferences',
     summary: 'Get the preferences of the user',
+    forProject: { summary: 'Get the preferences of a user', url: '/preferences' },
     description:
       'Lists the categories that the project has configured and those for which the user saved a ' +
       'preference, each with its channels. A channel is enabled until the user switches it off.',
@@ -26,11 +28,12 @@ export function preferenceRoutes(app: App): void {
       getPreferences(context, { projectId: project.id, userId: user.id }),
   });
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'PUT',
     url,
     operationId: 'saveUserPreferences',
     summary: 'Switch categories on or off for the user',
+    forProject: { summary: 'Switch categories on or off for a user', url: '/preferences' },
     description:
       'Changes only the categories and channels in the body. A category need not exist yet: the ' +
       'preference applies from its first broadcast. Switching off a `required` category is a 422; ' +

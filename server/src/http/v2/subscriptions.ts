@@ -5,7 +5,8 @@ import { deleteSubscription } from '../../domain/people/topics/delete.ts';
 import { listSubscriptions, subscriptionOf } from '../../domain/people/topics/list.ts';
 import { repeatedCategories, saveSubscription } from '../../domain/people/topics/save.ts';
 import { ClientError } from '../../errors.ts';
-import { type App, userRoute } from '../route.ts';
+import type { App } from '../route.ts';
+import { routeOfUser } from '../route-of-user.ts';
 
 const tags: [string] = ['Topics'];
 const url = '/subscriptions';
@@ -16,13 +17,14 @@ const ByTopic = Type.Object({
   }),
 });
 
-/** Registers `/subscriptions`: the topics of a user. */
+/** Registers `/subscriptions`, and the same below `/users/{user_id}`: the topics of a user. */
 export function subscriptionRoutes(app: App): void {
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'POST',
     url,
     operationId: 'saveSubscription',
     summary: 'Subscribe to a topic or unsubscribe from it',
+    forProject: { summary: 'Subscribe a user to a topic or unsubscribe it' },
     description:
       'Changes only the categories in the body. A broadcast to the subscribers of the topic reaches the ' +
       'user according to the status of its category, or of `*` if its category has none; unsubscribing ' +
@@ -37,11 +39,12 @@ export function subscriptionRoutes(app: App): void {
       saveSubscription(context, { projectId: project.id, userId: user.id }, body),
   });
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'GET',
     url,
     operationId: 'listSubscriptions',
     summary: 'List the subscriptions of the user, newest first',
+    forProject: { summary: 'List the subscriptions of a user, newest first' },
     description:
       'Returns every topic that the user subscribed to or unsubscribed from, with the status of its ' +
       'categories.',
@@ -52,11 +55,12 @@ export function subscriptionRoutes(app: App): void {
       paginate(query, (cursor) => listSubscriptions(context.db, user.id, cursor), subscriptionOf),
   });
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'DELETE',
     url: `${url}/:topic`,
     operationId: 'deleteSubscription',
     summary: 'Delete a subscription',
+    forProject: { summary: 'Delete a subscription of a user' },
     description:
       'Removes the topic with all its categories: broadcasts to its subscribers no longer reach the ' +
       'user. Returns the deleted subscription.',
