@@ -1890,6 +1890,26 @@ export type UserRestoredMessage = {
     };
 };
 
+/** Members in the body replace stored values, missing members stay, and `null` clears. */
+export type UserUpdate = {
+    /** The id of the user in your system. Not blank. */
+    external_id?: string | null;
+    /** The user's e-mail address. */
+    email?: string | null;
+    first_name?: string | null;
+    last_name?: string | null;
+    custom_attributes?: {
+        [key: string]: unknown;
+    } | null;
+    /** Phone numbers in international form, such as +15005550001. */
+    phone_numbers?: Array<string>;
+    readonly id?: string;
+    readonly created_at?: string | null;
+    readonly updated_at?: string | null;
+    readonly last_seen_at?: string | null;
+    readonly last_notified_at?: string | null;
+};
+
 export type UserUpdatedMessage = {
     type: 'user.updated';
     /** The time of the event. */

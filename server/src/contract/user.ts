@@ -25,17 +25,18 @@ const members = {
   phone_numbers: Type.Optional(PhoneNumbers),
 };
 
+// Programs save what they read.
+const readOnlyMembers = {
+  id: Type.Optional(readOnly(Id)),
+  created_at: Type.Optional(readOnly(nullable(Timestamp))),
+  updated_at: Type.Optional(readOnly(nullable(Timestamp))),
+  last_seen_at: Type.Optional(readOnly(nullable(Timestamp))),
+  last_notified_at: Type.Optional(readOnly(nullable(Timestamp))),
+};
+
 /** The body of `PUT /users`. */
 export const SaveUser = Type.Object(
-  {
-    ...members,
-    // Programs save what they read.
-    id: Type.Optional(readOnly(Id)),
-    created_at: Type.Optional(readOnly(nullable(Timestamp))),
-    updated_at: Type.Optional(readOnly(nullable(Timestamp))),
-    last_seen_at: Type.Optional(readOnly(nullable(Timestamp))),
-    last_notified_at: Type.Optional(readOnly(nullable(Timestamp))),
-  },
+  { ...members, ...readOnlyMembers },
   {
     title: 'UserInput',
     additionalProperties: false,
@@ -50,6 +51,17 @@ export const SaveUser = Type.Object(
   },
 );
 export type SaveUser = Static<typeof SaveUser>;
+
+/** The body of `PATCH /users/{user_id}`. */
+export const UpdateUser = Type.Object(
+  { ...members, ...readOnlyMembers },
+  {
+    title: 'UserUpdate',
+    additionalProperties: false,
+    examples: [{ external_id: '43', first_name: 'Ada' }],
+    description: 'Members in the body replace stored values, missing members stay, and `null` clears.',
+  },
+);
 
 export const User = Type.Object(
   {

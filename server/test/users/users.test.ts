@@ -210,6 +210,155 @@ describe('a user in a path', () => {
   );
 });
 
+describe('updating', () => {
+  const update = (reference: string, body: unknown) =>
+    project.call('PATCH', `/users/${encodeURIComponent(reference)}`, body);
+  const create = async (name: string, more = {}) =>
+    (await save({ external_id: name, email: `${name.replaceAll(' ', '-')}@update.example`, ...more })).body;
+
+  test('renames a user, who keeps everything', async () => {
+    const before = await create('renamed', { first_name: 'Ada' });
+    const sent = await project.call('POST', '/broadcasts', {
+      title: 'Before',
+      recipients: [{ external_id: 'renamed' }],
+    });
+    await processed(project.call, sent.body.id);
+    const changes = { external_id: 'new name', email: 'New.Name@update.example', last_name: 'L' };
+    const { status, body } = await update(before.id, changes);
+    expect(status).toBe(200);
+    const { updated_at, last_notified_at } = body;
+    expect(body).toEqual({ ...before, ...changes, updated_at, last_notified_at });
+    const { body: inbox } = await project.as('new name')('GET', '/notifications');
+    expect(inbox.data).toMatchObject([{ title: 'Before', user_id: before.id }]);
+    expect((await save({ external_id: 'new name' })).body.id).toBe(before.id);
+    for (const free of [{ external_id: 'renamed' }, { email: 'renamed@update.example' }])
+      expect((await save(free)).body.id).not.toBe(before.id);
+  });
+
+  test('frees former identities for broadcasts at once', async () => {
+    const before = await create('cached');
+    const send = async () => {
+      const { body } = await project.call('POST', '/broadcasts', {
+        title: 'T',
+        recipients: [{ external_id: 'cached' }],
+      });
+      await processed(project.call, body.id);
+    };
+    await send();
+    expect((await update(before.id, { external_id: 'no longer cached' })).status).toBe(200);
+    await send();
+    const { body: inbox } = await project.as('no longer cached')('GET', '/notifications');
+    expect(inbox.data).toHaveLength(1);
+    const { body } = await project.call('GET', '/users/external_id:cached');
+    expect(body.id).not.toBe(before.id);
+  });
+
+  test('replaces present members, keeps absent ones, clears null ones', async () => {
+    const before = await create('cleared', {
+      first_name: 'A',
+      last_name: 'B',
+      phone_numbers: ['+15005550001'],
+    });
+    const { body } = await update('external_id:cleared', { external_id: null, first_name: null });
+    const { updated_at } = body;
+    expect(body).toEqual({ ...before, external_id: null, first_name: null, updated_at });
+    expect((await update(before.id, {})).body).toEqual(body);
+    expect((await update(before.id, body)).body).toEqual(body);
+    expect((await save({ external_id: 'cleared' })).body.id).not.toBe(before.id);
+  });
+
+  test('changes the spelling of an address', async () => {
+    const { id } = await create('respelt');
+    const email = 'RESPELT@update.example';
+    expect((await update(id, { email })).body).toMatchObject({ id, email });
+    expect((await save({ email: 'respelt@update.example', external_id: 'respelt' })).body.id).toBe(id);
+  });
+
+  test('records one event', async () => {
+    const { id } = await create('one event');
+    await update(id, { external_id: 'still one event', email: null, first_name: 'A' });
+    await update(id, { external_id: 'still one event' });
+    const rows = await service.context.db.query<{ type: string }>(
+      sql('test_user_updates', 'select type from events where user_ids = array[$1::uuid] order by id'),
+      [id],
+    );
+    expect(rows.map(({ type }) => type)).toEqual(['user.created', 'user.updated']);
+  });
+
+  test('takes the address of a deleted user, and not the external id', async () => {
+    const deleted = await create('deleted owner');
+    const other = await create('new owner');
+    await project.call('DELETE', `/users/${deleted.id}`);
+    const { status, body } = await update(other.id, { external_id: 'deleted owner' });
+    expect([status, body.errors]).toEqual([
+      422,
+      [{ code: 'validation_failed', message: "Param 'external_id' belongs to another user that is deleted" }],
+    ]);
+    const moved = await update(other.id, { email: deleted.email });
+    expect(moved.status).toBe(200);
+    const { body: restored } = await save({ external_id: 'deleted owner' });
+    expect(restored).toMatchObject({ id: deleted.id, email: null });
+  });
+
+  test('reports every identity of another user, and changes nothing', async () => {
+    await create('taken');
+    const before = await create('wants');
+    const { status, messages } = await update(before.id, {
+      external_id: 'taken',
+      email: 'TAKEN@update.example',
+      first_name: 'X',
+    });
+    expect(status).toBe(422);
+    expect(messages).toEqual([
+      "Param 'external_id' belongs to another user",
+      "Param 'email' belongs to another user",
+    ]);
+    expect((await update(before.id, before)).body).toEqual(before);
+  });
+
+  test('keeps the last identity', async () => {
+    const { id } = await create('last');
+    expect((await update(id, { email: null })).status).toBe(200);
+    expect((await update(id, { external_id: null })).messages).toEqual([
+      "Param '(root)' must leave the user an external_id or an email",
+    ]);
+    expect((await update(id, { external_id: null, email: 'last@update.example' })).status).toBe(200);
+  });
+
+  test('of twenty users with the same new name, one gets it', async () => {
+    const ids = await Promise.all(
+      Array.from({ length: 20 }, async (_, index) => (await create(`racer-${index}`)).id as string),
+    );
+    const responses = await Promise.all(ids.map((id) => update(id, { external_id: 'winner' })));
+    expect(responses.map(({ status }) => status).toSorted()).toEqual([200, ...Array(19).fill(422)]);
+  });
+
+  test('of twenty concurrent new names of a user, the last one stays', async () => {
+    const { id } = await create('indecisive');
+    const responses = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => update(id, { external_id: `indecisive-${index}` })),
+    );
+    expect(responses.map(({ status }) => status)).toEqual(Array(20).fill(200));
+    const { external_id } = (await project.call('GET', `/users/${id}`)).body;
+    for (let index = 0; index < 20; index += 1) {
+      const { status } = await project.call('GET', `/users/external_id:indecisive-${index}`);
+      expect(status).toBe(external_id === `indecisive-${index}` ? 200 : 404);
+    }
+  });
+
+  test('is a 404 for another project’s user and a deleted one, and a 422 with all problems', async () => {
+    const other = await service.createProject('elsewhere too');
+    const { body: theirs } = await save({ external_id: 'theirs too' }, other);
+    expect((await update(theirs.id, { first_name: 'X' })).codes).toEqual(['not_found']);
+    expect((await other.call('GET', `/users/${theirs.id}`)).body).toEqual(theirs);
+    const { id } = await create('deleted now');
+    await project.call('DELETE', `/users/${id}`);
+    expect((await update(id, { first_name: 'X' })).codes).toEqual(['not_found']);
+    const { status, messages } = await update(theirs.id, { nick: 1, email: 'x', first_name: 7 });
+    expect([status, messages.length]).toEqual([422, 3]);
+  });
+});
+
 test('last_notified_at is the time of the newest notification', async () => {
   const { body: sent } = await project.call('POST', '/broadcasts', {
     title: 'T',
@@ -265,11 +414,11 @@ describe('listing', () => {
   });
 });
 
-test.each(['PUT /users', 'GET /users', `GET /users/${newId()}`])(
+test.each(['PUT /users', 'GET /users', `GET /users/${newId()}`, `PATCH /users/${newId()}`])(
   '%s needs a Project JWT',
   async (operation) => {
     const [method = '', path = ''] = operation.split(' ');
-    const body = method === 'PUT' ? { external_id: 'x' } : undefined;
+    const body = method.startsWith('P') ? { external_id: 'x' } : undefined;
     expect((await project.as('u')(method, path, body)).status).toBe(403);
     expect((await fetch(`${service.address}/v2${path}`, { method })).status).toBe(401);
   },

@@ -1,9 +1,10 @@
 import { NoContent } from '../../contract/common.ts';
-import { SaveUser, User, UserInPath, UserListQuery, UserPage } from '../../contract/user.ts';
+import { SaveUser, UpdateUser, User, UserInPath, UserListQuery, UserPage } from '../../contract/user.ts';
 import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
 import { getUser, userJson } from '../../domain/people/users/get.ts';
 import { listUsers } from '../../domain/people/users/list.ts';
 import { saveUser } from '../../domain/people/users/save.ts';
+import { updateUser } from '../../domain/people/users/update.ts';
 import { ClientError } from '../../errors.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
@@ -65,6 +66,27 @@ export function userRoutes(app: App): void {
     async handler(call) {
       const { projectId, userId } = await userInPath(call);
       const user = await getUser(call.context.db, projectId, userId);
+      if (user === undefined) throw new ClientError('not_found');
+      return rawJson(userJson(user));
+    },
+  });
+
+  projectRoute(app, {
+    method: 'PATCH',
+    url: '/users/:user_id',
+    operationId: 'updateUser',
+    summary: 'Update a user, including its identities',
+    description:
+      'Members in the body replace stored values, missing members stay, and `null` clears. A new ' +
+      '`external_id` renames the user, with all notifications, tokens and preferences. From then on, the ' +
+      'former one belongs to no user. A user keeps at least one of `external_id` and `email`.',
+    tags,
+    params: UserInPath,
+    body: UpdateUser,
+    reply: { 200: User },
+    async handler(call) {
+      const { projectId, userId } = await userInPath(call);
+      const user = await updateUser(call.context, projectId, userId, call.body);
       if (user === undefined) throw new ClientError('not_found');
       return rawJson(userJson(user));
     },

@@ -28,8 +28,8 @@ export interface Plan {
   addedKeys: Map<string, AddedKey>;
   /** Identities to remove because the user has another one now. */
   removedKeys: Map<string, AddedKey>;
-  /** Changed identities of users that exist. */
-  changed: Map<string, { externalId?: string; email?: string }>;
+  /** Changed identities of users that exist; null clears. */
+  changed: Map<string, { externalId?: string | null; email?: string | null }>;
   /** People, by index, whose identities belong to two users. The external id wins. */
   conflicts: { person: number; message: string }[];
   /**

@@ -96,7 +96,7 @@ interface Owners {
 }
 
 /** Finds the owner of each identity that has one: in the cache, or by primary key of user_keys. */
-async function findOwners(
+export async function findOwners(
   tx: Queryable,
   identities: Identities,
   people: readonly Person[],

@@ -52,7 +52,8 @@ async function save(
   return { user, cleared, resolved };
 }
 
-function personOf(projectId: string, given: SaveUser): Person {
+/** Returns a body of the API as a person. */
+export function personOf(projectId: string, given: SaveUser): Person {
   const { custom_attributes: attributes } = given;
   return {
     projectId,

@@ -17,7 +17,7 @@ export async function writeIdentities(
   restoring: boolean,
 ): Promise<boolean> {
   const back = restoring ? [...new Set(plan.deleted.values())] : [];
-  if (plan.addedKeys.size === 0 && back.length === 0) return true;
+  if (plan.addedKeys.size === 0 && plan.changed.size === 0 && back.length === 0) return true;
   await tx.query(savepoint);
   if (
     (await writeKeys(tx, plan)) &&
@@ -105,9 +105,8 @@ export async function writeUsers(
     for (const user of created) described.delete(user.id);
     events.push(...grouped('user.created', created));
   }
-  for (const [id, members] of plan.changed) {
-    const person = described.get(id);
-    described.set(id, { ...person, projectId: person?.projectId ?? projectOf(people, plan, id), ...members });
+  for (const id of plan.changed.keys()) {
+    if (!described.has(id)) described.set(id, { projectId: projectOf(people, plan, id) });
   }
   const updates = [...described].map(([id, person]) => ({ id, ...person })).sort(byId);
   const updated = new Set<string>();
@@ -159,11 +158,11 @@ function projectOf(people: readonly Person[], plan: Plan, userId: string): strin
 /** Returns the members to be written; absent ones stay. */
 function changedMembers(
   person: Person,
-  identity: { externalId?: string; email?: string } | undefined,
+  identity: { externalId?: string | null; email?: string | null } | undefined,
 ): Record<string, unknown> {
   const members: Record<string, unknown> = {};
   if (identity?.externalId !== undefined) members.external_id = identity.externalId;
-  if (identity?.email !== undefined) members.email = identity.email.trim();
+  if (identity?.email !== undefined) members.email = identity.email?.trim() ?? null;
   if (person.firstName !== undefined) members.first_name = person.firstName;
   if (person.lastName !== undefined) members.last_name = person.lastName;
   // As text, so that the column keeps the JSON as it was sent.

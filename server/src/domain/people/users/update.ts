@@ -1,0 +1,116 @@
+import type { SaveUser } from '../../../contract/user.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import {
+  type Identities,
+  type IdentityKind,
+  identityKey,
+  identityKeysOf,
+  identityValue,
+} from '../../ground/identities/identities.ts';
+import { getUser, type UserRow } from './get.ts';
+import type { KnownUser, Plan } from './plan.ts';
+import { findOwners, publishChanges } from './resolve.ts';
+import { ConflictingChange, retryOnConflict } from './retry-on-conflict.ts';
+import { personOf } from './save.ts';
+import { writeIdentities, writeUsers } from './write-users.ts';
+
+/**
+ * Updates a user of the project: a given member replaces the stored one, an absent one stays, null clears.
+ * Unlike saveUser, it can replace the external id. Returns undefined if there is no such user. Throws
+ * `validation_failed` if another user has an identity, or if the user would have none.
+ */
+export async function updateUser(
+  { db, identities, bus }: { db: Pick<Database, 'transaction'>; identities: Identities; bus: Bus },
+  projectId: string,
+  userId: string,
+  given: SaveUser,
+): Promise<UserRow | undefined> {
+  const updated = await retryOnConflict(() =>
+    db.transaction((tx) => update(tx, identities, projectId, userId, given)),
+  );
+  if (updated === undefined) return undefined;
+  publishChanges(bus, { restored: [], moved: updated.moved });
+  return updated.user;
+}
+
+async function update(
+  tx: Queryable,
+  identities: Identities,
+  projectId: string,
+  userId: string,
+  given: SaveUser,
+): Promise<{ user: UserRow; moved: string[] } | undefined> {
+  const [before] = await tx.query<KnownUser>(selectIdentities, [userId, projectId]);
+  if (before === undefined) return undefined;
+  const person = personOf(projectId, given);
+  const { owners, deleted } = await findOwners(tx, identities, [person], [identityKeysOf(person)], true);
+  const plan = planUpdate(projectId, before, given, {
+    owner: (key) => owners.get(key),
+    isDeleted: (id) => deleted.has(id),
+  });
+  if (!(await writeIdentities(tx, plan, new Map([[userId, before]]), false))) throw new ConflictingChange();
+  await writeUsers(tx, [person], plan, false);
+  const user = await getUser(tx, projectId, userId);
+  return user && { user, moved: [...plan.removedKeys.keys()] };
+}
+
+/** Plans the changes of a user's identities. A deleted user loses its address to this one. */
+function planUpdate(
+  projectId: string,
+  { id: userId, externalId, email }: KnownUser,
+  given: SaveUser,
+  lookUp: { owner: (key: string) => string | undefined; isDeleted: (userId: string) => boolean },
+): Plan {
+  const plan: Plan = {
+    userIds: [userId],
+    created: new Map(),
+    addedKeys: new Map(),
+    removedKeys: new Map(),
+    changed: new Map(),
+    conflicts: [],
+    deleted: new Map(),
+    released: new Set(),
+  };
+  const problems: string[] = [];
+  const change = (kind: IdentityKind, from: string | null, to: string | null | undefined) => {
+    if (to === undefined || to === from) return;
+    plan.changed.set(userId, {
+      ...plan.changed.get(userId),
+      [kind === 'email' ? 'email' : 'externalId']: to,
+    });
+    // Another spelling of an address is the same identity.
+    if (from !== null && to !== null && identityValue(kind, from) === identityValue(kind, to)) return;
+    if (from !== null)
+      plan.removedKeys.set(identityKey(projectId, kind, from), { projectId, kind, value: from, userId });
+    if (to === null) return;
+    const key = identityKey(projectId, kind, to);
+    const owner = lookUp.owner(key);
+    if (owner !== undefined && owner !== userId) {
+      if (kind === 'external_id' || !lookUp.isDeleted(owner)) {
+        const state = lookUp.isDeleted(owner) ? ' that is deleted' : '';
+        problems.push(`Param '${kind}' belongs to another user${state}`);
+        return;
+      }
+      plan.released.add(owner);
+      plan.removedKeys.set(key, { projectId, kind, value: to, userId: owner });
+    }
+    plan.addedKeys.set(key, { projectId, kind, value: to, userId });
+  };
+  change('external_id', externalId, given.external_id);
+  change('email', email, given.email);
+  const after = { externalId, email, ...plan.changed.get(userId) };
+  if (after.externalId === null && after.email === null)
+    problems.push("Param '(root)' must leave the user an external_id or an email");
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  return plan;
+}
+
+// Primary key.
+const selectIdentities = sql(
+  'identities_to_update',
+  `select id, external_id as "externalId", email
+  from users
+  where id = $1 and project_id = $2 and deleted_at is null`,
+);
