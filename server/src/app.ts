@@ -14,6 +14,7 @@ import { recordEvents } from './domain/ground/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/ground/requests/rate-windows.ts';
 import { Acceptor } from './domain/line/accept/send-broadcast.ts';
+import { cancelHandler } from './domain/line/broadcasts/cancel.ts';
 import { deliverHandler, OutcomeRecorder } from './domain/line/deliver/deliver.ts';
 import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
@@ -137,6 +138,7 @@ function startWorker(
   const dispatcher = new Dispatcher({
     ...context,
     isBlocked: () => recorder.isBlocked,
+    isCancelled: (broadcastId) => context.cancelled.has(broadcastId),
     onTokensGone,
     onPaused: (pause) => pauses.paused(pause),
     onResumed: (key) => pauses.resumed(key),
@@ -173,6 +175,7 @@ function startWorker(
         recorder,
       }),
       replay: replayHandler(workerContext),
+      cancel: cancelHandler(workerContext),
       poll_receipts: pollHandler(workerContext),
       send_webhook: webhookHandler(workerContext, messages),
     },

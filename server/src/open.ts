@@ -30,6 +30,7 @@ import { createBus, type PostgresBus } from './domain/ground/bus/bus.ts';
 import { Identities } from './domain/ground/identities/identities.ts';
 import { describeUnreadable, unreadableIntegrations } from './domain/ground/secrets/unreadable.ts';
 import { AddressKeys } from './domain/ground/suppressions/address-keys.ts';
+import { CancelledBroadcasts } from './domain/line/context/cancelled-broadcasts.ts';
 import { RecentBroadcasts } from './domain/line/context/recent-broadcasts.ts';
 import { BroadcastContents } from './domain/line/notifications/contents.ts';
 import { CategoryCache } from './domain/setup/categories/cache.ts';
@@ -104,6 +105,7 @@ export async function open(
     const integrations = new IntegrationCache({ db, sealer, log, bus });
     const categories = new CategoryCache({ db, bus });
     const identities = new Identities(bus);
+    const cancelled = new CancelledBroadcasts({ db, bus, log });
     return {
       config,
       db,
@@ -120,6 +122,7 @@ export async function open(
       contents: new BroadcastContents({ db }),
       addressKeys: new AddressKeys({ sealer, log }),
       recent: new RecentBroadcasts(),
+      cancelled,
       nodeId,
       alone: embedded && role === 'server',
       pool,
@@ -129,6 +132,7 @@ export async function open(
         integrations.close();
         categories.close();
         identities.close();
+        cancelled.close();
         await bus.close();
         await transport.close();
         await Promise.all(databases.map((database) => database.close()));

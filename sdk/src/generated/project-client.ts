@@ -12,7 +12,7 @@ export class ProjectClient extends Client {
   readonly broadcasts = {
     /**
      * Send a broadcast to up to 1000 recipients.
-     * Creates one notification for each user, and creates users that do not exist yet. Responds as soon as the broadcast is stored; delivery continues in the background, and `status` shows its progress. A broadcast cannot be changed or recalled. Requires a Project JWT.
+     * Creates one notification for each user, and creates users that do not exist yet. Responds as soon as the broadcast is stored; delivery continues in the background, and `status` shows its progress. A broadcast cannot be changed. It can be cancelled until it has ended. Requires a Project JWT.
      *
      * `POST /broadcasts`
      */
@@ -34,6 +34,14 @@ export class ProjectClient extends Client {
      */
     get: (broadcastId: string, options?: RequestOptions): Promise<Broadcast> =>
       this.request({ method: 'GET', path: `/broadcasts/${segment(broadcastId)}` }, options),
+    /**
+     * Cancel a broadcast.
+     * Deliveries that are not sent yet are skipped with the code `cancelled`, and no further subscribers of a topic get it. Messages in flight are finished, and notifications that an inbox shows stay there. A broadcast that has ended does not change: its `cancelled_at` stays `null`. The request can be repeated. Requires a Project JWT.
+     *
+     * `POST /broadcasts/{broadcast_id}/cancel`
+     */
+    cancel: (broadcastId: string, options?: RequestOptions): Promise<Broadcast> =>
+      this.request({ method: 'POST', path: `/broadcasts/${segment(broadcastId)}/cancel` }, options),
     deliveries: {
       /**
        * List the deliveries of a broadcast.

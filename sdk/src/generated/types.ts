@@ -69,7 +69,18 @@ export type Broadcast = {
     recipients: Array<Recipient> | null;
     overrides: BroadcastOverrides | null;
     created_at: string;
+    /** When it was cancelled. */
+    cancelled_at: string | null;
     status: BroadcastStatus;
+};
+
+export type BroadcastCancelledMessage = {
+    type: 'broadcast.cancelled';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'broadcast.cancelled';
+    };
 };
 
 export type BroadcastCreatedMessage = {
@@ -102,6 +113,7 @@ export type BroadcastInput = {
     overrides?: BroadcastOverrides | null;
     readonly id?: string;
     readonly created_at?: string;
+    readonly cancelled_at?: string | null;
     readonly status?: BroadcastStatus;
 };
 
@@ -580,14 +592,14 @@ export type Event = {
     };
 };
 
-export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*';
+export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*';
 
 export type EventList = {
     data: Array<Event>;
     links: PageLinks;
 };
 
-export type EventType = 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
 
 export type EventsourceIntegration = {
     name: 'eventsource';

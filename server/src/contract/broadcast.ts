@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { overrideKeys } from '../providers/index.ts';
 import {
+  described,
   EmailAddress,
   ExternalId,
   exampleId,
@@ -175,6 +176,7 @@ export const NewBroadcastSchema = Type.Object(
     ...members,
     id: Type.Optional(readOnly(Id)),
     created_at: Type.Optional(readOnly(Timestamp)),
+    cancelled_at: Type.Optional(readOnly(nullable(Timestamp))),
     status: Type.Optional(readOnly(BroadcastStatusSchema)),
   },
   {
@@ -197,6 +199,7 @@ export const BroadcastSchema = Type.Object(
     recipients: nullable(Type.Array(RecipientSchema)),
     overrides: nullable(OverridesSchema),
     created_at: Timestamp,
+    cancelled_at: nullable(described(Timestamp, 'When it was cancelled.')),
     status: BroadcastStatusSchema,
   },
   {
@@ -209,6 +212,7 @@ export const BroadcastSchema = Type.Object(
         custom_attributes: null,
         overrides: null,
         created_at: exampleTime,
+        cancelled_at: null,
         status: { status: 'processed', summary: { total: 1, failures: 0, pending: 0 }, errors: null },
       },
     ],

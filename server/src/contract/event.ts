@@ -15,6 +15,7 @@ export const EVENT_MEANINGS = {
   'broadcast.processed':
     'Every delivery of a broadcast that was due at once has had its first attempt. Recorded once; ' +
     '`payload` has the counts at that moment.',
+  'broadcast.cancelled': 'A broadcast was cancelled before it had ended. What was not sent yet is skipped.',
   'notification.created':
     'A user has a new notification. The inbox does not show it, or not yet, if the category or the user ' +
     'decided so.',

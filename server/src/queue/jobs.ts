@@ -35,6 +35,8 @@ export interface JobPayloads {
     asked_at: string;
     text_weight: number;
   };
+  /** Make the scheduled jobs of a cancelled broadcast due. */
+  cancel: { broadcast_id: string };
   /**
    * Ask a provider for the delivery status of messages that it accepted at `sent_ms`, by its own ids. `round`
    * counts the requests so far, `failures` those of this round without a response.
@@ -79,6 +81,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   'fan_out',
   'deliver',
   'replay',
+  'cancel',
   'poll_receipts',
   'send_webhook',
 ];

@@ -80,6 +80,7 @@ function scene<C extends keyof MessageOf>(
     onResumed: () => {},
     onTokensGone: () => {},
     isBlocked: () => false,
+    isCancelled: () => false,
   });
   cleanups.push(
     () => transport.close(),
@@ -102,6 +103,7 @@ function scene<C extends keyof MessageOf>(
         integrations: [integration],
         draft,
         targetId,
+        broadcastId: targetId,
         userId,
         weight: 1,
       });

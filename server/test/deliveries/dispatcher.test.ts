@@ -17,6 +17,7 @@ import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 const START_MS = Date.parse('2026-07-01T12:00:00Z');
 const PROJECT = '0197a3c4-0000-7f01-8a2b-3c4d5e6f7081';
+const BROADCAST = newId();
 
 let mail: SmtpStandIn;
 /** Two custom mailers of the project, and the vendor stand-ins. */
@@ -72,6 +73,7 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
     onResumed: () => pauses.push('resumed'),
     onTokensGone: (gone) => discarded.push(...gone),
     isBlocked: () => false,
+    isCancelled: () => false,
     ...(patienceMs === undefined ? {} : { patienceMs }),
   });
 }
@@ -108,7 +110,8 @@ function sendOver<C extends keyof MessageOf>(
   render: () => MessageOf[C],
   request: Pick<SendRequest, 'targetId' | 'userId' | 'weight' | 'token'>,
 ): Promise<AttemptResult> {
-  return dispatcher.send({ integrations, draft: { channel, render }, ...request });
+  const draft = { channel, render };
+  return dispatcher.send({ integrations, draft, broadcastId: BROADCAST, ...request });
 }
 
 /** Sends an e-mail, by default a new one. */

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { described, Id, PageQuery, page } from '../../contract/common.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
+import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
 import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
@@ -16,7 +17,7 @@ import { type App, projectRoute } from '../route.ts';
 // is lower where the heap is small.
 const BODY_LIMIT_BYTES = Math.min(192 * 1024 * 1024, bodyBytesForHeap());
 
-/** POST, GET and list of /broadcasts. */
+/** POST, GET, list and cancellation of /broadcasts. */
 export function broadcastRoutes(app: App): void {
   projectRoute(app, {
     method: 'POST',
@@ -26,7 +27,7 @@ export function broadcastRoutes(app: App): void {
     description:
       'Creates one notification for each user, and creates users that do not exist yet. Responds as soon ' +
       'as the broadcast is stored; delivery continues in the background, and `status` shows its ' +
-      'progress. A broadcast cannot be changed or recalled.',
+      'progress. A broadcast cannot be changed. It can be cancelled until it has ended.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
     alsoWrong: ({ body }) => problemsBeyondSchema(body),
@@ -75,6 +76,28 @@ export function broadcastRoutes(app: App): void {
     reply: { 200: BroadcastSchema },
     async handler({ project, params, context }) {
       const json = await getBroadcast(context.db, project.id, params.broadcast_id);
+      if (json === undefined) throw new ClientError('not_found');
+      return rawJson(json);
+    },
+  });
+
+  projectRoute(app, {
+    method: 'POST',
+    url: '/broadcasts/:broadcast_id/cancel',
+    operationId: 'cancelBroadcast',
+    summary: 'Cancel a broadcast',
+    description:
+      'Deliveries that are not sent yet are skipped with the code `cancelled`, and no further ' +
+      'subscribers of a topic get it. Messages in flight are finished, and notifications that an inbox ' +
+      'shows stay there. A broadcast that has ended does not change: its `cancelled_at` stays `null`. The ' +
+      'request can be repeated.',
+    tags: ['Broadcasts'],
+    params: Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') }),
+    reply: { 200: BroadcastSchema },
+    async handler({ project, params, context }) {
+      const id = params.broadcast_id.toLowerCase();
+      if (!(await cancelBroadcast(context, project.id, id))) throw new ClientError('not_found');
+      const json = await getBroadcast(context.db, project.id, id);
       if (json === undefined) throw new ClientError('not_found');
       return rawJson(json);
     },

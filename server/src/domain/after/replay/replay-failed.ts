@@ -64,6 +64,7 @@ async function runJob({ db, clock }: Context, job: Job<'replay'>, leaseId: strin
   const { id, projectId, payload } = job;
   await db.transaction(async (tx) => {
     await complete(tx, leaseId, [id]);
+    if ((await tx.query(selectCancelled, [payload.broadcast_id])).length > 0) return;
     await replayChunk(tx, projectId, payload, clock.now());
   });
 }
@@ -116,6 +117,11 @@ function valuesOf({ broadcast_id, after, asked_at, channel }: Chunk): unknown[] 
   return channel === undefined ? values : [...values, channel];
 }
 
+// Primary key.
+const selectCancelled = sql(
+  'cancelled_while_replayed',
+  'select 1 from broadcasts where id = $1 and cancelled_at is not null',
+);
 // Index deliveries_failed (broadcast_id, user_id, channel).
 const beyond = `broadcast_id = $1 and state = 'failed' and (user_id, channel) > ($2, $3)
     and last_attempt_at <= $4::timestamptz`;

@@ -25,6 +25,7 @@ export function replayDeliveries(
   return db.transaction(async (tx) => {
     const found = await findBroadcast(tx, projectId, broadcastId);
     if (found === undefined) throw new ClientError('not_found');
+    if (found.cancelled) throw new ClientError('validation_failed', [BROADCAST_CANCELLED]);
     const broadcast = { id: broadcastId, projectId, textWeight: found.textWeight };
     if (userIds === undefined)
       return replayAllFailed(tx, broadcast, { channel, askedAt: found.askedAt, nowMs: clock.now() });
@@ -37,19 +38,24 @@ export function replayDeliveries(
   });
 }
 
+const BROADCAST_CANCELLED = 'The broadcast was cancelled, so nothing of it is replayed: send a new broadcast';
+
 async function findBroadcast(
   tx: Queryable,
   projectId: string,
   id: string,
-): Promise<{ textWeight: number; askedAt: string } | undefined> {
-  const [row] = await tx.query<{ message: Buffer; overrides: Buffer | null; asked_at: string }>(
-    selectBroadcast,
-    [id, projectId],
-  );
+): Promise<{ textWeight: number; askedAt: string; cancelled: boolean } | undefined> {
+  const [row] = await tx.query<{
+    message: Buffer;
+    overrides: Buffer | null;
+    asked_at: string;
+    cancelled: boolean;
+  }>(selectBroadcast, [id, projectId]);
   if (row === undefined) return undefined;
   const characters =
     unpackJson(row.message).length + (row.overrides === null ? 0 : unpackJson(row.overrides).length);
-  return { textWeight: fanOutWeight({ recipients: 0, characters }), askedAt: row.asked_at };
+  const { asked_at: askedAt, cancelled } = row;
+  return { textWeight: fanOutWeight({ recipients: 0, characters }), askedAt, cancelled };
 }
 
 async function failedOf(
@@ -103,7 +109,9 @@ async function skippedOf(
 // Primary key.
 const selectBroadcast = sql(
   'broadcast_to_replay',
-  'select message, overrides, now()::text as asked_at from broadcasts where id = $1 and project_id = $2',
+  `select message, overrides, now()::text as asked_at, cancelled_at is not null as cancelled
+  from broadcasts
+  where id = $1 and project_id = $2`,
 );
 // Primary key (user_id, notification_id, channel).
 const selectFailed = sql(

@@ -27,6 +27,8 @@ export type RealtimeMessage =
   | { type: 'identities_changed'; keys: readonly string[] }
   /** Drop what is cached of the project: tokens were revoked, integrations saved or limits changed. */
   | { type: 'project_changed'; projectId: string }
+  /** Messages of this broadcast that wait are not sent any more. */
+  | { type: 'broadcast_cancelled'; broadcastId: string }
   /** No permits are left in this rate window: nodes return those that they reserved and do not need. */
   | { type: 'rate_limit_short'; name: string; nodeId: string }
   | MessagesMissing

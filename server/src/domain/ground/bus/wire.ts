@@ -87,6 +87,8 @@ function isMessage(value: unknown): value is RealtimeMessage {
       return isStrings(message.keys);
     case 'project_changed':
       return strings(message, ['projectId']);
+    case 'broadcast_cancelled':
+      return strings(message, ['broadcastId']);
     case 'rate_limit_short':
       return strings(message, ['name', 'nodeId']);
     case 'missed':

@@ -22,7 +22,15 @@ export async function readAccepted(db: Queryable, projectId: string, id: string)
   if (row === undefined) throw new Error(`the broadcast ${id} is of another project`);
   const recipients = row.recipients ? JSON.parse(unpackJson(row.recipients)) : [];
   const total = countRecipients(recipients).named;
-  return broadcastJson({ ...row, status: 'enqueued', total, failures: 0, pending: 0, errors: null });
+  return broadcastJson({
+    ...row,
+    status: 'enqueued',
+    total,
+    failures: 0,
+    pending: 0,
+    errors: null,
+    cancelled_at: null,
+  });
 }
 
 /**
@@ -82,7 +90,7 @@ const MAX_ERRORS = 1_000;
 // The errors are those found before anything was sent, then the deliveries that have failed so far: index
 // deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
 // failure of an erased user has no reason.
-const COLUMNS = `id, category, topic, message, overrides, recipients, status, total,
+const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, cancelled_at,
     failures + failed_users as failures, pending,
     case
       when failed_users = 0 then errors

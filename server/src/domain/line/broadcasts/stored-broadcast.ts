@@ -95,6 +95,7 @@ export interface BroadcastRow {
   failures: number;
   pending: number;
   errors: string | null;
+  cancelled_at: Date | null;
 }
 
 /** The contract's `Broadcast` of a row, as JSON text. The stored parts are joined without parsing them. */
@@ -110,13 +111,14 @@ export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
 
 /** The contract's `Broadcast` when it has just been accepted, as JSON text. */
 export function acceptedJson(id: string, parts: BroadcastParts, total: number): JsonText {
-  return joinBroadcast(id, parts, { status: 'enqueued', total, failures: 0, pending: 0, errors: null });
+  const none = { failures: 0, pending: 0, errors: null, cancelled_at: null };
+  return joinBroadcast(id, parts, { status: 'enqueued', total, ...none });
 }
 
 function joinBroadcast(
   id: string,
   parts: Omit<BroadcastParts, 'inAppJson'>,
-  state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'pending' | 'errors'>,
+  state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'pending' | 'errors' | 'cancelled_at'>,
 ): JsonText {
   const { category, topic, messageJson, overridesJson, recipientsJson } = parts;
   const { status, total, failures, pending, errors } = state;
@@ -127,7 +129,8 @@ function joinBroadcast(
     recipientsJson === null ? 'null' : shortAsString(recipientsJson),
     ',"overrides":',
     overridesJson ?? 'null',
-    `,"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${status}",` +
+    `,"created_at":"${new Date(timeOf(id)).toISOString()}",` +
+      `"cancelled_at":${JSON.stringify(state.cancelled_at)},"status":{"status":"${status}",` +
       `"summary":{"total":${total},"failures":${failures},"pending":${pending}},` +
       `"errors":${errors ?? 'null'}}}`,
   ]);

@@ -11,6 +11,7 @@ import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { CategoryCache } from '../../setup/categories/cache.ts';
 import type { IntegrationCache } from '../../setup/integrations/cache.ts';
 import type { ProjectCache } from '../../setup/projects/cache.ts';
+import type { CancelledBroadcasts } from './cancelled-broadcasts.ts';
 import type { RecentBroadcasts } from './recent-broadcasts.ts';
 
 /** What the line of a broadcast works with. Functions take the parts they need: `({ db, clock }, input)`. */
@@ -29,4 +30,5 @@ export interface LineContext {
   readonly integrations: IntegrationCache;
   readonly categories: CategoryCache;
   readonly recent: RecentBroadcasts;
+  readonly cancelled: CancelledBroadcasts;
 }

@@ -41,7 +41,7 @@ export async function decide(
   });
 }
 
-/** The deliveries that the category's config, a preference or a deleted user rules out. */
+/** The deliveries that a cancellation, the category's config, a preference or a deleted user rules out. */
 async function skippedByUser(
   { db }: Pick<LineContext, 'db'>,
   { configured, mayBeOff }: ProjectCategories,
@@ -60,12 +60,14 @@ async function skippedByUser(
     // Whether the user can be reached is decided by the next step.
     const isOff = off(broadcast.category, userId).has(channel);
     const skip = route && skipReason(route, { reachable: true, switchedOff: isOff });
-    if (user === undefined) skipped.set(delivery, USER_DELETED);
+    if (broadcast.cancelled) skipped.set(delivery, CANCELLED);
+    else if (user === undefined) skipped.set(delivery, USER_DELETED);
     else if (skip !== undefined) skipped.set(delivery, { code: skip, reason: skipReasonText(skip, channel) });
   }
   return skipped;
 }
 
+const CANCELLED: Reason = { code: 'cancelled', reason: skipReasonText('cancelled', '') };
 const USER_DELETED: Reason = { code: 'user_deleted', reason: 'the user was deleted' };
 
 /** The deliveries whose condition is false or cannot be evaluated. */

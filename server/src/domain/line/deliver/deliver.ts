@@ -4,7 +4,7 @@ import type { Logger } from '../../../lib/log.ts';
 import { deliveries } from '../../../metrics.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
-import type { Job } from '../../../queue/jobs.ts';
+import type { Job, NewJob } from '../../../queue/jobs.ts';
 import { OutcomeWriter } from '../../../queue/outcome-writer.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { LineContext } from '../context/context.ts';
@@ -150,17 +150,23 @@ async function endJob(
   );
   const waiting = windowJobs(job, openings, nowMs);
   const { awaited, broadcast_id: broadcastId } = job.payload;
+  const retries = [...retryJobs(job, remaining, nowMs), ...waiting.jobs];
   await deps.recorder.report({
     finished: {
       jobId: job.id,
       leaseId,
-      retries: [...retryJobs(job, remaining, nowMs), ...waiting.jobs],
+      retries: context.cancelled.has(broadcastId) ? retries.map(atOnce) : retries,
       deferred: awaited ? { broadcastId, deliveries: concluded.filter(isDeferred).length } : undefined,
       polls: receiptJobs(concluded.flatMap(({ accepted = [] }) => accepted)),
       events: waiting.events,
       unmarked: concluded.flatMap(({ unmark }) => unmark ?? []),
     },
   });
+}
+
+/** The same job, due now: what is left of a cancelled broadcast is skipped. */
+function atOnce({ dueAtMs: _later, ...job }: NewJob<'deliver'>): NewJob<'deliver'> {
+  return job;
 }
 
 /**

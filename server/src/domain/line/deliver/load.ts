@@ -98,9 +98,10 @@ async function loadBroadcasts(
     topic: string | null;
     message: Buffer;
     overrides: Buffer | null;
+    cancelled: boolean;
   }>(selectBroadcasts, [[...channelsOf.keys()]]);
   return new Map(
-    rows.map(({ id, category, topic, ...row }) => {
+    rows.map(({ id, category, topic, cancelled, ...row }) => {
       const message = JSON.parse(unpackJson(row.message)) as BroadcastTexts['message'];
       const overrides = row.overrides
         ? (JSON.parse(unpackJson(row.overrides)) as StoredContent['overrides'])
@@ -110,7 +111,7 @@ async function loadBroadcasts(
         channels.map((channel) => [channel, prepare({ id, message, overrides }, channel)] as const),
       );
       const critical = configured.get(category ?? '')?.critical === true;
-      return [id, { id, category, topic, message, overrides, texts, critical }];
+      return [id, { id, category, topic, message, overrides, texts, critical, cancelled }];
     }),
   );
 }
@@ -147,7 +148,9 @@ async function loadAttempted(
 // All by primary key.
 const selectBroadcasts = sql(
   'deliver_broadcasts',
-  'select id, category, topic, message, overrides from broadcasts where id = any ($1::uuid[])',
+  `select id, category, topic, message, overrides, cancelled_at is not null as cancelled
+  from broadcasts
+  where id = any ($1::uuid[])`,
 );
 const selectUsers = sql(
   'deliver_users',

@@ -96,6 +96,7 @@ function dispatch(
     integrations,
     draft,
     targetId: `${content.notificationId}.${content.channel}.${part}`,
+    broadcastId: content.broadcast.id,
     userId: content.user.id,
     weight: weightOf(content),
     identifiers,

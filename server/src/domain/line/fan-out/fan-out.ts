@@ -19,6 +19,7 @@ import { addSubscribers, countDownPages, jobsOfNextPages, lockForPages } from '.
 import {
   type AddressedPage,
   type BroadcastPage,
+  CancelledMeanwhile,
   type FannedOut,
   type Insertion,
   withNotifications,
@@ -49,11 +50,7 @@ async function fanOut(
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<readonly JobKind[]> {
-  const written = await write(context, jobs, leaseId, 'plain').catch((error: unknown) => {
-    // A notification exists already: this fan-out was done before, in a database that was restored since.
-    if ((error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error;
-    return write(context, jobs, leaseId, 'careful');
-  });
+  const written = await writeAgain(context, jobs, leaseId, 'plain');
   const { broadcasts, plans, resolved, sentAt, queued } = written;
   resolved.remember();
   publishChanges(context.bus, resolved);
@@ -62,6 +59,22 @@ async function fanOut(
       context.bus.publish(message);
   notificationsCreated.inc(broadcasts.reduce((sum, { userIds }) => sum + userIds.length, 0));
   return queued;
+}
+
+/** Writes the fan-out, again where its broadcasts or their notifications are not as they were expected. */
+function writeAgain(
+  context: LineContext,
+  jobs: readonly Job<'fan_out'>[],
+  leaseId: string,
+  insertion: Insertion,
+): Promise<WrittenFanOut> {
+  return write(context, jobs, leaseId, insertion).catch((error: unknown) => {
+    if (error instanceof CancelledMeanwhile) return writeAgain(context, jobs, leaseId, insertion);
+    // A notification exists already: this fan-out was done before, in a database that was restored since.
+    if ((error as { code?: unknown }).code === UNIQUE_VIOLATION && insertion === 'plain')
+      return writeAgain(context, jobs, leaseId, 'careful');
+    throw error;
+  });
 }
 
 const UNIQUE_VIOLATION = '23505';
@@ -137,7 +150,9 @@ async function loadFirstPages(
     tx,
     [...weights.keys()].filter((id) => !justAccepted.has(id)),
   );
-  return [...justAccepted, ...stored].map(([id, { projectId, content, recipients }]) => {
+  const loaded: [string, FirstPage][] = [...justAccepted, ...stored];
+  return loaded.map(([id, { projectId, content, recipients: all, cancelled = false }]) => {
+    const recipients = cancelled ? [] : all;
     const { named, subscribers, ofFirstPage } = countRecipients(recipients);
     return {
       id,
@@ -146,6 +161,7 @@ async function loadFirstPages(
       topic: content.topic,
       ...readRecipients(projectId, recipients),
       page: 0,
+      cancelled,
       content,
       textWeight: (weights.get(id) ?? 0) - recipientsWeight(ofFirstPage),
       subscribers: subscribers ? { onThisPage: named === 0, after: undefined } : undefined,
@@ -153,7 +169,10 @@ async function loadFirstPages(
   });
 }
 
-async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string, RecentBroadcast][]> {
+/** A broadcast whose first page is written. */
+type FirstPage = RecentBroadcast & { cancelled?: boolean };
+
+async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string, FirstPage][]> {
   if (ids.length === 0) return [];
   const rows = await tx.query<{
     id: string;
@@ -163,11 +182,13 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
     message: Buffer;
     in_app: Buffer | null;
     recipients: Buffer | null;
+    cancelled: boolean;
   }>(selectBroadcasts, [ids]);
-  return rows.map(({ id, project_id: projectId, recipients, in_app: inApp, ...row }) => [
+  return rows.map(({ id, project_id: projectId, recipients, in_app: inApp, cancelled, ...row }) => [
     id,
     {
       projectId,
+      cancelled,
       content: { ...row, inApp },
       recipients: recipients ? (JSON.parse(unpackJson(recipients)) as Recipient[]) : [],
     },
@@ -182,8 +203,9 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
     project_id: string;
     category: string | null;
     topic: string | null;
+    cancelled: boolean;
   }>(selectOfPages, [[...pages.keys()]]);
-  return rows.map(({ id, project_id: projectId, category, topic }) => {
+  return rows.map(({ id, project_id: projectId, category, topic, cancelled }) => {
     const { payload, weight } = pages.get(id) as Job<'fan_out'>;
     return {
       id,
@@ -195,7 +217,8 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
       positions: [],
       textWeight: weight - SUBSCRIBERS_PER_PAGE,
       page: payload.page ?? 0,
-      subscribers: { onThisPage: true, after: payload.after },
+      cancelled,
+      subscribers: cancelled ? undefined : { onThisPage: true, after: payload.after },
     };
   });
 }
@@ -280,11 +303,13 @@ async function discard(
 // Primary key, both.
 const selectBroadcasts = sql(
   'fan_out_load',
-  `select id, project_id, category, topic, message, in_app, recipients
+  `select id, project_id, category, topic, message, in_app, recipients, cancelled_at is not null as cancelled
   from broadcasts
   where id = any ($1::uuid[])`,
 );
 const selectOfPages = sql(
   'fan_out_load_pages',
-  'select id, project_id, category, topic from broadcasts where id = any ($1::uuid[])',
+  `select id, project_id, category, topic, cancelled_at is not null as cancelled
+  from broadcasts
+  where id = any ($1::uuid[])`,
 );

@@ -37,6 +37,8 @@ export interface BroadcastPage {
    * broadcast. Later pages have subscribers, and add to the figures.
    */
   page: number;
+  /** It was cancelled when it was loaded: it gets no more users. */
+  cancelled: boolean;
   /** The named recipients, and the index of each in the request. */
   people: readonly Person[];
   positions: readonly number[];
@@ -84,10 +86,13 @@ export interface FannedOut extends AddressedPage {
  */
 export type Insertion = 'plain' | 'careful';
 
+/** Thrown when a broadcast was cancelled after it was loaded: nothing is written, and it is loaded again. */
+export class CancelledMeanwhile extends Error {}
+
 /**
  * Writes everything that a fan-out makes of its broadcasts, and ends their jobs, by one statement: each list
  * of users is sent once for all its rows. `events` are those of other channels. Returns the time of the
- * notifications. Throws `LeaseLost` if a job is no longer held.
+ * notifications. Throws `LeaseLost` if a job is no longer held, and `CancelledMeanwhile`.
  */
 export async function writeFanOut(
   tx: Queryable,
@@ -104,35 +109,40 @@ export async function writeFanOut(
   const notified = broadcasts.map(newEventId);
   const further = events.map(newEventId);
   const processed = broadcasts.map(newEventId);
-  const [row] = await tx.query<{ completed: number; sent_at: Date }>(STATEMENTS[insertion], [
-    uuidArray(broadcasts.map((one) => one.id)),
-    uuidArray(broadcasts.map((one) => one.projectId)),
-    textArray(broadcasts.map((one) => one.category)),
-    textArray(broadcasts.map((one) => one.topic)),
-    textArray(broadcasts.map((one) => uuidArray(one.userIds))),
-    textArray(broadcasts.map((one) => uuidArray(one.notificationIds))),
-    broadcasts.map((one) => one.unusable),
-    broadcasts.map((one) => one.pending),
-    textArray(broadcasts.map(errorsJson)),
-    uuidArray(created),
-    uuidArray(notified),
-    uuidArray(processed),
-    textArray(broadcasts.map(processedDetails)),
-    jobs.ids,
-    jobs.leaseId,
-    textArray(broadcasts.map(hiddenArray)),
-    uuidArray(events.map((event) => event.projectId)),
-    uuidArray(further),
-    textArray(events.map((event) => event.type)),
-    uuidArray(events.map((event) => event.broadcastId ?? '')),
-    textArray(events.map((event) => uuidArray(event.userIds ?? []))),
-    textArray(events.map((event) => JSON.stringify(event.details))),
-    broadcasts.map((one) => one.page),
-    textArray(broadcasts.map((one) => planJson(one.channels))),
-    broadcasts.map((one) => one.awaited),
-    JSON.stringify(inboxSentDetails(brand)),
-  ]);
+  const [row] = await tx.query<{ completed: number; cancelled: number; sent_at: Date }>(
+    STATEMENTS[insertion],
+    [
+      uuidArray(broadcasts.map((one) => one.id)),
+      uuidArray(broadcasts.map((one) => one.projectId)),
+      textArray(broadcasts.map((one) => one.category)),
+      textArray(broadcasts.map((one) => one.topic)),
+      textArray(broadcasts.map((one) => uuidArray(one.userIds))),
+      textArray(broadcasts.map((one) => uuidArray(one.notificationIds))),
+      broadcasts.map((one) => one.unusable),
+      broadcasts.map((one) => one.pending),
+      textArray(broadcasts.map(errorsJson)),
+      uuidArray(created),
+      uuidArray(notified),
+      uuidArray(processed),
+      textArray(broadcasts.map(processedDetails)),
+      jobs.ids,
+      jobs.leaseId,
+      textArray(broadcasts.map(hiddenArray)),
+      uuidArray(events.map((event) => event.projectId)),
+      uuidArray(further),
+      textArray(events.map((event) => event.type)),
+      uuidArray(events.map((event) => event.broadcastId ?? '')),
+      textArray(events.map((event) => uuidArray(event.userIds ?? []))),
+      textArray(events.map((event) => JSON.stringify(event.details))),
+      broadcasts.map((one) => one.page),
+      textArray(broadcasts.map((one) => planJson(one.channels))),
+      broadcasts.map((one) => one.awaited),
+      JSON.stringify(inboxSentDetails(brand)),
+    ],
+  );
   assertCompleted(jobs.ids, row?.completed ?? 0);
+  if (row?.cancelled !== broadcasts.filter(({ cancelled }) => cancelled).length)
+    throw new CancelledMeanwhile('a broadcast was cancelled while it was fanned out');
   return row?.sent_at ?? new Date();
 }
 
@@ -231,8 +241,10 @@ const fanOutText = (insertion: Insertion) => `
       errors = case when page = 0 then input.errors else broadcasts.errors end
     from input
     where broadcasts.id = input.id
+    returning cancelled_at
   )
-  select (select count(*)::int from completed) as completed, ${SENT_AT} as sent_at`;
+  select (select count(*)::int from completed) as completed,
+    (select count(cancelled_at)::int from progressed) as cancelled, ${SENT_AT} as sent_at`;
 
 const STATEMENTS: Record<Insertion, Statement> = {
   plain: sql('fan_out', fanOutText('plain')),

@@ -49,6 +49,8 @@ export interface LoadedBroadcast extends BroadcastTexts {
   texts: ReadonlyMap<string, Prepared>;
   /** Its category is critical: users cannot switch it off. */
   critical: boolean;
+  /** It was cancelled. */
+  cancelled: boolean;
 }
 
 /** The columns of a user that deliveries and their messages need. */

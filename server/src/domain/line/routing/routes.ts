@@ -4,7 +4,12 @@ import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { LineContext } from '../context/context.ts';
 
 /** Why a notification does not go out on a channel that the project has set up. */
-export type SkipReason = 'category_disabled' | 'channel_not_listed' | 'switched_off' | 'unreachable';
+export type SkipReason =
+  | 'cancelled'
+  | 'category_disabled'
+  | 'channel_not_listed'
+  | 'switched_off'
+  | 'unreachable';
 
 /** How a category uses a channel that the project has set up, for all users. */
 export interface Route {
@@ -108,6 +113,8 @@ export function skipReason(
 /** A reason in words, for events. */
 export function skipReasonText(reason: SkipReason, channel: string): string {
   switch (reason) {
+    case 'cancelled':
+      return 'the broadcast was cancelled';
     case 'category_disabled':
       return 'the category is disabled';
     case 'channel_not_listed':

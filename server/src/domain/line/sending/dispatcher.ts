@@ -20,6 +20,8 @@ export interface SendRequest {
   draft: Draft;
   /** Identifies the target in every attempt: the ids of the notification and of the token or the address. */
   targetId: string;
+  /** Its broadcast: nothing more is sent of a cancelled one. */
+  broadcastId: string;
   /** The recipient: failures that a recipient can cause are counted by user. */
   userId: string;
   /** Characters of the message that are in memory while it is sent. */
@@ -36,6 +38,8 @@ export type DispatcherDeps = ConnectionDeps &
   IntegrationHealthDeps & {
     /** While true nothing is sent, because its outcome could not be written. */
     isBlocked(): boolean;
+    /** Whether a broadcast was cancelled lately. */
+    isCancelled(broadcastId: string): boolean;
   };
 
 // For how long messages are deferred that must not be sent while outcomes cannot be written.
@@ -146,6 +150,8 @@ export class Dispatcher {
     if (this.#closed) return this.#stopping();
     if (this.#deps.isBlocked())
       return deferred(this.#deps.clock.now() + BLOCKED_DEFERRAL_MS, BLOCKED, 'rate');
+    if (this.#deps.isCancelled(request.broadcastId))
+      return deferred(this.#deps.clock.now(), CANCELLED, 'rate');
     const admitted = this.#health.admit(integration, host);
     if ('untilMs' in admitted) return paused(admitted.untilMs);
     let isRecorded = false;
@@ -238,6 +244,7 @@ const RATE_LIMITED = 'the rate limit is reached';
 const PAUSED = 'the integration is paused';
 const STALLED = 'the provider has not responded to earlier messages yet';
 const STOPPING = 'the server is stopping';
+const CANCELLED = 'the broadcast was cancelled';
 const BLOCKED = 'the database cannot be written to';
 
 function done(outcome: SendOutcome, integration: OpenedIntegration): AttemptResult {

@@ -1,0 +1,135 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Queryable, sql } from '../../src/db/client.ts';
+import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { type Caller, caller, until } from '../support/service.ts';
+import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
+
+const ROUNDS = 4;
+const SUBSCRIBERS = 5_000;
+// One of this many users has an address.
+const MAILED = 10;
+
+const seed = newSeed();
+const random = randomFrom(seed);
+
+let dataDir = '';
+let smtp: SmtpStandIn;
+let belfry: BelfryProcess;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-cancel-'));
+  smtp = await startSmtpStandIn();
+});
+afterAll(async () => {
+  await belfry?.killTree();
+  await smtp.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const call: Caller = (...request) => {
+  const { legacy_base_url, project_jwt } = belfry.credentials;
+  return caller(() => legacy_base_url, project_jwt)(...request);
+};
+
+const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
+  db.query<Row>(sql('', text), values);
+
+async function subscribers(): Promise<void> {
+  await withDatabaseOf(dataDir, ({ db }) =>
+    rows(
+      db,
+      `with made as (
+        insert into users (id, project_id, external_id, email, created_at, updated_at)
+        select gen_random_uuid(), p.id, 'user-' || n,
+               case when n % $2 = 0 then 'user-' || n || '@example.com' end,
+               now(), now()
+        from projects p, generate_series(1, $1::int) n
+        returning id, project_id
+      )
+      insert into subscriptions (user_id, topic, id, project_id, categories)
+      select id, 'news', gen_random_uuid(), project_id, '{"*": {"status": "subscribed"}}' from made`,
+      [SUBSCRIBERS, MAILED],
+    ),
+  );
+}
+
+test.runIf(process.platform === 'linux')(
+  `a cancelled broadcast is counted exactly despite ${ROUNDS} kills (FAULT_SEED=${seed})`,
+  { timeout: 180_000 },
+  async () => {
+    belfry = await startBelfry(dataDir);
+    await saveSmtp({ call }, smtp);
+    await subscribers();
+    const sent: string[] = [];
+    const lines: string[] = [];
+    let interrupted = 0;
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const { body } = await call('POST', '/broadcasts', {
+        title: `Round ${round}`,
+        topic: 'news',
+        recipients: [{ topic: { subscribers: true } }],
+      });
+      sent.push(body.id);
+      const reached = Math.floor(random() * (SUBSCRIBERS / 2));
+      await until(
+        () => call('GET', `/broadcasts/${body.id}`),
+        (response) => response.body.status.summary.total >= reached,
+        { withinMs: 30_000, everyMs: 2 },
+      );
+      const response = await call('POST', `/broadcasts/${body.id}/cancel`);
+      expect(response.status).toBe(200);
+      await delay(random() * 20);
+      await belfry.killTree();
+      belfry = await startBelfry(dataDir);
+      const { body: after } = await call('GET', `/broadcasts/${body.id}`);
+      expect(after.cancelled_at).toBe(response.body.cancelled_at);
+      const { total, pending } = after.status.summary;
+      expect(total).toBe(response.body.status.summary.total);
+      if (pending > 0) interrupted += 1;
+      lines.push(`round ${round}: cancelled with ${total}, ready again with ${pending} pending`);
+    }
+    await settled(belfry);
+    const statuses = await Promise.all(
+      sent.map(async (id) => (await call('GET', `/broadcasts/${id}`)).body.status),
+    );
+    belfry.signal('SIGTERM');
+    expect(await belfry.ended).toBe(0);
+    console.log([`seed ${seed}`, ...lines].join('\n'));
+    expect(interrupted).toBeGreaterThan(0);
+
+    const received = smtp.received.map(messageIdOf);
+    await withDatabaseOf(dataDir, async ({ db }) => {
+      for (const [index, id] of sent.entries()) {
+        const found = await rows<{ id: string; mailed: boolean; state: string | null; code: string | null }>(
+          db,
+          `select n.id, u.email is not null as mailed, d.state, d.code
+          from notifications n
+          join users u on u.id = n.user_id
+          left join deliveries d on d.user_id = n.user_id and d.notification_id = n.id and d.channel = 'email'
+          where n.broadcast_id = $1`,
+          [id],
+        );
+        expect(statuses[index]).toEqual({
+          status: 'processed',
+          summary: { total: found.length, failures: 0, pending: 0 },
+          errors: null,
+        });
+        // Each delivery has one end, and each that was sent has arrived. Those that were in flight when the
+        // server was killed may have arrived, too.
+        for (const { id: notification, mailed, state, code } of found) {
+          if (!mailed) expect(state).toBeNull();
+          else if (state === 'sent') expect(received).toContain(notification);
+          else expect([state, code]).toEqual(['skipped', 'cancelled']);
+        }
+      }
+    });
+    // Nothing is sent once more: it is skipped when its job runs again.
+    expect(new Set(received).size).toBe(received.length);
+  },
+);
