@@ -98,6 +98,16 @@ const OWN_SETTINGS = {
     help: 'Other requests per minute and credential; 0 switches the limit off.',
     read: (text: string) => integer(text, 0, 1_000_000_000),
   },
+  RATE_LIMIT_V1_READS: {
+    default: '100',
+    help: 'The same as RATE_LIMIT_READS for the v1 API, whose requests are counted separately.',
+    read: (text: string) => integer(text, 0, 1_000_000_000),
+  },
+  RATE_LIMIT_V1_WRITES: {
+    default: '60',
+    help: 'The same as RATE_LIMIT_WRITES for the v1 API.',
+    read: (text: string) => integer(text, 0, 1_000_000_000),
+  },
   RATE_LIMIT_IP: {
     default: '500',
     help: 'Requests per minute and address without a valid credential; 0 switches the limit off.',
@@ -136,6 +146,11 @@ const OWN_SETTINGS = {
     help: "The signing secret of the server's own Slack app, which verifies reports from Slack.",
     read: (text: string) => optional(text, (value) => matching(value, /^\S{32}$/, '32 characters')),
     secret: true,
+  },
+  LEGACY_TIMESTAMPS: {
+    default: 'iso',
+    help: 'The form of times in v1: `iso` for ISO 8601, or `unix` for seconds since 1970.',
+    read: (text: string) => oneOf(text, ['iso', 'unix'] as const),
   },
   EVENTS_RETENTION_DAYS: {
     default: '90',

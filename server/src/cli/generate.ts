@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { SETTINGS } from '../config.ts';
 import { EVENT_MEANINGS } from '../contract/event.ts';
 import { allErrors } from '../errors.ts';
-import { openapiDocument } from '../http/openapi-document.ts';
+import { openapiDocuments } from '../http/openapi-document.ts';
 import { code, page, table } from './reference/markdown.ts';
 import { providerPages } from './reference/provider-pages.ts';
 
@@ -16,9 +16,10 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
  * writes nothing, and the exit code is 1 if there are any.
  */
 export async function generate({ check = false }: { check?: boolean }): Promise<void> {
-  const document = await openapiDocument();
+  const { v1, v2 } = await openapiDocuments();
   const files: Record<string, string> = {
-    'openapi.json': `${JSON.stringify(document, null, 2)}\n`,
+    'openapi.json': `${JSON.stringify(v2, null, 2)}\n`,
+    'openapi-v1.json': `${JSON.stringify(v1, null, 2)}\n`,
     'docs/reference/settings.md': settingsPage(),
     'docs/reference/errors.md': errorsPage(),
     'docs/reference/events.md': eventsPage(),

@@ -1,7 +1,7 @@
-import { openapiDocument } from '../http/openapi-document.ts';
+import { openapiDocuments } from '../http/openapi-document.ts';
 import { printJson } from './output.ts';
 
 /** `belfry openapi`: the document that the server has at `/v2/openapi.json`. */
 export async function openapi(): Promise<void> {
-  printJson(await openapiDocument());
+  printJson((await openapiDocuments()).v2);
 }

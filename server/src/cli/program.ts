@@ -124,6 +124,12 @@ function projectCommands(belfry: Command): void {
     .addOption(limit('writes'))
     .addOption(json())
     .action(verb(async () => (await import('./limits.ts')).limitsCommand));
+  command(project, 'hmac', 'belfry project hmac required --project shop')
+    .description('require or do not require an HMAC of the users of the v1 API')
+    .addArgument(new Argument('<need>', 'new projects require it').choices(['required', 'optional']))
+    .addOption(ofProject())
+    .addOption(json())
+    .action(verb(async () => (await import('./hmac.ts')).hmacCommand));
   keyCommands(project);
 }
 

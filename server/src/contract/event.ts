@@ -4,6 +4,7 @@ import { CategoryConfig } from './category.ts';
 import { Channel } from './channel.ts';
 import { described, FreeObject, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
 import { ProjectDeliveryWindows } from './delivery-windows.ts';
+import { ProjectSettings } from './project.ts';
 import { Tracking } from './tracking.ts';
 
 /**
@@ -74,6 +75,7 @@ export const EVENT_MEANINGS = {
   'category.saved': 'The config of a category was saved.',
   'category.deleted': 'The config of a category was deleted.',
   'delivery_windows.saved': 'The delivery windows of the project or of a user were saved.',
+  'project.saved': 'The settings of the project were saved.',
   'tracking.saved': 'The tracking setting of the project was saved.',
   'webhook.saved': 'A webhook was saved.',
   'webhook.deleted': 'A webhook was deleted.',
@@ -247,5 +249,6 @@ export const EVENT_PAYLOADS: { readonly [Type in EventType]?: TSchema } = {
   'category.saved': CategoryConfig,
   'category.deleted': Type.Object({ key: Type.String() }, { title: 'CategoryDeletedPayload' }),
   'delivery_windows.saved': ProjectDeliveryWindows,
+  'project.saved': ProjectSettings,
   'tracking.saved': Tracking,
 };

@@ -3,7 +3,8 @@ import type { Authenticator, Caller } from './auth.ts';
 
 /** A version of the API: what all its operations have in common. Each route is registered with one. */
 export interface Api {
-  /** The start of every path: `/v2`. */
+  readonly version: 'v1' | 'v2';
+  /** The start of every path: `/v2`, or nothing for v1. */
   readonly prefix: string;
   /** Finds the caller of a request. */
   readonly authenticate: Authenticator;
@@ -12,6 +13,8 @@ export interface Api {
   /** The body of an error response, before it is written as JSON. */
   readonly errorBody: (error: ClientError) => object;
   readonly limits: ApiLimits;
+  /** Headers of every response. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface ApiLimits {

@@ -40,8 +40,14 @@ export interface Credential {
 
 export type Caller = ProjectCaller | UserCaller;
 
-/** Returns the caller of a request. Throws a `ClientError` for invalid credentials. */
-export type Authenticator = (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
+/**
+ * Returns the caller of a request. Throws a `ClientError` for invalid credentials. If they fit a project and a
+ * user, returns the `wanted` one.
+ */
+export type Authenticator = (
+  headers: IncomingHttpHeaders,
+  wanted?: Caller['kind'],
+) => Caller | Promise<Caller>;
 
 export interface AuthenticatorDeps {
   db: Database;

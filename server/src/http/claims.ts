@@ -3,9 +3,7 @@ import { isEmailAddress } from '../lib/email-address.ts';
 import { isExternalId, MAX_EXTERNAL_ID_CHARACTERS } from '../lib/external-id.ts';
 import type { Claims } from '../lib/jwt.ts';
 
-/**
- * The user that a User JWT names. With both, the external id decides; the address is stored for a new user.
- */
+/** The user of a request. With both, the external id decides; the address is stored for a new user. */
 export interface NamedUser {
   externalId?: string;
   email?: string;
@@ -19,14 +17,13 @@ export function readUserClaims(claims: Claims): NamedUser {
   const named: NamedUser = {};
   const problems: string[] = [];
   if (claims.user_external_id !== undefined) {
-    const externalId = textOf(claims.user_external_id);
-    if (externalId !== undefined && isShort(externalId) && isExternalId(externalId))
-      named.externalId = externalId;
-    else problems.push(EXTERNAL_ID_PROBLEM);
+    const externalId = readExternalId(textOf(claims.user_external_id));
+    if (externalId !== undefined) named.externalId = externalId;
+    else problems.push(`The claim 'user_external_id' ${EXTERNAL_ID_RULE}`);
   }
   if (claims.user_email !== undefined) {
-    const email = textOf(claims.user_email);
-    if (email !== undefined && isEmailAddress(email)) named.email = email;
+    const email = readEmail(textOf(claims.user_email));
+    if (email !== undefined) named.email = email;
     else problems.push("The claim 'user_email' must be an e-mail address");
   }
   if (problems.length === 0 && named.externalId === undefined && named.email === undefined)
@@ -64,9 +61,19 @@ export function readIssuer({ api_key: apiKey, sub }: Claims): { apiKey: string }
   return { projectId: sub };
 }
 
-const EXTERNAL_ID_PROBLEM =
-  "The claim 'user_external_id' must be a whole number or a string that is not blank, of at most " +
+export const EXTERNAL_ID_RULE =
+  'must be a whole number or a string that is not blank, of at most ' +
   `${MAX_EXTERNAL_ID_CHARACTERS} characters, without U+0000 or half of a surrogate pair`;
+
+/** Returns the text if it is a valid external id. */
+export function readExternalId(text: string | undefined): string | undefined {
+  return text !== undefined && isShort(text) && isExternalId(text) ? text : undefined;
+}
+
+/** Returns the text if it is an e-mail address. */
+export function readEmail(text: string | undefined): string | undefined {
+  return text !== undefined && isEmailAddress(text) ? text : undefined;
+}
 
 /** Rejects unsafe integers: parsing changes them, so that two users would share one id. */
 function textOf(value: unknown): string | undefined {

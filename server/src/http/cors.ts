@@ -20,6 +20,8 @@ const EXPOSED_HEADERS = [
   'Retry-After',
   'Idempotency-Replayed',
   'X-Request-Id',
+  'Deprecation',
+  'Link',
 ].join(', ');
 const MAX_AGE_SECONDS = 7200; // the longest that Chromium honours
 const NO_CORS: FastifyCorsOptions = { origin: false };

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ClientError } from '../errors.ts';
+import type { Api } from './api.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
@@ -17,26 +18,28 @@ export interface KnownPaths {
   refuse(request: Pick<FastifyRequest, 'method' | 'url'>): void;
 }
 
-/** Watches the routes that are registered from now on. */
-export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): KnownPaths {
-  const known = new Map<string, Set<string>>();
-  fastify.addHook('onRoute', ({ url, method }) => {
-    if (!url.startsWith(prefix)) return;
-    const methods = known.get(url) ?? new Set();
+/** Watches the routes of the API that are registered from now on. */
+export function refuseOtherMethods(fastify: FastifyInstance): KnownPaths {
+  const known = new Map<string, { methods: Set<string>; api: Api }>();
+  fastify.addHook('onRoute', ({ url, method, config }) => {
+    const { api } = config ?? {};
+    if (api === undefined) return;
+    const methods = known.get(url)?.methods ?? new Set();
     for (const one of [method].flat()) methods.add(one);
     if (methods.has('GET')) methods.add('HEAD'); // Fastify adds it by itself
-    known.set(url, methods);
+    known.set(url, { methods, api });
   });
   const refusals: { path: RegExp; error: () => ClientError }[] = [];
   return {
     finish(countOptions) {
-      for (const [url, methods] of [...known]) {
+      for (const [url, { methods, api }] of [...known]) {
         const allow = [...METHODS.filter((method) => methods.has(method)), 'OPTIONS'].join(', ');
-        const error = () => new ClientError('method_not_allowed', [], { allow });
+        const error = () => new ClientError('method_not_allowed', [], { ...api.headers, allow });
         refusals.push({ path: pathPattern(url), error });
         fastify.route({
           url,
           method: METHODS.filter((method) => !methods.has(method)),
+          config: { api },
           schema: { hide: true },
           onRequest: async () => {
             // Before the body is read, and without authentication: the methods of a path are public.
@@ -47,9 +50,14 @@ export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): Kn
         fastify.route({
           url,
           method: 'OPTIONS',
+          config: { api },
           schema: { hide: true },
           onRequest: countOptions,
-          handler: (_request, reply) => reply.code(204).header('allow', allow).send(),
+          handler: (_request, reply) =>
+            reply
+              .code(204)
+              .headers({ ...api.headers, allow })
+              .send(),
         });
       }
     },

@@ -4,8 +4,8 @@ import { createLogger } from '../lib/log.ts';
 import type { HttpContext } from './context.ts';
 import { createServer } from './server.ts';
 
-/** The API description that the server publishes, without a database and settings. */
-export async function openapiDocument(): Promise<object> {
+/** The descriptions that the server publishes, by version of the API, without a database and settings. */
+export async function openapiDocuments(): Promise<Record<'v1' | 'v2', object>> {
   // Registering routes uses only the settings and the clock of the context.
   const context = {
     config: readConfig({}),
@@ -14,7 +14,7 @@ export async function openapiDocument(): Promise<object> {
   } as HttpContext;
   const server = await createServer(context);
   try {
-    return server.swagger();
+    return { v1: server.swaggerV1(), v2: server.swagger() };
   } finally {
     await server.close();
   }

@@ -1,59 +1,101 @@
 import fastifySwagger from '@fastify/swagger';
-import fastifySwaggerUi from '@fastify/swagger-ui';
+import fastifySwaggerUi, { type FastifySwaggerUiOptions } from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { Errors } from '../contract/common.ts';
 import { allErrors, ClientError, type ErrorCode } from '../errors.ts';
+import type { Api } from './api.ts';
 import { exampleOf } from './examples.ts';
 import { referByTitle, type Schema } from './openapi-schemas.ts';
 import { WEBHOOK_HEADERS, webhookMessages } from './openapi-webhooks.ts';
+import { V1_DESCRIPTION } from './v1/description.ts';
 
-/** Collects the description of every route that is registered after it. */
-export async function describeRoutes(fastify: FastifyInstance, prefix: string): Promise<void> {
+/** The descriptions of both versions of the API, as methods of the server. */
+const DECORATORS = { v2: 'swagger', v1: 'swaggerV1' } as const;
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    swaggerV1: FastifyInstance['swagger'];
+  }
+}
+
+/** Collects the descriptions of all routes that are registered after it, one for each version of the API. */
+export async function describeRoutes(fastify: FastifyInstance): Promise<void> {
+  await describeVersion(fastify, 'v2', {
+    info: { title: 'Belfry', version: '2.0.0', description: DESCRIPTION },
+    servers: [{ url: '/v2' }], // relative: the document is the same wherever the server runs
+    tags: TAGS,
+    securitySchemes: {
+      ProjectJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: PROJECT_JWT },
+      UserJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: USER_JWT },
+    },
+  });
+  await describeVersion(fastify, 'v1', V1_DESCRIPTION);
+}
+
+async function describeVersion(
+  fastify: FastifyInstance,
+  version: Api['version'],
+  { info, servers, tags, securitySchemes }: Description,
+): Promise<void> {
   await fastify.register(fastifySwagger, {
+    decorator: DECORATORS[version],
     openapi: {
       openapi: '3.1.0',
-      info: {
-        title: 'Belfry',
-        version: '2.0.0',
-        description: DESCRIPTION,
-        license: { name: 'MIT', identifier: 'MIT' },
-      },
-      servers: [{ url: prefix }], // relative: the document is the same wherever the server runs
-      tags: TAGS,
-      components: {
-        securitySchemes: {
-          ProjectJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: PROJECT_JWT },
-          UserJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: USER_JWT },
-        },
-        responses: errorResponses(),
-      },
+      info: { ...info, license: { name: 'MIT', identifier: 'MIT' } },
+      servers,
+      tags,
+      components: { securitySchemes, responses: errorResponses() },
     },
-    transformObject: (document) => described('openapiObject' in document ? document.openapiObject : {}),
+    transform({ schema, url, route }) {
+      const isOther = route.config?.api?.version !== version;
+      return { schema: isOther ? { ...schema, hide: true } : schema, url };
+    },
+    transformObject: (document) =>
+      described('openapiObject' in document ? document.openapiObject : {}, version),
   });
 }
 
-/** Serves the description as JSON, and as a page to read and try it. */
-export async function serveDescription(fastify: FastifyInstance, prefix: string): Promise<void> {
-  let text: string | undefined;
-  fastify.get(`${prefix}/openapi.json`, { schema: { hide: true } }, (_request, reply) => {
-    text ??= JSON.stringify(fastify.swagger());
-    return reply
-      .header('content-type', 'application/json; charset=utf-8')
-      .header('cache-control', 'no-cache')
-      .send(text);
-  });
-  await fastify.register(fastifySwaggerUi, {
-    routePrefix: '/docs',
+/** Serves the description of each version as JSON, and as a page to read and try it. */
+export async function serveDescriptions(fastify: FastifyInstance, apis: readonly Api[]): Promise<void> {
+  for (const api of apis) {
+    const { version } = api;
+    const describe = () => fastify[DECORATORS[version]]();
+    let text: string | undefined;
+    fastify.get(
+      `/${version}/openapi.json`,
+      { config: { api }, schema: { hide: true } },
+      (_request, reply) => {
+        text ??= JSON.stringify(describe());
+        return reply
+          .header('content-type', 'application/json; charset=utf-8')
+          .header('cache-control', 'no-cache')
+          .send(text);
+      },
+    );
+    const routePrefix = version === 'v2' ? '/docs' : `/docs/${version}`;
+    // In a context of its own, because the plugin can be registered once in a context.
+    await fastify.register((scope, _options, done) => {
+      void scope.register(fastifySwaggerUi, pageOptions({ routePrefix, version, describe }));
+      done();
+    });
+  }
+}
+
+function pageOptions({ routePrefix, version, describe }: DescribedPage): FastifySwaggerUiOptions {
+  return {
+    routePrefix,
     // The page shows an error for every dialect except OpenAPI's own.
-    transformSpecification: ({ jsonSchemaDialect: _, ...document }: { jsonSchemaDialect?: unknown }) =>
-      document,
+    transformSpecification() {
+      const { jsonSchemaDialect: _, ...document }: { jsonSchemaDialect?: unknown } = describe();
+      return document;
+    },
     uiConfig: {
       layout: 'BaseLayout', // without a top bar and logo
       deepLinking: true,
       docExpansion: 'list',
       tryItOutEnabled: true,
     },
-    theme: { title: 'Belfry API' },
+    theme: { title: `Belfry API ${version}` },
     staticCSP: {
       'default-src': "'none'",
       'base-uri': "'none'",
@@ -65,7 +107,26 @@ export async function serveDescription(fastify: FastifyInstance, prefix: string)
       'script-src': "'self'",
       'style-src': ["'self'", "'unsafe-inline'"], // the page sets styles on its elements
     },
-  });
+  };
+}
+
+interface DescribedPage {
+  routePrefix: string;
+  version: Api['version'];
+  describe: () => object;
+}
+
+interface Description {
+  info: { title: string; version: string; description: string };
+  servers: { url: string }[];
+  tags: { name: string; description: string }[];
+  securitySchemes: Record<
+    string,
+    { description: string } & (
+      | { type: 'http'; scheme: 'bearer'; bearerFormat: 'JWT' }
+      | { type: 'apiKey'; in: 'header'; name: string }
+    )
+  >;
 }
 
 const DESCRIPTION = `Send a notification to up to 1000 users with one request: to their inbox, by e-mail and
@@ -77,7 +138,9 @@ first; \`starting_after\` and \`ending_before\` select a page.
 Every POST accepts an \`Idempotency-Key\`. For 24 hours, a request with the same key and body gets the stored
 response of the first one, with the header \`Idempotency-Replayed: true\`. 2xx and 4xx responses are stored,
 except 401, 403, 429 and rejected bodies (422), so that you can correct a request under the same key. While
-the first request runs, the second one waits for its response. The same key with another body is a 409.`;
+the first request runs, the second one waits for its response. The same key with another body is a 409.
+
+The deprecated [version 1](/docs/v1) is still served.`;
 const PROJECT_JWT =
   'Authenticates your server for the whole project. Create it with `belfry token issue` and keep it on ' +
   'your servers.';
@@ -99,6 +162,7 @@ const TAGS = [
   { name: 'Tracking', description: 'Whether opens and clicks are recorded.' },
   { name: 'Preferences', description: 'The categories and channels that a user wants.' },
   { name: 'Topics', description: 'The topics that a user subscribes to.' },
+  { name: 'Project', description: 'The project itself.' },
   { name: 'Users', description: 'The people that a project notifies.' },
   { name: 'Suppressions', description: 'Addresses that get no messages.' },
   { name: 'Events', description: 'The record of everything that happens in a project.' },
@@ -110,6 +174,7 @@ export const OWN_ERRORS = 'x-errors';
 
 interface Operation {
   [OWN_ERRORS]?: readonly ErrorCode[];
+  deprecated?: boolean;
   description?: string;
   security?: Record<string, string[]>[];
   parameters?: { in: string; name?: string; schema?: Schema }[];
@@ -149,13 +214,14 @@ function byStatus(): { status: number; codes: { code: ErrorCode; message: string
  * Completes the document: the dialect of JSON Schema, the callers, errors and examples of each operation, the
  * Idempotency-Key of every POST, and the named schemas.
  */
-function described<Document extends ApiDocument>(document: Document): Document {
+function described<Document extends ApiDocument>(document: Document, version: Api['version']): Document {
   for (const methods of Object.values(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(methods as Record<string, Operation>)) {
       for (const status of statusesOf(method, operation)) {
         operation.responses[status] ??= { $ref: `#/components/responses/Error${status}` };
       }
       delete operation[OWN_ERRORS];
+      if (version === 'v1') operation.deprecated = true;
       if (operation.requestBody !== undefined) markOptional(operation.requestBody);
       showExamples(operation);
       operation.description = `${operation.description} ${callerOf(operation)}`;
@@ -164,8 +230,10 @@ function described<Document extends ApiDocument>(document: Document): Document {
         operation.parameters = [...(operation.parameters ?? []), IDEMPOTENCY_KEY];
     }
   }
-  document.webhooks = webhookMessages();
-  document.components = { ...document.components, parameters: WEBHOOK_HEADERS };
+  if (version === 'v2') {
+    document.webhooks = webhookMessages();
+    document.components = { ...document.components, parameters: WEBHOOK_HEADERS };
+  }
   nameSchemas(document);
   return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
 }
@@ -206,10 +274,17 @@ function markOptional(body: Described): void {
   body.required = false;
 }
 
+// By the first scheme of an operation.
+const NEEDS = {
+  ProjectJWT: 'Requires a Project JWT.',
+  UserJWT: 'Requires a User JWT.',
+  APISecret: 'Requires the API key and the API secret.',
+  UserHMAC: 'Requires the API key and a user.',
+};
+
 function callerOf({ security = [] }: Operation): string {
-  if (security.some((choice) => 'ProjectJWT' in choice)) return 'Requires a Project JWT.';
-  if (security.some((choice) => 'UserJWT' in choice)) return 'Requires a User JWT.';
-  return 'Requires no token.';
+  const needs = Object.entries(NEEDS).find(([scheme]) => security.some((choice) => scheme in choice));
+  return needs === undefined ? 'Requires no token.' : needs[1];
 }
 
 /** Adds an example for every schema without one. */

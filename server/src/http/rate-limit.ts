@@ -4,7 +4,7 @@ import type { Config } from '../config.ts';
 import type { RateWindows } from '../domain/ground/requests/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import type { Taken } from '../lib/sliding-window.ts';
-import type { ApiLimits } from './api.ts';
+import type { Api } from './api.ts';
 import type { Caller } from './auth.ts';
 import { clientAddress } from './client-address.ts';
 
@@ -13,10 +13,10 @@ import { clientAddress } from './client-address.ts';
  * count, too.
  */
 export interface RateLimits {
-  /** A request with a valid credential, by its caller, separately for reads and writes. */
+  /** A request with a valid credential: by its caller and version, reads and writes separately. */
   caller(
     caller: Caller,
-    perMinute: ApiLimits['requests'],
+    api: Pick<Api, 'version' | 'limits'>,
     request: FastifyRequest,
     reply: FastifyReply,
   ): void | Promise<void>;
@@ -73,13 +73,13 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
   }
 
   return {
-    caller(caller, perMinute, request, reply) {
+    caller(caller, { version, limits: { requests } }, request, reply) {
       const reads = request.method === 'GET' || request.method === 'HEAD' || request.method === 'OPTIONS';
       const own = caller.project.rateLimits;
-      const limit = reads ? (own.reads ?? perMinute.reads) : (own.writes ?? perMinute.writes);
+      const limit = reads ? (own.reads ?? requests.reads) : (own.writes ?? requests.writes);
       // A user may have many tokens, made by the hour: they share one limit.
       const credential = caller.kind === 'user' ? caller.userId : caller.tokenId;
-      return count(`${reads ? 'r' : 'w'}${credential}`, limit, reply);
+      return count(`${version}${reads ? 'r' : 'w'}${credential}`, limit, reply);
     },
     stranger({ raw }, reply) {
       return count(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);

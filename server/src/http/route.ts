@@ -95,6 +95,8 @@ export interface Route<
   errors?: readonly ErrorCode[];
   /** Not part of the published description. */
   hidden?: boolean;
+  /** Matches only requests with the header `X-<BRAND>-API-KEY`; others find another route at this path. */
+  withApiKey?: boolean;
   handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => HandlerResult<Reply>;
 }
 
@@ -191,7 +193,10 @@ export function publicRoute<
     { idempotency: 'none', ...route },
     {
       caller: 'anyone',
-      admit: async (request, reply) => app.limits.stranger(request, reply),
+      admit: async (request, reply) => {
+        reply.headers(app.api.headers);
+        await app.limits.stranger(request, reply);
+      },
       who: () => ({}),
     },
   );
@@ -256,6 +261,7 @@ function register<
       method: route.method satisfies HTTPMethods,
       url: `${app.api.prefix}${url}`,
       bodyLimit: route.bodyLimit ?? bodies.bytes,
+      ...(route.withApiKey ? { constraints: { apiKey: 'given' } } : {}),
       config: {
         api: app.api,
         operationId: route.operationId,
@@ -362,15 +368,21 @@ function published(status: number, schema: TSchema, mediaType = 'application/jso
 }
 
 /** Counts a request by its caller if it has a valid credential, else by its address. */
-export async function countCaller(app: App, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+export async function countCaller(
+  limits: RateLimits,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const { api } = request.routeOptions.config;
+  if (api === undefined) throw new Error(`${request.url} is not a route of the API`);
   try {
-    request.caller = await app.api.authenticate(request.headers);
+    request.caller = await api.authenticate(request.headers);
   } catch (error) {
     if (!(error instanceof ClientError)) throw error;
-    await app.limits.stranger(request, reply);
+    await limits.stranger(request, reply);
     return;
   }
-  await app.limits.caller(request.caller, app.api.limits.requests, request, reply);
+  await limits.caller(request.caller, api, request, reply);
 }
 
 async function admit(
@@ -380,13 +392,14 @@ async function admit(
   kind: Caller['kind'],
 ): Promise<void> {
   const { api } = app;
+  reply.headers(api.headers);
   try {
-    request.caller = await api.authenticate(request.headers);
+    request.caller = await api.authenticate(request.headers, kind);
   } catch (error) {
     if (error instanceof ClientError) await app.limits.stranger(request, reply);
     throw error;
   }
-  const counting = app.limits.caller(request.caller, api.limits.requests, request, reply);
+  const counting = app.limits.caller(request.caller, api, request, reply);
   if (counting !== undefined) await counting;
   const given = request.caller.kind;
   if (given !== kind) {

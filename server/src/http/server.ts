@@ -3,6 +3,7 @@ import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyRequest,
+  type FastifyServerOptions,
   LogController,
 } from 'fastify';
 import { validatorFor } from '../contract/validation.ts';
@@ -11,6 +12,7 @@ import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import { connectionsRefused, httpSeconds } from '../metrics.ts';
+import { brandWords } from './brand.ts';
 import { clientAddress } from './client-address.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
@@ -19,7 +21,7 @@ import { handleError, rejectExpectation, respondToBadSocket } from './error-hand
 import { checkHost } from './host.ts';
 import { readJsonBodies } from './json-bodies.ts';
 import { refuseOtherMethods } from './methods.ts';
-import { describeRoutes, serveDescription } from './openapi.ts';
+import { describeRoutes, serveDescriptions } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import { bodyReader } from './read-body.ts';
@@ -27,6 +29,8 @@ import { refusal } from './refuse-together.ts';
 import { type App, countCaller } from './route.ts';
 import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
+import { v1Api } from './v1/api.ts';
+import { v1Routes } from './v1/index.ts';
 import { v2Api } from './v2/api.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
@@ -69,7 +73,8 @@ export async function createServer(
     checkReplies: options.checkReplies ?? false,
   };
   const v2: App = { ...shared, api: v2Api(context) };
-  const knownPaths = refuseOtherMethods(fastify, v2.api.prefix);
+  const v1: App = { ...shared, api: v1Api(context, v2.api) };
+  const knownPaths = refuseOtherMethods(fastify);
   readJsonBodies(shared);
   observe(fastify, context, addressOf);
   await allowOrigins(fastify, config.BRAND);
@@ -87,15 +92,16 @@ export async function createServer(
   fastify.setSchemaErrorFormatter((errors, part) => refusal(errors as Parameters<typeof refusal>[0], part));
   // JSON.stringify, because a serializer made from a schema drops or changes members that the schema lacks.
   fastify.setSerializerCompiler(() => JSON.stringify);
-  await describeRoutes(fastify, v2.api.prefix);
+  await describeRoutes(fastify);
   v2Routes(v2);
   await inboundRoutes(v2);
+  v1Routes(v1);
   options.routes?.(v2);
   operationsRoutes(fastify, context);
   await unsubscribePage(v2);
   await trackedRoutes(v2);
-  await serveDescription(fastify, v2.api.prefix);
-  knownPaths.finish((request, reply) => countCaller(v2, request, reply));
+  await serveDescriptions(fastify, [v2.api, v1.api]);
+  knownPaths.finish((request, reply) => countCaller(shared.limits, request, reply));
   await fastify.ready();
   return fastify;
 }
@@ -110,7 +116,11 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     // Links use PUBLIC_URL or the Host header, and limits use client-address.ts. Other headers of proxies are
     // ignored.
     trustProxy: false,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
+    routerOptions: {
+      ignoreTrailingSlash: true,
+      maxParamLength: 1024,
+      constraints: { apiKey: apiKeyConstraint(context.config.BRAND) },
+    },
     requestTimeout: timeouts.requestMs,
     http: {
       requireHostHeader: false, // Node's own error has no body; see host.ts
@@ -129,6 +139,25 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
       handleError(error, request, reply);
     },
   });
+}
+
+type Constraints = NonNullable<NonNullable<FastifyServerOptions['routerOptions']>['constraints']>;
+
+/** Distinguishes routes at the same path by the header `X-<BRAND>-API-KEY`. */
+function apiKeyConstraint(brand: string): Constraints[string] {
+  const headers = brandWords(brand).map((word) => `x-${word}-api-key`);
+  return {
+    name: 'apiKey',
+    storage() {
+      const routes = new Map();
+      return {
+        get: (isGiven) => routes.get(isGiven) ?? null,
+        set: (isGiven, route) => routes.set(isGiven, route),
+      };
+    },
+    deriveConstraint: (request) =>
+      headers.some((name) => request.headers[name] !== undefined) ? 'given' : (undefined as never),
+  };
 }
 
 const WARN_EVERY_MS = 60_000;

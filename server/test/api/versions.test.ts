@@ -10,7 +10,9 @@ const EXPIRES = { expiresAtMs: Number.POSITIVE_INFINITY };
 /** A second version of the API, which shares only the server with v2. */
 function otherApi(app: App): Api {
   return {
+    version: 'v1',
     prefix: '/other',
+    headers: { 'x-other': 'yes' },
     async authenticate({ 'x-key': apiKey }) {
       const project = await app.context.projects.byApiKey(String(apiKey));
       if (project === undefined) throw new ClientError('invalid_jwt_format', ['The header x-key is wrong']);
@@ -117,6 +119,20 @@ test('each version of the API has its own shape of errors', async () => {
     error: 'forbidden',
     text: 'This operation needs the key of a user; the request has the key of a project',
   });
+});
+
+test('each version of the API has its own headers, also on errors', async () => {
+  const responses = [
+    await other('PUT', { text: 'x' }),
+    await it.request('GET', '/other/versions'),
+    await other('DELETE'),
+  ];
+  expect(responses.map(({ status, headers }) => [status, headers.get('x-other')])).toEqual([
+    [200, 'yes'],
+    [401, 'yes'],
+    [405, 'yes'],
+  ]);
+  expect((await v2('GET')).headers.has('x-other')).toBe(false);
 });
 
 test('each version of the API has its own limits', async () => {

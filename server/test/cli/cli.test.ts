@@ -466,6 +466,18 @@ describe('doctor', () => {
     expect(out).toMatch(/\n0 problems, \d+ warnings?\n$/);
   });
 
+  test('warns of a project whose users of v1 need no HMAC', async () => {
+    await json(['project', 'create', 'open']);
+    expect(await json(['project', 'hmac', 'optional', '--project', 'open'])).toEqual({
+      hmac_required: false,
+    });
+    const warned = findings(await doctor(), 'warning').filter((warning) => warning.startsWith('hmac: '));
+    expect(warned).toEqual([expect.stringContaining('users of the v1 API need no HMAC in open: everyone')]);
+    const { out } = await run(['project', 'hmac', 'required', '--project', 'open']);
+    expect(out).toBe('Users of the v1 API of open must prove who they are by an HMAC.\n');
+    expect(findings(await doctor(), 'warning').join()).not.toContain('hmac');
+  });
+
   test('creates nothing in an empty directory', async () => {
     const fresh = join(dataDir, 'fresh');
     const report = await doctor({ DATA_DIR: fresh, PORT: '0' });

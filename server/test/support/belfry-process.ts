@@ -60,6 +60,8 @@ export async function startBelfry(
       EGRESS_ALLOW: '127.0.0.0/8',
       RATE_LIMIT_READS: '0',
       RATE_LIMIT_WRITES: '0',
+      RATE_LIMIT_V1_READS: '0',
+      RATE_LIMIT_V1_WRITES: '0',
       RATE_LIMIT_IP: '0',
       LOG_LEVEL: 'warn',
       ...settings,

@@ -1,4 +1,4 @@
-import { createSecretKey } from 'node:crypto';
+import { createHmac, createSecretKey } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,6 +20,10 @@ export interface TestProject extends ProjectKeys {
   call: Caller;
   /** Calls the API as a user of the project. */
   as(externalId: string, claims?: Record<string, unknown>): Caller;
+  /** Calls v1 with the API key and secret. */
+  v1: Caller;
+  /** Calls v1 as a user of the project, with its HMAC. */
+  v1As(externalId: string): Caller;
   /** A User JWT with these claims and the `api_key`. */
   userJwt(claims: Record<string, unknown>): string;
 }
@@ -36,7 +40,7 @@ export interface ApiResponse {
   codes: string[];
 }
 
-/** Sends a request to the v2 API: `call('POST', '/broadcasts', body, headers)`. A string is sent as it is. */
+/** Sends a request to the API: `call('POST', '/broadcasts', body, headers)`. A string is sent as it is. */
 export type Caller = (
   method: string,
   path: string,
@@ -147,8 +151,23 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
 export function projectWith(address: () => string, keys: ProjectKeys): TestProject {
   const secret = createSecretKey(Buffer.from(keys.apiSecret));
   const userJwt = (claims: Record<string, unknown>) => hs256({ api_key: keys.apiKey, ...claims }, secret);
+  const v1 =
+    (credentials: Record<string, string>): Caller =>
+    (method, path, body, headers = {}) => {
+      const content = typeof body === 'string' ? { raw: body } : { body };
+      return send(address(), method, path, {
+        headers: { 'x-service-api-key': keys.apiKey, ...credentials, ...headers },
+        ...content,
+      });
+    };
   return {
     ...keys,
+    v1: v1({ 'x-service-api-secret': keys.apiSecret }),
+    v1As: (externalId) =>
+      v1({
+        'x-service-user-external-id': externalId,
+        'x-service-user-hmac': createHmac('sha256', secret).update(externalId).digest('base64'),
+      }),
     call: caller(address, keys.jwt),
     as: (externalId, claims) => caller(address, userJwt({ user_external_id: externalId, ...claims })),
     userJwt,

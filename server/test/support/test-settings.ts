@@ -9,6 +9,8 @@ export function testSettings(databaseUrl: string, dataDir: string): Record<strin
     PORT: '0',
     RATE_LIMIT_READS: '0',
     RATE_LIMIT_WRITES: '0',
+    RATE_LIMIT_V1_READS: '0',
+    RATE_LIMIT_V1_WRITES: '0',
     RATE_LIMIT_IP: '0',
     ...Object.fromEntries(origins.map((name) => [name, 'http://127.0.0.1:1'])),
   };

@@ -13,6 +13,7 @@ import { checkTokens } from './tokens.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const AT_ONCE = 20;
+const MAX_NAMED = 20;
 
 /**
  * Checks that the secrets of all projects can be opened, and the servers of their integrations be reached.
@@ -39,6 +40,7 @@ export async function checkProjects(
       ...(await checkWebhooks({ db, sealer })),
       ...checkPauses(integrations, await db.query<PauseRow>(selectPauses)),
       ...(await checkTokens(db)),
+      ...checkHmac(projects),
       ...(await checkEgress(config, opened)),
     ],
     sendsEmail,
@@ -88,6 +90,22 @@ function checkSecrets(sealer: Sealer, projects: ProjectRow[], integrations: Open
       'secrets',
       `${closed.length} of ${all.length} cannot be opened; ${first.what}: ${first.reason}`,
       advice,
+    ),
+  ];
+}
+
+/** Projects whose users need no HMAC in v1. */
+function checkHmac(projects: ProjectRow[]): Finding[] {
+  const open = projects.filter(({ hmac_required: required }) => !required);
+  if (open.length === 0) return [];
+  const names = open.slice(0, MAX_NAMED).map(({ name }) => name);
+  const more = open.length > MAX_NAMED ? ` and ${open.length - MAX_NAMED} more` : '';
+  return [
+    warning(
+      'hmac',
+      `users of the v1 API need no HMAC in ${names.join(', ')}${more}: everyone who knows the public API ` +
+        'key and guesses an external id can read the inbox of that user',
+      'belfry project hmac required --project <name>, when its clients send the HMAC',
     ),
   ];
 }
@@ -169,6 +187,7 @@ interface ProjectRow {
   name: string;
   sealed_api_secret: Buffer;
   sealed_signing_key: Buffer;
+  hmac_required: boolean;
 }
 
 interface IntegrationRow {
@@ -202,7 +221,7 @@ const selectPauses = sql(
 // Whole tables, because every secret is tried.
 const selectProjects = sql(
   'doctor_projects',
-  'select id, name, sealed_api_secret, sealed_signing_key from projects order by id',
+  'select id, name, sealed_api_secret, sealed_signing_key, hmac_required from projects order by id',
 );
 
 const selectIntegrations = sql(

@@ -11,6 +11,7 @@ const OTHER_BODIES = { bytes: 64 * 1024, keysAndValues: 500 };
 export function v2Api(context: HttpContext): Api {
   const { RATE_LIMIT_READS: reads, RATE_LIMIT_WRITES: writes } = context.config;
   return {
+    version: 'v2',
     prefix: '/v2',
     authenticate: createAuthenticator(context),
     credentials: {
@@ -22,5 +23,6 @@ export function v2Api(context: HttpContext): Api {
       requests: { reads, writes },
       bodies: { project: PROJECT_BODIES, user: OTHER_BODIES, anyone: OTHER_BODIES },
     },
+    headers: {},
   };
 }

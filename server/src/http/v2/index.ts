@@ -8,6 +8,7 @@ import { installationRoutes } from './installations.ts';
 import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
+import { projectRoutes } from './project.ts';
 import { streamRoute } from './stream.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
 import { suppressionRoutes } from './suppressions.ts';
@@ -29,6 +30,7 @@ export function v2Routes(app: App): void {
   trackingRoutes(app);
   integrationRoutes(app);
   installationRoutes(app);
+  projectRoutes(app);
   userRoutes(app);
   suppressionRoutes(app);
   eventRoutes(app);

@@ -24,6 +24,8 @@ export interface Project {
   /** The limits that differ from the server's settings. */
   readonly rateLimits: { readonly reads?: number; readonly writes?: number };
   readonly revokedTokens: ReadonlySet<string>;
+  /** Whether users of the v1 API must prove who they are by an HMAC. */
+  readonly hmacRequired: boolean;
 }
 
 type LinkKeys = Project['signingKeys'];
@@ -189,6 +191,7 @@ export class ProjectCache {
       signingKey: signingKeys[0].key,
       rateLimits: row.rate_limits === null ? {} : (JSON.parse(row.rate_limits) as Project['rateLimits']),
       revokedTokens: new Set(row.revoked),
+      hmacRequired: row.hmac_required,
     };
   }
 
@@ -262,6 +265,7 @@ interface Row {
   sealed_api_secret: Buffer;
   sealed_signing_key: Buffer;
   rate_limits: string | null;
+  hmac_required: boolean;
   revoked: string[];
   former_keys: string | null;
 }
@@ -270,6 +274,7 @@ interface Row {
 const readProjects = sql(
   'read_projects',
   `select p.id, p.name, p.api_key, p.sealed_api_secret, p.sealed_signing_key, p.rate_limits,
+    p.hmac_required,
     array(
       select t.jti::text
       from project_tokens t

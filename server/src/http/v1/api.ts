@@ -1,0 +1,29 @@
+import type { Api } from '../api.ts';
+import type { HttpContext } from '../context.ts';
+import { createHeaderAuthenticator } from './auth.ts';
+
+// 2026-11-23T00:00:00Z, in the form of RFC 9745.
+const DEPRECATED_SINCE = '@1795392000';
+
+/**
+ * The deprecated version of the API, at the root: credentials in headers, and bodies under the name of their
+ * entity.
+ */
+export function v1Api(context: HttpContext, v2: Api): Api {
+  const { BRAND, RATE_LIMIT_V1_READS: reads, RATE_LIMIT_V1_WRITES: writes } = context.config;
+  return {
+    version: 'v1',
+    prefix: '',
+    authenticate: createHeaderAuthenticator({ ...context, brand: BRAND }, v2.authenticate),
+    credentials: {
+      project: { scheme: 'APISecret', name: 'the API secret' },
+      user: { scheme: 'UserHMAC', name: 'a user' },
+    },
+    errorBody: v2.errorBody,
+    limits: { ...v2.limits, requests: { reads, writes } },
+    headers: {
+      deprecation: DEPRECATED_SINCE,
+      link: '</docs/v1>; rel="deprecation"; type="text/html"',
+    },
+  };
+}
