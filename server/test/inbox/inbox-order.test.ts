@@ -84,12 +84,12 @@ class Inbox {
   }
 
   /** The ids of the listed notifications, newest first, computed without an index. */
-  async listed({ status, category, topic }: Listing): Promise<string[]> {
+  async listed({ status, categories, topics }: Listing): Promise<string[]> {
     const rows = await db.query<Stored>(selectAll, [this.userId]);
     return rows
       .filter((row) => row.discarded_at === null)
-      .filter((row) => category === undefined || row.category === category)
-      .filter((row) => topic === undefined || row.topic === topic)
+      .filter((row) => categories?.includes(row.category) ?? true)
+      .filter((row) => topics?.includes(row.topic ?? '') ?? true)
       .filter((row) => (status === 'archived') === (row.archived_at !== null))
       .filter(
         (row) =>
@@ -103,9 +103,7 @@ class Inbox {
   /** The ids that a filter selects, looked up as for a project with few such broadcasts. */
   async among(filter: NotificationFilter): Promise<string[]> {
     const rows = await db.query<Stored>(selectAll, [this.userId]);
-    return rows
-      .filter(({ category }) => filter.category === undefined || category === filter.category)
-      .map(({ id }) => id);
+    return rows.filter(({ category }) => filter.categories?.includes(category) ?? true).map(({ id }) => id);
   }
 }
 
@@ -139,8 +137,8 @@ type Step = typeof step extends fc.Arbitrary<infer One> ? One : never;
 const listing = fc.record(
   {
     status: fc.constantFrom('unread' as const, 'read' as const, 'archived' as const),
-    category: fc.constantFrom('a', 'b', null),
-    topic: fc.constant('t'),
+    categories: fc.subarray(['a', 'b', null], { minLength: 1 }),
+    topics: fc.subarray(['t', 'u'], { minLength: 1 }),
   },
   { requiredKeys: [] },
 );

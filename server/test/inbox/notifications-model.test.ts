@@ -97,7 +97,7 @@ class Inbox {
     expect(await countUnread(db, this.userId)).toBe(of.unread.length);
     for (const category of ['a', null]) {
       const expected = of.unread.filter((one) => one.category === category).length;
-      expect(await countUnread(db, this.userId, { category })).toBe(expected);
+      expect(await countUnread(db, this.userId, { categories: [category] })).toBe(expected);
     }
     expect(published.filter((message) => message.userId === this.userId)).toHaveLength(this.published);
   }
@@ -157,8 +157,8 @@ test('after any sequence of changes, the inbox equals the model; each change is 
         } else {
           const { action, category, topic } = one;
           const filter = {
-            ...(category === undefined ? {} : { category }),
-            ...(topic === undefined ? {} : { topic }),
+            ...(category === undefined ? {} : { categories: [category] }),
+            ...(topic === undefined ? {} : { topics: [topic] }),
           };
           const meant = (it: Modelled) =>
             (category === undefined || it.category === category) &&

@@ -202,7 +202,7 @@ function bulkRoute(
 /** An empty value is what forms send for "any". */
 function domainFilter({ category, topic }: { category?: string; topic?: string }): DomainFilter {
   return {
-    ...(category ? { category: category === 'uncategorized' ? null : category } : {}),
-    ...(topic ? { topic } : {}),
+    ...(category ? { categories: [category === 'uncategorized' ? null : category] } : {}),
+    ...(topic ? { topics: [topic] } : {}),
   };
 }

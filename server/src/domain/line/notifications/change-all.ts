@@ -10,6 +10,8 @@ import {
   type NotificationFilter,
   type NotificationStatus,
   PLACE,
+  type StateFilter,
+  stateCondition,
 } from './row.ts';
 
 /** What a user can do to all notifications at once. */
@@ -32,14 +34,18 @@ const MAX_MESSAGES = 100;
 export async function changeAllNotifications(
   { db, bus }: { db: Queryable; bus: Bus },
   action: BulkAction,
-  { projectId, userId, filter, clientId }: BulkRequest,
+  { projectId, userId, filter: given, clientId }: BulkRequest,
 ): Promise<void> {
-  const payload = { ...filter, ...(filter.category === null ? { category: 'uncategorized' } : {}) };
-  const isFiltered = filter.category !== undefined || filter.topic !== undefined;
+  const { one, all, state } = ACTIONS[action];
+  // Only notifications without this state can be changed.
+  if (given[state] === true) return;
+  const filter: BulkFilter = { ...given, [state]: undefined };
+  const isWhole = Object.values(filter).every((value) => value === undefined);
   const ids: string[] = [];
   let at: Date | null = null;
   let changed = 0;
-  for (const statement of STATEMENTS[action]) {
+  for (const [status, statement] of STATEMENTS[action]) {
+    if (filter.archived !== undefined && filter.archived !== (status === 'archived')) continue;
     // From the newest place down: notifications that arrive meanwhile are newer, and not changed.
     let below: string | null = NEWEST;
     while (below !== null) {
@@ -48,10 +54,12 @@ export async function changeAllNotifications(
         below,
         at,
         ...filterValues(filter),
+        filter.read ?? null,
+        filter.seen ?? null,
         projectId,
         newEventId(),
-        JSON.stringify(payload),
-        isFiltered && changed <= MAX_MESSAGES,
+        JSON.stringify(payloadOf(filter)),
+        !isWhole && changed <= MAX_MESSAGES,
       ]);
       at ??= batch?.at ?? null;
       changed += batch?.count ?? 0;
@@ -60,9 +68,8 @@ export async function changeAllNotifications(
     }
   }
   if (changed === 0 || at === null) return;
-  const { one, all } = ACTIONS[action];
   const common = { userId, atMs: at.getTime(), ...(clientId === undefined ? {} : { clientId }) };
-  if (!isFiltered) bus.publish({ type: 'changed', name: all, id: userId, ...common });
+  if (isWhole) bus.publish({ type: 'changed', name: all, id: userId, ...common });
   else if (changed > MAX_MESSAGES) bus.publish({ type: 'many_changed', userId });
   else for (const id of ids) bus.publish({ type: 'changed', name: one, id, ...common });
 }
@@ -70,8 +77,16 @@ export async function changeAllNotifications(
 export interface BulkRequest {
   projectId: string;
   userId: string;
-  filter: NotificationFilter;
+  filter: BulkFilter;
   clientId?: string | undefined;
+}
+
+export type BulkFilter = NotificationFilter & StateFilter;
+
+/** The filter as the event shows it. */
+function payloadOf({ categories, topics, ...states }: BulkFilter): Record<string, unknown> {
+  const category = categories?.map((name) => name ?? 'uncategorized').join();
+  return { category, topic: topics?.join(), ...states };
 }
 
 interface BatchRow {
@@ -87,6 +102,8 @@ interface BulkChange {
   /** The name of a message about one of the notifications. */
   one: ChangeName;
   all: ChangeName;
+  /** The state that it sets. */
+  state: keyof StateFilter;
   event: EventType;
   set: string;
   due: string;
@@ -98,6 +115,7 @@ const ACTIONS = {
   read: {
     one: 'read',
     all: 'read/all',
+    state: 'read',
     event: 'notification.read',
     set: 'read_at = picked.at, seen_at = coalesce(n.seen_at, picked.at)',
     due: 'read_at is null',
@@ -106,6 +124,7 @@ const ACTIONS = {
   seen: {
     one: 'seen',
     all: 'seen/all',
+    state: 'seen',
     event: 'notification.seen',
     set: 'seen_at = picked.at',
     due: 'seen_at is null',
@@ -114,6 +133,7 @@ const ACTIONS = {
   archive: {
     one: 'archived',
     all: 'archive/all',
+    state: 'archived',
     event: 'notification.archived',
     set: 'archived_at = picked.at',
     due: 'archived_at is null',
@@ -124,9 +144,9 @@ const ACTIONS = {
 const STATEMENTS = Object.fromEntries(
   Object.entries(ACTIONS).map(([action, how]) => [
     action,
-    how.statuses.map((status) => sql(`${action}_all_${status}`, batchText(how, status))),
+    how.statuses.map((status) => [status, sql(`${action}_all_${status}`, batchText(how, status))]),
   ]),
-) as unknown as Record<BulkAction, readonly Statement[]>;
+) as unknown as Record<BulkAction, readonly [NotificationStatus, Statement][]>;
 
 // The partial index of the status. Rows are locked in the order of the inbox, newest first, so that two
 // concurrent changes of all wait for each other in one order. Then the primary key, by the user_id of each
@@ -142,6 +162,7 @@ function batchText({ event, set, due }: BulkChange, status: NotificationStatus):
       and ${IN_STATUS[status]}
       and ${due}
       and ${filterCondition(4)}
+      and ${stateCondition(7)}
     order by ${PLACE} desc
     limit ${BATCH}
     for update
@@ -156,14 +177,14 @@ function batchText({ event, set, due }: BulkChange, status: NotificationStatus):
   total as (select count(*)::int as count from changed),
   event as (
     insert into events (project_id, id, type, user_ids, details)
-    select $7, $8, '${event}', array[$1::uuid],
-      json_build_object('payload', $9::jsonb || jsonb_build_object('count', count))
+    select $9, $10, '${event}', array[$1::uuid],
+      json_build_object('payload', $11::jsonb || jsonb_build_object('count', count))
     from total
     where count > 0
   )
   select count,
     coalesce((select at from picked limit 1), statement_timestamp()) as at,
     case when count = ${BATCH} then (select place from picked order by place limit 1) end as last,
-    case when $10::boolean then (select array_agg(id order by place desc) from picked) end as ids
+    case when $12::boolean then (select array_agg(id order by place desc) from picked) end as ids
   from total`;
 }

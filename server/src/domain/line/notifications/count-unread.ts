@@ -1,6 +1,6 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { filterCondition, filterValues, IN_STATUS, type KnownFilter } from './row.ts';
+import { filterCondition, filterValues, IN_STATUS, isFiltered, type KnownFilter } from './row.ts';
 
 /**
  * The highest unread count. Counting takes 0.09 µs for each, so 0.4 ms at most, also for a user with a
@@ -16,11 +16,10 @@ export async function countUnread(
 ): Promise<number> {
   if (among?.length === 0) return 0;
   const values = [userId, ...filterValues(filter)];
-  const filtered = filter.category !== undefined || filter.topic !== undefined;
   const [row] =
     among !== undefined
       ? await db.query<{ count: number }>(countAmong, [...values, uuidArray(among)])
-      : filtered
+      : isFiltered(filter)
         ? await db.query<{ count: number }>(countFiltered, values)
         : await db.query<{ count: number }>(countAll, [userId]);
   return row?.count ?? 0;

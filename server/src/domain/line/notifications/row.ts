@@ -1,3 +1,5 @@
+import { textArray } from '../../../db/arrays.ts';
+
 /** A notification's own columns; its content is that of its broadcast. */
 export interface NotificationRow {
   id: string;
@@ -42,24 +44,53 @@ export type NotificationStatus = keyof typeof IN_STATUS;
  */
 export const HIDDEN = `'infinity'::timestamptz`;
 
-/** A filter of notifications; `category: null` matches those without one. */
+/**
+ * The condition of unread notifications that were seen, word for word that of the index inbox_seen. New
+ * notifications are not in it, so it costs an insert nothing.
+ */
+export const SEEN_UNREAD = `seen_at is not null and ${IN_STATUS.unread}`;
+
+/** A filter of notifications: those of one of the categories, and under one of the topics. */
 export interface NotificationFilter {
-  category?: string | null;
-  topic?: string;
+  /** Null matches notifications without a category. */
+  categories?: readonly (string | null)[];
+  topics?: readonly string[];
+}
+
+/** A filter by state; what is undefined matches all. */
+export interface StateFilter {
+  read?: boolean | undefined;
+  seen?: boolean | undefined;
+  archived?: boolean | undefined;
 }
 
 /** A filter with the ids of all notifications that it can match, if they are known and few (few.ts). */
 export type KnownFilter = NotificationFilter & { among?: readonly string[] | undefined };
 
+export function isFiltered({ categories, topics }: NotificationFilter): boolean {
+  return categories !== undefined || topics !== undefined;
+}
+
 /** The condition of a filter, whose parameters from number `first` on are those of `filterValues`. */
 export function filterCondition(first: number): string {
-  const [category, none, topic] = [`$${first}::text`, `$${first + 1}::boolean`, `$${first + 2}::text`];
-  return `(${category} is null or category = ${category})
-      and (not ${none} or category is null)
-      and (${topic} is null or topic = ${topic})`;
+  const [categories, none, topics] = [`$${first}::text[]`, `$${first + 1}::boolean`, `$${first + 2}::text[]`];
+  return `(${categories} is null or category = any (${categories}) or ${none} and category is null)
+      and (${topics} is null or topic = any (${topics}))`;
 }
 
 /** The values of a filter's three parameters. */
-export function filterValues({ category, topic }: NotificationFilter): unknown[] {
-  return [category ?? null, category === null, topic ?? null];
+export function filterValues({ categories, topics }: NotificationFilter): unknown[] {
+  const named = categories?.filter((category) => category !== null);
+  return [
+    named === undefined ? null : textArray(named),
+    categories?.includes(null) ?? false,
+    topics === undefined ? null : textArray(topics),
+  ];
+}
+
+/** The condition of a filter by `read` and `seen`, whose values are the parameters from number `first` on. */
+export function stateCondition(first: number): string {
+  const is = (flag: string, column: string) => `(${flag} is null or (${column} is not null) = ${flag})`;
+  return `${is(`$${first}::boolean`, 'read_at')}
+      and ${is(`$${first + 1}::boolean`, 'seen_at')}`;
 }
