@@ -1750,11 +1750,61 @@ export type TokenSavedMessage = {
     };
 };
 
+export type Topic = {
+    /** The subject that users subscribe to: the `topic` of broadcasts. */
+    topic: string;
+    /** How many users are subscribed to the topic, or to some of its categories. 10,000 means 10,000 or more. A deleted user is counted until it is erased. */
+    subscribers: number;
+};
+
+export type TopicList = {
+    data: Array<Topic>;
+    links: PageLinks;
+};
+
 /** All users who are subscribed to the `topic` of the broadcast and to its category. Users that are also named as recipients get one notification, subscribed or not. */
 export type TopicRecipients = {
     topic: {
         subscribers: true;
     };
+};
+
+export type TopicSubscriberChanges = {
+    /** Users whose subscription changed, each counted once. */
+    changed: number;
+    /** Users whose subscription was already so. */
+    unchanged: number;
+    /** Problems of single users, by their place in `users`. The others are changed. */
+    errors: Array<TopicSubscriberError>;
+};
+
+export type TopicSubscriberError = {
+    index: number;
+    message: string;
+};
+
+export type TopicSubscribersInput = {
+    users: Array<TopicUser>;
+    /** Each category once; its status is `subscribed` if omitted. Without categories the user subscribes to the whole topic. */
+    categories?: Array<CategorySubscriptionInput>;
+};
+
+export type TopicSubscribersRemovalInput = {
+    users: Array<TopicUser>;
+};
+
+export type TopicUser = ({
+    id: unknown;
+} | {
+    external_id: unknown;
+} | {
+    email: unknown;
+}) & {
+    id?: string;
+    /** The id of the user in your system. Not blank. */
+    external_id?: string;
+    /** The user's e-mail address. */
+    email?: string;
 };
 
 export type Tracking = {
@@ -2219,6 +2269,15 @@ export type NotificationsQuery = {
 };
 
 export type ListTokensQuery = {
+    /** The maximum number of records on a page. */
+    limit?: number;
+    /** The id of the last record of a page. Returns the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page. Returns the page before it. */
+    ending_before?: string | null;
+};
+
+export type ListTopicsQuery = {
     /** The maximum number of records on a page. */
     limit?: number;
     /** The id of the last record of a page. Returns the page after it. */

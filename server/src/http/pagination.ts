@@ -60,10 +60,13 @@ export function cursorsProblem({
     : undefined;
 }
 
-/** The cursor that the query names: the newest end of the list if none. */
-export function readCursor({ limit = 50, starting_after, ending_before }: PageQuery): Cursor {
+/** The cursor that the query names: the newest end of the list if none. Ids are in lower case. */
+export function readCursor(
+  { limit = 50, starting_after, ending_before }: PageQuery,
+  idOf = (given: string) => given.toLowerCase(),
+): Cursor {
   const problem = cursorsProblem({ starting_after, ending_before });
   if (problem !== undefined) throw new ClientError('validation_failed', problem);
-  if (ending_before) return { direction: 'newer', id: ending_before.toLowerCase(), limit };
-  return { direction: 'older', id: starting_after?.toLowerCase() || NEWEST, limit };
+  if (ending_before) return { direction: 'newer', id: idOf(ending_before), limit };
+  return { direction: 'older', id: starting_after ? idOf(starting_after) : NEWEST, limit };
 }

@@ -2,7 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { getBroadcast } from '../../src/domain/line/broadcasts/get.ts';
 import { countDown } from '../../src/domain/line/ledger/finish.ts';
+import { removeSubscribers } from '../../src/domain/people/topics/change-subscribers.ts';
+import { listSubscribers } from '../../src/domain/people/topics/list-subscribers.ts';
+import { listTopics } from '../../src/domain/people/topics/list-topics.ts';
 import { nextSubscribers } from '../../src/domain/people/topics/subscribers.ts';
+import { writeSubscriptions } from '../../src/domain/people/topics/write-subscriptions.ts';
+import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -61,9 +66,97 @@ test('a page of subscribers reads only its rows, with a plan that is made while 
     `'{false}'`,
   ]);
   expect(plan).not.toMatch(/Seq Scan|Sort/);
-  expect(plan).toMatch(
-    /Index Scan using subscriptions_of_topic on subscriptions \S+ .*actual rows=1000\.?0* /,
+  expect(plan).toMatch(/Index Scan using subscribers_of_topic on subscriptions \S+ .*actual rows=1000\.?0* /);
+});
+
+test('the lists of topics and subscribers read only what they show or count', async () => {
+  const projectId = newId();
+  const first = { direction: 'older', id: NEWEST, limit: 51 } as const;
+  const last = { direction: 'newer', id: '=t-100', limit: 51 } as const;
+  const of = { projectId, topic: 't-150' };
+  // After some calls, PostgreSQL uses one plan for all values.
+  for (let count = 0; count < 12; count += 1)
+    for (const cursor of [first, last]) {
+      await listTopics(db, projectId, cursor);
+      await listSubscribers(db, of, { ...cursor, id: NEWEST });
+    }
+  // 120 topics with 50 subscribers each, as many who left, and a second project with the same.
+  await db.query(
+    sql(
+      '',
+      `with made as (
+        insert into users (id, project_id, created_at, updated_at)
+        select gen_random_uuid(), project_id, now(), now()
+        from unnest(array[$1::uuid, gen_random_uuid()]) as p (project_id), generate_series(1, 100)
+        returning id, project_id
+      )
+      insert into subscriptions (user_id, topic, id, project_id, categories)
+      select id, 't-' || (100 + topic), gen_random_uuid(), project_id,
+        json_build_object('*', json_build_object(
+          'status', case row_number() over (partition by project_id, topic) % 2
+            when 0 then 'subscribed' else 'unsubscribed' end
+        ))
+      from made, generate_series(0, 119) as topic`,
+    ),
+    [projectId],
   );
+  await db.query(sql('', 'vacuum subscriptions'));
+  const read = (plan: string) =>
+    [...plan.matchAll(/using \w+ on subscriptions .*actual rows=(\d+)\S* loops=(\d+)/g)].reduce(
+      (sum, [, rows, loops]) => sum + Number(rows) * Number(loops),
+      0,
+    );
+  for (const [name, from] of [
+    ['list_topics_older', "''"],
+    ['list_topics_newer', "'t-219'"],
+  ] as const) {
+    const plan = await planOf(name, [`'${projectId}'`, from, '51']);
+    expect(plan).not.toMatch(/Seq Scan|Sort|Bitmap/);
+    expect(plan).toMatch(/Index Only Scan (Backward )?using subscribers_of_topic/);
+    expect(read(plan)).toBeLessThanOrEqual(51 * 51 + 2);
+  }
+  for (const [name, from] of [
+    ['list_subscribers_older', NEWEST],
+    ['list_subscribers_newer', newId(0)],
+  ] as const) {
+    const plan = await planOf(name, [`'${projectId}'`, "'t-150'", `'${from}'`, '41']);
+    expect(plan).not.toMatch(/Seq Scan|Sort|Bitmap/);
+    expect(read(plan)).toBe(41);
+  }
+});
+
+test('many subscriptions are changed by primary key, with plans that are made while there are none', async () => {
+  const [projectId, users] = [newId(), Array.from({ length: 40 }, () => newId()).sort()];
+  const given = (status: 'subscribed' | 'unsubscribed') => ({
+    topic: 'many',
+    categories: [{ slug: '*', status }],
+  });
+  const write = (status: 'subscribed' | 'unsubscribed') =>
+    db.transaction((tx) => writeSubscriptions(tx, { projectId, userIds: users, given: given(status) }));
+  const create = (ids: string[]) =>
+    db.query(
+      sql(
+        '',
+        `insert into users (id, project_id, created_at, updated_at)
+        select id, $1, now(), now() from unnest($2::uuid[]) as made (id)`,
+      ),
+      [projectId, ids],
+    );
+  await create(users.slice(0, 1));
+  for (let count = 0; count < 12; count += 1) {
+    await write('subscribed');
+    await write('unsubscribed');
+    await removeSubscribers({ db }, { projectId, topic: 'many' }, { users: [{ id: users[0] ?? '' }] });
+  }
+  await create([...users.slice(1), ...Array.from({ length: 5_000 }, () => newId())]);
+  await write('subscribed');
+  const ids = `'{${users.join(',')}}'`;
+  const inserted = await planOf('insert_subscriptions', [ids, ids, "'other'", `'${projectId}'`, "'{}'"]);
+  expect(inserted).toMatch(/Index Scan using users_(pkey|of_project) on users .*loops=40/);
+  const locked = await planOf('lock_subscriptions', [ids, "'many'"]);
+  const deleted = await planOf('delete_subscriptions', [ids, "'many'"]);
+  for (const plan of [inserted, locked, deleted]) expect(plan).not.toMatch(/Seq Scan/);
+  for (const plan of [locked, deleted]) expect(plan).toMatch(/(using|on) subscriptions_pkey/);
 });
 
 test('failed deliveries of a broadcast are found by index, and only those shown are read', async () => {

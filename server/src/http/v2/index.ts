@@ -13,6 +13,7 @@ import { streamRoute } from './stream.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
 import { suppressionRoutes } from './suppressions.ts';
 import { tokenRoutes } from './tokens.ts';
+import { topicRoutes } from './topics.ts';
 import { trackingRoutes } from './tracking.ts';
 import { userRoutes } from './users.ts';
 import { webhookRoutes } from './webhooks.ts';
@@ -25,6 +26,7 @@ export function v2Routes(app: App): void {
   tokenRoutes(app);
   preferenceRoutes(app);
   subscriptionRoutes(app);
+  topicRoutes(app);
   categoryRoutes(app);
   deliveryWindowRoutes(app);
   trackingRoutes(app);

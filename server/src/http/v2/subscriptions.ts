@@ -1,6 +1,5 @@
-import { Type } from 'typebox';
 import { PageQuery } from '../../contract/common.ts';
-import { SaveSubscription, Subscription, SubscriptionPage } from '../../contract/topic.ts';
+import { SaveSubscription, Subscription, SubscriptionPage, TopicInPath } from '../../contract/topic.ts';
 import { deleteSubscription } from '../../domain/people/topics/delete.ts';
 import { listSubscriptions, subscriptionOf } from '../../domain/people/topics/list.ts';
 import { repeatedCategories, saveSubscription } from '../../domain/people/topics/save.ts';
@@ -10,12 +9,6 @@ import { routeOfUser } from '../route-of-user.ts';
 
 const tags: [string] = ['Topics'];
 const url = '/subscriptions';
-const ByTopic = Type.Object({
-  topic: Type.String({
-    description: 'The name of the topic. Write a `/` in it as `%2F`.',
-    examples: ['orders%2F1042'],
-  }),
-});
 
 /** Registers `/subscriptions`, and the same below `/users/{user_id}`: the topics of a user. */
 export function subscriptionRoutes(app: App): void {
@@ -65,7 +58,7 @@ export function subscriptionRoutes(app: App): void {
       'Removes the topic with all its categories: broadcasts to its subscribers no longer reach the ' +
       'user. Returns the deleted subscription.',
     tags,
-    params: ByTopic,
+    params: TopicInPath,
     reply: { 200: Subscription },
     async handler({ user, project, params, context }) {
       const who = { projectId: project.id, userId: user.id };

@@ -1,6 +1,7 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
+import { IS_SUBSCRIBED } from './is-subscribed.ts';
 
 export const SUBSCRIBERS_PER_PAGE = 1_000;
 // The rows that are read for a page. It ends here if few subscribers of the topic match the category.
@@ -48,7 +49,7 @@ export async function nextSubscribers(
   return pages;
 }
 
-// Index subscriptions_of_topic (project_id, topic, user_id), from `after` until the page is full. Primary
+// Index subscribers_of_topic (project_id, topic, user_id), from `after` until the page is full. Primary
 // keys of users and of broadcast_users. The condition on users is a scalar subquery, because for a join the
 // planner might read all users.
 const selectSubscribers = sql(
@@ -67,6 +68,7 @@ const selectSubscribers = sql(
         select s.user_id
         from subscriptions s
         where s.project_id = w.project_id and s.topic = w.topic and s.user_id > w.after
+          and s.${IS_SUBSCRIBED}
         order by s.user_id
         offset $6 - 1
         limit 1
@@ -81,6 +83,7 @@ const selectSubscribers = sql(
         select s.user_id, s.categories
         from subscriptions s
         where s.project_id = w.project_id and s.topic = w.topic and s.user_id > w.after
+          and s.${IS_SUBSCRIBED}
         order by s.user_id
         limit $6
       ) found
