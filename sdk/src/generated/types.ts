@@ -1,5 +1,10 @@
 // Made from openapi.json by `npm run generate`: change the API, not this file.
 
+/** All users of the project. Only version 1 of the API accepts it. */
+export type AllUsers = {
+    matches: '*';
+};
+
 export type ApnsIntegration = {
     name: 'apns';
     id: string;
@@ -66,9 +71,11 @@ export type Broadcast = {
     custom_attributes: {
         [key: string]: unknown;
     } | null;
-    recipients: Array<Recipient> | null;
+    recipients: Array<SentRecipient> | null;
     overrides: BroadcastOverrides | null;
     created_at: string;
+    /** When it is or was to be sent, if the request had a time. */
+    send_at: string | null;
     /** When it was cancelled. */
     cancelled_at: string | null;
     status: BroadcastStatus;
@@ -111,6 +118,8 @@ export type BroadcastInput = {
     } | null;
     recipients: Array<Recipient> | null;
     overrides?: BroadcastOverrides | null;
+    /** When it is sent: up to 400 days from now. It is sent at once without a time, or with one in the past. Until then it can be cancelled. */
+    send_at?: string | null;
     readonly id?: string;
     readonly created_at?: string;
     readonly cancelled_at?: string | null;
@@ -1357,6 +1366,8 @@ export type SendgridIntegrationList = {
     links: PageLinks;
 };
 
+export type SentRecipient = UserRecipient | TopicRecipients | AllUsers;
+
 export type SesIntegration = {
     name: 'ses';
     id: string;
@@ -2224,13 +2235,15 @@ export type WorkflowRunStepMessage = {
     };
 };
 
-export type ListQuery = {
+export type ListBroadcastsQuery = {
     /** The maximum number of records on a page. */
     limit?: number;
     /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
     /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
+    /** Only broadcasts that wait for their `send_at`. */
+    status?: 'scheduled';
 };
 
 export type ListBroadcastDeliveriesQuery = {
@@ -2266,6 +2279,15 @@ export type NotificationsQuery = {
     category?: string;
     /** Only notifications of this topic. */
     topic?: string;
+};
+
+export type ListQuery = {
+    /** The maximum number of records on a page. */
+    limit?: number;
+    /** The id of the last record of a page. Returns the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page. Returns the page before it. */
+    ending_before?: string | null;
 };
 
 export type ListTokensQuery = {

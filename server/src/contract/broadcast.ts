@@ -12,6 +12,7 @@ import {
   nullable,
   oneOf,
   PhoneNumbers,
+  pageQuery,
   readOnly,
   storedString,
   Timestamp,
@@ -51,6 +52,15 @@ const TopicSubscribers = Type.Object(
     description:
       'All users who are subscribed to the `topic` of the broadcast and to its category. Users that are ' +
       'also named as recipients get one notification, subscribed or not.',
+  },
+);
+
+const AllUsers = Type.Object(
+  { matches: Type.Literal('*') },
+  {
+    title: 'AllUsers',
+    additionalProperties: false,
+    description: 'All users of the project. Only version 1 of the API accepts it.',
   },
 );
 
@@ -120,6 +130,17 @@ const members = {
   custom_attributes: Type.Optional(nullable(freeObject('Data of your own. Clients get it unchanged.'))),
   recipients: nullable(Type.Array(RecipientSchema, { minItems: 1, maxItems: 1000 })),
   overrides: Type.Optional(nullable(OverridesSchema)),
+  send_at: Type.Optional(
+    nullable(
+      Type.String({
+        format: 'date-time',
+        description:
+          'When it is sent: up to 400 days from now. It is sent at once without a time, or with one in the ' +
+          'past. Until then it can be cancelled.',
+        examples: ['2026-02-28T08:00:00Z'],
+      }),
+    ),
+  ),
 };
 
 /** The counts of a broadcast. */
@@ -186,6 +207,13 @@ export const NewBroadcastSchema = Type.Object(
   },
 );
 
+export const BroadcastListQuery = Type.Object({
+  ...pageQuery,
+  status: Type.Optional(
+    oneOf(['scheduled'], { description: 'Only broadcasts that wait for their `send_at`.' }),
+  ),
+});
+
 /** A broadcast in responses. */
 export const BroadcastSchema = Type.Object(
   {
@@ -196,9 +224,12 @@ export const BroadcastSchema = Type.Object(
     category: nullable(Type.String()),
     topic: nullable(Type.String()),
     custom_attributes: nullable(freeObject('Data of your own.')),
-    recipients: nullable(Type.Array(RecipientSchema)),
+    recipients: nullable(
+      Type.Array(Type.Union([NamedRecipient, TopicSubscribers, AllUsers], { title: 'SentRecipient' })),
+    ),
     overrides: nullable(OverridesSchema),
     created_at: Timestamp,
+    send_at: nullable(described(Timestamp, 'When it is or was to be sent, if the request had a time.')),
     cancelled_at: nullable(described(Timestamp, 'When it was cancelled.')),
     status: BroadcastStatusSchema,
   },
@@ -212,6 +243,7 @@ export const BroadcastSchema = Type.Object(
         custom_attributes: null,
         overrides: null,
         created_at: exampleTime,
+        send_at: null,
         cancelled_at: null,
         status: { status: 'processed', summary: { total: 1, failures: 0, pending: 0 }, errors: null },
       },
@@ -219,11 +251,23 @@ export const BroadcastSchema = Type.Object(
   },
 );
 
-export type Recipient = Static<typeof RecipientSchema>;
+export type Recipient = Static<typeof RecipientSchema> | Static<typeof AllUsers>;
 export type NamedRecipient = Static<typeof NamedRecipient>;
 
-/** Returns whether a recipient means the subscribers of the topic. */
-export function isSubscribers(recipient: Recipient): recipient is Static<typeof TopicSubscribers> {
-  return 'topic' in recipient;
+/** Returns the group that a recipient means; undefined if it names a user. */
+export function groupOf(recipient: Recipient): RecipientGroup | undefined {
+  if ('topic' in recipient) return 'subscribers';
+  return 'matches' in recipient ? 'everyone' : undefined;
 }
-export type NewBroadcast = Static<typeof NewBroadcastSchema>;
+/** The subscribers of the topic, or all users of the project. */
+export type RecipientGroup = 'subscribers' | 'everyone';
+
+/** Returns whether a recipient names a user. */
+export function isNamed(recipient: Recipient): recipient is NamedRecipient {
+  return groupOf(recipient) === undefined;
+}
+
+/** A broadcast to send: of this version of the API, or with the recipients of version 1. */
+export type NewBroadcast = Omit<Static<typeof NewBroadcastSchema>, 'recipients'> & {
+  recipients: Recipient[] | null;
+};

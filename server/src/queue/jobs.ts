@@ -2,9 +2,9 @@
 export interface JobPayloads {
   /**
    * Create the notifications and deliveries of a broadcast: for the first page of its users or, if `page` is
-   * set, for a later page of subscribers, behind the user `after`.
+   * set, for a later page of the subscribers or of `everyone`, behind the user `after`.
    */
-  fan_out: { broadcast_id: string; page?: number; after?: string };
+  fan_out: { broadcast_id: string; page?: number; after?: string; everyone?: true };
   /**
    * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
    * `progress` is, by user, what is left of started deliveries to devices, browsers and chats. `back` marks a

@@ -62,8 +62,12 @@ test('the lists of a project skip no rows of younger projects', async () => {
     const cursor = { direction, id: NEWEST, limit: 51 };
     await listUsers(db, older, undefined, cursor);
     await listBroadcasts(db, older, cursor);
+    await listBroadcasts(db, older, cursor, { scheduled: true });
     await listWebhooks(db, older, cursor);
   }
+  const scheduled = await plansOf("name ~ '^list_scheduled_broadcasts_(older|newer)$'");
+  for (const { plan } of scheduled) expect(plan).toMatch(/ broadcasts_scheduled /);
+  expect(scheduled).toHaveLength(2);
   const plans = await plansOf("name ~ '^list_(users|broadcasts|webhooks)_(older|newer)$'");
   expect(plans).toHaveLength(6);
   for (const { name, plan } of plans)

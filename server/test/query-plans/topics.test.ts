@@ -7,6 +7,7 @@ import { listSubscribers } from '../../src/domain/people/topics/list-subscribers
 import { listTopics } from '../../src/domain/people/topics/list-topics.ts';
 import { nextSubscribers } from '../../src/domain/people/topics/subscribers.ts';
 import { writeSubscriptions } from '../../src/domain/people/topics/write-subscriptions.ts';
+import { nextUsers } from '../../src/domain/people/users/next-users.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -157,6 +158,26 @@ test('many subscriptions are changed by primary key, with plans that are made wh
   const deleted = await planOf('delete_subscriptions', [ids, "'many'"]);
   for (const plan of [inserted, locked, deleted]) expect(plan).not.toMatch(/Seq Scan/);
   for (const plan of [locked, deleted]) expect(plan).toMatch(/(using|on) subscriptions_pkey/);
+});
+
+test('a page of all users reads only its rows, and none of other projects', async () => {
+  const [projectId, other] = [newId(), newId()];
+  const wanted = { broadcastId: newId(), projectId, after: undefined };
+  for (let count = 0; count < 12; count += 1) await nextUsers(db, [wanted]);
+  await db.query(
+    sql(
+      '',
+      `insert into users (id, project_id, created_at, updated_at, deleted_at)
+      select gen_random_uuid(), case when n % 3 = 0 then $1::uuid else $2::uuid end, now(), now(),
+        case when n % 30 = 0 then now() end
+      from generate_series(1, 9000) n`,
+    ),
+    [projectId, other],
+  );
+  const values = [wanted.broadcastId, projectId, newId(0)].map((id) => `'{${id}}'`);
+  const plan = await planOf('next_users', [...values, '1000']);
+  expect(plan).not.toMatch(/Seq Scan|Sort/);
+  expect(plan).toMatch(/Index (Only )?Scan using users_of_project on users \S+ .*actual rows=1000\.?0* /);
 });
 
 test('failed deliveries of a broadcast are found by index, and only those shown are read', async () => {

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
-import { described, Id, PageQuery, page } from '../../contract/common.ts';
+import { BroadcastListQuery, BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
+import { described, Id, page } from '../../contract/common.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
@@ -30,7 +30,7 @@ export function broadcastRoutes(app: App): void {
       'progress. A broadcast cannot be changed. It can be cancelled until it has ended.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
-    alsoWrong: ({ body }) => problemsBeyondSchema(body),
+    alsoWrong: ({ body }) => problemsBeyondSchema(body, app.context.clock.now()),
     unwrap: 'broadcast',
     bodyLimit: BODY_LIMIT_BYTES,
     longArray: 'recipients',
@@ -56,10 +56,11 @@ export function broadcastRoutes(app: App): void {
       'Each broadcast has its texts, its recipients and the status of its delivery. A page whose texts ' +
       'exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`.',
     tags: ['Broadcasts'],
-    query: PageQuery,
+    query: BroadcastListQuery,
     reply: { 200: page(BroadcastSchema) },
-    async handler({ project, query, textPage, context }) {
-      return textPage(await listBroadcasts(context.db, project.id, readCursor(query)));
+    async handler({ project, query: { status, ...pageOf }, textPage, context }) {
+      const scheduled = status === 'scheduled';
+      return textPage(await listBroadcasts(context.db, project.id, readCursor(pageOf), { scheduled }));
     },
   });
 

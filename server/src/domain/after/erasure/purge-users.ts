@@ -8,7 +8,7 @@ import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
 import { hasUnredacted, redactKept } from './redact-kept.ts';
-import { type Mention, redactRecipients } from './redact-recipients.ts';
+import { type Mention, redactRecipients, redactScheduled } from './redact-recipients.ts';
 
 /** How long a deleted user can be restored: the contract's seven days. */
 export const GRACE_MS = 7 * 24 * 3_600_000;
@@ -98,6 +98,7 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   }
   if (await hasUnredacted(tx, userIds)) return { more: true, unredacted: userIds };
   if (await purgeTokens(tx, ids)) return { more: true };
+  await redactScheduled(tx, userIds);
   await eraseAddresses(tx, userIds);
   await eraseInstallations(tx, sealer, userIds);
   for (const statement of LAST) await tx.query(statement, [ids]);

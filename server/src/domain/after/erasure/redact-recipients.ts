@@ -1,9 +1,17 @@
-import { isSubscribers, type Recipient } from '../../../contract/broadcast.ts';
+import { isNamed, type Recipient } from '../../../contract/broadcast.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { parseExact } from '../../../lib/json-text.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
+import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/erased-recipient.ts';
+
+/** Removes purged users from the recipients of scheduled broadcasts, of which they have no notifications. */
+export async function redactScheduled(tx: Queryable, userIds: readonly string[]): Promise<void> {
+  const mentions = await tx.query<Mention>(selectScheduled, [uuidArray(userIds)]);
+  if (mentions.length > 0) await redactRecipients(tx, mentions);
+}
 
 /** A broadcast with a recipient that is being purged. */
 export interface Mention {
@@ -71,7 +79,7 @@ function redact(
     const userId = ownerOf(projectId, recipient, owners);
     if (userId === undefined) continue;
     gone.add(position);
-    entries[position] = { external_id: `deleted:${userId}` };
+    entries[position] = { external_id: erasedName(userId) };
   }
   if (gone.size === 0) return [];
   return [{ id, recipients: packJson(JSON.stringify(entries)), errors: withoutNames(errors, gone) }];
@@ -83,7 +91,7 @@ function ownerOf(
   recipient: Recipient,
   owners: ReadonlyMap<string, string>,
 ): string | undefined {
-  if (isSubscribers(recipient)) return undefined;
+  if (!isNamed(recipient)) return undefined;
   const { external_id, email } = recipient;
   const names = identityKeysOf({
     projectId,
@@ -101,12 +109,25 @@ function withoutNames(errors: string | null, gone: ReadonlySet<number>): string 
     all.map(({ message }) => {
       const position = /^recipients\.(\d+): /.exec(message)?.[1];
       return position !== undefined && gone.has(Number(position))
-        ? { message: `recipients.${position}: this user is deleted` }
+        ? { message: `recipients.${position}: ${USER_WAS_ERASED}` }
         : { message };
     }),
   );
 }
 
+// Primary key of users; index broadcasts_scheduled (project_id, id), whose condition is repeated.
+const selectScheduled = sql(
+  'scheduled_broadcasts_to_redact',
+  `select u.id as user_id, b.id as broadcast_id
+  from users u
+  cross join lateral (
+    select id
+    from broadcasts
+    where (project_id, id) >= (u.project_id, '${OLDEST}') and (project_id, id) <= (u.project_id, '${NEWEST}')
+      and send_at is not null and status = 'enqueued'
+  ) b
+  where u.id = any ($1::uuid[])`,
+);
 // Primary keys.
 const selectNames = sql(
   'names_of_purged_users',

@@ -57,25 +57,28 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteReplays),
     rows(deleteWebhooks),
     ...(eventDays > 0 ? [rows(deleteEvents, before(eventDays))] : []),
-    ...(notificationDays > 0 ? [() => purgeBroadcasts(db, before(notificationDays))] : []),
+    ...(notificationDays > 0 ? [() => purgeBroadcasts(db, clock.now() - notificationDays * DAY_MS)] : []),
   ];
 }
 
-/** Deletes pages of expired broadcasts, or broadcasts without pages. One with pending deliveries stays. */
+/**
+ * Deletes pages of expired broadcasts, or broadcasts without pages. One with pending deliveries stays, and
+ * one that was scheduled counts from the time at which it was sent.
+ */
 async function purgeBroadcasts(
   db: Pick<Database, 'query' | 'transaction'>,
-  beforeId: string,
+  beforeMs: number,
 ): Promise<boolean> {
-  if (await purgePages(db, beforeId)) return true;
-  return (await db.query(deleteBroadcasts, [beforeId, BROADCASTS])).length > 0;
+  const expired = [firstIdAt(Math.max(0, beforeMs)), BROADCASTS, new Date(beforeMs)];
+  if (await purgePages(db, expired)) return true;
+  return (await db.query(deleteBroadcasts, expired)).length > 0;
 }
 
 /** Deletes pages of users, with their notifications and deliveries. */
-function purgePages(db: Pick<Database, 'transaction'>, beforeId: string): Promise<boolean> {
+function purgePages(db: Pick<Database, 'transaction'>, expired: readonly unknown[]): Promise<boolean> {
   return db.transaction(async (tx) => {
     const pages = await tx.query<{ broadcast_id: string; page: number; user_ids: string[] }>(claimPages, [
-      beforeId,
-      BROADCASTS,
+      ...expired,
       PAGES,
     ]);
     if (pages.length === 0) return false;
@@ -176,6 +179,7 @@ const expired = `select b.id
       select id
       from broadcasts
       where project_id = p.id and id < $1 and status = 'processed' and pending <= 0
+        and (send_at is null or send_at < $3)
       order by id
       limit $2
     ) b
@@ -190,7 +194,7 @@ const claimPages = sql(
   select u.broadcast_id, u.page, u.user_ids
   from expired
   join broadcast_users u on u.broadcast_id = expired.id
-  limit $3
+  limit $4
   for update of u skip locked`,
 );
 // Primary keys: a notification's id follows from its broadcast and its user (lib/ids.ts).

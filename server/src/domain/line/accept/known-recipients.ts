@@ -17,6 +17,7 @@ interface Broadcast {
   projectId: string;
   content: { category: string | null };
   recipients: readonly Recipient[];
+  sendAt: Date | null;
 }
 
 // Small enough that the broadcasts of the same commit do not wait for its rows.
@@ -41,13 +42,13 @@ export async function findKnownRecipients(
   });
 }
 
-function isSmall({ recipients: { length } }: Broadcast): boolean {
-  return length > 0 && length <= MAX_RECIPIENTS;
+function isSmall({ recipients: { length }, sendAt }: Broadcast): boolean {
+  return length > 0 && length <= MAX_RECIPIENTS && sendAt === null;
 }
 
 function knownUsers(identities: Identities, { projectId, recipients }: Broadcast): string[] | undefined {
   const { people } = readRecipients(projectId, recipients);
-  // The subscribers of a topic are not in memory.
+  // Groups of users are not in memory.
   if (people.length < recipients.length) return undefined;
   const users = new Set<string>();
   for (const person of people) {

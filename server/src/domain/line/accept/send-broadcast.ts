@@ -61,7 +61,8 @@ export async function sendBroadcast(
   options: SendOptions = {},
 ): Promise<SentBroadcast> {
   const { raw, id } = options;
-  const problems = raw === undefined ? broadcastProblems(broadcast) : problemsBeyondSchema(broadcast);
+  const check = raw === undefined ? broadcastProblems : problemsBeyondSchema;
+  const problems = check(broadcast, acceptor.now());
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   if (id !== undefined && !isBroadcastId(id)) throw new Error(`${id} cannot be the id of a broadcast`);
   return acceptor.accept({ projectId: project.id, broadcast, ...options });
@@ -132,6 +133,10 @@ export class Acceptor {
     this.#batchers = { always: batcher(), 'by id': batcher('by id'), 'by key': batcher('by key') };
   }
 
+  now(): number {
+    return this.#context.clock.now();
+  }
+
   /** Resolves when the broadcast is committed, by this call or by an earlier one with its id or key. */
   async accept(request: BroadcastRequest): Promise<SentBroadcast> {
     const { id, idempotency, raw, broadcast } = request;
@@ -172,8 +177,8 @@ export class Acceptor {
     const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued.length, weight);
     // A fan-out of the same id may be running with other content.
     if (once !== 'by id')
-      for (const { id, projectId, content, recipients } of queued)
-        recent.put(id, { projectId, content, recipients });
+      for (const { id, projectId, content, recipients, sendAt } of queued)
+        if (sendAt === null) recent.put(id, { projectId, content, recipients });
     const nowMs = clock.now();
     try {
       const { leaseId } = reservation ?? {};
@@ -246,8 +251,9 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
   const { category, topic, messageJson, overridesJson } = parts;
   const { message, inApp, overrides, recipients: packedRecipients } = await packBroadcast(parts);
   const recipients = broadcast.recipients ?? [];
-  const { named, subscribers, ofFirstPage } = countRecipients(recipients);
-  const json = acceptedJson(id, parts, named);
+  const { named, group, ofFirstPage } = countRecipients(recipients);
+  const sendAt = broadcast.send_at ? new Date(broadcast.send_at) : null;
+  const json = acceptedJson(id, parts, { total: named, sendAt });
   const characters = messageJson.length + (overridesJson?.length ?? 0);
   const packedBytes = message.length + (overrides?.length ?? 0) + (packedRecipients?.length ?? 0);
   return {
@@ -259,8 +265,9 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
     recipients,
     packedRecipients,
     named,
-    // The number of a topic's subscribers is unknown here; it may be a million.
-    priority: subscribers ? BULK : priorityFor(named),
+    sendAt,
+    // The size of a group is unknown here; it may be a million.
+    priority: group === undefined ? priorityFor(named) : BULK,
     weight: fanOutWeight({ recipients: ofFirstPage, characters }),
     json,
     // A response that is stored too is not packed.

@@ -23,6 +23,8 @@ export interface PendingBroadcast {
   packedRecipients: Buffer | null;
   /** How many recipients name a user. */
   named: number;
+  /** When its fan-out is due; null if at once. */
+  sendAt: Date | null;
   priority: number;
   weight: number;
   /** The response, stored under the idempotency key. */
@@ -35,7 +37,7 @@ export interface PendingBroadcast {
 export interface Accepted {
   /** The broadcasts that were written; those with a used id or key were not. */
   ids: ReadonlySet<string>;
-  /** The job of each that is to be fanned out. */
+  /** The job of each that is to be fanned out now. */
   jobIds: ReadonlyMap<string, number>;
   /** `sent_at` of the notifications. */
   sentAt: Date;
@@ -96,6 +98,7 @@ function columns(
     broadcasts.map((one) => one.priority),
     broadcasts.map((one) => one.weight),
     leaseId,
+    broadcasts.map((one) => one.sendAt),
   ];
 }
 
@@ -156,14 +159,14 @@ function shareEventRows(
 
 /** The statement for broadcasts of which some are fanned out at the same time, or none is. */
 function acceptText(once: Once | undefined, fannedOut: boolean): string {
-  const firstOfKnown = once === 'by key' ? 19 : 13;
+  const firstOfKnown = once === 'by key' ? 20 : 14;
   const known = (offset: number) => `$${firstOfKnown + offset}`;
   const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
   const names = ['id, project_id, category, topic, message, in_app, overrides'];
-  values.push('$8::bytea[], $9::int[], $10::smallint[], $11::int[]');
-  names.push('recipients, total, priority, weight');
+  values.push('$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[]');
+  names.push('recipients, total, priority, weight, send_at');
   if (once === 'by key') {
-    values.push('$13::text[], $14::text[], $15::bytea[], $16::text[]');
+    values.push('$14::text[], $15::text[], $16::bytea[], $17::text[]');
     names.push('scope, key, request_hash, reply');
   }
   if (fannedOut) {
@@ -172,42 +175,43 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
   }
   const from = once === undefined ? 'input' : 'chosen';
   return `with input as materialized (
-    select *
+    select *, case when send_at > now() then send_at end as due_at
     from unnest(${values.join(',\n        ')})
       as i (${names.join(',\n        ')})
   ),
   ${once === 'by key' ? `${CHOSEN_BY_KEY},` : ''}
   inserted as (
     insert into broadcasts
-      (id, project_id, category, topic, message, in_app, overrides, recipients, total, status)
-    select id, project_id, category, topic, message, in_app, overrides, recipients, total,
+      (id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at, status)
+    select id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at,
       ${fannedOut ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
     from ${once === 'by id' ? 'input on conflict (id) do nothing returning id' : from}
   ),
   ${once === 'by id' ? `${CHOSEN_BY_ID},` : ''}
   queued as (
-    insert into jobs (kind, project_id, priority, weight, lease_id, attempt, payload)
-    select 'fan_out', project_id, priority, weight, $12::uuid, num_nonnulls($12::uuid),
+    insert into jobs (kind, project_id, priority, weight, due_at, lease_id, attempt, payload)
+    select 'fan_out', project_id, priority, weight, due_at, lease_id, num_nonnulls(lease_id),
       json_build_object('broadcast_id', id)
-    from ${from}
+    from ${from}, lateral (select case when due_at is null then $12::uuid end as lease_id) held
     ${fannedOut ? 'where user_ids is null' : ''}
-    returning id, payload
+    returning id, payload, due_at
   )
   ${fannedOut ? `, ${fannedOutText(from, [known(3), known(4), known(5)], known(6))}` : ''}
   select ${once === undefined ? 'null' : '(select json_agg(id) from chosen)'} as accepted,
-    (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
+    (select json_object_agg(payload ->> 'broadcast_id', id) from queued where due_at is null) as jobs,
+    ${SENT_AT} as sent_at`;
 }
 
 // The primary key of idempotency_keys decides: a concurrent request with the same key waits for the first to
 // commit, then gets no row and writes nothing.
 const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, reply, $17
+    select project_id, scope, key, request_hash, 201, reply, $18
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at
-      where k.created_at <= $18
+      where k.created_at <= $19
     returning project_id, scope, key
   ),
   chosen as materialized (
@@ -222,7 +226,7 @@ const CHOSEN_BY_ID = `chosen as materialized (
 function fannedOutText(from: string, [created, sent, processed]: string[], sentDetails: string): string {
   return `fanned_out as materialized (
     select id, project_id, category, topic, 0 as page, user_ids::uuid[], notification_ids::uuid[],
-      '{}'::boolean[] as hidden, null::json as plan, total, event_row
+      '{}'::boolean[] as hidden, null::json as plan, false as scheduled, total, event_row
     from ${from}
     where user_ids is not null
   ),

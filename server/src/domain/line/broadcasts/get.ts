@@ -34,13 +34,20 @@ export async function readAccepted(db: Queryable, projectId: string, id: string)
 }
 
 /**
- * Reads a page of the project's broadcasts, newest first, as JSON texts. A page ends early when its texts
+ * Reads a page of the project's broadcasts, or of those that are not due yet, newest first, as JSON texts. A
+ * page ends early when its texts
  * have 16 MiB.
  */
-export function listBroadcasts(db: Queryable, projectId: string, page: Cursor): Promise<ListPage<JsonText>> {
+export function listBroadcasts(
+  db: Queryable,
+  projectId: string,
+  page: Cursor,
+  { scheduled = false }: { scheduled?: boolean } = {},
+): Promise<ListPage<JsonText>> {
+  const list = scheduled ? LIST_SCHEDULED : LIST;
   return readTextPage(
     page,
-    ({ direction, id, limit }) => db.query<ListedBroadcast>(LIST[direction], [projectId, id, limit]),
+    ({ direction, id, limit }) => db.query<ListedBroadcast>(list[direction], [projectId, id, limit]),
     (rows) => textsOf(db, projectId, rows),
   );
 }
@@ -90,7 +97,7 @@ const MAX_ERRORS = 1_000;
 // The errors are those found before anything was sent, then the deliveries that have failed so far: index
 // deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
 // failure of an erased user has no reason.
-const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, cancelled_at,
+const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, send_at, cancelled_at,
     failures + failed_users as failures, pending,
     case
       when failed_users = 0 then errors
@@ -123,10 +130,16 @@ const selectBroadcasts = sql(
 );
 // Index broadcasts_of_project (project_id, id). The length of a text that is stored apart is known without
 // reading it.
-const LIST = listStatements('broadcasts', {
+const BROADCASTS = {
   select: `id, octet_length(message) + coalesce(octet_length(overrides), 0)
     + coalesce(octet_length(recipients), 0) as bytes`,
   from: 'broadcasts',
   owner: 'project_id',
   pairs: true,
+};
+const LIST = listStatements('broadcasts', BROADCASTS);
+// Index broadcasts_scheduled (project_id, id), whose condition is repeated word for word.
+const LIST_SCHEDULED = listStatements('scheduled_broadcasts', {
+  ...BROADCASTS,
+  where: "send_at is not null and status = 'enqueued' and cancelled_at is null",
 });

@@ -5,9 +5,9 @@ import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { overrideProblem } from '../../../providers/shared/override.ts';
 
 /** Everything that is wrong with a value as a broadcast, each problem naming its field. */
-export function broadcastProblems(value: unknown): string[] {
+export function broadcastProblems(value: unknown, nowMs: number): string[] {
   schemaProblems ??= problemsIn(NewBroadcastSchema);
-  const beyond = problemsBeyondSchema(value);
+  const beyond = problemsBeyondSchema(value, nowMs);
   return [...new Set([...textProblems(undefined, value), ...schemaProblems(value), ...beyond])];
 }
 
@@ -15,8 +15,23 @@ export function broadcastProblems(value: unknown): string[] {
 let schemaProblems: ((value: unknown) => string[]) | undefined;
 
 /** The part of `broadcastProblems` that no schema expresses. The value need not match the schema. */
-export function problemsBeyondSchema(value: unknown): string[] {
-  return [...topicProblems(value), ...overrideProblems(value)];
+export function problemsBeyondSchema(value: unknown, nowMs: number): string[] {
+  return [...topicProblems(value), ...overrideProblems(value), ...timeProblems(value, nowMs)];
+}
+
+const NO_TIME = 'must be a date and time as in 2026-01-31T12:00:00Z';
+const MAX_DAYS_AHEAD = 400;
+const DAY_MS = 24 * 3_600_000;
+
+function timeProblems(value: unknown, nowMs: number): string[] {
+  const sendAt = memberOf(value, 'send_at');
+  if (typeof sendAt !== 'string') return [];
+  const sendAtMs = Date.parse(sendAt);
+  // The format of the schema permits a leap second, which no clock here has.
+  if (Number.isNaN(sendAtMs)) return [`Param 'send_at' ${NO_TIME}`];
+  return sendAtMs > nowMs + MAX_DAYS_AHEAD * DAY_MS
+    ? [`Param 'send_at' must be within the next ${MAX_DAYS_AHEAD} days`]
+    : [];
 }
 
 function topicProblems(value: unknown): string[] {

@@ -1,13 +1,15 @@
 import {
-  isSubscribers,
+  groupOf,
+  isNamed,
   type NamedRecipient,
   type NewBroadcast,
   type Recipient,
+  type RecipientGroup,
 } from '../../../contract/broadcast.ts';
 import { timeOf } from '../../../lib/ids.ts';
 import { exactJson, JsonBytes, type JsonText, joinTexts } from '../../../lib/json-text.ts';
 import { packJsonInThread, unpackJsonInThread } from '../../../lib/packed-json.ts';
-import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
+import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import type { Person } from '../../people/users/plan.ts';
 
 /** The JSON that a broadcast was parsed from. Its texts are stored as they came. */
@@ -95,6 +97,7 @@ export interface BroadcastRow {
   failures: number;
   pending: number;
   errors: string | null;
+  send_at: Date | null;
   cancelled_at: Date | null;
 }
 
@@ -110,15 +113,19 @@ export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
 }
 
 /** The contract's `Broadcast` when it has just been accepted, as JSON text. */
-export function acceptedJson(id: string, parts: BroadcastParts, total: number): JsonText {
+export function acceptedJson(
+  id: string,
+  parts: BroadcastParts,
+  { total, sendAt }: { total: number; sendAt: Date | null },
+): JsonText {
   const none = { failures: 0, pending: 0, errors: null, cancelled_at: null };
-  return joinBroadcast(id, parts, { status: 'enqueued', total, ...none });
+  return joinBroadcast(id, parts, { status: 'enqueued', total, send_at: sendAt, ...none });
 }
 
 function joinBroadcast(
   id: string,
   parts: Omit<BroadcastParts, 'inAppJson'>,
-  state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'pending' | 'errors' | 'cancelled_at'>,
+  state: Omit<BroadcastRow, 'id' | 'category' | 'topic' | 'message' | 'overrides' | 'recipients'>,
 ): JsonText {
   const { category, topic, messageJson, overridesJson, recipientsJson } = parts;
   const { status, total, failures, pending, errors } = state;
@@ -130,7 +137,8 @@ function joinBroadcast(
     ',"overrides":',
     overridesJson ?? 'null',
     `,"created_at":"${new Date(timeOf(id)).toISOString()}",` +
-      `"cancelled_at":${JSON.stringify(state.cancelled_at)},"status":{"status":"${status}",` +
+      `"send_at":${JSON.stringify(state.send_at)},"cancelled_at":${JSON.stringify(state.cancelled_at)},` +
+      `"status":{"status":"${status}",` +
       `"summary":{"total":${total},"failures":${failures},"pending":${pending}},` +
       `"errors":${errors ?? 'null'}}}`,
   ]);
@@ -147,17 +155,21 @@ function shortAsString(text: JsonText): JsonText {
 export interface RecipientCount {
   /** How many name a user. */
   named: number;
-  /** The subscribers of the topic are addressed too, however many they are. */
-  subscribers: boolean;
+  /** The group that is addressed too, however large it is. All users include the subscribers of a topic. */
+  group: RecipientGroup | undefined;
   /** The number of users that the first page has at most. */
   ofFirstPage: number;
 }
 
 export function countRecipients(recipients: readonly Recipient[]): RecipientCount {
   let named = 0;
-  for (const recipient of recipients) if (!isSubscribers(recipient)) named += 1;
-  const subscribers = named < recipients.length;
-  return { named, subscribers, ofFirstPage: named === 0 && subscribers ? SUBSCRIBERS_PER_PAGE : named };
+  let group: RecipientGroup | undefined;
+  for (const recipient of recipients) {
+    const one = groupOf(recipient);
+    if (one === undefined) named += 1;
+    else if (group !== 'everyone') group = one;
+  }
+  return { named, group, ofFirstPage: named === 0 && group !== undefined ? USERS_PER_PAGE : named };
 }
 
 /** The recipients of a broadcast that name a user. */
@@ -171,7 +183,7 @@ export interface NamedRecipients {
 export function readRecipients(projectId: string, recipients: readonly Recipient[]): NamedRecipients {
   const read: NamedRecipients = { people: [], positions: [] };
   recipients.forEach((recipient, index) => {
-    if (isSubscribers(recipient)) return;
+    if (!isNamed(recipient)) return;
     read.positions.push(index);
     read.people.push(personOf(projectId, recipient));
   });

@@ -3,7 +3,7 @@ import { sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { newToThese } from '../../ground/bus/messages.ts';
 import type { LineContext } from '../context/context.ts';
-import { HIDDEN } from '../notifications/row.ts';
+import { HIDDEN, placeNow } from '../notifications/row.ts';
 
 /**
  * Shows hidden notifications in the inboxes of these users, as new ones of this moment, by one
@@ -26,8 +26,7 @@ export async function showInInbox(
   }
 }
 
-// Primary key. Clients that reconnect find it by updated_at, however old its id is. `place` is the id with
-// its leading milliseconds replaced by those of `sent_at`.
+// Primary key. Clients that reconnect find it by updated_at, however old its id is.
 const release = sql(
   'show_in_inbox',
   `with wanted as (
@@ -39,11 +38,7 @@ const release = sql(
     set discarded_at = null,
       sent_at = date_trunc('milliseconds', now()),
       updated_at = date_trunc('milliseconds', now()),
-      place = overlay(
-        replace(n.id::text, '-', '')
-        placing lpad(to_hex(floor(extract(epoch from now()) * 1000)::bigint), 12, '0')
-        from 1
-      )::uuid
+      place = ${placeNow('n.id')}
     from wanted
     where n.user_id = wanted.user_id
       and n.id = wanted.id

@@ -7,15 +7,16 @@ import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import { type Job, type JobKind, recipientsWeight } from '../../../queue/jobs.ts';
 import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts';
-import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
+import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
-import { countRecipients, readRecipients } from '../broadcasts/stored-broadcast.ts';
+import { isErasedName, USER_WAS_ERASED } from '../broadcasts/erased-recipient.ts';
+import { countRecipients, type NamedRecipients, readRecipients } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
 import type { RecentBroadcast, RecentBroadcasts } from '../context/recent-broadcasts.ts';
 import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
 import { type BroadcastPlan, loadPlanInputs, planDeliveries } from './plan-deliveries.ts';
-import { addSubscribers, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
+import { addGroups, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
 import {
   type AddressedPage,
   type BroadcastPage,
@@ -28,7 +29,7 @@ import {
 
 /**
  * Turns broadcasts into notifications and deliveries: a batch of them in one transaction of a dozen
- * statements, for any number of recipients. The subscribers of a topic follow page by page (topic-pages.ts).
+ * statements, for any number of recipients. Groups of users follow page by page (topic-pages.ts).
  * Running twice changes nothing, because a notification's id is a function of broadcast and user.
  */
 export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
@@ -104,7 +105,7 @@ async function write(
     const resolved = await resolveUsers(tx, context.identities, people);
     const { addressed, refused } = assignUsers(loaded, resolved);
     if (refused.length > 0) await refuseRecipients(tx, refused);
-    const broadcasts = await addSubscribers(context, tx, addressed);
+    const broadcasts = await addGroups(context, tx, addressed);
     const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
     const following = [...plans.flatMap((plan) => plan.jobs), ...jobsOfNextPages(broadcasts)];
     const queued = await enqueue(tx, following);
@@ -151,26 +152,43 @@ async function loadFirstPages(
     [...weights.keys()].filter((id) => !justAccepted.has(id)),
   );
   const loaded: [string, FirstPage][] = [...justAccepted, ...stored];
-  return loaded.map(([id, { projectId, content, recipients: all, cancelled = false }]) => {
+  return loaded.map(([id, broadcast]) => {
+    const { projectId, content, recipients: all, cancelled = false, scheduled = false } = broadcast;
     const recipients = cancelled ? [] : all;
-    const { named, subscribers, ofFirstPage } = countRecipients(recipients);
+    const { named, group, ofFirstPage } = countRecipients(recipients);
     return {
       id,
       projectId,
       category: content.category,
       topic: content.topic,
-      ...readRecipients(projectId, recipients),
+      ...withoutErased(readRecipients(projectId, recipients), scheduled),
       page: 0,
       cancelled,
+      scheduled,
       content,
       textWeight: (weights.get(id) ?? 0) - recipientsWeight(ofFirstPage),
-      subscribers: subscribers ? { onThisPage: named === 0, after: undefined } : undefined,
+      group: group === undefined ? undefined : { of: group, onThisPage: named === 0, after: undefined },
     };
   });
 }
 
+/** A purge may have erased users from the recipients of a broadcast that was scheduled. */
+function withoutErased(
+  { people, positions }: NamedRecipients,
+  scheduled: boolean,
+): NamedRecipients & { erased: readonly number[] } {
+  const isErased = (_: unknown, index: number) => isErasedName(people[index]?.externalId);
+  if (!scheduled || !people.some(isErased)) return { people, positions, erased: [] };
+  const isLeft = (_: unknown, index: number) => !isErased(_, index);
+  return {
+    people: people.filter(isLeft),
+    positions: positions.filter(isLeft),
+    erased: positions.filter(isErased),
+  };
+}
+
 /** A broadcast whose first page is written. */
-type FirstPage = RecentBroadcast & { cancelled?: boolean };
+type FirstPage = RecentBroadcast & { cancelled?: boolean; scheduled?: boolean };
 
 async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string, FirstPage][]> {
   if (ids.length === 0) return [];
@@ -183,16 +201,21 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
     in_app: Buffer | null;
     recipients: Buffer | null;
     cancelled: boolean;
+    scheduled: boolean;
   }>(selectBroadcasts, [ids]);
-  return rows.map(({ id, project_id: projectId, recipients, in_app: inApp, cancelled, ...row }) => [
-    id,
-    {
-      projectId,
-      cancelled,
-      content: { ...row, inApp },
-      recipients: recipients ? (JSON.parse(unpackJson(recipients)) as Recipient[]) : [],
-    },
-  ]);
+  return rows.map(({ id, project_id: projectId, recipients, cancelled, scheduled, ...content }) => {
+    const { category, topic, message, in_app: inApp } = content;
+    return [
+      id,
+      {
+        projectId,
+        cancelled,
+        scheduled,
+        content: { category, topic, message, inApp },
+        recipients: recipients ? (JSON.parse(unpackJson(recipients)) as Recipient[]) : [],
+      },
+    ];
+  });
 }
 
 /** Further pages, without the texts: a topic may have a thousand pages, and the texts megabytes. */
@@ -204,21 +227,22 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
     category: string | null;
     topic: string | null;
     cancelled: boolean;
+    scheduled: boolean;
   }>(selectOfPages, [[...pages.keys()]]);
-  return rows.map(({ id, project_id: projectId, category, topic, cancelled }) => {
-    const { payload, weight } = pages.get(id) as Job<'fan_out'>;
+  return rows.map(({ project_id: projectId, ...row }) => {
+    const { payload, weight } = pages.get(row.id) as Job<'fan_out'>;
+    const { page = 0, after, everyone } = payload;
+    const of = everyone ? 'everyone' : 'subscribers';
     return {
-      id,
+      ...row,
       projectId,
-      category,
-      topic,
       content: undefined,
       people: [],
       positions: [],
-      textWeight: weight - SUBSCRIBERS_PER_PAGE,
-      page: payload.page ?? 0,
-      cancelled,
-      subscribers: cancelled ? undefined : { onThisPage: true, after: payload.after },
+      erased: [],
+      textWeight: weight - USERS_PER_PAGE,
+      page,
+      group: row.cancelled ? undefined : { of, onThisPage: true, after },
     };
   });
 }
@@ -236,8 +260,8 @@ function assignUsers(
   let person = 0;
   const addressed = broadcasts.map((broadcast) => {
     const users = new Set<string>();
-    const errors: string[] = [];
-    let unusable = 0;
+    const errors = broadcast.erased.map((position) => `recipients.${position}: ${USER_WAS_ERASED}`);
+    let unusable = broadcast.erased.length;
     for (const position of broadcast.positions) {
       const userId = resolved.userIds[person] as string;
       if (resolved.refused.has(person)) {
@@ -275,7 +299,7 @@ function newNotifications(
       userIds.filter((userId) => !hidden.has(userId)),
     );
   if (userIds.length === 0) return [];
-  return [{ type: 'new', ...all, userIds, ...(broadcast.subscribers ? { page } : {}) }];
+  return [{ type: 'new', ...all, userIds, ...(broadcast.group ? { page } : {}) }];
 }
 
 /**
@@ -287,14 +311,15 @@ async function discard(
   { id, projectId, payload }: Job<'fan_out'>,
   leaseId: string,
 ): Promise<void> {
-  const { broadcast_id: broadcastId, page } = payload;
+  const { broadcast_id: broadcastId, page, everyone } = payload;
   await context.db.transaction(async (tx) => {
     await complete(tx, leaseId, [id]);
     if (page === undefined) {
       const error = 'The broadcast could not be processed: internal error';
       await finishBroadcasts(tx, [{ projectId, broadcastId, error }]);
     } else {
-      await addError(tx, broadcastId, 'Not all subscribers of the topic could be reached: internal error');
+      const group = everyone ? 'users' : 'subscribers of the topic';
+      await addError(tx, broadcastId, `Not all ${group} could be reached: internal error`);
       await countDown(tx, new Map([[broadcastId, PAGES_WRITTEN]]));
     }
   });
@@ -303,13 +328,15 @@ async function discard(
 // Primary key, both.
 const selectBroadcasts = sql(
   'fan_out_load',
-  `select id, project_id, category, topic, message, in_app, recipients, cancelled_at is not null as cancelled
+  `select id, project_id, category, topic, message, in_app, recipients, cancelled_at is not null as cancelled,
+    send_at is not null as scheduled
   from broadcasts
   where id = any ($1::uuid[])`,
 );
 const selectOfPages = sql(
   'fan_out_load_pages',
-  `select id, project_id, category, topic, cancelled_at is not null as cancelled
+  `select id, project_id, category, topic, cancelled_at is not null as cancelled,
+    send_at is not null as scheduled
   from broadcasts
   where id = any ($1::uuid[])`,
 );

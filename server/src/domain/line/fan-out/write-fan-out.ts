@@ -1,3 +1,4 @@
+import type { RecipientGroup } from '../../../contract/broadcast.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
@@ -8,7 +9,7 @@ import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import type { Person } from '../../people/users/plan.ts';
 import { broadcastProcessed } from '../ledger/finish.ts';
 import { planJson, type StoredChannelPlan } from '../ledger/page-plan.ts';
-import { HIDDEN } from '../notifications/row.ts';
+import { HIDDEN, placeNow } from '../notifications/row.ts';
 
 /*
  * What a fan-out writes, for each broadcast or page of one:
@@ -33,19 +34,21 @@ export interface BroadcastPage {
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
   /**
-   * Page 0 has the named recipients or, if there are none, the first subscribers; it sets the figures of the
-   * broadcast. Later pages have subscribers, and add to the figures.
+   * Page 0 has the named recipients or, if there are none, the first users of the group; it sets the figures
+   * of the broadcast. Later pages have users of the group, and add to the figures.
    */
   page: number;
   /** It was cancelled when it was loaded: it gets no more users. */
   cancelled: boolean;
+  /** It was sent later than it was accepted, so its notifications arrive later than their ids say. */
+  scheduled: boolean;
   /** The named recipients, and the index of each in the request. */
   people: readonly Person[];
   positions: readonly number[];
-  /**
-   * Set if the broadcast also goes to the subscribers of its topic. A page has those after the user `after`.
-   */
-  subscribers: { onThisPage: boolean; after: string | undefined } | undefined;
+  /** The indexes of recipients that were erased since the broadcast was accepted. */
+  erased: readonly number[];
+  /** Set if the broadcast also goes to a group of users. A page has those after the user `after`. */
+  group: { of: RecipientGroup; onThisPage: boolean; after: string | undefined } | undefined;
 }
 
 /** The same with its users. */
@@ -57,7 +60,7 @@ export interface AddressedPage extends BroadcastPage {
   unusable: number;
   /** The problems of recipients, also of those that can be used. */
   errors: readonly string[];
-  /** Another page follows: with the subscribers behind this user, or with the first ones. */
+  /** Another page follows: with the users of the group behind this user, or with the first ones. */
   next: { after: string | undefined } | undefined;
 }
 
@@ -138,6 +141,7 @@ export async function writeFanOut(
       textArray(broadcasts.map((one) => planJson(one.channels))),
       broadcasts.map((one) => one.awaited),
       JSON.stringify(inboxSentDetails(brand)),
+      broadcasts.map((one) => one.scheduled),
     ],
   );
   assertCompleted(jobs.ids, row?.completed ?? 0);
@@ -176,13 +180,16 @@ export const SENT_AT = `date_trunc('milliseconds', now())`;
 
 /**
  * The notifications and the lists of users, as common table expressions. `from` has the columns id, category,
- * topic, page, user_ids, notification_ids, hidden (empty if none is) and plan.
+ * topic, page, user_ids, notification_ids, hidden (empty if none is), plan and scheduled.
  */
 export function fanOutRows(from: string, insertion: Insertion): string {
   const onConflict = insertion === 'careful' ? 'on conflict do nothing' : '';
   return `notified as (
-    insert into notifications (user_id, id, broadcast_id, sent_at, category, topic, discarded_at)
-    select n.user_id, n.id, f.id, ${SENT_AT}, category, topic, case when n.hidden then ${HIDDEN} end
+    insert into notifications
+      (user_id, id, broadcast_id, sent_at, category, topic, discarded_at, place, updated_at)
+    select n.user_id, n.id, f.id, ${SENT_AT}, category, topic, case when n.hidden then ${HIDDEN} end,
+      case when scheduled and n.hidden is not true then ${placeNow('n.id')} end,
+      case when scheduled and n.hidden is not true then ${SENT_AT} end
     from ${from} f, unnest(user_ids, notification_ids, hidden) as n (user_id, id, hidden)
     ${onConflict}
   ),
@@ -200,13 +207,13 @@ const fanOutText = (insertion: Insertion) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending,
       errors::json, created_event, notified_event, processed_event, processed::json, hidden::boolean[], page,
-      plan::json, awaited
+      plan::json, awaited, scheduled
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[],
         $9::text[], $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[],
-        $25::int[])
+        $25::int[], $27::boolean[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending,
         errors, created_event, notified_event, processed_event, processed, hidden, page, plan,
-        awaited)
+        awaited, scheduled)
   ),
   completed as (
     ${completeSql('$14', '$15')}

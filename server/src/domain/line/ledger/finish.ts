@@ -4,7 +4,7 @@ import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 
 /*
  * A broadcast is `processed` when nothing is awaited: each delivery that was due at once has had its first
- * attempt, or was deferred, and all pages of subscribers are written. Retries, deferred and scheduled
+ * attempt, or was deferred, and all pages of a group are written. Retries, deferred and scheduled
  * deliveries have jobs that are not awaited. So an outcome counts if the payload of its job says `awaited`,
  * and the deliveries that a job leaves to later jobs count when it ends, in the transaction that deletes it:
  * exactly once, also after a crash. If a worker lost its lease, it and its successor may both count a
@@ -15,13 +15,13 @@ import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 export interface Tally {
   /** Deliveries that reached their final state. */
   ended: number;
-  /** Awaited events: first attempts, deferrals, or the last page of subscribers. */
+  /** Awaited events: first attempts, deferrals, or the last page of a group. */
   attempted: number;
   /** The deliveries that failed. */
   failed: readonly { userId: string; notificationId: string }[];
 }
 
-/** The last page of subscribers is written. */
+/** The last page of a group of users is written. */
 export const PAGES_WRITTEN: Tally = { ended: 0, attempted: 1, failed: [] };
 
 /** Ends broadcasts that an error of ours stopped: all their users count as failed. */
@@ -122,7 +122,7 @@ const selectForUpdate = sql(
 );
 // Primary keys. A statement of its own after the lock, so that it sees what others have counted: a user fails
 // for the first time if all its failures are of this transaction. If nothing is pending, only further pages
-// of a topic's subscribers can be awaited, which count as one. A higher count is of a server of the previous
+// of a group of users can be awaited, which count as one. A higher count is of a server of the previous
 // release, which does not count all awaited deliveries.
 const subtract = sql(
   'count_down_broadcasts',
@@ -146,7 +146,7 @@ const subtract = sql(
     failed_users = b.failed_users + coalesce(f.users, 0),
     status = case
       when b.awaited - t.attempted <= 0 then 'processed'
-      when b.pending - t.ended <= 0 and (b.awaited - t.attempted > 1 or b.topic is null) then 'processed'
+      when b.pending - t.ended <= 0 and b.awaited - t.attempted > 1 then 'processed'
       else b.status
     end
   from unnest($1::uuid[], $2::int[], $3::int[]) as t (id, ended, attempted)

@@ -23,6 +23,13 @@ export const COLUMNS =
  */
 export const PLACE = 'coalesce(place, id)';
 
+/** SQL: the place of a notification that is shown later than its id says: its id with the time of now. */
+export const placeNow = (id: string) => `overlay(
+        replace(${id}::text, '-', '')
+        placing lpad(to_hex(floor(extract(epoch from now()) * 1000)::bigint), 12, '0')
+        from 1
+      )::uuid`;
+
 /**
  * The condition of each status, word for word that of a partial index: otherwise the planner does not use it.
  * Discarded notifications have no status.

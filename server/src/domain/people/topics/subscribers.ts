@@ -1,9 +1,9 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
+import { USERS_PER_PAGE, type UserPage } from '../users/next-users.ts';
 import { IS_SUBSCRIBED } from './is-subscribed.ts';
 
-export const SUBSCRIBERS_PER_PAGE = 1_000;
 // The rows that are read for a page. It ends here if few subscribers of the topic match the category.
 const MAX_ROWS_READ = 10_000;
 
@@ -19,12 +19,6 @@ export interface SubscriberRequest {
   after: string | undefined;
 }
 
-export interface SubscriberPage {
-  userIds: string[];
-  /** The user before the next page; undefined if this is the last one. */
-  next: string | undefined;
-}
-
 /**
  * Returns a page of subscribers for each request, in one statement. Leaves out deleted users, and the users
  * of the broadcast's first page, which are its named recipients.
@@ -32,7 +26,7 @@ export interface SubscriberPage {
 export async function nextSubscribers(
   db: Queryable,
   requests: readonly SubscriberRequest[],
-): Promise<SubscriberPage[]> {
+): Promise<UserPage[]> {
   const rows = await db.query<{ place: number; user_ids: string[]; next: string | null }>(selectSubscribers, [
     uuidArray(requests.map((one) => one.broadcastId)),
     uuidArray(requests.map((one) => one.projectId)),
@@ -40,10 +34,10 @@ export async function nextSubscribers(
     textArray(requests.map((one) => one.category)),
     uuidArray(requests.map((one) => one.after ?? OLDEST)),
     MAX_ROWS_READ,
-    SUBSCRIBERS_PER_PAGE,
+    USERS_PER_PAGE,
     requests.map((one) => one.critical),
   ]);
-  const pages = requests.map((): SubscriberPage => ({ userIds: [], next: undefined }));
+  const pages = requests.map((): UserPage => ({ userIds: [], next: undefined }));
   for (const { place, user_ids: userIds, next } of rows)
     pages[place - 1] = { userIds, next: next ?? undefined };
   return pages;
