@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonMember } from './json-member.ts';
+import { type JsonLimits, jsonMember, scanObject } from './json-member.ts';
 
 const member = (json: string, name: string) => jsonMember(Buffer.from(json), name)?.toString();
 
@@ -67,6 +67,39 @@ test('finds what JSON.parse returns, in any object', () => {
       const text = member(json, 'recipients');
       if (text === undefined) expect(Object.hasOwn(parsed, 'recipients')).toBe(false);
       else expect(JSON.parse(text)).toEqual(parsed.recipients);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+const exceeded = (json: string, limits: Partial<JsonLimits>) =>
+  scanObject(Buffer.from(json), {
+    name: 'recipients',
+    limits: { keysAndValues: 1_000, inMember: 1_000, levels: 100, ...limits },
+  }).exceeded;
+
+test.each<[string, string, Partial<JsonLimits>, keyof JsonLimits]>([
+  ['members', '{"a":1,"b":2}', { keysAndValues: 5 }, 'keysAndValues'],
+  ['values of an array', '{"a":[1,2]}', { keysAndValues: 5 }, 'keysAndValues'],
+  ['members before and after an object', '{"a":1,"b":{"c":1},"d":1}', { keysAndValues: 9 }, 'keysAndValues'],
+  ['values of the member', '{"recipients":[{"a":1},2]}', { inMember: 3 }, 'inMember'],
+  ['members beside the member', '{"recipients":[1,2,3],"a":1}', { keysAndValues: 6 }, 'keysAndValues'],
+  ['levels', '{"a":[{}]}', { levels: 3 }, 'levels'],
+  ['levels of the member', '{"recipients":[{"a":{}}]}', { levels: 4 }, 'levels'],
+])('counts %s', (_, json, limits, limit) => {
+  expect(exceeded(json, limits)).toBeUndefined();
+  expect(exceeded(json, { ...limits, [limit]: (limits[limit] ?? 0) - 1 })).toBe(limit);
+});
+
+test('counts keys and values of any object, and nothing within strings', () => {
+  fc.assert(
+    fc.property(objectOf(value), (json) => {
+      const structure = json.replace(/"(?:[^"\\]|\\.)*"/g, '');
+      const count = 1 + (structure.match(/[,:{[]/g) ?? []).length;
+      const scan = (keysAndValues: number) =>
+        scanObject(Buffer.from(json), { limits: { keysAndValues, inMember: 0, levels: 100 } }).exceeded;
+      expect(scan(count)).toBeUndefined();
+      expect(scan(count - 1)).toBe('keysAndValues');
     }),
     { numRuns: 2_000 },
   );

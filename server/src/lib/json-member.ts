@@ -61,53 +61,72 @@ export function scanObject(
 ): ScannedObject {
   const { keysAndValues, inMember, levels } = limits;
   let member: FoundMember | undefined;
-  let depth = 0;
+  let inRoot = false;
   let named = false;
   let valueAt = 0; // 0 before the colon
-  // One counter, replaced by another within the member.
   let count = 1;
-  let limit = keysAndValues;
-  let aside = 0;
-  let within = false;
   for (let at = 0; at < json.length; at += 1) {
     const byte = json[at];
     if (byte === QUOTE) {
       const start = at + 1;
       at = endOfString(json, start);
-      if (depth === 1 && valueAt === 0 && name !== undefined) named = spells(json, start, at, name);
-    } else if (byte === COMMA || byte === COLON) {
+      if (inRoot && valueAt === 0 && name !== undefined) named = spells(json, start, at, name);
+    } else if (byte === COLON) {
       count += 1;
-      if (depth === 1) {
-        if (byte === COLON) {
-          valueAt = at + 1;
-        } else {
-          if (named) member = { start: valueAt, end: at };
-          named = false;
-          valueAt = 0;
-        }
+      valueAt = at + 1;
+    } else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) {
+      count += 1;
+      if (count > keysAndValues) break;
+      if (inRoot) {
+        const isLong = named && byte === OPENING_BRACKET;
+        const nested = isLong
+          ? scanNested(json, at, { count: 0, limit: inMember, levels })
+          : scanNested(json, at, { count, limit: keysAndValues, levels });
+        if (nested.exceeded === 'levels') return { member: undefined, exceeded: 'levels' };
+        if (nested.exceeded !== undefined)
+          return { member: undefined, exceeded: isLong ? 'inMember' : 'keysAndValues' };
+        if (!isLong) ({ count } = nested);
+        at = nested.end;
       }
+      inRoot = true;
+    } else if (byte === COMMA || byte === CLOSING_BRACKET || byte === CLOSING_BRACE) {
+      if (byte === COMMA) count += 1;
+      if (named) member = { start: valueAt, end: at };
+      named = false;
+      valueAt = 0;
+    }
+    if (count > keysAndValues) break;
+  }
+  return count > keysAndValues
+    ? { member: undefined, exceeded: 'keysAndValues' }
+    : { member, exceeded: undefined };
+}
+
+/** Counts keys and values of the array or object that starts at `start`. */
+function scanNested(
+  json: Buffer,
+  start: number,
+  { count, limit, levels }: { count: number; limit: number; levels: number },
+): { end: number; count: number; exceeded: 'count' | 'levels' | undefined } {
+  const { length } = json;
+  let depth = 2;
+  let at = start + 1;
+  for (; at < length; at += 1) {
+    const byte = json[at];
+    if (byte === QUOTE) at = endOfString(json, at + 1);
+    else if (byte === COMMA || byte === COLON) {
+      count += 1;
       if (count > limit) break;
     } else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) {
       count += 1;
-      if (count > limit) break;
-      if (depth === 1 && named && byte === OPENING_BRACKET) {
-        [aside, count, limit, within] = [count, 0, inMember, true];
-      }
       depth += 1;
-      if (depth > levels) return { member: undefined, exceeded: 'levels' };
+      if (count > limit || depth > levels) break;
     } else if (byte === CLOSING_BRACKET || byte === CLOSING_BRACE) {
-      if (count > limit) break;
-      if (depth === 1) {
-        if (named) member = { start: valueAt, end: at };
-        named = false;
-        valueAt = 0;
-      }
       depth -= 1;
-      if (depth === 1 && within) [count, limit, within] = [aside, keysAndValues, false];
+      if (depth === 1) break;
     }
   }
-  if (count > limit) return { member: undefined, exceeded: within ? 'inMember' : 'keysAndValues' };
-  return { member, exceeded: undefined };
+  return { end: at, count, exceeded: count > limit ? 'count' : depth > levels ? 'levels' : undefined };
 }
 
 /** Whether the string between `start` and `end` is `name`, with or without escapes. */
@@ -126,14 +145,15 @@ const SHORT_BYTES = 256;
  * Returns the index of the quote that ends the string starting at `start`, or the end of a text without one.
  */
 function endOfString(json: Buffer, start: number): number {
-  const longFrom = start + SHORT_BYTES;
+  const { length } = json;
+  const longFrom = Math.min(start + SHORT_BYTES, length);
   let at = start;
-  for (;;) {
+  while (at < longFrom) {
     const byte = json[at];
-    if (byte === QUOTE || byte === undefined) return Math.min(at, json.length);
+    if (byte === QUOTE) return at;
     at += byte === BACKSLASH ? 2 : 1;
-    if (at > longFrom) return endOfLongString(json, at);
   }
+  return at < length ? endOfLongString(json, at) : length;
 }
 
 // Scans 500 kB in 16 µs. Byte by byte it took 3 ms, three times as long as JSON.parse. After an escaped quote
