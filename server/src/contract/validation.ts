@@ -10,7 +10,7 @@ import {
 } from 'ajv';
 import addFormats from 'ajv-formats';
 import { isEmailAddress } from '../lib/email-address.ts';
-import { isExternalId } from '../lib/external-id.ts';
+import { isBlank, isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
 import { parseUserReference } from '../lib/user-reference.ts';
 import { LINEAR_EQUIVALENTS } from './app-id.ts';
@@ -107,6 +107,9 @@ function ended(validate: ValidateFunction): Validator {
 }
 
 const bodyAjv = withLengths(withFormats(new Ajv(OPTIONS)));
+// `textProblems` looks at all strings of a body. Here it would take half of the time of a recipient.
+bodyAjv.addFormat('text', true);
+bodyAjv.addFormat('external-id', (text: string) => !isBlank(text));
 const urlAjv = withLengths(withFormats(new Ajv({ ...OPTIONS, useDefaults: true })));
 
 function withFormats(ajv: Ajv): Ajv {

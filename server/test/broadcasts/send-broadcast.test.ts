@@ -171,7 +171,7 @@ test('an invalid value is rejected with all its problems, as in HTTP, and stores
     () => [],
     (error: unknown) => (error instanceof ClientError ? error.problems.map(({ message }) => message) : error),
   );
-  expect(problems).toHaveLength(8);
+  expect(problems).toHaveLength(7);
   const { status, body } = await service.project.call('POST', '/broadcasts', wrong);
   expect(status).toBe(422);
   const messages = body.errors.map(({ message }: { message: string }) => message);
