@@ -74,8 +74,14 @@ function compile(part: string | undefined, schema: object): Validator {
 // Only numbers as people write them. The conversion of the validator also accepts `0x10`, `1e1` and ` 10`.
 const READINGS: Record<string, (text: string) => unknown> = {
   integer: (text) => (/^-?\d{1,15}$/.test(text) ? Number(text) : text),
-  boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
+  boolean: readBoolean,
+  // Forms send an empty text for none.
+  'boolean,null': (text) => (text === '' || text === 'null' ? null : readBoolean(text)),
 };
+
+function readBoolean(text: string): unknown {
+  return text === 'true' ? true : text === 'false' ? false : text;
+}
 
 /** Compiles a schema into a function that returns everything that is wrong with a value. */
 export function problemsIn(schema: object): (value: unknown) => string[] {

@@ -1,4 +1,7 @@
 import type { App } from '../route.ts';
+import { notificationRoutes } from './notifications.ts';
 
 /** Every resource of v1, in the order of the published description. */
-export function v1Routes(_app: App): void {}
+export function v1Routes(app: App): void {
+  notificationRoutes(app);
+}

@@ -10,11 +10,13 @@ const MAX_PAGE_CHARACTERS = 16 * 1024 * 1024;
 
 /**
  * Returns the contract's `Notification`s as JSON texts, in their order: as many as a response can hold, and
- * at least one. The content of a broadcast is copied as it is stored, without parsing it.
+ * at least one. The content of a broadcast is copied as it is stored, without parsing it: `toJson` gets it as
+ * members of a JSON object, without braces.
  */
 export async function notificationsJson(
   { db, contents }: { db: Queryable; contents: BroadcastContents },
   rows: readonly NotificationRow[],
+  toJson: (row: NotificationRow, content: string) => string = rowJson,
 ): Promise<string[]> {
   const said = await contents.load(rows.map((row) => row.broadcast_id));
   const texts: string[] = [];
@@ -22,7 +24,7 @@ export async function notificationsJson(
   for (const row of rows) {
     const known = said.get(row.broadcast_id);
     // Empty: too large for the cache. These are read one at a time, so that memory holds one of them.
-    const text = rowJson(row, known ? known : await largeContent(db, row.broadcast_id));
+    const text = toJson(row, known ? known : await largeContent(db, row.broadcast_id));
     characters += text.length;
     if (texts.length > 0 && characters > MAX_PAGE_CHARACTERS) break;
     texts.push(text);

@@ -23,9 +23,12 @@ export interface NumberedPage {
   unseen: number;
 }
 
+/** The notifications to list: if `archived` is undefined, those that are not archived. */
+export type NumberedFilter = NotificationFilter &
+  Omit<StateFilter, 'archived'> & { archived?: boolean | 'any' | undefined };
+
 /**
- * Reads a page of a user's inbox by its number, newest arrival first: of what is not archived, or with
- * `archived` of what is. A page beyond the end is empty.
+ * Reads a page of a user's inbox by its number, newest arrival first. A page beyond the end is empty.
  *
  * With no filter but `read` and `seen`, the counts come from indexes alone. Other filters count by reading
  * rows, four times as slowly. The rows of all pages before this one are read, too.
@@ -33,18 +36,17 @@ export interface NumberedPage {
 export async function listNumberedPage(
   db: Queryable,
   user: { projectId: string; id: string },
-  { archived = false, ...filter }: NotificationFilter & StateFilter,
+  { archived = false, ...filter }: NumberedFilter,
   { page, perPage }: { page: number; perPage: number },
 ): Promise<NumberedPage> {
   const { read, seen } = filter;
   if (read === true && seen === false) return { rows: [], total: 0, unread: 0, unseen: 0 };
   const range = [user.id, perPage, (page - 1) * perPage];
-  if (!archived && !isFiltered(filter)) {
+  if (archived === false && !isFiltered(filter))
     return toPage(await db.query<Row>(WHOLE[wholeList(read, seen)], range));
-  }
   const among = await findFewNotifications(db, { projectId: user.projectId, userId: user.id }, filter);
   const values = [...range, ...filterValues(filter), read ?? null, seen ?? null];
-  const { walk, lookUp } = archived ? ARCHIVED : LIVE;
+  const { walk, lookUp } = archived === 'any' ? ANY : archived ? ARCHIVED : LIVE;
   return toPage(
     among === undefined
       ? await db.query<Row>(walk, values)
@@ -109,6 +111,7 @@ function whole(...parts: Part[]): Statement {
 
 const LIVE = filtered('live', [IN_STATUS.unread, IN_STATUS.read]);
 const ARCHIVED = filtered('archived', [IN_STATUS.archived]);
+const ANY = filtered('any', [IN_STATUS.unread, IN_STATUS.read, IN_STATUS.archived]);
 
 // The partial index of each status; or the primary key, by the ids.
 function filtered(name: string, statuses: readonly string[]): { walk: Statement; lookUp: Statement } {

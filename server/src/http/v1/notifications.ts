@@ -1,0 +1,312 @@
+import { Type } from 'typebox';
+import type { Config } from '../../config.ts';
+import { described, Id, NoContent } from '../../contract/common.ts';
+import { UserInPath } from '../../contract/user.ts';
+import {
+  DeliveredNotificationPage,
+  LegacyNotificationFilter,
+  LegacyNotificationPage,
+  LegacyNotificationQuery,
+  LegacyUserNotificationQuery,
+  WrappedNotification,
+} from '../../contract/v1/notification.ts';
+import { deliveriesOfUser } from '../../domain/line/ledger/of-user.ts';
+import { changeNotification, type NotificationAction } from '../../domain/line/notifications/change.ts';
+import { type BulkFilter, changeAllNotifications } from '../../domain/line/notifications/change-all.ts';
+import { getNotification } from '../../domain/line/notifications/get.ts';
+import { notificationsJson } from '../../domain/line/notifications/json.ts';
+import { listNumberedPage, type NumberedPage } from '../../domain/line/notifications/list-numbered.ts';
+import type { NotificationRow } from '../../domain/line/notifications/row.ts';
+import { findUser } from '../../domain/people/users/find.ts';
+import { getUser, type UserRow } from '../../domain/people/users/get.ts';
+import { ClientError } from '../../errors.ts';
+import { rawJson } from '../reply.ts';
+import { type App, projectRoute, userRoute } from '../route.ts';
+import { legacyDelivery } from './deliveries.ts';
+import { legacyTime } from './times.ts';
+
+const tags: [string] = ['Notifications'];
+const ById = Type.Object({ notification_id: described(Id, 'The id of the notification.') });
+const MAX_NAMES = 100;
+
+/** Registers `/notifications`: the inbox of a user and its actions; and the notifications of a user. */
+export function notificationRoutes(app: App): void {
+  const { config } = app.context;
+
+  userRoute(app, {
+    method: 'GET',
+    url: '/notifications',
+    operationId: 'listNotificationsV1',
+    summary: 'List the notifications of the user, newest first',
+    description:
+      'Returns a page of the inbox, and the exact counts of the notifications that match all filters. ' +
+      'A page whose texts exceed 16 MiB is an error: reduce `per_page`.',
+    tags,
+    query: LegacyNotificationQuery,
+    alsoWrong: ({ query }) => tooManyNames(query),
+    reply: { 200: LegacyNotificationPage },
+    async handler({ project, user: { id }, query, context }) {
+      const { page = 1, per_page: perPage = 15 } = query;
+      const [user, listed] = await Promise.all([
+        getUser(context.db, project.id, id),
+        listNumberedPage(context.db, { projectId: project.id, id }, filterOf(query), { page, perPage }),
+      ]);
+      const toJson = recordJson(config, found(user));
+      const texts = whole(await notificationsJson(context, listed.rows, toJson), listed);
+      const counts = { unseen_count: listed.unseen, unread_count: listed.unread };
+      return pageJson({ ...pagesOf(listed.total, page, perPage), ...counts }, texts);
+    },
+  });
+
+  bulkRoute(app, 'read', {
+    summary: 'Mark all notifications as read',
+    effect: 'Marks every notification of the user as read and seen',
+  });
+  bulkRoute(app, 'seen', {
+    summary: 'Mark all notifications as seen',
+    effect: 'Marks every notification of the user as seen',
+  });
+
+  userRoute(app, {
+    method: 'GET',
+    url: '/notifications/:notification_id',
+    operationId: 'getNotificationV1',
+    summary: 'Get a notification',
+    description: 'Returns a notification of the user. Responds 404 for one that the user deleted.',
+    tags,
+    params: ById,
+    reply: { 200: WrappedNotification },
+    async handler({ project, user: { id }, params, context }) {
+      const [user, row] = await Promise.all([
+        getUser(context.db, project.id, id),
+        getNotification(context.db, id, params.notification_id),
+      ]);
+      if (row === undefined) throw unknownNotification();
+      const [json = ''] = await notificationsJson(context, [row], recordJson(config, found(user)));
+      return rawJson(`{"notification":${json}}`);
+    },
+  });
+
+  for (const change of CHANGES) changeRoute(app, change);
+
+  projectRoute(app, {
+    method: 'GET',
+    url: '/users/:user_id/notifications',
+    operationId: 'listUserNotificationsV1',
+    summary: 'List the notifications of a user with their deliveries',
+    description:
+      'Returns a page of the notifications of a user, archived ones too, newest first. All times are ISO ' +
+      '8601. A page whose texts exceed 16 MiB is an error: reduce `per_page`.',
+    tags,
+    params: UserInPath,
+    query: LegacyUserNotificationQuery,
+    reply: { 200: DeliveredNotificationPage },
+    async handler({ project, params, query: { page = 1, per_page: perPage = 20 }, context }) {
+      const { db } = context;
+      const id = await findUser(db, project.id, params.user_id);
+      if (id === undefined) throw unknownUser();
+      const [user, listed] = await Promise.all([
+        getUser(db, project.id, id),
+        listNumberedPage(db, { projectId: project.id, id }, { archived: 'any' }, { page, perPage }),
+      ]);
+      const texts = whole(await notificationsJson(context, listed.rows), listed);
+      const deliveries = await deliveriesOfUser({ db, brand: config.BRAND }, id, listed.rows);
+      const recipient = `{"user":${recipientJson(found(user), ['phone_numbers'])}}`;
+      const records = listed.rows.map(({ id, sent_at: sentAt }, index) => {
+        const text = texts[index] ?? '';
+        const { title } = JSON.parse(text) as { title: string };
+        const shown =
+          deliveries.get(id)?.map((delivery) => legacyDelivery(delivery, { title, sentAt })) ?? [];
+        return `${text.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
+      });
+      return pageJson(pagesOf(listed.total, page, perPage), records);
+    },
+  });
+}
+
+interface Change {
+  method: 'POST' | 'DELETE';
+  /** Below the path of the notification. */
+  path: string;
+  action: NotificationAction;
+  operationId: string;
+  summary: string;
+  description: string;
+}
+
+const CHANGES: readonly Change[] = [
+  {
+    method: 'POST',
+    path: '/read',
+    action: 'read',
+    operationId: 'readNotificationV1',
+    summary: 'Mark a notification as read',
+    description: 'Marks the notification as read and seen.',
+  },
+  {
+    method: 'POST',
+    path: '/unread',
+    action: 'unread',
+    operationId: 'unreadNotificationV1',
+    summary: 'Mark a notification as unread',
+    description: 'Marks the notification as unread; it stays seen.',
+  },
+  {
+    method: 'POST',
+    path: '/archive',
+    action: 'archive',
+    operationId: 'archiveNotificationV1',
+    summary: 'Archive a notification',
+    description: 'Moves the notification to the archive.',
+  },
+  {
+    method: 'DELETE',
+    path: '/archive',
+    action: 'unarchive',
+    operationId: 'deleteArchiveV1',
+    summary: 'Restore a notification from the archive, with DELETE',
+    description: 'Moves the notification back to the inbox, as read or unread as it was.',
+  },
+  {
+    method: 'POST',
+    path: '/unarchive',
+    action: 'unarchive',
+    operationId: 'unarchiveNotificationV1',
+    summary: 'Restore a notification from the archive',
+    description: 'Moves the notification back to the inbox, as read or unread as it was.',
+  },
+  {
+    method: 'DELETE',
+    path: '',
+    action: 'delete',
+    operationId: 'deleteNotificationV1',
+    summary: 'Delete a notification',
+    description: 'Removes the notification from the inbox for good.',
+  },
+];
+
+function changeRoute(app: App, { method, path, action, description, ...operation }: Change): void {
+  userRoute(app, {
+    ...operation,
+    method,
+    url: `/notifications/:notification_id${path}`,
+    description: `${description} Open inboxes of the user show the change at once. ${
+      action === 'delete' ? 'Responds 404 if it was deleted before.' : 'Repeating it has no effect.'
+    }`,
+    tags,
+    params: ById,
+    reply: { 204: NoContent },
+    async handler({ user, project, params, clientId, context }) {
+      const request = { projectId: project.id, userId: user.id, id: params.notification_id, clientId };
+      if (!(await changeNotification(context, action, request))) throw unknownNotification();
+    },
+  });
+}
+
+function bulkRoute(
+  app: App,
+  action: 'read' | 'seen',
+  { summary, effect }: { summary: string; effect: string },
+): void {
+  userRoute(app, {
+    method: 'POST',
+    url: `/notifications/${action}`,
+    operationId: `${action}AllNotificationsV1`,
+    summary,
+    description: `${effect}, or only those that match all filters. Open inboxes show the change at once.`,
+    tags,
+    query: LegacyNotificationFilter,
+    alsoWrong: ({ query }) => tooManyNames(query),
+    reply: { 204: NoContent },
+    async handler({ user, project, query, clientId, context }) {
+      await changeAllNotifications(context, action, {
+        projectId: project.id,
+        userId: user.id,
+        filter: filterOf(query),
+        clientId,
+      });
+    },
+  });
+}
+
+function filterOf(query: LegacyNotificationFilter): BulkFilter {
+  const problems = tooManyNames(query);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  const categories = namesOf(query, CATEGORIES);
+  const topics = namesOf(query, TOPICS);
+  return {
+    read: query.read ?? undefined,
+    seen: query.seen ?? undefined,
+    archived: query.archived ?? undefined,
+    ...(categories.length === 0
+      ? {}
+      : { categories: categories.map((name) => (name === 'uncategorized' ? null : name)) }),
+    ...(topics.length === 0 ? {} : { topics }),
+  };
+}
+
+const CATEGORIES = ['categories', 'categories[]', 'category'] as const;
+const TOPICS = ['topics', 'topics[]', 'topic'] as const;
+
+/** The names in all these parameters. An empty one is what forms send for "any". */
+function namesOf(query: Readonly<Record<string, unknown>>, parameters: readonly string[]): string[] {
+  const texts = parameters.flatMap((name) => query[name] ?? []) as string[];
+  return [...new Set(texts.flatMap((text) => text.split(',')))].filter((name) => name !== '');
+}
+
+/** Every name is compared with every notification. */
+function tooManyNames(query: unknown): string[] {
+  return [CATEGORIES, TOPICS].flatMap((parameters) => {
+    const names = namesOf(query as Record<string, unknown>, parameters);
+    return names.length > MAX_NAMES ? [`Param '${parameters[0]}' must have at most ${MAX_NAMES} names`] : [];
+  });
+}
+
+/** Returns a function that makes v1's `Notification` as JSON text. */
+function recordJson(config: Pick<Config, 'LEGACY_TIMESTAMPS'>, user: UserRow) {
+  const recipient = recipientJson(user);
+  const time = (at: Date | null) => JSON.stringify(legacyTime(config, at));
+  return (row: NotificationRow, content: string) =>
+    `{"id":"${row.id}",${content},"recipient":${recipient},"sent_at":${time(row.sent_at)},` +
+    `"seen_at":${time(row.seen_at)},"read_at":${time(row.read_at)},"archived_at":${time(row.archived_at)}}`;
+}
+
+/** The user as JSON text, with the custom attributes as they are stored. */
+function recipientJson(user: UserRow, more: readonly 'phone_numbers'[] = []): string {
+  const { id, external_id, email, first_name, last_name } = user;
+  const others = Object.fromEntries(more.map((name) => [name, user[name]]));
+  const json = JSON.stringify({ id, external_id, email, first_name, last_name, ...others });
+  return `${json.slice(0, -1)},"custom_attributes":${user.custom_attributes ?? '{}'}}`;
+}
+
+function pagesOf(total: number, page: number, perPage: number) {
+  return { total, per_page: perPage, total_pages: Math.ceil(total / perPage), current_page: page };
+}
+
+function pageJson(members: Record<string, number>, records: readonly string[]) {
+  return rawJson(`${JSON.stringify(members).slice(0, -1)},"notifications":[${records.join()}]}`);
+}
+
+/** Returns the texts of a page. Throws if a response cannot hold all: the next page would lack the rest. */
+function whole(texts: readonly string[], { rows }: NumberedPage): readonly string[] {
+  if (texts.length < rows.length) {
+    throw new ClientError('validation_failed', [
+      `Param 'per_page' must be smaller: of this page, only ${texts.length} fit into a response`,
+    ]);
+  }
+  return texts;
+}
+
+/** A user may be deleted while it is requested. */
+function found(user: UserRow | undefined): UserRow {
+  if (user === undefined) throw unknownUser();
+  return user;
+}
+
+function unknownNotification(): ClientError {
+  return new ClientError('not_found', ["A notification with the the given id doesn't exist"]);
+}
+
+function unknownUser(): ClientError {
+  return new ClientError('not_found', ["A user with the the given id doesn't exist"]);
+}
