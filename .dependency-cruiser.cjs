@@ -110,7 +110,7 @@ module.exports = {
       name: 'only-http-imports-the-web-framework',
       severity: 'error',
       from: { path: '^server/src/', pathNot: ['^server/src/http/', TESTS] },
-      to: { path: '(^|/)node_modules/(fastify|@fastify)/' },
+      to: { path: '(^|/)node_modules/(fastify|@fastify|graphql|graphql-[a-z]+)/' },
     },
     {
       name: 'no-database-driver-here',

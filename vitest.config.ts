@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { defineConfig } from 'vitest/config';
 
 const common = {
@@ -8,6 +9,11 @@ const common = {
   maxWorkers: 2,
   testTimeout: 20_000,
   hookTimeout: 60_000, // a hook starts a service with its database, on a busy machine
+};
+
+// What Node resolves. Vite takes the ES module for bundlers, so that the package would exist twice.
+const resolve = {
+  alias: [{ find: /^graphql$/, replacement: createRequire(import.meta.url).resolve('graphql') }],
 };
 
 // Unit tests, and tests that change or measure their process: its clock, its memory, the named statements of
@@ -25,8 +31,9 @@ export default defineConfig({
     globalSetup: ['server/test/support/global-setup.ts'],
     projects: [
       // The groups run one after the other: a process is shared only with the next file in the queue.
-      { test: { ...common, name: 'alone', include: ALONE, sequence: { groupOrder: 1 } } },
+      { resolve, test: { ...common, name: 'alone', include: ALONE, sequence: { groupOrder: 1 } } },
       {
+        resolve,
         test: {
           ...common,
           name: 'server',

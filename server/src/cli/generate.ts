@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { SETTINGS } from '../config.ts';
 import { EVENT_MEANINGS } from '../contract/event.ts';
 import { allErrors } from '../errors.ts';
+import { schemaText } from '../http/graphql/schema.ts';
 import { openapiDocuments } from '../http/openapi-document.ts';
 import { code, page, table } from './reference/markdown.ts';
 import { providerPages } from './reference/provider-pages.ts';
@@ -20,6 +21,7 @@ export async function generate({ check = false }: { check?: boolean }): Promise<
   const files: Record<string, string> = {
     'openapi.json': `${JSON.stringify(v2, null, 2)}\n`,
     'openapi-v1.json': `${JSON.stringify(v1, null, 2)}\n`,
+    'schema.graphql': schemaText(),
     'docs/reference/settings.md': settingsPage(),
     'docs/reference/errors.md': errorsPage(),
     'docs/reference/events.md': eventsPage(),

@@ -38,6 +38,28 @@ export const NotificationListQuery = Type.Object({
   ...filter,
 });
 
+const names = (description: string) =>
+  Type.Optional(Type.Array(storedString({ maxLength: 255 }), { maxItems: 100, description }));
+const flag = (description: string) => Type.Optional(Type.Boolean({ description }));
+
+/** Selects notifications of several categories and topics. */
+const several = {
+  categories: names('Only notifications of these categories. `uncategorized` selects those without one.'),
+  topics: names('Only notifications of these topics.'),
+};
+export const SeveralFilter = Type.Object(several, { title: 'NotificationFilter' });
+export type SeveralFilter = Static<typeof SeveralFilter>;
+
+/** Selects the notifications of an inbox by their state, categories and topics. */
+export const InboxFilter = Type.Object({
+  status: NotificationListQuery.properties.status,
+  read: flag('`true` selects those that are read, and `false` those that are not.'),
+  seen: flag('`true` selects those that are seen, and `false` those that are not.'),
+  archived: flag('`true` selects those that are archived. Otherwise only those that are not are listed.'),
+  ...several,
+});
+export type InboxFilter = Static<typeof InboxFilter>;
+
 /** A message in a user's inbox. */
 export const Notification = Type.Object(
   {

@@ -41,7 +41,7 @@ const UNSTORABLE: Record<string, string> = {
 };
 
 /** Turns an error into that of the response. Errors that the client did not cause are internal. */
-function toClientError(error: unknown): ClientError {
+export function toClientError(error: unknown): ClientError {
   if (error instanceof ClientError) return error;
   if (isDatabaseUnavailable(error)) return new ClientError('service_unavailable', [], { 'retry-after': '1' });
   const { code, statusCode, message } = error as Partial<FastifyError>;

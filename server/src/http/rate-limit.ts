@@ -17,8 +17,8 @@ export interface RateLimits {
   caller(
     caller: Caller,
     api: Pick<Api, 'version' | 'limits'>,
-    request: FastifyRequest,
-    reply: FastifyReply,
+    request: Pick<FastifyRequest, 'method'>,
+    reply?: FastifyReply,
   ): void | Promise<void>;
   /** A request without one, by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;

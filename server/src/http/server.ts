@@ -18,6 +18,7 @@ import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
 import { closeAfterEarlyResponses } from './early-response.ts';
 import { handleError, rejectExpectation, respondToBadSocket } from './error-handler.ts';
+import { graphqlApi, graphqlRoute } from './graphql/index.ts';
 import { checkHost } from './host.ts';
 import { readJsonBodies } from './json-bodies.ts';
 import { refuseOtherMethods } from './methods.ts';
@@ -96,6 +97,7 @@ export async function createServer(
   v2Routes(v2);
   await inboundRoutes(v2);
   v1Routes(v1);
+  graphqlRoute({ ...shared, api: graphqlApi(v1.api) });
   options.routes?.(v2);
   operationsRoutes(fastify, context);
   await unsubscribePage(v2);

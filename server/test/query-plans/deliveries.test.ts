@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { replayDeliveries } from '../../src/domain/after/replay/replay.ts';
 import { listDeliveries } from '../../src/domain/line/ledger/list.ts';
+import { listFirstDeliveries } from '../../src/domain/line/ledger/list-first.ts';
 import { deliveriesOfNotification } from '../../src/domain/line/ledger/of-notification.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
@@ -68,6 +69,7 @@ async function readAll(): Promise<void> {
         );
   await listDeliveries(deps(), id, {}, { direction: 'older', id: NEWEST, limit: 101 });
   await listDeliveries(deps(), id, {}, { direction: 'newer', id: OLDEST, limit: 101 });
+  await listFirstDeliveries(deps(), [id], { channel: 'email', limit: 100 });
   await deliveriesOfNotification(deps(), projectId, notificationId(id, user));
   await replayDeliveries({ db, clock }, projectId, id, { user_ids: [user], channel: 'sms' });
   await replayDeliveries({ db, clock }, projectId, id, { user_ids: [newId()], state: 'skipped' });
@@ -106,6 +108,32 @@ test('a page in the middle of a large broadcast reads as few rows as the first o
     const reads = await readsOf(() => listDeliveries(deps(), id, {}, { direction, id: cursor, limit: 101 }));
     expect([name, reads.fullScans, reads.rows < 120]).toEqual([name, 0, true]);
   }
+});
+
+test('the first pages of several broadcasts read only their own rows, and continue in the list', async () => {
+  let pages: Awaited<ReturnType<typeof listFirstDeliveries>> | undefined;
+  const reads = await readsOf(async () => {
+    pages = await listFirstDeliveries(deps(), [id, newId()], { channel: 'email', limit: 3 });
+  });
+  expect([reads.fullScans, reads.rows < 120]).toEqual([0, true]);
+  const [page, none] = [...(pages?.values() ?? [])];
+  expect(none).toEqual({ items: [], older: undefined, newer: undefined });
+  const whole = await listDeliveries(
+    deps(),
+    id,
+    { channel: 'email' },
+    { direction: 'older', id: NEWEST, limit: 5 },
+  );
+  expect(page?.items).toEqual(whole.rows.slice(0, 3));
+  const rest = { direction: 'older', id: page?.older ?? '', limit: 2 } as const;
+  expect((await listDeliveries(deps(), id, { channel: 'email' }, rest)).rows).toEqual(whole.rows.slice(3));
+});
+
+test('pages of users without the wanted channel are skipped', async () => {
+  const page = (await listFirstDeliveries(deps(), [id], { channel: 'sms', limit: 3 })).get(id);
+  expect(page?.items).toEqual([]);
+  const rest = { direction: 'older', id: page?.older ?? '', limit: 3 } as const;
+  expect(await listDeliveries(deps(), id, { channel: 'sms' }, rest)).toEqual({ rows: [] });
 });
 
 test('a search for a rare state ends after some thousand rows, and returns where to continue', async () => {

@@ -5,11 +5,11 @@ import { type ListPage, readTextPage } from '../../../lib/page.ts';
 import type { BroadcastContents } from './contents.ts';
 import { findFewNotifications } from './few.ts';
 import { notificationsJson } from './json.ts';
-import { listNotifications } from './list.ts';
-import type { NotificationFilter, NotificationStatus } from './row.ts';
+import { type ListedState, listNotifications } from './list.ts';
+import type { NotificationFilter } from './row.ts';
 
 /** The notifications of an inbox to list: all that are not archived if there is no `status`. */
-export type InboxFilter = NotificationFilter & { status?: NotificationStatus | undefined };
+export type InboxFilter = NotificationFilter & ListedState;
 
 /**
  * Reads a page of a user's inbox, for every interface: the contract's `Notification`s as JSON texts, newest

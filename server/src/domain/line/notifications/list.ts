@@ -10,6 +10,8 @@ import {
   type NotificationRow,
   type NotificationStatus,
   PLACE,
+  type StateFilter,
+  stateCondition,
 } from './row.ts';
 
 const LIVE = 'archived_at is null and discarded_at is null';
@@ -25,14 +27,22 @@ const LIVE = 'archived_at is null and discarded_at is null';
 export async function listNotifications(
   db: Queryable,
   userId: string,
-  { status, among, ...filter }: KnownFilter & { status?: NotificationStatus | undefined },
+  { status, among, read, seen, ...filter }: KnownFilter & ListedState,
   { direction, id, limit }: Cursor,
 ): Promise<NotificationRow[]> {
   const name = `${status ?? 'live'}_${id === NEWEST ? 'newest' : direction}` as const;
   const values = [userId, id, limit, ...filterValues(filter)];
+  if (among?.length === 0) return [];
+  if (read !== undefined || seen !== undefined) {
+    const all = [...values, among === undefined ? null : uuidArray(among), read ?? null, seen ?? null];
+    return db.query<NotificationRow>(BY_STATE[name], all);
+  }
   if (among === undefined) return db.query<NotificationRow>(WALKS[name], values);
-  return among.length === 0 ? [] : db.query<NotificationRow>(LOOK_UPS[name], [...values, uuidArray(among)]);
+  return db.query<NotificationRow>(LOOK_UPS[name], [...values, uuidArray(among)]);
 }
+
+/** A status, and of these what is also read or seen. */
+export type ListedState = { status?: NotificationStatus | undefined } & Omit<StateFilter, 'archived'>;
 
 type Listed = NotificationStatus | 'live';
 /** The part of a list to read. `newest` is the first page: it is read most, and looks up no cursor. */
@@ -48,6 +58,9 @@ const PARTS = {
 } as const satisfies Record<Part, object>;
 
 const WALKS = statements('', walkText);
+const BY_STATE = statements('state_', (listed, part) =>
+  walkText(listed, part, `and ($7::uuid[] is null or id = any ($7))\n      and ${stateCondition(8)}`),
+);
 const LOOK_UPS = statements('few_', lookUpText);
 
 function statements(
@@ -66,7 +79,7 @@ function statements(
 
 // Each status is read from its partial index, which is in the order of the list. Notifications that are not
 // archived are unread or read: the two lists are merged, and each stops at the limit.
-function walkText(listed: Listed, part: Part): string {
+function walkText(listed: Listed, part: Part, more = ''): string {
   const { beyond, order } = PARTS[part];
   const of = (status: NotificationStatus) =>
     `select ${COLUMNS}, ${PLACE} as place
@@ -74,7 +87,7 @@ function walkText(listed: Listed, part: Part): string {
     where user_id = $1
       and ${beyond}
       and ${IN_STATUS[status]}
-      and ${filterCondition(4)}
+      and ${filterCondition(4)} ${more}
     order by ${PLACE} ${order}
     limit $3`;
   const shown = listed === 'live' ? `(${of('unread')}) union all (${of('read')})` : of(listed);

@@ -1,5 +1,5 @@
 import type { Subscription } from '../../../contract/topic.ts';
-import type { Queryable } from '../../../db/client.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
 import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { type Categories, sortedCategories } from './merge.ts';
@@ -20,6 +20,12 @@ export async function listSubscriptions(
   return db.query<SubscriptionRow>(LIST[direction], [userId, id, limit]);
 }
 
+/** Counts the user's subscriptions. */
+export async function countSubscriptions(db: Queryable, userId: string): Promise<number> {
+  const [row] = await db.query<{ count: number }>(countAll, [userId]);
+  return row?.count ?? 0;
+}
+
 /** Returns the API form of a stored subscription. */
 export function subscriptionOf({ id, topic, categories }: SubscriptionRow): Subscription {
   return { id, topic, categories: sortedCategories(JSON.parse(categories) as Categories) };
@@ -31,3 +37,9 @@ const LIST = listStatements('subscriptions', {
   from: 'subscriptions',
   owner: 'user_id',
 });
+
+// Index subscriptions_listed (user_id, id).
+const countAll = sql(
+  'count_subscriptions',
+  'select count(*)::int as count from subscriptions where user_id = $1',
+);

@@ -29,6 +29,12 @@ export async function listCategories(
   return db.query<CategoryRow>(LIST[direction], [projectId, id, limit]);
 }
 
+/** Counts the project's category configs. */
+export async function countCategories(db: Queryable, projectId: string): Promise<number> {
+  const [row] = await db.query<{ count: number }>(countAll, [projectId]);
+  return row?.count ?? 0;
+}
+
 // Primary key.
 const selectCategory = sql(
   'get_category',
@@ -41,3 +47,9 @@ const LIST = listStatements('categories', {
   from: 'categories',
   owner: 'project_id',
 });
+
+// Index categories_listed.
+const countAll = sql(
+  'count_categories',
+  'select count(*)::int as count from categories where project_id = $1',
+);

@@ -1,0 +1,127 @@
+import { GraphQLInt } from 'graphql';
+import { type Static, Type } from 'typebox';
+import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
+import { described, Id } from '../../contract/common.ts';
+import {
+  Delivery,
+  DeliveryListQuery,
+  type Delivery as DeliveryOfContract,
+  ReplayDeliveries,
+} from '../../contract/delivery.ts';
+import { replayDeliveries } from '../../domain/after/replay/replay.ts';
+import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
+import { countBroadcasts, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
+import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
+import { listDeliveries } from '../../domain/line/ledger/list.ts';
+import type { ListedDelivery } from '../../domain/line/ledger/list-cursor.ts';
+import { NEWEST } from '../../lib/cursor.ts';
+import { isId } from '../../lib/ids.ts';
+import type { JsonText } from '../../lib/json-text.ts';
+import { type ListPage, readPage } from '../../lib/page.ts';
+import { type Connection, connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
+import { argumentReader, type Builder, set } from './fields.ts';
+import type { Scope } from './scope.ts';
+
+const ById = Type.Object({ id: described(Id, 'The id of the broadcast.') });
+const { state, channel } = DeliveryListQuery.properties;
+const DeliveryArgs = Type.Object({ ...pageArgs, state, channel });
+const DELIVERY_CURSOR = /^((\d{1,9}|failed)-)?[0-9a-f-]{36}\.[a-z_]{1,20}$/i;
+
+/** Adds the broadcasts of a project with their deliveries. */
+export function broadcastFields({ types, queries, mutations }: Builder): void {
+  const type = types.object(BroadcastSchema);
+  const present = (json: JsonText) => types.present(BroadcastSchema, JSON.parse(json.toString()));
+  const deliveries = connectionType(types.object(Delivery), { counted: false });
+  const readArgs = argumentReader(DeliveryArgs);
+  types.extend('Broadcast', () => ({
+    deliveries: {
+      type: set(deliveries),
+      description: 'Each notification of the broadcast once for every channel that was set up.',
+      args: types.arguments('deliveries', DeliveryArgs),
+      resolve: (broadcast, given, scope) => {
+        const { id } = broadcast as { id: string };
+        return deliveriesOf(scope, id, readArgs(given), (delivery) => types.present(Delivery, delivery));
+      },
+    },
+  }));
+
+  queries.ofProject('broadcasts', {
+    type: set(connectionType(type)),
+    description: 'The broadcasts of the project, newest first.',
+    args: Type.Object(pageArgs),
+    async resolve({ context: { db }, project }, args) {
+      const page = readPageArgs(args, isId);
+      return connect({
+        page: () => listBroadcasts(db, project.id, page),
+        edge(json) {
+          const node = present(json) as { id: string };
+          return { cursor: node.id, node };
+        },
+        count: () => countBroadcasts(db, project.id),
+      });
+    },
+  });
+
+  queries.ofProject('broadcast', {
+    type,
+    description: 'A broadcast of the project; null if there is none with this id.',
+    args: ById,
+    async resolve({ context, project }, { id }) {
+      const json = await getBroadcast(context.db, project.id, id);
+      return json && present(json);
+    },
+  });
+
+  mutations.ofProject('createBroadcast', {
+    type: set(type),
+    description:
+      'Sends a broadcast to up to 1000 recipients. Returns as soon as it is stored; delivery continues in ' +
+      'the background.',
+    args: Type.Object({ input: NewBroadcastSchema }),
+    async resolve({ context, project }, { input }) {
+      const raw = { json: undefined, recipients: undefined, members: undefined }; // the schema is checked
+      return present((await sendBroadcast(context, project, input, { raw })).json);
+    },
+  });
+
+  mutations.ofProject('replayBroadcastDeliveries', {
+    type: set(GraphQLInt),
+    description: 'Starts failed deliveries from the beginning. Returns how many.',
+    args: Type.Object({ ...ById.properties, input: ReplayDeliveries }),
+    resolve: ({ context, project }, { id, input }) =>
+      replayDeliveries(context, project.id, id.toLowerCase(), input),
+  });
+}
+
+/**
+ * The deliveries of a broadcast. First pages without a search are read for all broadcasts of a query at once.
+ */
+function deliveriesOf(
+  { context: { db, config }, caller, loaders }: Scope,
+  broadcastId: string,
+  args: Static<typeof DeliveryArgs>,
+  present: (delivery: DeliveryOfContract) => object,
+): Connection {
+  const page = readPageArgs(args, (text) => DELIVERY_CURSOR.test(text));
+  const filter = {
+    ...(args.state ? { state: args.state } : {}),
+    ...(args.channel ? { channel: args.channel } : {}),
+  };
+  const deps = { db, brand: config.BRAND };
+  const search = async (): Promise<ListPage<ListedDelivery>> => {
+    const found = await readPage(page, (cursor) => listDeliveries(deps, broadcastId, filter, cursor));
+    const listed = found.items.map(({ delivery }) => delivery);
+    const explained = await explainWaiting(deps, caller.project.id, listed);
+    return {
+      ...found,
+      items: found.items.map((one, index) => ({ ...one, delivery: explained[index] ?? one.delivery })),
+    };
+  };
+  const isFirst = page.direction === 'older' && page.id === NEWEST && filter.state === undefined;
+  return connect({
+    page: isFirst
+      ? () => loaders.firstDeliveries(broadcastId, { channel: filter.channel, limit: page.limit })
+      : search,
+    edge: ({ id, delivery }) => ({ cursor: id, node: present(delivery) }),
+  });
+}

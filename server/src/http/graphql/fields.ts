@@ -1,0 +1,107 @@
+import { type GraphQLFieldConfig, GraphQLNonNull, type GraphQLOutputType } from 'graphql';
+import { type Static, type TObject, Type } from 'typebox';
+import { problemsIn } from '../../contract/validation.ts';
+import type { Project } from '../../domain/setup/projects/cache.ts';
+import { ClientError } from '../../errors.ts';
+import type { Caller } from '../auth.ts';
+import { type ContractTypes, toContract } from './contract-types.ts';
+import { camelCase } from './names.ts';
+import type { Scope } from './scope.ts';
+
+/** Where the parts of the schema are added. */
+export interface Builder {
+  readonly types: ContractTypes;
+  readonly queries: FieldMaker;
+  readonly mutations: FieldMaker;
+}
+
+/** A field of Query, Mutation or Subscription. */
+export interface RootField<Args extends TObject, Who> {
+  type: GraphQLOutputType;
+  /** In full sentences. The credential is added. */
+  description: string;
+  /** The arguments, as the contract names them. */
+  args?: Args;
+  resolve: (scope: Scope & Who, args: Static<Args>) => unknown;
+}
+
+export interface OfProject {
+  project: Project;
+}
+export interface OfUser extends OfProject {
+  user: { projectId: string; userId: string };
+}
+
+type RootFields = Record<string, GraphQLFieldConfig<unknown, Scope>>;
+
+/** Makes fields that are resolved for a caller of their kind only. */
+export class FieldMaker {
+  readonly #types: ContractTypes;
+  readonly fields: RootFields = {};
+
+  constructor(types: ContractTypes) {
+    this.#types = types;
+  }
+
+  /** A field that needs the rights of the project. */
+  ofProject<Args extends TObject>(name: string, field: RootField<Args, OfProject>): void {
+    this.#add(name, field, 'Needs the rights of the project.', (scope) => {
+      const { caller } = scope;
+      if (caller.kind !== 'project') throw wrongCaller(scope, 'project');
+      return { ...scope, project: caller.project };
+    });
+  }
+
+  /** A field of the user who makes the request. */
+  ofUser<Args extends TObject>(name: string, field: RootField<Args, OfUser>): void {
+    this.#add(name, field, 'Needs the rights of a user.', (scope) => {
+      const { caller } = scope;
+      if (caller.kind !== 'user') throw wrongCaller(scope, 'user');
+      const { project, userId } = caller;
+      return { ...scope, project, user: { projectId: project.id, userId } };
+    });
+  }
+
+  #add<Args extends TObject, Who>(
+    name: string,
+    { type, description, args: schema, resolve }: RootField<Args, Who>,
+    needs: string,
+    admit: (scope: Scope) => Scope & Who,
+  ): void {
+    const read = argumentReader(schema ?? Type.Object({}));
+    this.fields[name] = {
+      type,
+      description: `${description} ${needs}`,
+      args: this.#types.arguments(name, schema ?? Type.Object({})),
+      resolve: (_source, given, scope) => resolve(admit(scope), read(given) as Static<Args>),
+    };
+  }
+}
+
+/** Reads the arguments of a field as the contract names them. Throws `validation_failed` for wrong ones. */
+export function argumentReader<Args extends TObject>(schema: Args): (given: unknown) => Static<Args> {
+  let check: ((value: unknown) => string[]) | undefined;
+  return (given) => {
+    const args = toContract(schema, given);
+    check ??= problemsIn(schema); // most fields are not used by a process
+    const problems = check(args);
+    if (problems.length > 0) throw new ClientError('validation_failed', problems.map(withGraphqlNames));
+    return args as Static<Args>;
+  };
+}
+
+/** Names the parameter of a problem as GraphQL does: `Param 'input.firstName' is missing`. */
+function withGraphqlNames(problem: string): string {
+  return problem.replace(/^Param '[^']*'/, camelCase);
+}
+
+function wrongCaller({ caller, credentialNames }: Scope, wanted: Caller['kind']): ClientError {
+  return new ClientError('forbidden', [
+    `This field needs ${credentialNames[wanted]}; the request has ${credentialNames[caller.kind]}`,
+  ]);
+}
+
+/** A type that is never null. */
+export function set<Type extends GraphQLOutputType>(type: Type): GraphQLNonNull<Type> {
+  return new GraphQLNonNull(type) as GraphQLNonNull<Type>;
+}

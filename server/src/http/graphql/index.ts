@@ -1,0 +1,216 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import {
+  type DocumentNode,
+  GraphQLError,
+  getOperationAST,
+  type OperationDefinitionNode,
+  OperationTypeNode,
+} from 'graphql';
+import { createHandler, type Response } from 'graphql-http';
+import { ClientError } from '../../errors.ts';
+import { memberOf } from '../../lib/members.ts';
+import type { Api } from '../api.ts';
+import type { Caller } from '../auth.ts';
+import { brandHeader } from '../brand.ts';
+import { idempotencyKeyOf, runIdempotently } from '../idempotency.ts';
+import type { App } from '../route.ts';
+import { Documents } from './documents.ts';
+import { formatError, graphqlErrors, internalErrors } from './errors.ts';
+import { createLoaders } from './loaders.ts';
+import { graphqlSchema } from './schema.ts';
+import type { Scope } from './scope.ts';
+
+const OPERATION_ID = 'graphql';
+const BODY_LIMITS = { bytes: 1024 * 1024, keysAndValues: 10_000, levels: 100 };
+
+const NO_BATCHES = 'Send one operation per request: batches are not supported';
+
+/** The credentials, limits and headers of an API, with the errors of GraphQL. */
+export function graphqlApi(api: Api): Api {
+  return { ...api, errorBody: graphqlErrors };
+}
+
+/** Serves queries and mutations at `/graphql`. */
+export function graphqlRoute(app: App): void {
+  const documents = new Documents(graphqlSchema());
+  const handle = createRequestHandler(app, documents);
+  app.fastify.route({
+    method: ['GET', 'POST'],
+    url: `${app.api.prefix}/graphql`,
+    bodyLimit: BODY_LIMITS.bytes,
+    config: {
+      api: app.api,
+      operationId: OPERATION_ID,
+      limits: { keysAndValues: BODY_LIMITS.keysAndValues, inMember: 0, levels: BODY_LIMITS.levels },
+    },
+    schema: { hide: true }, // the schema describes it
+    onRequest: (request, reply) => authenticate(app, request, reply),
+    async handler(request, reply) {
+      request.heldBody?.hold();
+      try {
+        if (Array.isArray(request.body)) throw new ClientError('bad_request', [NO_BATCHES]);
+        const operation = operationOf(documents, request);
+        if (operation?.operation === OperationTypeNode.MUTATION && request.method !== 'POST')
+          throw new ClientError('method_not_allowed', ['A mutation needs POST'], { allow: 'POST' });
+        await count(app, operation, request, reply);
+        return send(reply, await respond(app, handle, operation, request, reply));
+      } finally {
+        request.heldBody?.release();
+      }
+    },
+  });
+}
+
+async function authenticate(
+  { api, limits }: App,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  reply.headers(api.headers);
+  try {
+    request.caller = await api.authenticate(request.headers);
+  } catch (error) {
+    if (error instanceof ClientError) await limits.stranger(request, reply);
+    throw error;
+  }
+}
+
+/** The operation of a request; undefined if there is none, which the handler reports. */
+function operationOf(
+  documents: Documents,
+  { method, query, body }: FastifyRequest,
+): OperationDefinitionNode | undefined {
+  const params = method === 'POST' ? body : query;
+  const [text, name] = [memberOf(params, 'query'), memberOf(params, 'operationName')];
+  if (typeof text !== 'string') return undefined;
+  try {
+    return getOperationAST(documents.parse(text), typeof name === 'string' ? name : undefined) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Counts a request for the rate limits: each field of a mutation as a write, anything else as a read. */
+async function count(
+  { api, limits }: App,
+  operation: OperationDefinitionNode | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const writes =
+    operation?.operation === OperationTypeNode.MUTATION ? operation.selectionSet.selections.length : 0;
+  const caller = callerOf(request);
+  const method = writes > 0 ? 'POST' : 'GET';
+  for (let counted = 0; counted < Math.max(1, writes); counted += 1)
+    await limits.caller(caller, api, { method }, reply);
+}
+
+/** Runs the request, once if it is a mutation with an Idempotency-Key. */
+async function respond(
+  { context }: App,
+  handle: (request: FastifyRequest) => Promise<Response>,
+  operation: OperationDefinitionNode | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Response> {
+  const key =
+    operation?.operation === OperationTypeNode.MUTATION ? idempotencyKeyOf(request, OPERATION_ID) : undefined;
+  if (key === undefined) return handle(request);
+  let own: Response | undefined;
+  const storing = { key, status: 200, mode: 'claimed', secret: true } as const;
+  try {
+    const stored = await runIdempotently(context, storing, async () => {
+      own = await handle(request);
+      if (!executed.has(request) || request.failure !== undefined) throw new NotStored();
+      return own[0] ?? '';
+    });
+    if (stored.replayed) reply.header('idempotency-replayed', 'true');
+    return (
+      own ?? [stored.body, { status: stored.status, statusText: '', headers: { 'content-type': JSON_TYPE } }]
+    );
+  } catch (error) {
+    if (error instanceof NotStored && own !== undefined) return own;
+    throw error;
+  }
+}
+
+/** The requests whose operation was executed. */
+const executed = new WeakSet<FastifyRequest>();
+
+/** The response is not the result of the operation, so a request with the same key may run. */
+class NotStored extends Error {}
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+function send(reply: FastifyReply, [body, { status, headers = {} }]: Response): FastifyReply {
+  return reply
+    .code(status)
+    .headers(headers)
+    .send(body ?? undefined);
+}
+
+/** Makes the function that runs requests as the specification of GraphQL over HTTP says. */
+function createRequestHandler(
+  app: App,
+  documents: Documents,
+): (request: FastifyRequest) => Promise<Response> {
+  const handle = createHandler<FastifyRequest, undefined, ContextValue>({
+    formatError: formatError as (error: Error) => Error, // it is written as JSON
+    onSubscribe({ raw }, { query, operationName, variables }) {
+      const document = parsed(documents, query);
+      if (document instanceof GraphQLError) return [document];
+      const operation = getOperationAST(document, operationName) ?? undefined;
+      const problems = documents.validate(document, operation, variables ?? {});
+      if (problems.length > 0) return problems;
+      const contextValue = scopeOf(app, raw) as ContextValue;
+      return { schema: documents.schema, document, operationName, variableValues: variables, contextValue };
+    },
+    execute: (args) => documents.run(args),
+    onOperation({ raw }, _args, { errors }) {
+      executed.add(raw);
+      for (const error of internalErrors(errors)) {
+        raw.failure = error;
+        app.context.log.error({ err: error, request_id: raw.id }, 'a GraphQL field failed');
+      }
+    },
+  });
+  return (request) =>
+    handle({
+      method: request.method === 'HEAD' ? 'GET' : request.method,
+      url: request.url,
+      headers: request.headers as Record<string, string>,
+      body: request.body as Record<string, unknown> | null,
+      raw: request,
+      context: undefined,
+    });
+}
+
+function parsed(documents: Documents, query: string): DocumentNode | GraphQLError {
+  try {
+    return documents.parse(query);
+  } catch (error) {
+    if (error instanceof GraphQLError) return error;
+    throw error;
+  }
+}
+
+// The library accepts any object.
+type ContextValue = Scope & Record<PropertyKey, unknown>;
+
+function scopeOf({ context, api }: App, request: FastifyRequest): Scope {
+  const caller = callerOf(request);
+  const brand = context.config.BRAND;
+  const { project, user } = api.credentials;
+  return {
+    context,
+    caller,
+    credentialNames: { project: project.name, user: user.name },
+    clientId: brandHeader(request.headers, brand, 'client-id'),
+    loaders: createLoaders({ db: context.db, brand }, caller.project.id),
+  };
+}
+
+function callerOf({ caller }: FastifyRequest): Caller {
+  if (caller === undefined) throw new Error('a request was handled before its caller was known');
+  return caller;
+}

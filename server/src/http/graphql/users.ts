@@ -1,0 +1,64 @@
+import { GraphQLID } from 'graphql';
+import { Type } from 'typebox';
+import { described, Id } from '../../contract/common.ts';
+import { SaveUser, User, UserListQuery } from '../../contract/user.ts';
+import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
+import { getUser, type UserRow, userJson } from '../../domain/people/users/get.ts';
+import { countUsers, listUsers } from '../../domain/people/users/list.ts';
+import { saveUser } from '../../domain/people/users/save.ts';
+import { ClientError } from '../../errors.ts';
+import { isId } from '../../lib/ids.ts';
+import { readPage } from '../../lib/page.ts';
+import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
+import { type Builder, set } from './fields.ts';
+
+const ById = Type.Object({ id: described(Id, 'The id of the user.') });
+
+/** Adds the users of a project. */
+export function userFields({ types, queries, mutations }: Builder): void {
+  const type = types.object(User);
+  const present = (row: UserRow) => types.present(User, JSON.parse(userJson(row)));
+
+  queries.ofProject('users', {
+    type: set(connectionType(type)),
+    description: 'The users of the project, newest first. Deleted users are not listed.',
+    args: Type.Object({ ...pageArgs, query: UserListQuery.properties.query }),
+    async resolve({ context: { db }, project }, args) {
+      const page = readPageArgs(args, isId);
+      return connect({
+        page: () => readPage(page, (cursor) => listUsers(db, project.id, args.query, cursor)),
+        edge: (row) => ({ cursor: row.id, node: present(row) }),
+        count: () => countUsers(db, project.id, args.query),
+      });
+    },
+  });
+
+  queries.ofProject('user', {
+    type,
+    description: 'A user of the project; null if there is none with this id.',
+    args: ById,
+    async resolve({ context, project }, { id }) {
+      const row = await getUser(context.db, project.id, id);
+      return row && present(row);
+    },
+  });
+
+  mutations.ofProject('saveUser', {
+    type: set(type),
+    description: 'Creates or updates a user.',
+    args: Type.Object({ input: SaveUser }),
+    resolve: async ({ context, project }, { input }) => present(await saveUser(context, project.id, input)),
+  });
+
+  mutations.ofProject('deleteUser', {
+    type: set(GraphQLID),
+    description:
+      'Deletes a user: hidden at once, and erased after seven days, unless a request of the user restores ' +
+      'it. Returns the id.',
+    args: ById,
+    async resolve({ context, project }, { id }) {
+      if (!(await deleteUser(context, project.id, id.toLowerCase()))) throw new ClientError('not_found');
+      return id.toLowerCase();
+    },
+  });
+}
