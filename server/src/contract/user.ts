@@ -114,8 +114,9 @@ export const UserListQuery = Type.Object({
     storedString({
       maxLength: 255,
       description:
-        'Only users whose `external_id` (with the same case) or e-mail address (in any case) begins with ' +
-        'this. Of more than a thousand matches, the first in alphabetical order are found.',
+        'Only users whose `external_id` (with the same case), e-mail address or name (in any case) begins ' +
+        'with this. The name is the whole name or one of the first three words of the first or last name. ' +
+        'Of more than 500 matches of a kind, the first in alphabetical order are found.',
     }),
   ),
 });

@@ -24,9 +24,11 @@ beforeAll(async () => {
     sql(
       '',
       `with u as (
-        insert into users (id, project_id, external_id, email, created_at, updated_at, deleted_at)
+        insert into users
+          (id, project_id, external_id, email, first_name, last_name, created_at, updated_at, deleted_at)
         select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1,
           'user-' || i, 'user-' || i || '@example.com',
+          'Ada Una Uma ' || i, 'Usher Ulm Unger ' || i,
           now(), now(), case when i % 2 = 0 then now() end
         from generate_series(1, ${USERS}) i
         returning id, external_id, email, deleted_at
@@ -96,7 +98,8 @@ async function watched(run: (db: Database) => Promise<unknown>) {
 
 test.each([
   ['all', undefined, 200],
-  ['a prefix of all users', 'u', 8_000],
+  ['a prefix of all users and words of names', 'u', 12_000],
+  ['a first name of all users', 'ada', 4_000],
   ['a prefix of a thousandth of them', 'user-399', 400],
   ['an unknown name', 'unknown', 10],
 ])('a page of %s reads a bounded number of rows', async (_what, query, most) => {

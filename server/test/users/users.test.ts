@@ -391,6 +391,40 @@ describe('listing', () => {
     expect(await names('/users?query=unknown')).toEqual([]);
   });
 
+  test('finds users by the beginning of each word of a name, in any case', async () => {
+    const other = await service.createProject('names');
+    const people = [
+      ['Zebediah', 'Álvarez García López'],
+      ['Mary Ann Sue', 'van der Berg'],
+      ['MARY', null],
+      [null, 'Marylebone'],
+      ['ann', 'O’Neil'],
+    ];
+    for (const [first_name, last_name] of people)
+      await save({ external_id: `${first_name} ${last_name}`, first_name, last_name }, other);
+    const found = async (query: string) => {
+      const { body } = await other.call('GET', `/users?query=${encodeURIComponent(query)}`);
+      return body.data.map((user: { external_id: string }) =>
+        people.findIndex(([first, last]) => user.external_id === `${first} ${last}`),
+      );
+    };
+    expect(await found('Zebediah')).toEqual([0]);
+    expect(await found('zEB')).toEqual([0]);
+    expect(await found('zebediah ÁLV')).toEqual([0]);
+    for (const name of ['álvarez g', 'garcía', 'LÓP']) expect(await found(name)).toEqual([0]);
+    for (const name of ['mary ann', 'sue', 'Van', 'DER', 'berg', ' van der berg '])
+      expect(await found(name)).toEqual([1]);
+    expect(await found('mary')).toEqual([3, 2, 1]);
+    expect(await found('ann')).toEqual([4, 1]);
+    expect(await found('o’')).toEqual([4]);
+    for (const name of ['ebediah', 'ary', 'null', '%', '_', 'zebediah\\', "'"])
+      expect(await found(name)).toEqual(name === 'null' ? [3] : []);
+    const { body } = await other.call('GET', `/users?query=zeb`);
+    await other.call('DELETE', `/users/${body.data[0].id}`);
+    expect(await found('zeb')).toEqual([]);
+    expect((await project.call('GET', '/users?query=sue')).body.data).toEqual([]);
+  });
+
   test('finds the same among very many matches', async () => {
     const other = await service.createProject('many');
     await service.context.db.query(

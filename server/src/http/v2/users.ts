@@ -37,8 +37,8 @@ export function userRoutes(app: App): void {
     operationId: 'listUsers',
     summary: 'List the users of the project, newest first',
     description:
-      'Find users by the beginning of their `external_id` or e-mail address with `query`. Deleted users ' +
-      'are not listed.',
+      'Find users by the beginning of their `external_id`, e-mail address or name with `query`. Deleted ' +
+      'users are not listed.',
     tags,
     query: UserListQuery,
     reply: { 200: UserPage },
