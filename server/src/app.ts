@@ -20,6 +20,7 @@ import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
 import type { IntegrationEvent } from './domain/line/sending/integration-health.ts';
 import { TextMarker } from './domain/line/sending/text-marks.ts';
+import { importHandler } from './domain/people/imports/run.ts';
 import { TokenDiscarder } from './domain/people/tokens/discard-gone.ts';
 import type { GoneToken } from './domain/people/tokens/gone-token.ts';
 import { LastSeen } from './domain/people/users/last-seen.ts';
@@ -178,6 +179,7 @@ function startWorker(
       cancel: cancelHandler(workerContext),
       poll_receipts: pollHandler(workerContext),
       send_webhook: webhookHandler(workerContext, messages),
+      import_users: importHandler(workerContext),
     },
   });
   const relay: WebhookRelay = new WebhookRelay({

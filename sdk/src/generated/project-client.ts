@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
 
 /** Acts for a whole project with a Project JWT. For your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -1026,7 +1026,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'PUT', path: '/users', body }, options),
     /**
      * List the users of the project, newest first.
-     * Find users by the beginning of their `external_id` or e-mail address with `query`. Deleted users are not listed. Requires a Project JWT.
+     * Find users by the beginning of their `external_id`, e-mail address or name with `query`. Deleted users are not listed. Requires a Project JWT.
      *
      * `GET /users`
      */
@@ -1056,6 +1056,22 @@ export class ProjectClient extends Client {
      */
     delete: (userId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'DELETE', path: `/users/${segment(userId)}` }, options),
+    /**
+     * Create or update up to 10,000 users.
+     * Each user is saved as by `PUT /users`, except that an identity is never cleared. The body is JSON, NDJSON with a user on each line, or CSV with a header. Columns of CSV are `external_id`, `email`, `first_name`, `last_name`, `phone_numbers` (separated by `;`), `custom_attributes` (a JSON object) and `custom_attributes.<name>`; an empty cell changes nothing. Users are imported in the background. One that is not valid, or whose identities belong to two users, is listed in `failures` and does not affect the others: get the import by its id. Of two entries about one user, the later one counts. Requires a Project JWT.
+     *
+     * `POST /users/import`
+     */
+    import: (body: UserImportInput, options?: RequestOptions): Promise<UserImport> =>
+      this.request({ method: 'POST', path: '/users/import', body }, options),
+    /**
+     * Get the progress and the failures of an import.
+     * The users that failed are listed with all their problems. Imports are deleted after seven days. Requires a Project JWT.
+     *
+     * `GET /imports/{import_id}`
+     */
+    getImport: (importId: string, options?: RequestOptions): Promise<UserImport> =>
+      this.request({ method: 'GET', path: `/imports/${segment(importId)}` }, options),
   };
 
   /** Addresses that get no messages. */

@@ -1923,6 +1923,42 @@ export type UserDeliveryWindows = {
     channels: Array<ChannelDeliveryWindows>;
 };
 
+export type UserImport = {
+    id: string;
+    status: 'enqueued' | 'processing' | 'processed';
+    /** The number of users in the body. */
+    total: number;
+    /** The users that were processed so far, with those that failed. */
+    done: number;
+    created: number;
+    /** Users that already existed and were changed or restored. */
+    updated: number;
+    failed: number;
+    /** One entry for each user that failed so far. */
+    failures: Array<UserImportFailure>;
+    created_at: string;
+    processed_at: string | null;
+};
+
+export type UserImportFailure = {
+    /** The place of the user in the body, from 1. */
+    row: number;
+    /** Its identities, as they were sent. */
+    user: {
+        external_id?: string;
+        email?: string;
+    };
+    /** All problems of the user. */
+    errors: Array<{
+        message: string;
+    }>;
+};
+
+export type UserImportInput = {
+    /** Members replace stored values, missing members stay, and `null` clears. */
+    users: Array<UserInput>;
+};
+
 export type UserInput = ({
     external_id: unknown;
 } | {
@@ -2336,7 +2372,7 @@ export type ListUsersQuery = {
     starting_after?: string | null;
     /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
-    /** Only users whose `external_id` (with the same case) or e-mail address (in any case) begins with this. Of more than a thousand matches, the first in alphabetical order are found. */
+    /** Only users whose `external_id` (with the same case), e-mail address or name (in any case) begins with this. The name is the whole name or one of the first three words of the first or last name. Of more than 500 matches of a kind, the first in alphabetical order are found. */
     query?: string;
 };
 

@@ -4,7 +4,7 @@ import { ClientError } from '../errors.ts';
 import { jsonMember } from '../lib/json-member.ts';
 import { exactJson } from '../lib/json-text.ts';
 import type { BodyResult, BodyTask } from './body-thread.ts';
-import { parseBody } from './parse-body.ts';
+import { parseAny } from './parse-body.ts';
 
 // The thread that parses long bodies: see body-thread.ts.
 parentPort?.on('message', (task: BodyTask) => {
@@ -14,7 +14,9 @@ parentPort?.on('message', (task: BodyTask) => {
 
 function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: ArrayBuffer[] } {
   try {
-    const { value, json, longArray, hash } = parseBody(Buffer.from(body.buffer), rules);
+    const { value, json, longArray, hash, pages } = parseAny(Buffer.from(body.buffer), rules);
+    if (pages !== undefined)
+      return { result: { id, parsed: { value, texts: [], problems: [], hash, pages } }, transfer: [] };
     const texts = Object.entries(Object(value)).map(([name, member]): [string, Uint8Array<ArrayBuffer>] => {
       const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
       // A copy, because a part of a buffer cannot be transferred.

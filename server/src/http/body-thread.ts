@@ -1,5 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
 import { Worker } from 'node:worker_threads';
+import type { ImportPage } from '../domain/people/imports/create.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
 import type { BodyRules } from './parse-body.ts';
 
@@ -18,6 +19,7 @@ export type BodyResult = { id: number } & (
         texts: [string, Uint8Array<ArrayBuffer>][];
         problems: string[];
         hash: Uint8Array | undefined;
+        pages?: { size: number; rows: Uint8Array; failures: Uint8Array | null }[];
       };
     }
   | { refused: { code: ErrorCode; messages: string[] } }
@@ -35,6 +37,8 @@ export interface ThreadParsedBody {
   /** As `textProblems` returns them. */
   problems: string[];
   hash: Buffer | undefined;
+  /** The users of a body that is a list of users. */
+  pages: ImportPage[] | undefined;
 }
 
 // A content of 10,485,760 characters, each written as \\uXXXX\\uXXXX, needs about 500 MB while it is parsed.
@@ -105,12 +109,17 @@ export class BodyThread {
     if ('refused' in result) waiting?.reject(new ClientError(result.refused.code, result.refused.messages));
     else if ('failed' in result) waiting?.reject(result.failed);
     else {
-      const { value, texts, problems, hash } = result.parsed;
+      const { value, texts, problems, hash, pages } = result.parsed;
       waiting?.resolve({
         value,
         texts: new Map(texts.map(([name, text]) => [name, Buffer.from(text.buffer)])),
         problems,
         hash: hash && Buffer.from(hash),
+        pages: pages?.map(({ size, rows, failures }) => ({
+          size,
+          rows: Buffer.from(rows),
+          failures: failures && Buffer.from(failures),
+        })),
       });
     }
   }

@@ -1,7 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
+import type { ImportPage } from '../domain/people/imports/create.ts';
 import { ClientError } from '../errors.ts';
 import { findJsonMember, type JsonLimits, jsonMember, scanObject } from '../lib/json-member.ts';
+import { pagesOfUsers, parseRows, type RowFormat } from './parse-rows.ts';
 
 /** How the body of a route is parsed. Plain data, which can be sent to a thread. */
 export interface BodyRules {
@@ -12,6 +14,8 @@ export interface BodyRules {
   unwrap?: string | undefined;
   /** Compute `hash`. */
   hashed: boolean;
+  /** The body is a list of users: the member `users` of an object, or lines in this format. */
+  users?: 'json' | RowFormat;
 }
 
 /** A parsed body. */
@@ -23,6 +27,23 @@ export interface ParsedBody {
   longArray: Buffer | undefined;
   /** SHA-256 of the bytes as they were sent. */
   hash: Buffer | undefined;
+  /** The users of the body, which `value` does not have. */
+  pages?: ImportPage[];
+}
+
+/** Parses a body like `parseBody`, or into pages of users. */
+export function parseAny(sent: Buffer, rules: BodyRules): ParsedBody {
+  const { users, hashed } = rules;
+  if (users === undefined) return parseBody(sent, rules);
+  const none = { json: undefined, longArray: undefined };
+  if (users !== 'json') {
+    const hash = hashed ? createHash('sha256').update(sent).digest() : undefined;
+    return { ...none, value: '', hash, pages: parseRows(sent, users) };
+  }
+  const { value, hash } = parseBody(sent, rules);
+  const body = Object(value) as { users?: unknown };
+  if (!Array.isArray(body.users)) return { ...none, value, hash };
+  return { ...none, value: { ...body, users: [] }, hash, pages: pagesOfUsers(body.users) };
 }
 
 const BOM = Buffer.from('\ufeff');

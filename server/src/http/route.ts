@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import type { Static, TNull, TObject, TSchema } from 'typebox';
+import { type Static, type TNull, type TObject, type TSchema, Type } from 'typebox';
 import type { Page, PageQuery } from '../contract/common.ts';
 import type { IdempotencyKey } from '../domain/ground/requests/idempotency.ts';
+import type { ImportPage } from '../domain/people/imports/create.ts';
 import type { Project } from '../domain/setup/projects/cache.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
 import type { Cursor, SearchedRows } from '../lib/cursor.ts';
@@ -76,6 +77,11 @@ export interface Route<
    * corrected request may have the same key. The argument is not validated.
    */
   alsoWrong?: (given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>;
+  /**
+   * The body is a list of users, as the member `users` of an object, as NDJSON or as CSV. They are validated
+   * one by one. The handler gets them as `request.pages`, and its `body` has none.
+   */
+  users?: boolean;
   /** Rejects unknown query parameters, all cookies and unknown `x-<brand>-*` headers, and names each. */
   refuseUnknown?: boolean;
   /**
@@ -216,6 +222,8 @@ declare module 'fastify' {
     longArray: Buffer | undefined;
     /** The problems of its texts, if another thread parsed it. */
     textProblems: readonly string[] | undefined;
+    /** The users of a route with `users`. */
+    pages: readonly ImportPage[] | undefined;
   }
   interface FastifyContextConfig {
     /** The operation's name in metrics and logs. */
@@ -228,6 +236,7 @@ declare module 'fastify' {
     limits?: JsonLimits;
     longArray?: string;
     unwrap?: string;
+    users?: boolean;
   }
 }
 
@@ -240,6 +249,8 @@ interface Access<Who> {
 
 // A thousand recipients with all their members and 15 attributes each: 25 ms of the event loop.
 const IN_LONG_ARRAY = 50_000;
+// Ten thousand users with 50 attributes each. Another thread parses them.
+const IN_USERS = 1_000_000;
 const LEVELS = 100;
 
 function register<
@@ -267,11 +278,12 @@ function register<
         operationId: route.operationId,
         limits: {
           keysAndValues: route.keysAndValues ?? bodies.keysAndValues,
-          inMember: IN_LONG_ARRAY,
+          inMember: route.users ? IN_USERS : IN_LONG_ARRAY,
           levels: LEVELS,
         },
         ...(route.longArray === undefined ? {} : { longArray: route.longArray }),
         ...(route.unwrap === undefined ? {} : { unwrap: route.unwrap }),
+        ...(route.users ? { users: true, longArray: 'users' } : {}),
       },
       schema: {
         operationId: route.operationId,
@@ -283,7 +295,7 @@ function register<
         hide: route.hidden === true || !shown,
         ...(route.params === undefined ? {} : { params: route.params }),
         ...(route.query === undefined ? {} : { querystring: route.query }),
-        ...(route.body === undefined ? {} : { body: route.body }),
+        ...(route.body === undefined ? {} : { body: route.users ? withRows(route.body) : route.body }),
         response: { [status]: published(status, replySchema, route.produces) },
       },
       onRequest: access.admit,
@@ -310,6 +322,17 @@ function register<
       },
     });
   }
+}
+
+/** The body of a route with `users`, in all its formats. */
+function withRows(body: TSchema): object {
+  return {
+    content: {
+      'application/json': { schema: body },
+      'application/x-ndjson': { schema: Type.String({ description: 'A user as JSON on each line.' }) },
+      'text/csv': { schema: Type.String({ description: 'A line for each user, below a header.' }) },
+    },
+  };
 }
 
 /** Runs the handler, under the request's Idempotency-Key if there is one, and sends its result. */

@@ -61,6 +61,8 @@ export interface JobPayloads {
     since_ms: number;
     replay?: boolean;
   };
+  /** Import a page of users, and enqueue the next one. */
+  import_users: { import_id: string; page: number };
 }
 
 /** The progress of a delivery to several targets. */
@@ -84,6 +86,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   'cancel',
   'poll_receipts',
   'send_webhook',
+  'import_users',
 ];
 
 /** The kinds whose jobs have a partition key. The queue is fair over projects in all others. */

@@ -100,6 +100,8 @@ describe('generated requests', () => {
           const response = await send(callerOf(operation), operation, request);
           expectValid(operation, request, response);
           if (operation.body === undefined || validator(operation.body)(request.body)) return;
+          // An import with invalid users is accepted, and lists them: see user-import.test.ts.
+          if (operation.id === 'importUsers' && response.status === 202) return;
           refused += 1;
           // A broken path may be the path of another operation.
           expect(

@@ -1,6 +1,7 @@
--- Finds users by the beginning of a word of their names (domain/people/users/list.ts): of the whole name, of the
--- last name, and of the second and third words of both. "C": in the order of bytes. Users without names have no
--- entry, and most with names have two. In a migration of its own: while the indexes are built, users can be read.
+-- Finds users by the beginning of a word of their names (domain/people/users/list.ts): of the whole name, of
+-- the last name, and of the second and third words of both. "C": in the order of bytes. Users without names
+-- have no entry, and most with names have two. In a migration of its own: while the indexes are built, users
+-- can be read.
 create index users_by_name on users
   (project_id, (lower(first_name || ' ' || coalesce(last_name, '')) collate "C"))
   where deleted_at is null and first_name is not null;

@@ -15,6 +15,7 @@ import { suppressionRoutes } from './suppressions.ts';
 import { tokenRoutes } from './tokens.ts';
 import { topicRoutes } from './topics.ts';
 import { trackingRoutes } from './tracking.ts';
+import { userImportRoutes } from './user-imports.ts';
 import { userRoutes } from './users.ts';
 import { webhookRoutes } from './webhooks.ts';
 
@@ -34,6 +35,7 @@ export function v2Routes(app: App): void {
   installationRoutes(app);
   projectRoutes(app);
   userRoutes(app);
+  userImportRoutes(app);
   suppressionRoutes(app);
   eventRoutes(app);
   webhookRoutes(app);

@@ -9,6 +9,9 @@ import { purgeUsers } from './purge-users.ts';
 const DAY_MS = 24 * 3_600_000;
 // Long enough to notice a failure and replay it.
 const WEBHOOK_MESSAGES_DAYS = 30;
+// As long as a deleted user can be restored: when a user is erased, no import from before the deletion is
+// left.
+const IMPORTS_DAYS = 7;
 const ROWS = 1_000;
 const BROADCASTS = 500;
 // A page has up to 1000 users.
@@ -56,6 +59,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteLeftMessages),
     rows(deleteReplays),
     rows(deleteWebhooks),
+    rows(deleteImports, before(IMPORTS_DAYS)),
     ...(eventDays > 0 ? [rows(deleteEvents, before(eventDays))] : []),
     ...(notificationDays > 0 ? [() => purgeBroadcasts(db, clock.now() - notificationDays * DAY_MS)] : []),
   ];
@@ -154,6 +158,26 @@ const deleteWebhooks = sql(
     limit $1
   ))
   returning 1`,
+);
+// Primary keys.
+const deleteImports = sql(
+  'purge_imports',
+  `with expired as (
+    delete from user_imports
+    where id = any (array(
+      select id
+      from user_imports
+      where id < $1 and status = 'processed'
+      order by id
+      limit $2
+    ))
+    returning id
+  ),
+  pages as (
+    delete from user_import_pages
+    where import_id in (select id from expired)
+  )
+  select 1 from expired`,
 );
 // Primary keys of projects and of events (project_id, id). By ctid, because rows of events never change.
 const deleteEvents = sql(
