@@ -1,36 +1,42 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
-import type { Bus, NotificationChanged } from '../../src/domain/ground/bus/messages.ts';
-import { changeNotification, type NotificationAction } from '../../src/domain/line/notifications/change.ts';
-import { type BulkAction, changeAllNotifications } from '../../src/domain/line/notifications/change-all.ts';
+import { type Database, sql } from '../../src/db/client.ts';
+import type { NotificationChanged } from '../../src/domain/ground/bus/messages.ts';
+import type { NotificationAction } from '../../src/domain/line/notifications/change.ts';
+import type { BulkAction } from '../../src/domain/line/notifications/change-all.ts';
 import { countUnread } from '../../src/domain/line/notifications/count-unread.ts';
-import { getNotification } from '../../src/domain/line/notifications/get.ts';
 import { listNotifications } from '../../src/domain/line/notifications/list.ts';
+import { listNumberedPage } from '../../src/domain/line/notifications/list-numbered.ts';
 import type { NotificationRow } from '../../src/domain/line/notifications/row.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import {
+  INBOX_INTERFACES,
+  type InboxInterface,
+  type NotificationTimes,
+} from '../support/inbox-interfaces.ts';
+import { processed, startTestService, type TestService } from '../support/service.ts';
 
-let database: TestDatabase;
+let it: TestService;
 let db: Database;
+/** The broadcast of all notifications. */
+let broadcastId: string;
 const published: NotificationChanged[] = [];
-const bus: Bus = {
-  publish(message) {
-    if (message.type === 'changed') published.push(message);
-  },
-  subscribe: () => () => {},
-};
-const projectId = newId();
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 8, name: 'test' });
+  it = await startTestService();
+  db = it.context.db;
+  it.context.bus.subscribe((message) => {
+    if (message.type === 'changed') published.push(message);
+  });
+  const { body } = await it.project.call('POST', '/broadcasts', {
+    title: 'T',
+    recipients: [{ external_id: 'ada' }],
+  });
+  broadcastId = body.id;
+  await processed(it.project.call, broadcastId);
 });
-afterAll(async () => {
-  await db?.close();
-  await database?.drop();
-});
+afterAll(() => it?.stop());
 
 const insert = sql(
   'test_insert_notification',
@@ -49,14 +55,35 @@ interface Modelled {
 }
 
 class Inbox {
-  readonly userId = newId();
+  readonly userId: string;
+  readonly #interfaces: InboxInterface[];
   readonly model = new Map<string, Modelled>();
   published = 0;
 
+  constructor(userId: string, externalId: string) {
+    this.userId = userId;
+    this.#interfaces = Object.values(INBOX_INTERFACES).map((connect) => connect(it.project, externalId));
+  }
+
+  static async create(): Promise<Inbox> {
+    const externalId = newId();
+    const { body } = await it.project.call('PUT', '/users', { external_id: externalId });
+    return new Inbox(body.id, externalId);
+  }
+
   async arrive(category: string | null, topic: string | null): Promise<void> {
     const id = newId();
-    await db.query(insert, [this.userId, id, newId(), category, topic]);
+    await db.query(insert, [this.userId, id, broadcastId, category, topic]);
     this.model.set(id, { id, category, topic, seen: false, read: false, archived: false });
+  }
+
+  /** Uses one of the interfaces, or the first if that one has no such operation. */
+  by<Result>(which: number, work: (one: InboxInterface) => Promise<Result> | undefined): Promise<Result> {
+    for (const one of [this.#interfaces[which % this.#interfaces.length], this.#interfaces[0]]) {
+      const result = one === undefined ? undefined : work(one);
+      if (result !== undefined) return result;
+    }
+    throw new Error('no interface has this operation');
   }
 
   /** The expectation for one change: whether it is found, and whether it changes anything. */
@@ -95,6 +122,12 @@ class Inbox {
       expect(rows.map(simple)).toEqual(of[status].map(plain));
     }
     expect(await countUnread(db, this.userId)).toBe(of.unread.length);
+    const user = { projectId: it.project.id, id: this.userId };
+    expect(await listNumberedPage(db, user, {}, { page: 1, perPage: 1 })).toMatchObject({
+      total: live.length,
+      unread: of.unread.length,
+      unseen: live.filter((one) => !one.seen).length,
+    });
     for (const category of ['a', null]) {
       const expected = of.unread.filter((one) => one.category === category).length;
       expect(await countUnread(db, this.userId, { categories: [category] })).toBe(expected);
@@ -121,6 +154,7 @@ const step = fc.oneof(
       do: fc.constant('change' as const),
       action: fc.constantFrom<NotificationAction>('read', 'unread', 'seen', 'archive', 'unarchive', 'delete'),
       which: fc.nat({ max: 9 }),
+      by: fc.nat({ max: 11 }),
     }),
   },
   {
@@ -130,14 +164,15 @@ const step = fc.oneof(
       action: fc.constantFrom<BulkAction>('read', 'seen', 'archive'),
       category: fc.option(category, { nil: undefined }),
       topic: fc.option(fc.constant('t'), { nil: undefined }),
+      by: fc.nat({ max: 11 }),
     }),
   },
 );
 
-test('after any sequence of changes, the inbox equals the model; each change is published once', async () => {
+test('after any changes by any interface, the inbox equals the model; each is published once', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-      const inbox = new Inbox();
+      const inbox = await Inbox.create();
       await inbox.arrive('a', 't');
       const ids = [...inbox.model.keys(), newId()];
       for (const one of steps) {
@@ -148,25 +183,17 @@ test('after any sequence of changes, the inbox equals the model; each change is 
           const id = ids[one.which % ids.length] ?? '';
           const expected = inbox.expectChange(one.action, id);
           if (expected.changes) inbox.published += 1;
-          const found = await changeNotification({ db, bus }, one.action, {
-            projectId,
-            userId: inbox.userId,
-            id,
-          });
+          const found = await inbox.by(one.by, (inbox) => inbox.change(one.action, id));
           expect(found).toBe(expected.found);
         } else {
           const { action, category, topic } = one;
-          const filter = {
-            ...(category === undefined ? {} : { categories: [category] }),
-            ...(topic === undefined ? {} : { topics: [topic] }),
-          };
           const meant = (it: Modelled) =>
             (category === undefined || it.category === category) &&
             (topic === undefined || it.topic === topic);
           const changes = inbox.expectAll(action, meant);
           const isFiltered = category !== undefined || topic !== undefined;
           inbox.published += isFiltered ? changes : Math.min(changes, 1);
-          await changeAllNotifications({ db, bus }, action, { projectId, userId: inbox.userId, filter });
+          await inbox.by(one.by, (inbox) => inbox.changeAll(action, { category, topic }));
         }
         await inbox.check();
       }
@@ -178,10 +205,10 @@ test('after any sequence of changes, the inbox equals the model; each change is 
 // Linearizability: is the history of concurrent clients explained by some order of their operations? Each
 // notification is a separate register, so each one's history can be checked alone.
 test('concurrent operations are linearizable', async () => {
-  const inbox = new Inbox();
+  const inbox = await Inbox.create();
   for (let count = 0; count < 6; count += 1) await inbox.arrive(null, null);
   const ids = [...inbox.model.keys()];
-  const history = await play(inbox.userId, ids, { clients: 6, operationsEach: 40 });
+  const history = await play(inbox, ids, { clients: 6, operationsEach: 40 });
   for (const id of ids) {
     const operations = history.filter((operation) => operation.id === id);
     expect(explain(operations), `the history of ${id}: ${JSON.stringify(operations)}`).toBe(true);
@@ -202,7 +229,7 @@ interface Operation {
 }
 
 async function play(
-  userId: string,
+  inbox: Inbox,
   ids: readonly string[],
   { clients, operationsEach }: { clients: number; operationsEach: number },
 ): Promise<Operation[]> {
@@ -212,15 +239,21 @@ async function play(
   ];
   const history: Operation[] = [];
   let clock = 0;
-  const random = fc.sample(fc.tuple(fc.nat(), fc.nat(), fc.nat({ max: 60 })), clients * operationsEach);
+  const random = fc.sample(
+    fc.tuple(fc.nat(), fc.nat(), fc.nat({ max: 60 }), fc.nat({ max: 11 })),
+    clients * operationsEach,
+  );
   const client = async () => {
     for (let count = 0; count < operationsEach; count += 1) {
-      const [which = 0, what = 0, rare = 1] = random.pop() ?? [];
+      const [which = 0, what = 0, rare = 1, by = 0] = random.pop() ?? [];
       const id = ids[which % ids.length] ?? '';
       const action = rare === 0 ? 'delete' : (actions[what % actions.length] ?? 'get');
       clock += 1;
       const started = clock;
-      const saw = action === 'get' ? await look(userId, id) : await change(userId, id, action);
+      const saw =
+        action === 'get'
+          ? stateOf(await inbox.by(by, (one) => one.get(id)))
+          : await inbox.by(by, (one) => one.change(action, id));
       clock += 1;
       history.push({ id, action, started, ended: clock, saw });
     }
@@ -229,14 +262,9 @@ async function play(
   return history;
 }
 
-async function look(userId: string, id: string): Promise<State> {
-  const row = await getNotification(db, userId, id);
-  if (row === undefined) return 'gone';
-  return `${row.seen_at !== null}/${row.read_at !== null}/${row.archived_at !== null}`;
-}
-
-function change(userId: string, id: string, action: NotificationAction): Promise<boolean> {
-  return changeNotification({ db, bus }, action, { projectId, userId, id });
+function stateOf(times: NotificationTimes | undefined): State {
+  if (times === undefined) return 'gone';
+  return `${times.seen_at !== null}/${times.read_at !== null}/${times.archived_at !== null}`;
 }
 
 /**

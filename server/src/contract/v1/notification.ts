@@ -154,7 +154,7 @@ export const LegacyDelivery = Type.Object(
 export type LegacyDelivery = Static<typeof LegacyDelivery>;
 
 /** A notification with its deliveries. Its times are always ISO 8601. */
-export const DeliveredNotification = Type.Object(
+const DeliveredNotification = Type.Object(
   {
     ...Notification.properties,
     recipient: Type.Object({
