@@ -3,9 +3,9 @@ import { CATEGORY_PATTERN, MAX_CATEGORY_CHARACTERS } from './category.ts';
 import { CHANNELS, Channel } from './channel.ts';
 import { nullable, readOnly } from './common.ts';
 
-const MAX_CATEGORIES = 1_000;
+export const MAX_PREFERENCE_CATEGORIES = 1_000;
 /** Users can name any category, and all preferences of a user are read at once. */
-export const MAX_PREFERENCES = MAX_CATEGORIES * CHANNELS.length;
+export const MAX_PREFERENCES = MAX_PREFERENCE_CATEGORIES * CHANNELS.length;
 
 const key = Type.String({
   minLength: 1,
@@ -74,7 +74,7 @@ export const SavePreferences = Type.Object(
           },
           { title: 'CategoryPreferenceInput', additionalProperties: false },
         ),
-        { maxItems: MAX_CATEGORIES },
+        { maxItems: MAX_PREFERENCE_CATEGORIES },
       ),
     ),
   },

@@ -84,7 +84,8 @@ export type Subscription = Static<typeof Subscription>;
 
 export const SubscriptionPage = page(Subscription);
 
-const categoryChanges = Type.Array(
+/** Changes of the categories of a subscription. */
+export const CategoryChanges = Type.Array(
   Type.Object(
     { slug, reason: Type.Optional(reason), status: Type.Optional(status) },
     { title: 'CategorySubscriptionInput', additionalProperties: false },
@@ -99,7 +100,7 @@ const categoryChanges = Type.Array(
 
 /** The categories to change. Others stay. */
 export const SaveSubscription = Type.Object(
-  { topic, categories: Type.Optional(categoryChanges) },
+  { topic, categories: Type.Optional(CategoryChanges) },
   {
     title: 'SubscriptionInput',
     additionalProperties: false,
@@ -156,7 +157,7 @@ const exampleUsers = [{ external_id: '42' }, { email: 'ada@example.com' }];
 
 /** The users to subscribe, and the categories to change for each. */
 export const AddSubscribers = Type.Object(
-  { users: topicUsers, categories: Type.Optional(categoryChanges) },
+  { users: topicUsers, categories: Type.Optional(CategoryChanges) },
   { title: 'TopicSubscribersInput', additionalProperties: false, examples: [{ users: exampleUsers }] },
 );
 export type AddSubscribers = Static<typeof AddSubscribers>;

@@ -1,7 +1,7 @@
 import { GraphQLList } from 'graphql';
 import { Type } from 'typebox';
 import { Preferences, SavePreferences } from '../../contract/preference.ts';
-import { changePreferences } from '../../domain/setup/preferences/change.ts';
+import { changePreferences, givenPreferences } from '../../domain/setup/preferences/change.ts';
 import { getPreferences } from '../../domain/setup/preferences/get.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import type { ListPage } from '../../lib/page.ts';
@@ -44,7 +44,7 @@ export function preferenceFields({ types, queries, mutations }: Builder): void {
       'all preferences.',
     args: Type.Object({ input: SavePreferences }),
     async resolve({ context, user }, { input }) {
-      await changePreferences(context, user, input);
+      await changePreferences(context, user, givenPreferences(input));
       return (await getPreferences(context, user)).categories.map(present);
     },
   });

@@ -1,7 +1,11 @@
 import type { App } from '../route.ts';
 import { notificationRoutes } from './notifications.ts';
+import { preferenceRoutes } from './preferences.ts';
+import { subscriptionRoutes } from './subscriptions.ts';
 
 /** Every resource of v1, in the order of the published description. */
 export function v1Routes(app: App): void {
   notificationRoutes(app);
+  preferenceRoutes(app);
+  subscriptionRoutes(app);
 }

@@ -1,6 +1,10 @@
 import { NoContent } from '../../contract/common.ts';
 import { Preferences, SavePreferences } from '../../contract/preference.ts';
-import { changePreferences, contradictionsIn } from '../../domain/setup/preferences/change.ts';
+import {
+  changePreferences,
+  contradictions,
+  givenPreferences,
+} from '../../domain/setup/preferences/change.ts';
 import { getPreferences } from '../../domain/setup/preferences/get.ts';
 import type { App } from '../route.ts';
 import { routeOfUser } from '../route-of-user.ts';
@@ -38,10 +42,10 @@ export function preferenceRoutes(app: App): void {
     tags,
     body: SavePreferences,
     keysAndValues: 10_000, // as many categories with all their channels as 64 KiB hold
-    alsoWrong: ({ body }) => contradictionsIn(body),
+    alsoWrong: ({ body }) => contradictions(givenPreferences(body)),
     reply: { 204: NoContent },
     async handler({ user, project, body, context }) {
-      await changePreferences(context, { projectId: project.id, userId: user.id }, body);
+      await changePreferences(context, { projectId: project.id, userId: user.id }, givenPreferences(body));
     },
   });
 }

@@ -1,7 +1,6 @@
 import { PageQuery } from '../../contract/common.ts';
 import {
   AddSubscribers,
-  isTopic,
   RemoveSubscribers,
   SubscriberChanges,
   TopicInPath,
@@ -14,11 +13,11 @@ import { listSubscribers } from '../../domain/people/topics/list-subscribers.ts'
 import { listTopics, topicCursor } from '../../domain/people/topics/list-topics.ts';
 import { repeatedCategories } from '../../domain/people/topics/save.ts';
 import { userJson } from '../../domain/people/users/get.ts';
-import { ClientError } from '../../errors.ts';
 import { readPage } from '../../lib/page.ts';
 import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
+import { topicInPath } from '../topic-in-path.ts';
 
 const tags: [string] = ['Topics'];
 const url = '/topics/:topic/subscribers';
@@ -85,7 +84,11 @@ export function topicRoutes(app: App): void {
     alsoWrong: ({ body }) => repeatedCategories(body),
     reply: { 200: SubscriberChanges },
     handler: ({ project, params, body, context, afterCommit }) =>
-      addSubscribers({ ...context, afterCommit }, { projectId: project.id, topic: topicIn(params) }, body),
+      addSubscribers(
+        { ...context, afterCommit },
+        { projectId: project.id, topic: topicInPath(params) },
+        body,
+      ),
   });
 
   projectRoute(app, {
@@ -104,13 +107,6 @@ export function topicRoutes(app: App): void {
     longArray: 'users',
     reply: { 200: SubscriberChanges },
     handler: ({ project, params, body, context }) =>
-      removeSubscribers(context, { projectId: project.id, topic: topicIn(params) }, body),
+      removeSubscribers(context, { projectId: project.id, topic: topicInPath(params) }, body),
   });
-}
-
-function topicIn({ topic }: { topic: string }): string {
-  if (isTopic(topic)) return topic;
-  throw new ClientError('validation_failed', [
-    "Param 'topic' must have 1 to 255 characters, each a letter, a digit or one of _ . - : /",
-  ]);
 }

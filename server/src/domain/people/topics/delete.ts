@@ -1,7 +1,8 @@
 import { isTopic, type Subscription } from '../../../contract/topic.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { type SubscriptionRow, subscriptionOf } from './list.ts';
+import { deleteCategories } from './write-subscriptions.ts';
 
 /** Deletes a user's subscription. Returns it, or undefined if there is none. */
 export async function deleteSubscription(
@@ -18,6 +19,24 @@ export async function deleteSubscription(
     JSON.stringify({ payload: { topic } }),
   ]);
   return row && subscriptionOf(row);
+}
+
+/**
+ * Deletes categories of a user's subscription, and the subscription with its last one. Returns false if there
+ * is no such subscription.
+ */
+export async function deleteSubscribedCategories(
+  { db }: { db: Pick<Database, 'transaction'> },
+  { projectId, userId }: { projectId: string; userId: string },
+  topic: string,
+  slugs: readonly string[],
+): Promise<boolean> {
+  if (!isTopic(topic)) return false;
+  return db.transaction(async (tx) => {
+    const left = await deleteCategories(tx, { projectId, userId, topic }, new Set(slugs));
+    if (left === 0) await deleteSubscription({ db: tx }, { projectId, userId }, topic);
+    return left !== undefined;
+  });
 }
 
 // Primary key.

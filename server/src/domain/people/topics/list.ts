@@ -1,4 +1,4 @@
-import type { Subscription } from '../../../contract/topic.ts';
+import { isTopic, type Subscription } from '../../../contract/topic.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
@@ -20,6 +20,17 @@ export async function listSubscriptions(
   return db.query<SubscriptionRow>(LIST[direction], [userId, id, limit]);
 }
 
+/** Returns the user's subscription to a topic, if there is one. */
+export async function getSubscription(
+  db: Queryable,
+  userId: string,
+  topic: string,
+): Promise<Subscription | undefined> {
+  if (!isTopic(topic)) return undefined;
+  const [row] = await db.query<SubscriptionRow>(selectSubscription, [userId, topic]);
+  return row && subscriptionOf(row);
+}
+
 /** Counts the user's subscriptions. */
 export async function countSubscriptions(db: Queryable, userId: string): Promise<number> {
   const [row] = await db.query<{ count: number }>(countAll, [userId]);
@@ -37,6 +48,14 @@ const LIST = listStatements('subscriptions', {
   from: 'subscriptions',
   owner: 'user_id',
 });
+
+// Primary key.
+const selectSubscription = sql(
+  'get_subscription',
+  `select id, topic, categories::text as categories
+  from subscriptions
+  where user_id = $1 and topic = $2`,
+);
 
 // Index subscriptions_listed (user_id, id).
 const countAll = sql(

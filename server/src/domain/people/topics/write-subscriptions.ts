@@ -80,8 +80,38 @@ async function changeSubscriptions(
     ]);
 }
 
+/**
+ * Deletes categories of a user's subscription, unless none would be left. Returns how many are left, or
+ * undefined if there is no such subscription.
+ */
+export async function deleteCategories(
+  tx: Queryable,
+  { projectId, userId, topic }: { projectId: string; userId: string; topic: string },
+  slugs: ReadonlySet<string>,
+): Promise<number | undefined> {
+  const [row] = await tx.query<SubscriptionRow>(lockSubscriptions, [uuidArray([userId]), topic]);
+  if (row === undefined) return undefined;
+  const before = Object.entries(JSON.parse(row.categories) as Categories);
+  const left = before.filter(([slug]) => !slugs.has(slug));
+  if (left.length === 0 || left.length === before.length) return left.length;
+  const categories = JSON.stringify(Object.fromEntries(left));
+  await tx.query(updateSubscriptions, [
+    uuidArray([userId]),
+    uuidArray([row.id]),
+    textArray([categories]),
+    topic,
+    projectId,
+  ]);
+  const saved = new Map([[userId, subscriptionOf({ ...row, categories })]]);
+  await recordEvents(tx, eventsOf(projectId, { saved, changed: new Set([userId]) }));
+  return left.length;
+}
+
 /** Returns an event for each user in a row of its own, so that it can be redacted when the user is erased. */
-function eventsOf(projectId: string, { saved, changed }: WrittenSubscriptions): NewEvent[] {
+function eventsOf(
+  projectId: string,
+  { saved, changed }: Pick<WrittenSubscriptions, 'saved' | 'changed'>,
+): NewEvent[] {
   return [...changed].map((userId) => {
     const { topic, categories = [] } = saved.get(userId) ?? {};
     // Without the reasons: users wrote them, and events are kept after a user is erased.

@@ -20,13 +20,21 @@ export async function getPreferences(
   }: { db: Queryable; categories: CategoryCache; integrations: IntegrationCache },
   { projectId, userId }: { projectId: string; userId: string },
 ): Promise<Preferences> {
-  const [{ configured }, connected, preferences] = await Promise.all([
+  const [{ configured }, channels, preferences] = await Promise.all([
     categories.of(projectId),
-    integrations.of(projectId),
+    enabledChannels({ integrations }, projectId),
     db.query<PreferenceRow>(selectPreferences, [userId]),
   ]);
-  const channels = ['in_app', ...new Set(connected.map((integration) => integration.channel))];
   return { categories: listCategories(configured, channels, preferences) };
+}
+
+/** Returns the inbox, and each channel for which the project has an integration. */
+export async function enabledChannels(
+  { integrations }: { integrations: IntegrationCache },
+  projectId: string,
+): Promise<string[]> {
+  const connected = await integrations.of(projectId);
+  return [...new Set(['in_app', ...connected.map((integration) => integration.channel)])];
 }
 
 /** Returns the category of a key in the API; null for notifications without a category. */
