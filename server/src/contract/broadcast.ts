@@ -24,7 +24,7 @@ const label = () => Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9_\\.\\-/:
 
 const freeObject = (description: string) => ({ ...FreeObject, description });
 
-const NamedRecipient = Type.Object(
+export const NamedRecipient = Type.Object(
   {
     external_id: Type.Optional(nullable(ExternalId)),
     email: Type.Optional(nullable(EmailAddress)),
@@ -44,7 +44,7 @@ const NamedRecipient = Type.Object(
   },
 );
 
-const TopicSubscribers = Type.Object(
+export const TopicSubscribers = Type.Object(
   { topic: Type.Object({ subscribers: Type.Literal(true) }, { additionalProperties: false }) },
   {
     title: 'TopicRecipients',
@@ -55,7 +55,7 @@ const TopicSubscribers = Type.Object(
   },
 );
 
-const AllUsers = Type.Object(
+export const AllUsers = Type.Object(
   { matches: Type.Literal('*') },
   {
     title: 'AllUsers',
@@ -78,37 +78,35 @@ const ChannelOverride = Type.Object(
 
 const providerOverride = () => freeObject('Merged into the request to this provider.');
 
-const OverridesSchema = Type.Object(
+export const ChannelOverrides = Type.Object(
   {
-    channels: Type.Optional(
-      Type.Object(
-        {
-          in_app: Type.Optional(ChannelOverride),
-          mobile_push: Type.Optional(ChannelOverride),
-          email: Type.Optional(ChannelOverride),
-          sms: Type.Optional(ChannelOverride),
-          web_push: Type.Optional(ChannelOverride),
-          slack: Type.Optional(ChannelOverride),
-          teams: Type.Optional(ChannelOverride),
-        },
-        {
-          title: 'ChannelOverrides',
-          additionalProperties: false,
-          description: 'Texts for single channels, instead of those of the broadcast.',
-        },
-      ),
-    ),
-    providers: Type.Optional(
-      Type.Object(Object.fromEntries(overrideKeys.map((key) => [key, Type.Optional(providerOverride())])), {
-        title: 'ProviderOverrides',
-        additionalProperties: false,
-      }),
-    ),
+    in_app: Type.Optional(ChannelOverride),
+    mobile_push: Type.Optional(ChannelOverride),
+    email: Type.Optional(ChannelOverride),
+    sms: Type.Optional(ChannelOverride),
+    web_push: Type.Optional(ChannelOverride),
+    slack: Type.Optional(ChannelOverride),
+    teams: Type.Optional(ChannelOverride),
   },
+  {
+    title: 'ChannelOverrides',
+    additionalProperties: false,
+    description: 'Texts for single channels, instead of those of the broadcast.',
+  },
+);
+
+export const ProviderOverrides = Type.Object(
+  Object.fromEntries(overrideKeys.map((key) => [key, Type.Optional(providerOverride())])),
+  { title: 'ProviderOverrides', additionalProperties: false },
+);
+
+const OverridesSchema = Type.Object(
+  { channels: Type.Optional(ChannelOverrides), providers: Type.Optional(ProviderOverrides) },
   { title: 'BroadcastOverrides', additionalProperties: false },
 );
 
-const members = {
+/** The members of a broadcast to send. */
+export const broadcastMembers = {
   title: Type.String({
     minLength: 1,
     maxLength: 255,
@@ -165,6 +163,8 @@ export const BroadcastSummary = Type.Object(
   { title: 'BroadcastSummary' },
 );
 
+export const BroadcastError = Type.Object({ message: Type.String() }, { title: 'BroadcastError' });
+
 const BroadcastStatusSchema = Type.Object(
   {
     status: oneOf(['enqueued', 'processing', 'processed'], {
@@ -175,7 +175,7 @@ const BroadcastStatusSchema = Type.Object(
     }),
     summary: BroadcastSummary,
     errors: nullable(
-      Type.Array(Type.Object({ message: Type.String() }, { title: 'BroadcastError' }), {
+      Type.Array(BroadcastError, {
         description: 'Recipients that could not be used, then up to 1000 deliveries that failed.',
       }),
     ),
@@ -183,7 +183,7 @@ const BroadcastStatusSchema = Type.Object(
   { title: 'BroadcastStatus' },
 );
 
-const example = {
+export const exampleBroadcast = {
   title: 'Your order is on its way',
   content: 'It arrives <b>tomorrow</b>.',
   action_url: 'https://shop.example/orders/1042',
@@ -194,7 +194,7 @@ const example = {
 /** The body of `POST /broadcasts`. Members that only a response has are ignored. */
 export const NewBroadcastSchema = Type.Object(
   {
-    ...members,
+    ...broadcastMembers,
     id: Type.Optional(readOnly(Id)),
     created_at: Type.Optional(readOnly(Timestamp)),
     cancelled_at: Type.Optional(readOnly(nullable(Timestamp))),
@@ -203,7 +203,7 @@ export const NewBroadcastSchema = Type.Object(
   {
     title: 'BroadcastInput',
     additionalProperties: false,
-    examples: [example],
+    examples: [exampleBroadcast],
   },
 );
 
@@ -237,7 +237,7 @@ export const BroadcastSchema = Type.Object(
     title: 'Broadcast',
     examples: [
       {
-        ...example,
+        ...exampleBroadcast,
         id: exampleId,
         topic: null,
         custom_attributes: null,

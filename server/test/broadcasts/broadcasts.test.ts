@@ -57,7 +57,7 @@ describe('POST /broadcasts', () => {
     const response = await send(body);
     expect(response.status).toBe(201);
     const { id, created_at, status, ...rest } = response.body;
-    expect(rest).toEqual({ ...body, cancelled_at: null });
+    expect(rest).toEqual({ ...body, send_at: null, cancelled_at: null });
     expect(id).toMatch(/^[0-9a-f-]{36}$/);
     expect(Math.abs(Date.parse(created_at) - Date.now())).toBeLessThan(60_000);
     expect(status).toEqual({

@@ -3,7 +3,7 @@ import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { listWebhooks } from '../../src/domain/after/webhooks/webhooks.ts';
 import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
-import { listBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
+import { listBroadcasts, listNumberedBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
 import { findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
 import { listUsers } from '../../src/domain/people/users/list.ts';
 import { resolveUsers } from '../../src/domain/people/users/resolve.ts';
@@ -63,11 +63,15 @@ test('the lists of a project skip no rows of younger projects', async () => {
     await listUsers(db, older, undefined, cursor);
     await listBroadcasts(db, older, cursor);
     await listBroadcasts(db, older, cursor, { scheduled: true });
+    await listNumberedBroadcasts(db, older, { page: 3, perPage: 50 }, () => '{}');
     await listWebhooks(db, older, cursor);
   }
   const scheduled = await plansOf("name ~ '^list_scheduled_broadcasts_(older|newer)$'");
   for (const { plan } of scheduled) expect(plan).toMatch(/ broadcasts_scheduled /);
   expect(scheduled).toHaveLength(2);
+  const numbered = await plansOf("name in ('count_broadcasts', 'list_numbered_broadcasts')");
+  for (const { plan } of numbered) expect(plan).toMatch(/ broadcasts_of_project\b/);
+  expect(numbered).toHaveLength(2);
   const plans = await plansOf("name ~ '^list_(users|broadcasts|webhooks)_(older|newer)$'");
   expect(plans).toHaveLength(6);
   for (const { name, plan } of plans)

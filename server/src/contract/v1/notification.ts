@@ -3,6 +3,7 @@ import { Channel } from '../channel.ts';
 import { exampleId, exampleTime, FreeObject, Id, nullable, oneOf, Timestamp } from '../common.ts';
 import { Notification } from '../notification.ts';
 import { LegacyTime, NullableLegacyTime } from './common.ts';
+import { numberedPage, pageNumber, perPage } from './pages.ts';
 
 const flag = (description: string) => Type.Optional(nullable(Type.Boolean({ description })));
 
@@ -37,18 +38,6 @@ export const LegacyNotificationFilter = Type.Object({
   archived: flag('Only notifications that are archived, or with `false` not archived.'),
 });
 export type LegacyNotificationFilter = Static<typeof LegacyNotificationFilter>;
-
-const pageNumber = Type.Optional(
-  Type.Integer({
-    minimum: 1,
-    default: 1,
-    description: 'The number of the page. One beyond the end is empty.',
-  }),
-);
-const perPage = (preset: number) =>
-  Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, default: preset, description: 'The size of a page.' }),
-  );
 
 export const LegacyNotificationQuery = Type.Object({
   page: pageNumber,
@@ -123,12 +112,7 @@ export const WrappedNotification = Type.Object(
   { title: 'NotificationResponse' },
 );
 
-const pages = {
-  total: Type.Integer({ description: 'The number of notifications on all pages.' }),
-  per_page: Type.Integer({ description: 'The size of a page.' }),
-  total_pages: Type.Integer({ description: 'The number of pages.' }),
-  current_page: Type.Integer({ description: 'The number of this page.' }),
-};
+const pages = numberedPage('notifications');
 
 export const LegacyNotificationPage = Type.Object(
   {

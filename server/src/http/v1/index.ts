@@ -1,4 +1,5 @@
 import type { App } from '../route.ts';
+import { broadcastRoutes } from './broadcasts.ts';
 import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
@@ -6,6 +7,7 @@ import { subscriptionRoutes } from './subscriptions.ts';
 /** Every resource of v1, in the order of the published description. */
 export function v1Routes(app: App): void {
   notificationRoutes(app);
+  broadcastRoutes(app);
   preferenceRoutes(app);
   subscriptionRoutes(app);
 }

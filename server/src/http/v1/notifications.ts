@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Config } from '../../config.ts';
 import { described, Id, NoContent } from '../../contract/common.ts';
+import type { Delivery } from '../../contract/delivery.ts';
 import { UserInPath } from '../../contract/user.ts';
 import {
   DeliveredNotificationPage,
@@ -15,7 +16,7 @@ import { changeNotification, type NotificationAction } from '../../domain/line/n
 import { type BulkFilter, changeAllNotifications } from '../../domain/line/notifications/change-all.ts';
 import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
-import { listNumberedPage, type NumberedPage } from '../../domain/line/notifications/list-numbered.ts';
+import { listNumberedPage } from '../../domain/line/notifications/list-numbered.ts';
 import type { NotificationRow } from '../../domain/line/notifications/row.ts';
 import { findUser } from '../../domain/people/users/find.ts';
 import { getUser, type UserRow } from '../../domain/people/users/get.ts';
@@ -52,7 +53,7 @@ export function notificationRoutes(app: App): void {
         listNumberedPage(context.db, { projectId: project.id, id }, filterOf(query), { page, perPage }),
       ]);
       const toJson = recordJson(config, found(user));
-      const texts = whole(await notificationsJson(context, listed.rows, toJson), listed);
+      const texts = whole(await notificationsJson(context, listed.rows, toJson), listed.rows);
       const counts = { unseen_count: listed.unseen, unread_count: listed.unread };
       return pageJson({ ...pagesOf(listed.total, page, perPage), ...counts }, texts);
     },
@@ -109,19 +110,25 @@ export function notificationRoutes(app: App): void {
         getUser(db, project.id, id),
         listNumberedPage(db, { projectId: project.id, id }, { archived: 'any' }, { page, perPage }),
       ]);
-      const texts = whole(await notificationsJson(context, listed.rows), listed);
+      const texts = whole(await notificationsJson(context, listed.rows), listed.rows);
       const deliveries = await deliveriesOfUser({ db, brand: config.BRAND }, id, listed.rows);
       const recipient = `{"user":${recipientJson(found(user), ['phone_numbers'])}}`;
-      const records = listed.rows.map(({ id, sent_at: sentAt }, index) => {
-        const text = texts[index] ?? '';
-        const { title } = JSON.parse(text) as { title: string };
-        const shown =
-          deliveries.get(id)?.map((delivery) => legacyDelivery(delivery, { title, sentAt })) ?? [];
-        return `${text.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
-      });
+      const records = listed.rows.map(({ id, sent_at: sentAt }, index) =>
+        deliveredJson(texts[index] ?? '', { recipient, sentAt, deliveries: deliveries.get(id) ?? [] }),
+      );
       return pageJson(pagesOf(listed.total, page, perPage), records);
     },
   });
+}
+
+/** A notification of v2 as JSON text, with its recipient and its deliveries. */
+export function deliveredJson(
+  text: string,
+  { recipient, sentAt, deliveries }: { recipient: string; sentAt: Date; deliveries: readonly Delivery[] },
+): string {
+  const { title } = JSON.parse(text) as { title: string };
+  const shown = deliveries.map((delivery) => legacyDelivery(delivery, { title, sentAt }));
+  return `${text.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
 }
 
 interface Change {
@@ -271,24 +278,30 @@ function recordJson(config: Pick<Config, 'LEGACY_TIMESTAMPS'>, user: UserRow) {
     `"seen_at":${time(row.seen_at)},"read_at":${time(row.read_at)},"archived_at":${time(row.archived_at)}}`;
 }
 
+/** What v1 shows of a user. */
+type Recipient = Pick<
+  UserRow,
+  'id' | 'external_id' | 'email' | 'first_name' | 'last_name' | 'custom_attributes' | 'phone_numbers'
+>;
+
 /** The user as JSON text, with the custom attributes as they are stored. */
-function recipientJson(user: UserRow, more: readonly 'phone_numbers'[] = []): string {
+export function recipientJson(user: Recipient, more: readonly 'phone_numbers'[] = []): string {
   const { id, external_id, email, first_name, last_name } = user;
   const others = Object.fromEntries(more.map((name) => [name, user[name]]));
   const json = JSON.stringify({ id, external_id, email, first_name, last_name, ...others });
   return `${json.slice(0, -1)},"custom_attributes":${user.custom_attributes ?? '{}'}}`;
 }
 
-function pagesOf(total: number, page: number, perPage: number) {
+export function pagesOf(total: number, page: number, perPage: number) {
   return { total, per_page: perPage, total_pages: Math.ceil(total / perPage), current_page: page };
 }
 
-function pageJson(members: Record<string, number>, records: readonly string[]) {
+export function pageJson(members: Record<string, number>, records: readonly string[]) {
   return rawJson(`${JSON.stringify(members).slice(0, -1)},"notifications":[${records.join()}]}`);
 }
 
 /** Returns the texts of a page. Throws if a response cannot hold all: the next page would lack the rest. */
-function whole(texts: readonly string[], { rows }: NumberedPage): readonly string[] {
+export function whole<Text>(texts: readonly Text[], rows: readonly unknown[]): readonly Text[] {
   if (texts.length < rows.length) {
     throw new ClientError('validation_failed', [
       `Param 'per_page' must be smaller: of this page, only ${texts.length} fit into a response`,

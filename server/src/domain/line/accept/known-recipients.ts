@@ -18,6 +18,7 @@ interface Broadcast {
   content: { category: string | null };
   recipients: readonly Recipient[];
   sendAt: Date | null;
+  errors: string | null;
 }
 
 // Small enough that the broadcasts of the same commit do not wait for its rows.
@@ -42,8 +43,8 @@ export async function findKnownRecipients(
   });
 }
 
-function isSmall({ recipients: { length }, sendAt }: Broadcast): boolean {
-  return length > 0 && length <= MAX_RECIPIENTS && sendAt === null;
+function isSmall({ recipients: { length }, sendAt, errors }: Broadcast): boolean {
+  return length > 0 && length <= MAX_RECIPIENTS && sendAt === null && errors === null;
 }
 
 function knownUsers(identities: Identities, { projectId, recipients }: Broadcast): string[] | undefined {

@@ -14,12 +14,14 @@ import { readAccepted } from '../broadcasts/get.ts';
 import { broadcastProblems, problemsBeyondSchema } from '../broadcasts/problems.ts';
 import {
   acceptedJson,
+  type BroadcastFormat,
   countRecipients,
   packBroadcast,
   type RawBroadcast,
   splitBroadcast,
 } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
+import { errorsJson } from '../ledger/finish.ts';
 import { findKnownRecipients, type KnownRecipients } from './known-recipients.ts';
 import { type Once, type PendingBroadcast, writeAccepted } from './write-accepted.ts';
 
@@ -27,6 +29,10 @@ import { type Once, type PendingBroadcast, writeAccepted } from './write-accepte
 export type SendOptions = {
   /** What the broadcast was parsed from: a request that was validated by the schema of a broadcast. */
   raw?: RawBroadcast | undefined;
+  /** The JSON that is returned, and stored under the key: by default the contract's `Broadcast`. */
+  format?: BroadcastFormat;
+  /** What was ignored in the request: reported in `status.errors`. */
+  errors?: readonly string[];
 } & (
   | {
       /**
@@ -44,7 +50,7 @@ export interface SentBroadcast {
   id: string;
   /** An earlier call with the same id or key has sent it; this one changed nothing. */
   replayed: boolean;
-  /** The contract's `Broadcast` as JSON text: the same for every call with the same id or key. */
+  /** The broadcast as JSON text: the same for every call with the same id or key. */
   json: JsonText;
 }
 
@@ -243,17 +249,19 @@ export class Acceptor {
   }
 }
 
-const ID_IN_JSON = /^\{"id":"([^"]*)"/;
+// Version 1 of the API wraps it.
+const ID_IN_JSON = /^\{(?:"[a-z]+":\{)?"id":"([^"]*)"/;
 
 async function prepare(request: BroadcastRequest, clock: Clock): Promise<PendingBroadcast> {
-  const { id = newId(clock.now()), projectId, broadcast, raw, idempotency } = request;
+  const { id = newId(clock.now()), projectId, broadcast, raw, idempotency, format } = request;
   const parts = splitBroadcast(broadcast, raw);
   const { category, topic, messageJson, overridesJson } = parts;
   const { message, inApp, overrides, recipients: packedRecipients } = await packBroadcast(parts);
   const recipients = broadcast.recipients ?? [];
   const { named, group, ofFirstPage } = countRecipients(recipients);
   const sendAt = broadcast.send_at ? new Date(broadcast.send_at) : null;
-  const json = acceptedJson(id, parts, { total: named, sendAt });
+  const errors = request.errors?.length ? errorsJson(request.errors) : null;
+  const json = acceptedJson(id, parts, { total: named, sendAt, errors }, format);
   const characters = messageJson.length + (overridesJson?.length ?? 0);
   const packedBytes = message.length + (overrides?.length ?? 0) + (packedRecipients?.length ?? 0);
   return {
@@ -266,6 +274,7 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
     packedRecipients,
     named,
     sendAt,
+    errors,
     // The size of a group is unknown here; it may be a million.
     priority: group === undefined ? priorityFor(named) : BULK,
     weight: fanOutWeight({ recipients: ofFirstPage, characters }),

@@ -25,6 +25,8 @@ export interface PendingBroadcast {
   named: number;
   /** When its fan-out is due; null if at once. */
   sendAt: Date | null;
+  /** What was ignored in the request, as the column has it. */
+  errors: string | null;
   priority: number;
   weight: number;
   /** The response, stored under the idempotency key. */
@@ -99,6 +101,7 @@ function columns(
     broadcasts.map((one) => one.weight),
     leaseId,
     broadcasts.map((one) => one.sendAt),
+    textArray(broadcasts.map((one) => one.errors)),
   ];
 }
 
@@ -159,14 +162,14 @@ function shareEventRows(
 
 /** The statement for broadcasts of which some are fanned out at the same time, or none is. */
 function acceptText(once: Once | undefined, fannedOut: boolean): string {
-  const firstOfKnown = once === 'by key' ? 20 : 14;
+  const firstOfKnown = once === 'by key' ? 21 : 15;
   const known = (offset: number) => `$${firstOfKnown + offset}`;
   const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
   const names = ['id, project_id, category, topic, message, in_app, overrides'];
-  values.push('$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[]');
-  names.push('recipients, total, priority, weight, send_at');
+  values.push('$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[], $14::text[]');
+  names.push('recipients, total, priority, weight, send_at, errors');
   if (once === 'by key') {
-    values.push('$14::text[], $15::text[], $16::bytea[], $17::text[]');
+    values.push('$15::text[], $16::text[], $17::bytea[], $18::text[]');
     names.push('scope, key, request_hash, reply');
   }
   if (fannedOut) {
@@ -182,8 +185,10 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
   ${once === 'by key' ? `${CHOSEN_BY_KEY},` : ''}
   inserted as (
     insert into broadcasts
-      (id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at, status)
+      (id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at,
+        errors, status)
     select id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at,
+      errors::json,
       ${fannedOut ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
     from ${once === 'by id' ? 'input on conflict (id) do nothing returning id' : from}
   ),
@@ -206,12 +211,12 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
 // commit, then gets no row and writes nothing.
 const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, reply, $18
+    select project_id, scope, key, request_hash, 201, reply, $19
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at
-      where k.created_at <= $19
+      where k.created_at <= $20
     returning project_id, scope, key
   ),
   chosen as materialized (

@@ -101,31 +101,48 @@ export interface BroadcastRow {
   cancelled_at: Date | null;
 }
 
-/** The contract's `Broadcast` of a row, as JSON text. The stored parts are joined without parsing them. */
-export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
+/** What a broadcast's JSON has besides its parts. */
+export type BroadcastState = Omit<
+  BroadcastRow,
+  'id' | 'category' | 'topic' | 'message' | 'overrides' | 'recipients'
+>;
+
+/** Joins the parts of a broadcast to its JSON text in a version of the API. */
+export type BroadcastFormat = (
+  id: string,
+  parts: Omit<BroadcastParts, 'inAppJson'>,
+  state: BroadcastState,
+) => JsonText;
+
+/** A row as JSON text, by default the contract's `Broadcast`. The stored parts are not parsed. */
+export async function broadcastJson(
+  row: BroadcastRow,
+  format: BroadcastFormat = joinBroadcast,
+): Promise<JsonText> {
   const { id, category, topic } = row;
   const [messageJson, overridesJson, recipientsJson] = await Promise.all([
     unpackJsonInThread(row.message),
     row.overrides && unpackJsonInThread(row.overrides),
     row.recipients && unpackJsonInThread(row.recipients),
   ]);
-  return joinBroadcast(id, { category, topic, messageJson, overridesJson, recipientsJson }, row);
+  return format(id, { category, topic, messageJson, overridesJson, recipientsJson }, row);
 }
 
-/** The contract's `Broadcast` when it has just been accepted, as JSON text. */
+/** The same when the broadcast has just been accepted. */
 export function acceptedJson(
   id: string,
   parts: BroadcastParts,
-  { total, sendAt }: { total: number; sendAt: Date | null },
+  { total, sendAt, errors }: { total: number; sendAt: Date | null; errors: string | null },
+  format: BroadcastFormat = joinBroadcast,
 ): JsonText {
-  const none = { failures: 0, pending: 0, errors: null, cancelled_at: null };
-  return joinBroadcast(id, parts, { status: 'enqueued', total, send_at: sendAt, ...none });
+  const none = { failures: 0, pending: 0, cancelled_at: null };
+  return format(id, parts, { status: 'enqueued', total, errors, send_at: sendAt, ...none });
 }
 
 function joinBroadcast(
   id: string,
   parts: Omit<BroadcastParts, 'inAppJson'>,
-  state: Omit<BroadcastRow, 'id' | 'category' | 'topic' | 'message' | 'overrides' | 'recipients'>,
+  state: BroadcastState,
 ): JsonText {
   const { category, topic, messageJson, overridesJson, recipientsJson } = parts;
   const { status, total, failures, pending, errors } = state;
@@ -147,7 +164,8 @@ function joinBroadcast(
 // A short body is sent by one write, together with the head of the response.
 const SHORT_BYTES = 4_096;
 
-function shortAsString(text: JsonText): JsonText {
+/** A short text as a string. */
+export function shortAsString(text: JsonText): JsonText {
   return typeof text !== 'string' && text.length < SHORT_BYTES ? text.toString() : text;
 }
 

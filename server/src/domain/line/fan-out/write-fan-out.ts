@@ -7,7 +7,7 @@ import type { BroadcastContent } from '../../ground/bus/messages.ts';
 import { type EventDetails, type NewEvent, newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import type { Person } from '../../people/users/plan.ts';
-import { broadcastProcessed } from '../ledger/finish.ts';
+import { broadcastProcessed, errorsJson } from '../ledger/finish.ts';
 import { planJson, type StoredChannelPlan } from '../ledger/page-plan.ts';
 import { HIDDEN, placeNow } from '../notifications/row.ts';
 
@@ -123,7 +123,7 @@ export async function writeFanOut(
       textArray(broadcasts.map((one) => uuidArray(one.notificationIds))),
       broadcasts.map((one) => one.unusable),
       broadcasts.map((one) => one.pending),
-      textArray(broadcasts.map(errorsJson)),
+      textArray(broadcasts.map(errorsOf)),
       uuidArray(created),
       uuidArray(notified),
       uuidArray(processed),
@@ -155,8 +155,8 @@ export function inboxSentDetails(brand: string): EventDetails {
   return { level: 'info', context: { channel: 'in_app', provider: brand, attempt: 1 } };
 }
 
-function errorsJson({ errors }: FannedOut): string | null {
-  return errors.length === 0 ? null : JSON.stringify(errors.map((message) => ({ message })));
+function errorsOf({ errors }: FannedOut): string | null {
+  return errors.length === 0 ? null : errorsJson(errors);
 }
 
 /** Whether the notification is hidden, for each of the users; empty if it is for none of them. */
@@ -245,7 +245,11 @@ const fanOutText = (insertion: Insertion) => `
       failures = case when page = 0 then 0 else broadcasts.failures end + unusable,
       pending = case when page = 0 then 0 else broadcasts.pending end + input.pending,
       awaited = case when page = 0 then 0 else broadcasts.awaited end + input.awaited,
-      errors = case when page = 0 then input.errors else broadcasts.errors end
+      errors = case
+        when page > 0 or input.errors is null then broadcasts.errors
+        when broadcasts.errors is null then input.errors
+        else (broadcasts.errors::jsonb || input.errors::jsonb)::json
+      end
     from input
     where broadcasts.id = input.id
     returning cancelled_at

@@ -104,7 +104,12 @@ export async function addPending(
 
 /** Adds an error that is not one of its deliveries to a broadcast. */
 export async function addError(tx: Queryable, broadcastId: string, message: string): Promise<void> {
-  await tx.query(appendError, [broadcastId, JSON.stringify([{ message }])]);
+  await tx.query(appendError, [broadcastId, errorsJson([message])]);
+}
+
+/** The column `errors` of a broadcast. */
+export function errorsJson(messages: readonly string[]): string {
+  return JSON.stringify(messages.map((message) => ({ message })));
 }
 
 export function broadcastProcessed(

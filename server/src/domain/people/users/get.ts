@@ -1,3 +1,4 @@
+import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 
 export interface UserRow {
@@ -21,6 +22,11 @@ export async function getUser(db: Queryable, projectId: string, id: string): Pro
   return row;
 }
 
+/** Returns those of these users that are of the project and not deleted. */
+export function getUsers(db: Queryable, projectId: string, ids: readonly string[]): Promise<UserRow[]> {
+  return db.query<UserRow>(selectUsers, [uuidArray(ids), projectId]);
+}
+
 /** Returns the API form of a user, as JSON text. */
 export function userJson({ custom_attributes, created_at, updated_at, ...user }: UserRow): string {
   const { id, external_id, email, first_name, last_name, phone_numbers, last_seen_at, last_notified_at } =
@@ -37,10 +43,16 @@ export const USER_COLUMNS = `u.id, u.external_id, u.email, u.first_name, u.last_
       select n.sent_at from notifications n where n.user_id = u.id order by n.id desc limit 1
     ) as last_notified_at`;
 
-// Primary key.
+// Primary key, both.
 const selectUser = sql(
   'get_user',
   `select ${USER_COLUMNS}
   from users u
   where u.id = $1 and u.project_id = $2 and u.deleted_at is null`,
+);
+const selectUsers = sql(
+  'get_users',
+  `select ${USER_COLUMNS}
+  from users u
+  where u.id = any ($1::uuid[]) and u.project_id = $2 and u.deleted_at is null`,
 );
