@@ -31,9 +31,9 @@ export interface ParsedBody {
   pages?: ImportPage[];
 }
 
-/** Parses a body like `parseBody`, or into pages of users. */
+/** Parses a body like `parseBody`, or into pages of users; `value` then has the wrapper. */
 export function parseAny(sent: Buffer, rules: BodyRules): ParsedBody {
-  const { users, hashed } = rules;
+  const { users, hashed, unwrap } = rules;
   if (users === undefined) return parseBody(sent, rules);
   const none = { json: undefined, longArray: undefined };
   if (users !== 'json') {
@@ -41,9 +41,11 @@ export function parseAny(sent: Buffer, rules: BodyRules): ParsedBody {
     return { ...none, value: '', hash, pages: parseRows(sent, users) };
   }
   const { value, hash } = parseBody(sent, rules);
+  const wrap = (inner: unknown) =>
+    unwrap === undefined || value === undefined ? inner : { [unwrap]: inner };
   const body = Object(value) as { users?: unknown };
-  if (!Array.isArray(body.users)) return { ...none, value, hash };
-  return { ...none, value: { ...body, users: [] }, hash, pages: pagesOfUsers(body.users) };
+  if (!Array.isArray(body.users)) return { ...none, value: wrap(value), hash };
+  return { ...none, value: wrap({ ...body, users: [] }), hash, pages: pagesOfUsers(body.users) };
 }
 
 const BOM = Buffer.from('\ufeff');
@@ -53,7 +55,7 @@ const BOM = Buffer.from('\ufeff');
  * limit, before it is parsed, and `invalid_json`. A member named `__proto__` becomes an own member like any
  * other.
  */
-export function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: BodyRules): ParsedBody {
+function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: BodyRules): ParsedBody {
   const hash = hashed ? createHash('sha256').update(sent).digest() : undefined;
   // Some programs write a byte order mark, which has no meaning in UTF-8 (RFC 8259, 8.1).
   const json = sent.subarray(0, BOM.length).equals(BOM) ? sent.subarray(BOM.length) : sent;

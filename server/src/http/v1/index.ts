@@ -1,8 +1,10 @@
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
+import { importRoutes } from './imports.ts';
 import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
+import { userRoutes } from './users.ts';
 
 /** Every resource of v1, in the order of the published description. */
 export function v1Routes(app: App): void {
@@ -10,4 +12,6 @@ export function v1Routes(app: App): void {
   broadcastRoutes(app);
   preferenceRoutes(app);
   subscriptionRoutes(app);
+  userRoutes(app);
+  importRoutes(app);
 }

@@ -37,7 +37,7 @@ export async function countUsers(
   return row?.count ?? 0;
 }
 
-/** Returns the bounds of external ids and of addresses that begin with a query, and the beginning of names. */
+/** Returns the bounds of external ids and addresses that begin with a query, and the beginning of names. */
 function rangesOf(query: string): string[] {
   const email = identityValue('email', query);
   return [query, beyondPrefix(query), email, beyondPrefix(email), query.trim()];

@@ -1,0 +1,75 @@
+import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { USER_COLUMNS, type UserRow } from './get.ts';
+
+export type UserOrder = 'created_at' | 'last_seen_at' | 'last_notified_at';
+
+/** A page of the project's users, by its number. */
+export interface NumberedUsers {
+  page: number;
+  perPage: number;
+  order: UserOrder;
+  direction: 'asc' | 'desc';
+  seenBefore?: string | undefined;
+  seenAfter?: string | undefined;
+  notifiedBefore?: string | undefined;
+  notifiedAfter?: string | undefined;
+}
+
+/**
+ * Returns a page of the project's users, by its number. In the order of creation it reads the users up to the
+ * page. All other orders, and rare matches, read every user of the project.
+ */
+export async function listNumberedUsers(
+  db: Queryable,
+  projectId: string,
+  { page, perPage, order, direction, ...bounds }: NumberedUsers,
+): Promise<UserRow[]> {
+  return db.query<UserRow>(STATEMENTS[order][direction], [
+    projectId,
+    bounds.seenBefore ?? null,
+    bounds.seenAfter ?? null,
+    bounds.notifiedBefore ?? null,
+    bounds.notifiedAfter ?? null,
+    perPage,
+    (page - 1) * perPage,
+  ]);
+}
+
+// Primary key of notifications, for the newest one.
+const NOTIFIED = `(
+          select n.sent_at from notifications n where n.user_id = u.id order by n.id desc limit 1
+        )`;
+const ORDERS: Record<UserOrder, string> = {
+  created_at: 'u.project_id',
+  last_seen_at: 'u.last_seen_at',
+  last_notified_at: NOTIFIED,
+};
+
+// Index users_of_project (project_id, id), and primary key of users.
+function statement(order: UserOrder, direction: 'asc' | 'desc'): Statement {
+  const sorted = `order by ${ORDERS[order]} ${direction} nulls last, u.id ${direction}`;
+  return sql(
+    `list_users_by_${order}_${direction}`,
+    `select ${USER_COLUMNS}
+    from users u
+    where u.id = any (array(
+      select u.id
+      from users u
+      where u.project_id = $1 and u.deleted_at is null
+        and ($2::timestamptz is null or u.last_seen_at < $2)
+        and ($3::timestamptz is null or u.last_seen_at > $3)
+        and ($4::timestamptz is null or ${NOTIFIED} < $4)
+        and ($5::timestamptz is null or ${NOTIFIED} > $5)
+      ${sorted}
+      limit $6 offset $7
+    ))
+    ${sorted}`,
+  );
+}
+
+const both = (order: UserOrder) => ({ asc: statement(order, 'asc'), desc: statement(order, 'desc') });
+const STATEMENTS = {
+  created_at: both('created_at'),
+  last_seen_at: both('last_seen_at'),
+  last_notified_at: both('last_notified_at'),
+};
