@@ -301,6 +301,26 @@ describe('a change of all notifications', () => {
     expect(now.sort().join('')).toBe(changed);
   });
 
+  test('accepts filters in the body; those in the query take precedence', async () => {
+    const a = await send('body', { category: 'a' });
+    const b = await send('body', { category: 'b' });
+    const call = it.project.v1As('body');
+    const unread = async () => (await list(call, '?read=false')).notifications.map(({ id }) => id);
+    await call('POST', '/notifications/read', { notification: { category: 'c' } });
+    await call('POST', '/notifications/read', { notification: { category: 'a', archived: true } });
+    await call('POST', '/notifications/read?category=c', { notification: { category: 'a' } });
+    expect(await unread()).toEqual([b, a]);
+    await call('POST', '/notifications/read', { notification: { categories: ['a', 'c'], read: false } });
+    expect(await unread()).toEqual([b]);
+    await call('POST', '/notifications/read', { notification: null });
+    expect(await unread()).toEqual([]);
+    const wrong = await call('POST', '/notifications/seen?read=x', { notification: { topic: 1, seen: 'x' } });
+    expect([wrong.status, wrong.messages.map((message) => message.split("'")[1]).sort()]).toEqual([
+      422,
+      ['notification.seen', 'notification.topic', 'read'],
+    ]);
+  });
+
   test('refuses wrong filters, and needs a user', async () => {
     const wrong = await it.project.v1As('all')('POST', '/notifications/read?archived=maybe');
     expect([wrong.status, wrong.messages]).toEqual([422, ["Param 'archived' must be a boolean or null"]]);

@@ -21,23 +21,36 @@ const CATEGORIES =
   'Only notifications of one of these categories. `uncategorized` selects those without a category.';
 const TOPICS = 'Only notifications under one of these topics.';
 
-const filter = {
+const selection = {
   read: flag('Only notifications that are read, or with `false` unread.'),
   seen: flag('Only notifications that were seen, or with `false` unseen.'),
   categories: names(CATEGORIES),
-  'categories[]': names('The same as `categories`.'),
   category: names('The same as `categories`.'),
   topics: names(TOPICS),
-  'topics[]': names('The same as `topics`.'),
   topic: names('The same as `topics`.'),
 };
+const filter = {
+  ...selection,
+  'categories[]': names('The same as `categories`.'),
+  'topics[]': names('The same as `topics`.'),
+};
+const archived = flag('Only notifications that are archived, or with `false` not archived.');
 
 /** Selects the notifications of a bulk operation. */
-export const LegacyNotificationFilter = Type.Object({
-  ...filter,
-  archived: flag('Only notifications that are archived, or with `false` not archived.'),
-});
+export const LegacyNotificationFilter = Type.Object({ ...filter, archived });
 export type LegacyNotificationFilter = Static<typeof LegacyNotificationFilter>;
+
+/** The same in a body, which may be missing. */
+export const LegacyNotificationSelection = nullable(
+  Type.Object(
+    { notification: Type.Optional(nullable(Type.Object({ ...selection, archived }))) },
+    {
+      title: 'NotificationSelection',
+      description: 'Filters may also be in the body. One in the query takes precedence.',
+      examples: [{ notification: { categories: ['orders'] } }],
+    },
+  ),
+);
 
 export const LegacyNotificationQuery = Type.Object({
   page: pageNumber,

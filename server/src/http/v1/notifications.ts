@@ -8,6 +8,7 @@ import {
   LegacyNotificationFilter,
   LegacyNotificationPage,
   LegacyNotificationQuery,
+  LegacyNotificationSelection,
   LegacyUserNotificationQuery,
   WrappedNotification,
 } from '../../contract/v1/notification.ts';
@@ -21,6 +22,7 @@ import type { NotificationRow } from '../../domain/line/notifications/row.ts';
 import { findUser } from '../../domain/people/users/find.ts';
 import { getUser, type UserRow } from '../../domain/people/users/get.ts';
 import { ClientError } from '../../errors.ts';
+import { memberOf } from '../../lib/members.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute, userRoute } from '../route.ts';
 import { legacyDelivery } from './deliveries.ts';
@@ -223,13 +225,14 @@ function bulkRoute(
     description: `${effect}, or only those that match all filters. Open inboxes show the change at once.`,
     tags,
     query: LegacyNotificationFilter,
-    alsoWrong: ({ query }) => tooManyNames(query),
+    body: LegacyNotificationSelection,
+    alsoWrong: ({ query, body }) => [...tooManyNames(query), ...tooManyNames(memberOf(body, 'notification'))],
     reply: { 204: NoContent },
-    async handler({ user, project, query, clientId, context }) {
+    async handler({ user, project, query, body, clientId, context }) {
       await changeAllNotifications(context, action, {
         projectId: project.id,
         userId: user.id,
-        filter: filterOf(query),
+        filter: { ...filterOf(body?.notification ?? {}), ...filterOf(query) },
         clientId,
       });
     },
@@ -241,10 +244,11 @@ function filterOf(query: LegacyNotificationFilter): BulkFilter {
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   const categories = namesOf(query, CATEGORIES);
   const topics = namesOf(query, TOPICS);
+  const { read, seen, archived } = query;
   return {
-    read: query.read ?? undefined,
-    seen: query.seen ?? undefined,
-    archived: query.archived ?? undefined,
+    ...(read === undefined || read === null ? {} : { read }),
+    ...(seen === undefined || seen === null ? {} : { seen }),
+    ...(archived === undefined || archived === null ? {} : { archived }),
     ...(categories.length === 0
       ? {}
       : { categories: categories.map((name) => (name === 'uncategorized' ? null : name)) }),
@@ -256,15 +260,16 @@ const CATEGORIES = ['categories', 'categories[]', 'category'] as const;
 const TOPICS = ['topics', 'topics[]', 'topic'] as const;
 
 /** The names in all these parameters. An empty one is what forms send for "any". */
-function namesOf(query: Readonly<Record<string, unknown>>, parameters: readonly string[]): string[] {
-  const texts = parameters.flatMap((name) => query[name] ?? []) as string[];
-  return [...new Set(texts.flatMap((text) => text.split(',')))].filter((name) => name !== '');
+function namesOf(given: unknown, parameters: readonly string[]): string[] {
+  const texts = parameters.flatMap((name) => memberOf(given, name) ?? []);
+  const names = texts.flatMap((text) => (typeof text === 'string' ? text.split(',') : []));
+  return [...new Set(names)].filter((name) => name !== '');
 }
 
 /** Every name is compared with every notification. */
-function tooManyNames(query: unknown): string[] {
+function tooManyNames(given: unknown): string[] {
   return [CATEGORIES, TOPICS].flatMap((parameters) => {
-    const names = namesOf(query as Record<string, unknown>, parameters);
+    const names = namesOf(given, parameters);
     return names.length > MAX_NAMES ? [`Param '${parameters[0]}' must have at most ${MAX_NAMES} names`] : [];
   });
 }
