@@ -8,6 +8,7 @@ import { measureDeliveries } from './scenarios/deliveries.ts';
 import { measureEmail } from './scenarios/email.ts';
 import { measureFairness } from './scenarios/fairness.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
+import { measureGraphql } from './scenarios/graphql.ts';
 import { measureHttpProviders } from './scenarios/http-providers.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureLargeBodies } from './scenarios/large-bodies.ts';
@@ -31,6 +32,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   g: { title: 'what a notification costs', measure: measureCost },
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
+  graphql: { title: 'an inbox page over GraphQL and REST', measure: measureGraphql },
   deliveries: { title: 'a campaign: inboxes and phones', measure: measureDeliveries },
   fairness: {
     title: 'a single message beside a bulk, and beside mailers that hang',

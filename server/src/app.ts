@@ -246,7 +246,7 @@ async function startServer(
   const follower = new FeedFollower(context);
   const eventStreams = new EventStreams({ ...context, follower });
   const hits = new HitRecorder(context);
-  const httpContext = { ...context, lastSeen, keyUses, acceptor, streams, eventStreams, hits };
+  const httpContext = { ...context, lastSeen, keyUses, acceptor, hub, streams, eventStreams, hits };
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });

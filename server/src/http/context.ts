@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts';
+import type { Hub } from '../domain/after/realtime/hub.ts';
 import type { HitRecorder } from '../domain/after/tracking/record.ts';
 import type { Context } from '../domain/context.ts';
 import type { Acceptor } from '../domain/line/accept/send-broadcast.ts';
@@ -13,6 +14,7 @@ export interface HttpContext extends Context {
   readonly lastSeen: LastSeen;
   readonly keyUses: KeyUses;
   readonly acceptor: Acceptor;
+  readonly hub: Hub;
   readonly streams: Streams;
   readonly eventStreams: EventStreams;
   readonly discarder: TokenDiscarder;

@@ -5,9 +5,7 @@ import {
   execute,
   GraphQLError,
   type GraphQLSchema,
-  getOperationAST,
   type OperationDefinitionNode,
-  OperationTypeNode,
   parse,
   validate,
 } from 'graphql';
@@ -80,8 +78,6 @@ export class Documents {
   }
 
   #compile(document: DocumentNode, operationName: string | null | undefined): CompiledQuery | undefined {
-    if (getOperationAST(document, operationName)?.operation === OperationTypeNode.SUBSCRIPTION)
-      return undefined;
     const compiled = compileQuery(this.schema, document, operationName ?? undefined);
     return isCompiledQuery(compiled) ? compiled : undefined;
   }

@@ -16,9 +16,9 @@ import { idempotencyKeyOf, runIdempotently } from '../idempotency.ts';
 import type { App } from '../route.ts';
 import { Documents } from './documents.ts';
 import { formatError, graphqlErrors, internalErrors } from './errors.ts';
-import { createLoaders } from './loaders.ts';
 import { graphqlSchema } from './schema.ts';
-import type { Scope } from './scope.ts';
+import { createScope, type Scope } from './scope.ts';
+import { GraphqlSockets } from './sockets.ts';
 
 const OPERATION_ID = 'graphql';
 const BODY_LIMITS = { bytes: 1024 * 1024, keysAndValues: 10_000, levels: 100 };
@@ -30,10 +30,12 @@ export function graphqlApi(api: Api): Api {
   return { ...api, errorBody: graphqlErrors };
 }
 
-/** Serves queries and mutations at `/graphql`. */
+/** Serves queries and mutations at `/graphql`, and subscriptions by WebSocket. */
 export function graphqlRoute(app: App): void {
   const documents = new Documents(graphqlSchema());
   const handle = createRequestHandler(app, documents);
+  const sockets = new GraphqlSockets(app, documents);
+  app.fastify.addHook('preClose', () => sockets.close());
   app.fastify.route({
     method: ['GET', 'POST'],
     url: `${app.api.prefix}/graphql`,
@@ -162,7 +164,8 @@ function createRequestHandler(
       const operation = getOperationAST(document, operationName) ?? undefined;
       const problems = documents.validate(document, operation, variables ?? {});
       if (problems.length > 0) return problems;
-      const contextValue = scopeOf(app, raw) as ContextValue;
+      const clientId = brandHeader(raw.headers, app.context.config.BRAND, 'client-id');
+      const contextValue = createScope(app, callerOf(raw), { clientId }) as ContextValue;
       return { schema: documents.schema, document, operationName, variableValues: variables, contextValue };
     },
     execute: (args) => documents.run(args),
@@ -196,19 +199,6 @@ function parsed(documents: Documents, query: string): DocumentNode | GraphQLErro
 
 // The library accepts any object.
 type ContextValue = Scope & Record<PropertyKey, unknown>;
-
-function scopeOf({ context, api }: App, request: FastifyRequest): Scope {
-  const caller = callerOf(request);
-  const brand = context.config.BRAND;
-  const { project, user } = api.credentials;
-  return {
-    context,
-    caller,
-    credentialNames: { project: project.name, user: user.name },
-    clientId: brandHeader(request.headers, brand, 'client-id'),
-    loaders: createLoaders({ db: context.db, brand }, caller.project.id),
-  };
-}
 
 function callerOf({ caller }: FastifyRequest): Caller {
   if (caller === undefined) throw new Error('a request was handled before its caller was known');

@@ -3,6 +3,7 @@ import { broadcastFields } from './broadcasts.ts';
 import { categoryFields } from './categories.ts';
 import { ContractTypes } from './contract-types.ts';
 import { type Builder, FieldMaker } from './fields.ts';
+import { inboxSubscription } from './inbox-subscription.ts';
 import { notificationFields } from './notifications.ts';
 import { preferenceFields } from './preferences.ts';
 import { subscriptionFields } from './subscriptions.ts';
@@ -24,6 +25,7 @@ export function graphqlSchema(): GraphQLSchema {
   return new GraphQLSchema({
     query: new GraphQLObjectType({ name: 'Query', fields: queries.fields }),
     mutation: new GraphQLObjectType({ name: 'Mutation', fields: mutations.fields }),
+    subscription: new GraphQLObjectType({ name: 'Subscription', fields: inboxSubscription(types) }),
   });
 }
 

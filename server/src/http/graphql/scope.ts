@@ -1,6 +1,8 @@
 import type { Caller } from '../auth.ts';
 import type { HttpContext } from '../context.ts';
-import type { Loaders } from './loaders.ts';
+import type { App } from '../route.ts';
+import type { InboxEventSource } from './inbox-events.ts';
+import { createLoaders, type Loaders } from './loaders.ts';
 
 /** What the resolvers of one operation share. */
 export interface Scope {
@@ -11,4 +13,24 @@ export interface Scope {
   /** The `x-<brand>-client-id` header, by which a client recognises its own changes in streams. */
   readonly clientId: string | undefined;
   readonly loaders: Loaders;
+  /** The changes of the user's inbox from now on; undefined if the operation is no subscription. */
+  readonly listen: (() => AsyncIterable<InboxEventSource>) | undefined;
+}
+
+/** The scope of an operation of this caller. */
+export function createScope(
+  { context, api }: Pick<App, 'context' | 'api'>,
+  caller: Caller,
+  { clientId, listen }: Partial<Pick<Scope, 'clientId' | 'listen'>>,
+): Scope {
+  const { project, user } = api.credentials;
+  const deps = { db: context.db, brand: context.config.BRAND };
+  return {
+    context,
+    caller,
+    credentialNames: { project: project.name, user: user.name },
+    clientId,
+    loaders: createLoaders(deps, caller.project.id),
+    listen,
+  };
 }

@@ -19,6 +19,9 @@ const CLOSE_TIMEOUT_MS = 5_000;
 const SHUTDOWN_TIMEOUT_MS = 800;
 const MAX_TOKEN_CHARACTERS = 4_096;
 
+/** The path of the WebSockets for GraphQL subscriptions. */
+export const GRAPHQL_PATH = '/graphql';
+
 /** The status codes (RFC 6455; 4000 and up are ours) and reasons of closed sockets. */
 export const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
   token_discarded: [4001, 'the token was discarded'],
@@ -88,6 +91,7 @@ export class Sockets {
   }
 
   async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
+    if (pathOf(request) === GRAPHQL_PATH) return; // graphql/sockets.ts
     // The connection has no other listener until the handshake is done; `destroyed` below detects a break.
     stream.on('error', ignore);
     try {
@@ -107,8 +111,9 @@ export class Sockets {
       throw new ClientError('service_unavailable', ['The server is shutting down'], { 'retry-after': '1' });
     const badHost = hostProblem(request);
     if (badHost !== undefined) throw new ClientError('bad_request', [badHost]);
-    const [path = '', query = ''] = (request.url ?? '').split('?', 2);
-    if (path !== '/') throw new ClientError('not_found', ['There is no WebSocket at this path; it is at /']);
+    if (pathOf(request) !== '/')
+      throw new ClientError('not_found', ['There is no WebSocket at this path; it is at /']);
+    const [, query = ''] = (request.url ?? '').split('?', 2);
     const parameters = new URLSearchParams(query);
     const apiKey = parameters.get('api_key') ?? '';
     const token = parameters.get('token') ?? '';
@@ -170,6 +175,11 @@ export class Sockets {
 }
 
 const ignore = () => {};
+
+/** The path of a request without its query. */
+export function pathOf({ url = '' }: IncomingMessage): string {
+  return url.split('?', 1)[0] ?? '';
+}
 
 /** One client's WebSocket. */
 class Socket implements Connection {
@@ -268,7 +278,7 @@ function encodeTextFrame(text: string): Buffer {
 }
 
 /** Responds to a rejected WebSocket like to any other request. */
-function refuse(stream: Duplex, error: ClientError): void {
+export function refuse(stream: Duplex, error: ClientError): void {
   if (stream.destroyed) return;
   const body = JSON.stringify({ errors: error.problems });
   const headers = {
