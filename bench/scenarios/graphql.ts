@@ -26,7 +26,7 @@ export const measureGraphql: Scenario = async (bench) => {
   try {
     await fillInboxes(belfry.db, belfry.projectId);
     const jwt = belfry.userJwt('heavy');
-    const body = Buffer.from(JSON.stringify({ query: QUERY, variables: { first: PAGE } }));
+    const body = JSON.stringify({ query: QUERY, variables: { first: PAGE } });
     const requests = {
       REST: requestBytes({ method: 'GET', path: `/v2/notifications?limit=${PAGE}`, jwt }),
       GraphQL: requestBytes({ method: 'POST', path: '/graphql', jwt, body }),
