@@ -331,6 +331,8 @@ export type Delivery = {
     notification_id: string;
     broadcast_id: string;
     user_id: string;
+    /** The user, or `null` if it was deleted. */
+    user: UserName | null;
     channel: Channel;
     state: DeliveryState;
     /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. */
@@ -595,6 +597,8 @@ export type Event = {
     context?: {
         [key: string]: unknown;
     };
+    /** The user of `context.user_id`. Missing if there is none, or if it was deleted. */
+    user?: UserName;
     /** Details that depend on the type. Missing if there are none, or if they were erased with a user. */
     payload?: {
         [key: string]: unknown;
@@ -1985,6 +1989,12 @@ export type UserInput = ({
 export type UserList = {
     data: Array<User>;
     links: PageLinks;
+};
+
+export type UserName = {
+    external_id: string | null;
+    /** The masked e-mail address: `a***@example.com`. */
+    email: string | null;
 };
 
 export type UserPreferences = {

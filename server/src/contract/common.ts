@@ -157,3 +157,13 @@ export const Errors = Type.Object(
   },
   { title: 'Errors' },
 );
+
+/** A user as its project knows it, beside its id. */
+export const UserName = Type.Object(
+  {
+    external_id: nullable(Type.String()),
+    email: nullable(Type.String({ description: 'The masked e-mail address: `a***@example.com`.' })),
+  },
+  { title: 'UserName' },
+);
+export type UserName = Static<typeof UserName>;

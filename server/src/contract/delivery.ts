@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { Channel } from './channel.ts';
-import { described, exampleId, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import { described, exampleId, Id, nullable, oneOf, page, pageQuery, Timestamp, UserName } from './common.ts';
 
 const exampleDelivery = '0197a3c4-5b6e-7a01-8513-7708190a1b2c.email';
 
@@ -25,6 +25,7 @@ export const Delivery = Type.Object(
     notification_id: Id,
     broadcast_id: Id,
     user_id: Id,
+    user: nullable(described(UserName, 'The user, or `null` if it was deleted.')),
     channel: Channel,
     state: DeliveryState,
     code: nullable(
@@ -96,6 +97,7 @@ export const Delivery = Type.Object(
         notification_id: '0197a3c4-5b6e-7a01-8513-7708190a1b2c',
         broadcast_id: '0197a3c4-5b6e-7a01-9b2c-3d4e5f607182',
         user_id: exampleId,
+        user: { external_id: '42', email: 'a***@example.com' },
         channel: 'email',
         state: 'sent',
         code: null,

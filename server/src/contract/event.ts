@@ -2,7 +2,17 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { BroadcastSummary } from './broadcast.ts';
 import { CategoryConfig } from './category.ts';
 import { Channel } from './channel.ts';
-import { described, FreeObject, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import {
+  described,
+  FreeObject,
+  Id,
+  nullable,
+  oneOf,
+  page,
+  pageQuery,
+  Timestamp,
+  UserName,
+} from './common.ts';
 import { ProjectDeliveryWindows } from './delivery-windows.ts';
 import { ProjectSettings } from './project.ts';
 import { Tracking } from './tracking.ts';
@@ -137,6 +147,9 @@ export const Event = Type.Object(
           'delivery also has `delivery_id`, `attempt` and `duration_ms`. `code` is the reason as a word.',
       ),
     ),
+    user: Type.Optional(
+      described(UserName, 'The user of `context.user_id`. Missing if there is none, or if it was deleted.'),
+    ),
     payload: Type.Optional(
       described(
         FreeObject,
@@ -162,6 +175,7 @@ export const Event = Type.Object(
           attempt: 1,
           duration_ms: 42,
         },
+        user: { external_id: '42', email: 'a***@example.com' },
       },
     ],
   },

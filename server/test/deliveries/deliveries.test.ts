@@ -166,6 +166,7 @@ describe('the deliveries of a broadcast', () => {
       notification_id: row?.id,
       broadcast_id: id,
       user_id: row?.user_id,
+      user: { external_id: 'ada', email: 'a***@example.com' },
       channel: 'in_app',
       state: 'sent',
       code: null,

@@ -96,7 +96,11 @@ describe('a replay', () => {
     const after = await processed(project.call, id);
     expect(after.status.summary).toEqual({ total: 3, failures: 1, pending: 0 });
     expect(after.status.errors).toEqual([
-      { message: expect.stringContaining(`email to user ${await userId('eve')} failed`) },
+      {
+        message: expect.stringContaining(
+          `email to user ${await userId('eve')} (eve, e***@example.com) failed`,
+        ),
+      },
     ]);
     expect(mail.received.map(({ to }) => to).toSorted()).toEqual(['ada@example.com', 'bob@example.com']);
     const mailed = await list(id, 'channel=email');

@@ -167,7 +167,9 @@ describe('when sending fails', () => {
     const { status } = await processed(project.call, body.id);
     expect(status.summary).toEqual({ total: 2, failures: 1, pending: 0 });
     expect(status.errors).toHaveLength(1);
-    expect(status.errors[0].message).toMatch(/^email to user [0-9a-f-]{36} failed: .*No such user/);
+    expect(status.errors[0].message).toMatch(
+      /^email to user [0-9a-f-]{36} \(g\*\*\*@example\.com\) failed: .*No such user/,
+    );
     expect(mail.received.map(({ to }) => to)).toEqual(['here@example.com']);
   });
 

@@ -68,6 +68,7 @@ describe('reading', () => {
       type: 'notification.read',
       timestamp: new Date(timeOf(list[0]?.id ?? '')).toISOString(),
       context: { broadcast_id: body.id, user_id: inbox.user_id, notification_id: inbox.id },
+      user: { external_id: 'ada', email: null },
     });
     expect(list[1]).toMatchObject({
       context: { broadcast_id: body.id },

@@ -3,6 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { isId } from '../../../lib/ids.ts';
 import { type EventRow, eventId, expand, splitEventId } from './expand.ts';
+import { nameUsers } from './name-users.ts';
 import { countOf, numbersOf, storedTypes, TYPES_OF_ROW } from './stored-types.ts';
 
 /**
@@ -38,7 +39,7 @@ const MAX_ROWS = 50;
 // A row has up to 2,000 events, mostly few. The part ends with the row that reaches this number.
 const MAX_EVENTS = 1_000;
 
-/** Returns the next part of the feed for each request, in one statement. */
+/** Returns the next part of the feed for each request, in two statements. */
 export async function readFeed(db: Queryable, requests: readonly FeedRequest[]): Promise<FeedPart[]> {
   const from = requests.map(({ after }) => splitEventId(after.eventId));
   const rows = await db.query<FeedRow>(selectFeed, [
@@ -62,6 +63,8 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
     part.position = { xact: row.xact, eventId: eventId(row.id, countOf(row) - 1) };
     part.more = row.place === MAX_ROWS || row.cut;
   }
+  const events = parts.flatMap((part) => part.events.map(({ event }) => event));
+  await nameUsers(db, events);
   return parts;
 }
 

@@ -1,6 +1,7 @@
 import type { Event } from '../../../contract/event.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type EventRow, expand, splitEventId } from './expand.ts';
+import { nameUsers } from './name-users.ts';
 import { TYPES_OF_ROW } from './stored-types.ts';
 
 /** Returns one of the project's events, if it exists. */
@@ -16,7 +17,9 @@ export async function getEvents(db: Queryable, projectId: string, ids: readonly 
     wanted.map(({ rowId }) => rowId),
     wanted.map(({ number }) => number),
   ]);
-  return rows.flatMap((row) => expand(row, row.number, row.number + 1));
+  const events = rows.flatMap((row) => expand(row, row.number, row.number + 1));
+  await nameUsers(db, events);
+  return events;
 }
 
 // Primary key (project_id, id), for each event (`limit 1`): a join might read all events of the project.

@@ -3,6 +3,7 @@ import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
 import { type EventRow, expand, splitEventId } from './expand.ts';
+import { nameUsers } from './name-users.ts';
 import { numbersOf, storedTypes, TYPES_OF_ROW } from './stored-types.ts';
 
 export interface EventFilter {
@@ -45,7 +46,9 @@ export async function listEvents(
     if (row.id === rowId) from = Math.max(from, number + 1);
     return expand(row, from, Math.min(to, from + limit));
   });
-  return events.slice(0, limit);
+  const listed = events.slice(0, limit);
+  await nameUsers(db, listed);
+  return listed;
 }
 
 // Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each stored type

@@ -4,6 +4,7 @@ import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import { type ListPage, readTextPage } from '../../../lib/page.ts';
+import { maskedEmail } from '../../ground/identities/user-names.ts';
 import {
   type BroadcastFormat,
   type BroadcastRow,
@@ -125,7 +126,7 @@ const MAX_ERRORS = 1_000;
 
 // The errors are those found before anything was sent, then the deliveries that have failed so far: index
 // deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
-// failure of an erased user has no reason.
+// failure of an erased user has no reason. Users by primary key.
 const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, send_at, cancelled_at,
     failures + failed_users as failures, pending,
     case
@@ -134,7 +135,16 @@ const COLUMNS = `id, category, topic, message, overrides, recipients, status, to
         select jsonb_agg(
           jsonb_build_object(
             'message',
-            channel || ' to user ' || user_id || ' failed' || coalesce(': ' || reason, '')
+            channel || ' to user ' || user_id
+              || coalesce(
+                (
+                  select ' (' || nullif(concat_ws(', ', u.external_id, ${maskedEmail('u.email')}), '') || ')'
+                  from users u
+                  where u.id = failed.user_id and u.deleted_at is null
+                ),
+                ''
+              )
+              || ' failed' || coalesce(': ' || reason, '')
           )
           order by user_id, channel
         )

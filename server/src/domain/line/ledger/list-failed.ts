@@ -1,6 +1,7 @@
 import type { Queryable } from '../../../db/client.ts';
 import { bothDirections } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST, type SearchedRows } from '../../../lib/cursor.ts';
+import { userNames } from '../../ground/identities/user-names.ts';
 import { cursorOf, type ListedDelivery, type Place } from './list-cursor.ts';
 import { COLUMNS, type DeliveryRow, storedDelivery } from './wire.ts';
 
@@ -31,10 +32,14 @@ export async function listFailed(
       ...(channel === undefined ? [] : [channel]),
     ],
   );
+  const names = await userNames(
+    db,
+    rows.map((row) => row.user_id),
+  );
   return {
     rows: rows.map((row) => ({
       id: cursorOf({ page: undefined, userId: row.user_id, channel: row.channel }),
-      delivery: storedDelivery(row),
+      delivery: { ...storedDelivery(row), user: names.get(row.user_id) ?? null },
     })),
   };
 }

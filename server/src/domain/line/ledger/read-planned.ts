@@ -1,6 +1,7 @@
 import type { Delivery, DeliveryStatus } from '../../../contract/delivery.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { userNames } from '../../ground/identities/user-names.ts';
 import { dueTimes } from './due-times.ts';
 import {
   COLUMNS,
@@ -14,7 +15,7 @@ import {
 
 /**
  * Returns planned deliveries with their present state: all, or those in one state, at most `limit`, in their
- * order. Two statements for any number, and one more if some have not ended.
+ * order. Three statements for any number, and one more if some have not ended.
  */
 export async function readPlanned<One extends Planned>(
   db: Queryable,
@@ -37,15 +38,19 @@ export async function readPlanned<One extends Planned>(
     db,
     listed.filter((one) => isOpen(stateOf(one, rowOf(one)))),
   );
-  return listed.map((one) => ({
-    planned: one,
-    delivery: plannedDelivery(one, {
+  const names = await userNames(
+    db,
+    listed.map(({ userId }) => userId),
+  );
+  return listed.map((one) => {
+    const delivery = plannedDelivery(one, {
       row: rowOf(one),
       shown: one.plan.channel === 'in_app' ? shown.get(one.notificationId) : undefined,
       dueAt: due(one.userId, one.broadcastId, one.plan.channel),
       brand,
-    }),
-  }));
+    });
+    return { planned: one, delivery: { ...delivery, user: names.get(one.userId) ?? null } };
+  });
 }
 
 function isOpen(state: DeliveryStatus): boolean {

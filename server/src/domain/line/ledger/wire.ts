@@ -74,7 +74,7 @@ export function stateOf(planned: Planned, row: DeliveryRow | undefined): Deliver
   return isPlainInbox(planned) ? 'sent' : 'scheduled';
 }
 
-/** A planned delivery as clients see it. */
+/** A planned delivery as clients see it, before its user is named (user-names.ts). */
 export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: DeliveryFacts): Delivery {
   const clicked = { clicked_at: iso(shown?.clicked_at), clicks: shown?.clicks ?? 0 };
   if (row !== undefined) {
@@ -91,6 +91,7 @@ export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: 
     notification_id: planned.notificationId,
     broadcast_id: planned.broadcastId,
     user_id: planned.userId,
+    user: null,
     channel: plan.channel as Delivery['channel'],
     state,
     code,
@@ -116,13 +117,14 @@ function plannedTime({ dueAtMs }: ChannelPlan): Date | undefined {
   return dueAtMs === undefined ? undefined : new Date(dueAtMs);
 }
 
-/** A stored delivery as clients see it. */
+/** A stored delivery as clients see it, before its user is named. */
 export function storedDelivery(row: DeliveryRow): Delivery {
   return {
     id: `${row.notification_id}.${row.channel}`,
     notification_id: row.notification_id,
     broadcast_id: row.broadcast_id,
     user_id: row.user_id,
+    user: null,
     channel: row.channel as Delivery['channel'],
     state: row.state,
     code: row.code,
