@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
+import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { integrationConfigs } from '../support/integration-configs.ts';
 import { until } from '../support/service.ts';
@@ -341,6 +342,101 @@ const CASES: Case[] = [
   ],
   ['a token of 15 kB', [401], () => ({ method: 'GET', path: '/v2/users', jwt: `${'a.'.repeat(7_000)}` })],
 ];
+
+const graphql =
+  (query: () => string, variables: () => unknown = () => undefined) =>
+  () => ({
+    method: 'POST',
+    path: '/graphql',
+    jwt: server.projects[0]?.userJwt({ user_external_id: 'eve' }) ?? '',
+    body: JSON.stringify({ query: query(), variables: variables() }),
+  });
+const times = (count: number, text: (index: number) => string) =>
+  Array.from({ length: count }, (_, index) => text(index)).join(' ');
+const doubling = times(100, (index) => `fragment F${index} on Query { ...F${index + 1} ...F${index + 1} }`);
+
+CASES.push(
+  ['GraphQL of 700 levels', [200], graphql(() => `${'{a '.repeat(700)}${'}'.repeat(700)}`)],
+  ['GraphQL of 16,000 levels', [200], graphql(() => `${'{a'.repeat(16_000)}${'}'.repeat(700)}`)],
+  ['GraphQL with one field 1,400 times', [200], graphql(() => `{${times(1_400, () => 'unreadCount')}}`)],
+  [
+    'GraphQL with one object 300 times',
+    [200],
+    graphql(() => `{${times(300, () => 'notifications{nodes{id}}')}}`),
+  ],
+  ['GraphQL with 30 aliases', [200], graphql(() => `{${times(30, (index) => `a${index}: unreadCount`)}}`)],
+  ['GraphQL with 460 aliases', [200], graphql(() => `{${times(460, (index) => `a${index}: unreadCount`)}}`)],
+  [
+    'GraphQL with 100 unknown fields',
+    [200],
+    graphql(() => `{${times(100, (index) => `unreadCoun${index}`)}}`),
+  ],
+  [
+    'GraphQL with fragments that double 100 times',
+    [200],
+    graphql(() => `{...F0} ${doubling} fragment F100 on Query { unreadCount }`),
+  ],
+  [
+    'GraphQL with circular fragments',
+    [200],
+    graphql(() => `{...F0} ${doubling} fragment F100 on Query { ...F0 }`),
+  ],
+  [
+    'GraphQL for 100,000 nested nodes',
+    [200],
+    graphql(() => '{ broadcasts(first: 100) { nodes { deliveries(first: 100) { nodes { id userId } } } } }'),
+  ],
+  ['GraphQL with a query of 1 MB', [200, 413], graphql(() => '#'.repeat(1_000_000))],
+  ['GraphQL with a text of 1 MB', [200], graphql(() => `{ a(b: "${'x'.repeat(1_000_000)}") }`)],
+  [
+    'GraphQL with 9,900 variables',
+    [200],
+    graphql(
+      () => 'query ($categories: [String!]) { unreadCount(categories: $categories) }',
+      () => ({ categories: Array.from({ length: 9_900 }, () => 'a') }),
+    ),
+  ],
+  [
+    'GraphQL with 9,900 wrong variables',
+    [200],
+    graphql(
+      () => 'query ($categories: [String!]) { unreadCount(categories: $categories) }',
+      () => ({ categories: Array.from({ length: 9_900 }, () => 1) }),
+    ),
+  ],
+  [
+    'GraphQL with 100,000 variables',
+    [413],
+    graphql(
+      () => '{ unreadCount }',
+      () => Array.from({ length: 100_000 }, () => 1),
+    ),
+  ],
+  [
+    'a GraphQL broadcast to 1000 recipients',
+    [200],
+    () => ({
+      ...graphql(
+        () => 'mutation ($input: BroadcastInput!) { createBroadcast(input: $input) { id } }',
+        () => ({
+          input: {
+            title: 'x',
+            recipients: Array.from({ length: 1000 }, (_, index) => ({
+              externalId: `g${index}`,
+              firstName: 'G',
+            })),
+          },
+        }),
+      )(),
+      jwt: server.projects[0]?.jwt ?? '',
+    }),
+  ],
+  [
+    'the introspection of GraphQL',
+    [200],
+    graphql(() => getIntrospectionQuery({ inputValueDeprecation: true, oneOf: true })),
+  ],
+);
 
 /** Sends a request and returns its status. Waits until a broadcast is fanned out, and reads it. */
 async function work(hostile: Hostile): Promise<number> {

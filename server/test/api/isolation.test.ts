@@ -1,5 +1,7 @@
 import fc from 'fast-check';
+import { getNamedType, isObjectType } from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { graphqlSchema } from '../../src/http/graphql/schema.ts';
 import { Explorer, type GeneratedRequest, send } from '../support/explorer.ts';
 import { describedBy, type Operation } from '../support/operations.ts';
 import { newSeed } from '../support/random.ts';
@@ -175,6 +177,42 @@ describe('records of the owner', () => {
     expect(await everything()).toEqual(before);
   });
 
+  test('others can neither find, list nor change them with GraphQL', async () => {
+    const before = await everything();
+    const own = [...new Set(explorer.described.operations.flatMap((one) => Object.values(ids(one))))].filter(
+      isId,
+    );
+    const schema = graphqlSchema();
+    const roots = { query: schema.getQueryType(), mutation: schema.getMutationType() };
+    for (const [operation, type] of Object.entries(roots))
+      for (const field of Object.values(type?.getFields() ?? {})) {
+        const kind = field.description?.endsWith('of the project.') ? 'project' : 'user';
+        const node = isObjectType(getNamedType(field.type)) ? '{ __typename }' : '';
+        for (const [name, token] of strangers(kind)) {
+          const run = async (selection: string) =>
+            (await graphql(token, `${operation} { ${selection} }`)).text as string;
+          const context = `${field.name} by ${name}`;
+          if (field.args.some((one) => one.name === 'first')) {
+            const key = ['categories', 'preferences'].includes(field.name) ? 'key' : 'id';
+            const text = await run(`${field.name}(first: 100) { nodes { ${key} } totalCount }`);
+            expect(text, context).toContain('"data":{');
+            for (const id of own) expect(text.includes(id), context).toBe(false);
+          }
+          if (!field.args.some((one) => one.name === 'id')) continue;
+          const more = field.args.some((one) => one.name === 'input') ? ', input: {}' : '';
+          for (const id of own) {
+            const { body } = await graphql(
+              token,
+              `${operation} { ${field.name}(id: "${id}"${more}) ${node} }`,
+            );
+            expect(body.data?.[field.name] ?? null, context).toBeNull();
+            if (operation === 'mutation') expect(body.errors[0].extensions.code, context).toBe('not_found');
+          }
+        }
+      }
+    expect(await everything()).toEqual(before);
+  });
+
   test('are in no list of others', async () => {
     const own = new Set(
       explorer.described.operations.flatMap((operation) => Object.values(ids(operation))).filter(isId),
@@ -189,6 +227,18 @@ describe('records of the owner', () => {
       }
   });
 });
+
+/** The tokens of callers that are not the owner. */
+function strangers(kind: 'project' | 'user'): [string, string][] {
+  if (kind === 'project') return [["another project's Project JWT", stranger.jwt]];
+  return [
+    ['another user of the project', owner.userJwt({ user_external_id: 'second' })],
+    ["another project's user of the same name", stranger.userJwt({ user_external_id: 'first' })],
+  ];
+}
+
+const graphql = (token: string, query: string) =>
+  service.request('POST', '/graphql', { token, body: { query } });
 
 /** Only the list of integrations has their ids. */
 async function integrationId(operation: Operation): Promise<string> {

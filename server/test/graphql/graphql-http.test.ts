@@ -126,8 +126,8 @@ describe('a request that is refused has the code of REST', () => {
     expect(path).toEqual(['notifications']);
     expect(extensions.code).toBe('validation_failed');
     expect(extensions.problems.map(({ message }: { message: string }) => message)).toEqual([
-      expect.stringMatching(/^Param 'first' /),
       expect.stringMatching(/^Param 'categories.0' /),
+      expect.stringMatching(/^Param 'first' /),
     ]);
   });
 
@@ -293,6 +293,19 @@ describe('limits', () => {
     ],
   ])('too many %s', async (_name, query, expected) => {
     expect(await message(query)).toBe(expected);
+  });
+
+  test.each([
+    ['repeated', '{ __schema { a: types { ...T } b: types { ...T } c: types { ...T } } }'],
+    ['nested', '{ __schema { types { fields { type { fields { args { type { ...T } } } } } } } }'],
+  ])('introspection that is %s is refused', async (_name, query) => {
+    const leaves = 'kind name description specifiedByURL isOneOf';
+    const nestedTypes = Array.from<string>({ length: 4 }).reduce(
+      (inner) => `${leaves} ofType { ${inner} }`,
+      leaves,
+    );
+    const fragment = `fragment T on __Type { fields { name args { type { ${nestedTypes} } } } }`;
+    expect(await message(`${query} ${fragment}`)).toMatch(/^The query can return /);
   });
 
   test('the introspection of GraphiQL is within them', async () => {

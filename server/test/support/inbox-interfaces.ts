@@ -30,6 +30,7 @@ export const INBOX_INTERFACES: Record<string, (project: TestProject, externalId:
     'v2 by a backend': (project, externalId) => rest(project.call, `/users/external_id:${externalId}`),
     v1: (project, externalId) => legacy(project.v1As(externalId), 'POST', '/unarchive'),
     'v1 with DELETE': (project, externalId) => legacy(project.v1As(externalId), 'DELETE', '/archive'),
+    GraphQL: (project, externalId) => graphql(project.v1As(externalId)),
   };
 
 function rest(call: Caller, prefix = ''): InboxInterface {
@@ -58,6 +59,41 @@ function legacy(call: Caller, method: 'POST' | 'DELETE', unarchive: string): Inb
     async get(id) {
       const response = await call('GET', `/notifications/${id}`);
       return timesOf({ ...response, body: response.body.notification });
+    },
+  };
+}
+
+function graphql(call: Caller): InboxInterface {
+  const send = async (query: string, variables: object) => {
+    const { body } = await call('POST', '/graphql', { query, variables });
+    const codes: string[] = body.errors?.map((error: { extensions: object }) => error.extensions) ?? [];
+    return { data: body.data, codes };
+  };
+  return {
+    async change(action, id) {
+      const selection = action === 'delete' ? '' : '{ id }';
+      const query = `mutation ($id: ID!) { ${action}Notification(id: $id) ${selection} }`;
+      const { codes } = await send(query, { id });
+      if (codes.length > 0 && JSON.stringify(codes) !== '[{"code":"not_found"}]')
+        throw new Error(`the response to a change has the errors ${JSON.stringify(codes)}`);
+      return codes.length === 0;
+    },
+    async changeAll(action, { category, topic }) {
+      const query = `mutation ($categories: [String!], $topics: [String!]) {
+        ${action}AllNotifications(categories: $categories, topics: $topics)
+      }`;
+      const { codes } = await send(query, {
+        ...(category === undefined ? {} : { categories: [category ?? 'uncategorized'] }),
+        ...(topic === undefined ? {} : { topics: [topic] }),
+      });
+      if (codes.length > 0) throw new Error(`a change of all has the errors ${JSON.stringify(codes)}`);
+    },
+    async get(id) {
+      const query = `query ($id: ID!) {
+        notification(id: $id) { seen_at: seenAt read_at: readAt archived_at: archivedAt }
+      }`;
+      const { data } = await send(query, { id });
+      return data.notification ?? undefined;
     },
   };
 }

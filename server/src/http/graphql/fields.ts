@@ -1,5 +1,6 @@
 import { type GraphQLFieldConfig, GraphQLNonNull, type GraphQLOutputType } from 'graphql';
 import { type Static, type TObject, Type } from 'typebox';
+import { textProblems } from '../../contract/text-problems.ts';
 import { problemsIn } from '../../contract/validation.ts';
 import type { Project } from '../../domain/setup/projects/cache.ts';
 import { ClientError } from '../../errors.ts';
@@ -84,7 +85,7 @@ export function argumentReader<Args extends TObject>(schema: Args): (given: unkn
   return (given) => {
     const args = toContract(schema, given);
     check ??= problemsIn(schema); // most fields are not used by a process
-    const problems = check(args);
+    const problems = [...textProblems(undefined, args), ...check(args)];
     if (problems.length > 0) throw new ClientError('validation_failed', problems.map(withGraphqlNames));
     return args as Static<Args>;
   };

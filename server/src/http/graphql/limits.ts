@@ -121,7 +121,10 @@ class Measure {
     return {
       depth: inner.depth + 1,
       aliases: inner.aliases + (alias === undefined ? 0 : 1),
-      values: 1 + (isSearch ? VALUES_OF_SEARCH : 0) + inner.values * (isPaged ? this.#pageSize(args) : 1),
+      values:
+        1 +
+        (isSearch ? VALUES_OF_SEARCH : 0) +
+        inner.values * (isPaged ? this.#pageSize(args) : (INTROSPECTED.get(name.value) ?? 1)),
     };
   }
 
@@ -155,6 +158,17 @@ class Measure {
     return given === null || typeof given === 'number' ? given : undefined;
   }
 }
+
+/**
+ * The lists of introspection, which count less than they have: the query of GraphiQL is within the limit, and
+ * larger ones are not.
+ */
+const INTROSPECTED: ReadonlyMap<string, number> = new Map([
+  ['types', 30],
+  ['fields', 4],
+  ['inputFields', 2],
+  ['args', 2],
+]);
 
 /** The arguments with which a page is read for each parent alone. */
 const SEARCHES: ReadonlyMap<string, readonly string[]> = new Map([
