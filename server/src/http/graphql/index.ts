@@ -16,6 +16,7 @@ import { idempotencyKeyOf, runIdempotently } from '../idempotency.ts';
 import type { App } from '../route.ts';
 import { Documents } from './documents.ts';
 import { formatError, graphqlErrors, internalErrors } from './errors.ts';
+import { graphiqlRoutes, sendGraphiql, wantsPage } from './graphiql.ts';
 import { graphqlSchema } from './schema.ts';
 import { createScope, type Scope } from './scope.ts';
 import { GraphqlSockets } from './sockets.ts';
@@ -30,11 +31,12 @@ export function graphqlApi(api: Api): Api {
   return { ...api, errorBody: graphqlErrors };
 }
 
-/** Serves queries and mutations at `/graphql`, and subscriptions by WebSocket. */
+/** Serves queries and mutations at `/graphql`, subscriptions by WebSocket, and GraphiQL to browsers. */
 export function graphqlRoute(app: App): void {
   const documents = new Documents(graphqlSchema());
   const handle = createRequestHandler(app, documents);
   const sockets = new GraphqlSockets(app, documents);
+  graphiqlRoutes(app, documents.schema);
   app.fastify.addHook('preClose', () => sockets.close());
   app.fastify.route({
     method: ['GET', 'POST'],
@@ -46,7 +48,11 @@ export function graphqlRoute(app: App): void {
       limits: { keysAndValues: BODY_LIMITS.keysAndValues, inMember: 0, levels: BODY_LIMITS.levels },
     },
     schema: { hide: true }, // the schema describes it
-    onRequest: (request, reply) => authenticate(app, request, reply),
+    onRequest: async (request, reply) => {
+      if (!wantsPage(request)) return authenticate(app, request, reply);
+      await app.limits.stranger(request, reply);
+      return sendGraphiql(reply);
+    },
     async handler(request, reply) {
       request.heldBody?.hold();
       try {
