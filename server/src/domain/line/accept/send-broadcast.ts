@@ -29,7 +29,7 @@ import { type Once, type PendingBroadcast, writeAccepted } from './write-accepte
 export type SendOptions = {
   /** What the broadcast was parsed from: a request that was validated by the schema of a broadcast. */
   raw?: RawBroadcast | undefined;
-  /** The JSON that is returned, and stored under the key: by default the contract's `Broadcast`. */
+  /** The JSON that is returned: by default the contract's `Broadcast`. */
   format?: BroadcastFormat;
   /** What was ignored in the request: reported in `status.errors`. */
   errors?: readonly string[];
@@ -165,8 +165,8 @@ export class Acceptor {
     // The others were accepted before, or are in this batch twice.
     return Promise.all(
       broadcasts.map((one) => {
-        const { id, json } = one;
-        return accepted.has(one) ? { id, replayed: false, json } : this.#replay(one, once);
+        const { id } = one;
+        return accepted.has(one) ? { id, replayed: false, json: one.toJson(id) } : this.#replay(one, once);
       }),
     );
   }
@@ -234,7 +234,7 @@ export class Acceptor {
 
   /** Returns what the first call with the same id or key returned. */
   async #replay(
-    { id, projectId, idempotency }: PendingBroadcast,
+    { id, projectId, idempotency, toJson }: PendingBroadcast,
     once: Once | undefined,
   ): Promise<AcceptResult> {
     try {
@@ -242,15 +242,14 @@ export class Acceptor {
       if (once === 'by id') return { id, replayed: true, json: await readAccepted(db, projectId, id) };
       const stored = idempotency && (await findReplay(this.#context, idempotency));
       if (stored === undefined) throw new ClientError('idempotency_conflict');
-      return { id: ID_IN_JSON.exec(stored.body)?.[1] ?? '', replayed: true, json: stored.body };
+      // The id is stored, and the rest of the response follows from the request, which is the same.
+      const firstId = JSON.parse(stored.body) as string;
+      return { id: firstId, replayed: true, json: toJson(firstId) };
     } catch (error) {
       return { error };
     }
   }
 }
-
-// Version 1 of the API wraps it.
-const ID_IN_JSON = /^\{(?:"[a-z]+":\{)?"id":"([^"]*)"/;
 
 async function prepare(request: BroadcastRequest, clock: Clock): Promise<PendingBroadcast> {
   const { id = newId(clock.now()), projectId, broadcast, raw, idempotency, format } = request;
@@ -261,9 +260,7 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
   const { named, group, ofFirstPage } = countRecipients(recipients);
   const sendAt = broadcast.send_at ? new Date(broadcast.send_at) : null;
   const errors = request.errors?.length ? errorsJson(request.errors) : null;
-  const json = acceptedJson(id, parts, { total: named, sendAt, errors }, format);
   const characters = messageJson.length + (overridesJson?.length ?? 0);
-  const packedBytes = message.length + (overrides?.length ?? 0) + (packedRecipients?.length ?? 0);
   return {
     id,
     projectId,
@@ -278,9 +275,8 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
     // The size of a group is unknown here; it may be a million.
     priority: group === undefined ? priorityFor(named) : BULK,
     weight: fanOutWeight({ recipients: ofFirstPage, characters }),
-    json,
-    // A response that is stored too is not packed.
-    bytes: packedBytes + (idempotency === undefined ? 0 : json.length),
+    toJson: (acceptedId) => acceptedJson(acceptedId, parts, { total: named, sendAt, errors }, format),
+    bytes: message.length + (overrides?.length ?? 0) + (packedRecipients?.length ?? 0),
   };
 }
 

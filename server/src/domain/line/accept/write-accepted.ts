@@ -29,8 +29,8 @@ export interface PendingBroadcast {
   errors: string | null;
   priority: number;
   weight: number;
-  /** The response, stored under the idempotency key. */
-  json: JsonText;
+  /** The response if it is accepted with this id, or was before. */
+  toJson(this: void, id: string): JsonText;
   /** The bytes of the values of the statement. */
   bytes: number;
 }
@@ -110,7 +110,6 @@ function keyColumns(broadcasts: readonly PendingBroadcast[], nowMs: number): unk
     broadcasts.map(({ idempotency }) => idempotency?.scope),
     broadcasts.map(({ idempotency }) => idempotency?.key),
     broadcasts.map(({ idempotency }) => idempotency?.requestHash),
-    broadcasts.map(({ json }) => json.toString()),
     new Date(nowMs),
     new Date(nowMs - STORED_MS),
   ];
@@ -162,15 +161,15 @@ function shareEventRows(
 
 /** The statement for broadcasts of which some are fanned out at the same time, or none is. */
 function acceptText(once: Once | undefined, fannedOut: boolean): string {
-  const firstOfKnown = once === 'by key' ? 21 : 15;
+  const firstOfKnown = once === 'by key' ? 20 : 15;
   const known = (offset: number) => `$${firstOfKnown + offset}`;
   const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
   const names = ['id, project_id, category, topic, message, in_app, overrides'];
   values.push('$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[], $14::text[]');
   names.push('recipients, total, priority, weight, send_at, errors');
   if (once === 'by key') {
-    values.push('$15::text[], $16::text[], $17::bytea[], $18::text[]');
-    names.push('scope, key, request_hash, reply');
+    values.push('$15::text[], $16::text[], $17::bytea[]');
+    names.push('scope, key, request_hash');
   }
   if (fannedOut) {
     values.push(`${known(0)}::text[], ${known(1)}::text[], ${known(2)}::int[]`);
@@ -208,15 +207,15 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
 }
 
 // The primary key of idempotency_keys decides: a concurrent request with the same key waits for the first to
-// commit, then gets no row and writes nothing.
+// commit, then gets no row and writes nothing. Of the response only the id is stored, as JSON.
 const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, reply, $19
+    select project_id, scope, key, request_hash, 201, to_json(id)::text, $18
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at
-      where k.created_at <= $20
+      where k.created_at <= $19
     returning project_id, scope, key
   ),
   chosen as materialized (
