@@ -1,14 +1,15 @@
-import pg from 'pg';
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestDatabase } from '../../test/support/database.ts';
 import { byteaArray, textArray, uuidArray } from './arrays.ts';
+import { GuardedClient } from './guarded-client.ts';
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let client: pg.Client;
+let client: GuardedClient;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  client = new pg.Client({ connectionString: database.url });
+  client = new GuardedClient({ connectionString: database.url });
   await client.connect();
 });
 afterAll(async () => {
@@ -66,5 +67,22 @@ test('bytes, nulls and an empty list survive an array', async () => {
   for (const list of lists) {
     const { rows } = await client.query('select $1::bytea[] as elements', [byteaArray(list)]);
     expect(rows[0]?.elements).toEqual(list);
+  }
+});
+
+test('a long bytea[] arrives as it is, between values of all kinds', async () => {
+  const list = [randomBytes(3_000_000), null, Buffer.alloc(0), randomBytes(700_000)];
+  const values = [7, byteaArray(list), null, 'ü', byteaArray([Buffer.from('short')]), [1, 2], new Date(0)];
+  const text =
+    'select $1::int as n, $2::bytea[] as long, $3::int as nothing, $4::text as text, $5::bytea[] as short, ' +
+    '$6::int[] as list, $7::timestamptz as time';
+  for (const name of ['', 'long', 'long']) {
+    const { rows } = await client.query({ name, text, values });
+    expect(rows).toEqual([
+      {
+        ...{ n: 7, long: list, nothing: null, text: 'ü' },
+        ...{ short: [Buffer.from('short')], list: [1, 2], time: new Date(0) },
+      },
+    ]);
   }
 });

@@ -1,3 +1,5 @@
+import { int32, LongValue } from './long-values.ts';
+
 /**
  * PostgreSQL arrays for parameters with hundreds of elements. The driver would examine each element, which
  * for a list of ids takes longer than the rest of the statement.
@@ -22,14 +24,20 @@ export function textArray(values: readonly (string | null | undefined)[]): strin
 // The only special characters within quotes.
 const SPECIAL = /["\\]/;
 
-/** A `bytea[]` in PostgreSQL's binary format, because its text has two digits for each byte. */
-export function byteaArray(values: readonly (Buffer | null)[]): Buffer {
-  const array = Buffer.allocUnsafe(
-    values.reduce((bytes, value) => bytes + LENGTH_BYTES + (value?.length ?? 0), HEADER_BYTES),
-  );
+/**
+ * A `bytea[]` in PostgreSQL's binary format, because its text has two digits for each byte. Long elements are
+ * not copied.
+ */
+export function byteaArray(values: readonly (Buffer | null)[]): Buffer | LongValue {
+  const header = [1, values.includes(null) ? 1 : 0, BYTEA, values.length, 1];
+  const bytes = values.reduce((sum, value) => sum + LENGTH_BYTES + (value?.length ?? 0), HEADER_BYTES);
+  if (bytes > LONG_BYTES) {
+    const elements = values.flatMap((value) => (value === null ? int32(-1) : [int32(value.length), value]));
+    return new LongValue([...header.map(int32), ...elements]);
+  }
+  const array = Buffer.allocUnsafe(bytes);
   let at = 0;
-  for (const part of [1, values.includes(null) ? 1 : 0, BYTEA, values.length, 1])
-    at = array.writeInt32BE(part, at);
+  for (const part of header) at = array.writeInt32BE(part, at);
   for (const value of values) {
     at = array.writeInt32BE(value?.length ?? -1, at);
     if (value !== null) at += value.copy(array, at);
@@ -39,5 +47,6 @@ export function byteaArray(values: readonly (Buffer | null)[]): Buffer {
 
 // The number of dimensions, whether there are nulls, the element type, the length and the first index.
 const HEADER_BYTES = 20;
+const LONG_BYTES = 1024 * 1024;
 const LENGTH_BYTES = 4;
 const BYTEA = 17;

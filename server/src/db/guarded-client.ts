@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
+import { type Binding, bindMessage, LongValue } from './long-values.ts';
 import { MessageWatch } from './message-watch.ts';
 
 /**
@@ -12,7 +13,8 @@ class ProtocolViolation extends Error {
 
 /**
  * A client that survives bytes damaged by a network, proxy or pooler. The driver's parser throws for them in
- * the socket's event, where the error ends the process. Here it ends the connection.
+ * the socket's event, where the error ends the process. Here it ends the connection. And a client that sends
+ * a `LongValue` without copying it.
  */
 export class GuardedClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
@@ -21,6 +23,11 @@ export class GuardedClient extends pg.Client {
     const attach = connection.attachListeners;
     // Called once, for the plain socket or for the TLS socket over it.
     connection.attachListeners = (stream) => attach.call(connection, guarded(stream));
+    const bind = connection.bind;
+    connection.bind = (binding) => {
+      if (!binding.values?.some((value) => value instanceof LongValue)) bind.call(connection, binding);
+      else for (const part of bindMessage(binding)) connection._send(part);
+    };
     // The driver adds its listeners later, so these run first. They throw into the guard.
     connection.on('errorMessage', refuseForeignError);
     connection.on('readyForQuery', refuseMalformedReady);
@@ -31,6 +38,8 @@ export class GuardedClient extends pg.Client {
 /** The part of the driver's connection that is used here, which @types/pg does not describe. */
 interface DriverConnection extends EventEmitter {
   attachListeners(stream: Duplex): void;
+  bind(binding: Binding): void;
+  _send(bytes: Buffer): void;
 }
 
 /** The stream for the driver's parser. Invalid bytes destroy it. */

@@ -84,6 +84,12 @@ const longName = (index: number) => {
   return `{"external_id":"${index}${'é'.repeat(240)}","first_name":"${first}","last_name":"${last}"}`;
 };
 const CHANNELS = ['in_app', 'mobile_push', 'email', 'sms', 'web_push', 'slack', 'teams'];
+/** Random characters of three bytes in UTF-8, which hardly compress. */
+const randomCharacters = (count: number) => {
+  const codes = randomBytes(2 * count);
+  for (let high = 1; high < codes.length; high += 2) codes[high] = 0x10 + ((codes[high] as number) % 0xc0);
+  return codes.toString('utf16le');
+};
 const overrides = () => CHANNELS.map((name) => `"${name}":{"content":"${'y'.repeat(MEBI)}"}`).join(',');
 const condition = () => '{"channel":"email","if":"user.custom_attributes.a == 1"}';
 const optOut = (index: number) => `{"key":"c${index}","channels":[{"name":"email","enabled":false}]}`;
@@ -183,6 +189,27 @@ const CASES: Case[] = [
       ...toProject('/broadcasts', () => content('x'.repeat(10 * MEBI)))(),
       headers: { 'idempotency-key': 'long' },
     }),
+  ],
+  [
+    'content of 10 Mi characters of three bytes with an Idempotency-Key',
+    [201],
+    () => ({
+      ...toProject('/broadcasts', () => content('日'.repeat(10 * MEBI)))(),
+      headers: { 'idempotency-key': 'longer' },
+    }),
+  ],
+  [
+    'the same once more: a replay',
+    [201],
+    () => ({
+      ...toProject('/broadcasts', () => content('日'.repeat(10 * MEBI)))(),
+      headers: { 'idempotency-key': 'longer' },
+    }),
+  ],
+  [
+    'content of 10 Mi random characters of three bytes',
+    [201],
+    toProject('/broadcasts', () => content(randomCharacters(10 * MEBI))),
   ],
   [
     'content of 10 MiB of escapes',

@@ -84,14 +84,14 @@ export async function packBroadcast(parts: BroadcastParts): Promise<PackedBroadc
 
 export type BroadcastStatus = 'enqueued' | 'processing' | 'processed';
 
-/** A broadcast's row with its packed columns. */
+/** A broadcast's row with its packed columns, each in parts. */
 export interface BroadcastRow {
   id: string;
   category: string | null;
   topic: string | null;
-  message: Buffer;
-  overrides: Buffer | null;
-  recipients: Buffer | null;
+  message: readonly Buffer[];
+  overrides: readonly Buffer[] | null;
+  recipients: readonly Buffer[] | null;
   status: BroadcastStatus;
   total: number;
   failures: number;

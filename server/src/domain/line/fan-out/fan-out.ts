@@ -15,6 +15,7 @@ import { countRecipients, type NamedRecipients, readRecipients } from '../broadc
 import type { LineContext } from '../context/context.ts';
 import type { RecentBroadcast, RecentBroadcasts } from '../context/recent-broadcasts.ts';
 import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
+import { CONTENT_COLUMNS, type ContentRow, contentOf } from '../notifications/contents.ts';
 import { type BroadcastPlan, loadPlanInputs, planDeliveries } from './plan-deliveries.ts';
 import { addGroups, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
 import {
@@ -192,30 +193,25 @@ type FirstPage = RecentBroadcast & { cancelled?: boolean; scheduled?: boolean };
 
 async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string, FirstPage][]> {
   if (ids.length === 0) return [];
-  const rows = await tx.query<{
-    id: string;
-    project_id: string;
-    category: string | null;
-    topic: string | null;
-    message: Buffer;
-    in_app: Buffer | null;
-    recipients: Buffer | null;
-    cancelled: boolean;
-    scheduled: boolean;
-  }>(selectBroadcasts, [ids]);
-  return rows.map(({ id, project_id: projectId, recipients, cancelled, scheduled, ...content }) => {
-    const { category, topic, message, in_app: inApp } = content;
-    return [
-      id,
-      {
-        projectId,
-        cancelled,
-        scheduled,
-        content: { category, topic, message, inApp },
-        recipients: recipients ? (JSON.parse(unpackJson(recipients)) as Recipient[]) : [],
-      },
-    ];
-  });
+  const rows = await tx.query<
+    ContentRow & {
+      id: string;
+      project_id: string;
+      recipients: Buffer | null;
+      cancelled: boolean;
+      scheduled: boolean;
+    }
+  >(selectBroadcasts, [ids]);
+  return rows.map(({ id, project_id: projectId, recipients, cancelled, scheduled, ...content }) => [
+    id,
+    {
+      projectId,
+      cancelled,
+      scheduled,
+      content: contentOf(content),
+      recipients: recipients ? (JSON.parse(unpackJson(recipients)) as Recipient[]) : [],
+    },
+  ]);
 }
 
 /** Further pages, without the texts: a topic may have a thousand pages, and the texts megabytes. */
@@ -328,7 +324,7 @@ async function discard(
 // Primary key, both.
 const selectBroadcasts = sql(
   'fan_out_load',
-  `select id, project_id, category, topic, message, in_app, recipients, cancelled_at is not null as cancelled,
+  `select id, project_id, ${CONTENT_COLUMNS}, recipients, cancelled_at is not null as cancelled,
     send_at is not null as scheduled
   from broadcasts
   where id = any ($1::uuid[])`,

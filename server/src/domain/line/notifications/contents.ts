@@ -47,31 +47,37 @@ export class BroadcastContents {
     }
     for (let from = 0; from < unknown.length; from += MAX_PER_QUERY) {
       const ids = unknown.slice(from, from + MAX_PER_QUERY);
-      const rows = await this.#db.query<Row>(selectContents, [ids, MAX_CONTENT_BYTES]);
-      for (const { id, category, topic, message, in_app: inApp } of rows) {
-        found.set(id, this.put(id, { category, topic, message: message ?? TOO_LARGE, inApp }));
-      }
+      const rows = await this.#db.query<ContentRow & { id: string }>(selectContents, [ids]);
+      for (const row of rows) found.set(row.id, this.put(row.id, contentOf(row)));
     }
     return found;
   }
 }
 
-interface Row {
-  id: string;
+/** What `CONTENT_COLUMNS` selects. */
+export interface ContentRow {
   category: string | null;
   topic: string | null;
   message: Buffer | null;
   in_app: Buffer | null;
 }
 
-// Primary key of broadcasts. A content that is too large even when packed stays in the database.
+// A content that is too large even when packed stays in the database.
+const isSmall = `octet_length(message) + coalesce(octet_length(in_app), 0) <= ${MAX_CONTENT_BYTES}`;
+
+/** The columns of broadcasts with what a frame shows; the texts are null if they are too large. */
+export const CONTENT_COLUMNS = `category, topic,
+    case when ${isSmall} then message end as message, case when ${isSmall} then in_app end as in_app`;
+
+/** Returns the content of a row; it stays too large if it was. */
+export function contentOf({ category, topic, message, in_app: inApp }: ContentRow): BroadcastContent {
+  return { category, topic, message: message ?? TOO_LARGE, inApp };
+}
+
+// Primary key of broadcasts.
 const selectContents = sql(
   'select_contents',
-  `select id, category, topic,
-    case when octet_length(message) + coalesce(octet_length(in_app), 0) <= $2 then message end as message,
-    case when octet_length(message) + coalesce(octet_length(in_app), 0) <= $2 then in_app end as in_app
-  from broadcasts
-  where id = any ($1)`,
+  `select id, ${CONTENT_COLUMNS} from broadcasts where id = any ($1)`,
 );
 
 const TOO_LARGE = Buffer.alloc(MAX_CONTENT_BYTES + 1);
