@@ -1,4 +1,6 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
+import { pascalCase } from '../lib/pascal-case.ts';
+import type { Integration } from '../providers/provider.ts';
 import { described, Id, nullable, oneOf, page, Timestamp } from './common.ts';
 
 const id = Type.Optional(described(Id, 'The integration, if the project has several of this provider.'));
@@ -96,3 +98,13 @@ const Unreadable = Type.Object(
 );
 
 export const EmptyObject = Type.Object({}, { title: 'Empty', additionalProperties: false });
+
+/** The config as responses have it: no member is missing from one that is completed. */
+export function shownConfig<Schema extends TObject>({
+  name,
+  config,
+  complete,
+}: Integration<Schema>): TObject {
+  const options = { additionalProperties: false, title: `${pascalCase(name)}IntegrationConfig` };
+  return complete === undefined ? { ...config, ...options } : Type.Required<TObject>(config, options);
+}

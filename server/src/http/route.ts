@@ -439,7 +439,7 @@ function known(caller: Caller | undefined): Caller {
 }
 
 /** The start of links in responses. Ignores `X-Forwarded-*`: behind a proxy, set PUBLIC_URL. */
-function baseUrl(app: App, request: FastifyRequest): string {
+export function baseUrl(app: Pick<App, 'context'>, request: FastifyRequest): string {
   const { PUBLIC_URL, HOST, PORT } = app.context.config;
   return PUBLIC_URL ?? `http://${request.headers.host || `${HOST}:${PORT}`}`;
 }

@@ -250,6 +250,8 @@ export type TokenCollection<Token = TokenMembers> = {
   savedAgain?: string;
   /** Returns the identity of a token: two tokens with the same identity are the same token. */
   identity(token: Token): TokenIdentity;
+  /** Whether the lists of v2 show a token. v1 accepts some that v2 rejects. */
+  isShown?(token: Token): boolean;
   /** Returns the members to store and return, nullable ones as `null`. By default all members. */
   stored?(token: Token): TokenMembers;
 };

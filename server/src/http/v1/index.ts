@@ -4,6 +4,7 @@ import { importRoutes } from './imports.ts';
 import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
+import { tokenRoutes } from './tokens.ts';
 import { userRoutes } from './users.ts';
 
 /** Every resource of v1, in the order of the published description. */
@@ -12,6 +13,7 @@ export function v1Routes(app: App): void {
   broadcastRoutes(app);
   preferenceRoutes(app);
   subscriptionRoutes(app);
+  tokenRoutes(app);
   userRoutes(app);
   importRoutes(app);
 }

@@ -5,6 +5,7 @@ import {
   StartedWebPush,
   StartInstallation,
 } from '../../contract/installation.ts';
+import { shownConfig } from '../../contract/integration.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import type { SlackProvider } from '../../domain/people/installations/app.ts';
 import { finishInstallation } from '../../domain/people/installations/finish.ts';
@@ -19,7 +20,7 @@ import type { TokenMembers } from '../../providers/provider.ts';
 import { bearerToken } from '../auth.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
-import { shown, taken } from './integrations.ts';
+import { taken } from './integrations.ts';
 
 const tags: [string] = ['Installations'];
 
@@ -98,7 +99,7 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
 }
 
 function inboxRoutes(app: App): void {
-  const config = shown(integrations.inbox);
+  const config = shownConfig(integrations.inbox);
 
   userRoute(app, {
     method: 'PUT',

@@ -6,6 +6,7 @@ import {
   IntegrationQuery,
   integrationRecord,
   SaveIntegrationQuery,
+  shownConfig,
 } from '../../contract/integration.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { deleteIntegrations } from '../../domain/setup/integrations/delete.ts';
@@ -66,7 +67,7 @@ function routesOf(app: App, integration: Integration): void {
     query: SaveIntegrationQuery,
     body: taken(integration),
     alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
-    reply: { 200: shown(integration) },
+    reply: { 200: shownConfig(integration) },
     async handler({ project, query: { id, verify }, body, context }) {
       await rejectPrivateHosts(context, hosts, body);
       if (verify) await verifyIntegration(context, integration, body);
@@ -118,17 +119,11 @@ export function taken<Schema extends TObject>(integration: Integration<Schema>):
   return Type.Unsafe<Static<Schema>>({ ...config, title });
 }
 
-/** The config as responses have it: no member is missing from one that is completed. */
-export function shown<Schema extends TObject>({ name, config, complete }: Integration<Schema>): TObject {
-  const options = { additionalProperties: false, title: `${pascalCase(name)}IntegrationConfig` };
-  return complete === undefined ? { ...config, ...options } : Type.Required<TObject>(config, options);
-}
-
 function record(integration: Integration, brand: string) {
   const { name, channel } = integration;
   return integrationRecord(`${pascalCase(name)}Integration`, {
     name: wireNameOf(name, brand),
-    config: shown(integration),
+    config: shownConfig(integration),
     delivers: channel !== undefined,
   });
 }

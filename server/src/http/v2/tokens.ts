@@ -1,7 +1,6 @@
-import { type Static, Type } from 'typebox';
+import type { Static } from 'typebox';
 import { type Page, PageQuery, page } from '../../contract/common.ts';
 import { DiscardResult, PublicTokenIdInPath, PublicTokenPageQuery, TokenId } from '../../contract/token.ts';
-import { UserInPath } from '../../contract/user.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { discardToken } from '../../domain/people/tokens/discard.ts';
 import { MAX_ACTIVE_TOKENS } from '../../domain/people/tokens/discard-oldest.ts';
@@ -12,8 +11,8 @@ import { pascalCase } from '../../lib/pascal-case.ts';
 import { integrations } from '../../providers/index.ts';
 import type { Integration, TokenCollection, TokenMembers } from '../../providers/provider.ts';
 import { type RawJson, rawJson } from '../reply.ts';
-import { type App, type Call, projectRoute, userRoute } from '../route.ts';
-import { userInPath } from '../user-in-path.ts';
+import { type App, type Call, userRoute } from '../route.ts';
+import { routeOfUser } from '../route-of-user.ts';
 
 const tags: [string] = ['Channel tokens'];
 
@@ -23,8 +22,7 @@ export function tokenRoutes(app: App): void {
     if (tokens === undefined) continue;
     const of = { ...tokens, name: pascalCase(name), path: tokens.path ?? tokens.collection };
     save(app, of);
-    ofUser(app, of);
-    ofProject(app, of);
+    readAndDiscard(app, of);
   }
 }
 
@@ -72,91 +70,48 @@ function save(app: App, tokens: Collection): void {
   });
 }
 
-/** Reading and discarding, for the user. */
-function ofUser(app: App, { name, path, collection, token, hasPublicIds = false }: Collection): void {
+function readAndDiscard(app: App, tokens: Collection): void {
+  const { name, path, token, hasPublicIds = false } = tokens;
   const url = `/channels/${path}/tokens`;
   const params = hasPublicIds ? PublicTokenIdInPath : TokenId;
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'GET',
     url,
     operationId: `list${name}Tokens`,
     summary: 'List the active tokens of the user, newest first',
+    forProject: { summary: 'List the active tokens of a user, newest first' },
     description: LIST,
     tags,
     query: hasPublicIds ? PublicTokenPageQuery : PageQuery,
     reply: { 200: page(token) },
-    handler: (call) => list(call, collection, call.user.id),
+    handler: (call) => list(call, tokens, call.user.id),
   });
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'GET',
     url: `${url}/:token_id`,
     operationId: `get${name}Token`,
     summary: 'Get a token, active or discarded',
+    forProject: { summary: 'Get a token of a user, active or discarded' },
     description: GET,
     tags,
     params,
     reply: { 200: token },
-    handler: (call) => get(call, collection, call.user.id),
+    handler: (call) => get(call, tokens, call.user.id),
   });
 
-  userRoute(app, {
+  routeOfUser(app, {
     method: 'DELETE',
     url: `${url}/:token_id`,
     operationId: `discard${name}Token`,
     summary: 'Discard a token for good',
+    forProject: { summary: 'Discard a token of a user for good' },
     description: DISCARD,
     tags,
     params,
     reply: { 200: DiscardResult },
-    handler: (call) => discard(call, collection, { projectId: call.project.id, userId: call.user.id }),
-  });
-}
-
-/** Reading and discarding, for the project and any of its users. */
-function ofProject(app: App, { name, path, collection, token, hasPublicIds = false }: Collection): void {
-  const url = `/users/:user_id/channels/${path}/tokens`;
-  const params = Type.Object({
-    ...UserInPath.properties,
-    ...(hasPublicIds ? PublicTokenIdInPath : TokenId).properties,
-  });
-
-  projectRoute(app, {
-    method: 'GET',
-    url,
-    operationId: `list${name}TokensOfUser`,
-    summary: 'List the active tokens of a user, newest first',
-    description: LIST,
-    tags,
-    params: UserInPath,
-    query: hasPublicIds ? PublicTokenPageQuery : PageQuery,
-    reply: { 200: page(token) },
-    handler: async (call) => list(call, collection, (await userInPath(call)).userId),
-  });
-
-  projectRoute(app, {
-    method: 'GET',
-    url: `${url}/:token_id`,
-    operationId: `get${name}TokenOfUser`,
-    summary: 'Get a token of a user, active or discarded',
-    description: GET,
-    tags,
-    params,
-    reply: { 200: token },
-    handler: async (call) => get(call, collection, (await userInPath(call)).userId),
-  });
-
-  projectRoute(app, {
-    method: 'DELETE',
-    url: `${url}/:token_id`,
-    operationId: `discard${name}TokenOfUser`,
-    summary: 'Discard a token of a user for good',
-    description: DISCARD,
-    tags,
-    params,
-    reply: { 200: DiscardResult },
-    handler: async (call) => discard(call, collection, await userInPath(call)),
+    handler: (call) => discard(call, tokens.collection, { projectId: call.project.id, userId: call.user.id }),
   });
 }
 
@@ -164,10 +119,11 @@ type TokenCall = Pick<Call<{ token_id: string }, unknown, unknown>, 'params' | '
 
 async function list(
   call: Pick<Call<unknown, PageQuery, unknown>, 'query' | 'paginate' | 'context'>,
-  channel: string,
+  tokens: Collection,
   userId: string,
 ): Promise<RawJson> {
   const { paginate, context } = call;
+  const { collection: channel } = tokens;
   // The list is ordered by the ids of the records, which are also the cursors in the links.
   const query: PageQuery = { ...call.query };
   for (const end of ['starting_after', 'ending_before'] as const) {
@@ -183,16 +139,21 @@ async function list(
     (cursor) => listTokens(context.db, userId, channel, cursor),
     (row) => tokenJson(context.sealer, row),
   );
-  const readable = data.filter((text) => text !== undefined);
+  const readable = data.filter((text) => text !== undefined && isShown(tokens, text));
   return rawJson(`{"data":[${readable.join(',')}],"links":${JSON.stringify(links)}}`);
 }
 
-async function get({ params, context }: TokenCall, channel: string, userId: string): Promise<RawJson> {
+async function get({ params, context }: TokenCall, tokens: Collection, userId: string): Promise<RawJson> {
+  const { collection: channel } = tokens;
   const id = await recordId(context.db, userId, channel, params.token_id);
   const row = id && (await getToken(context.db, userId, channel, id));
   const json = row && tokenJson(context.sealer, row);
-  if (!json) throw new ClientError('not_found');
+  if (!json || !isShown(tokens, json)) throw new ClientError('not_found');
   return rawJson(json);
+}
+
+function isShown(tokens: Collection, json: string): boolean {
+  return tokens.isShown?.(JSON.parse(json) as TokenMembers) ?? true;
 }
 
 async function discard(

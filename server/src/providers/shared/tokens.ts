@@ -58,11 +58,13 @@ export function deviceTokens(
   name: string,
   members: TProperties,
 ): TargetedTokens<DeviceToken> {
+  const { minLength = 0 } = (members.device_token ?? {}) as { minLength?: number };
   return {
     collection: `mobile_push/${provider}`,
     kind: 'device',
     ...tokenSchemas(name, { save: members, saved: members }),
     identity: ({ device_token: text }) => ({ text }),
+    isShown: ({ device_token: text }) => text.length >= minLength,
     target: deviceTarget,
   };
 }

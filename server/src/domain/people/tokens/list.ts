@@ -58,6 +58,16 @@ export async function recordId(
   return row?.id;
 }
 
+/** Returns the ids of the user's active tokens with this text, with their channels. */
+export async function findActiveTokens(
+  db: Queryable,
+  userId: string,
+  channels: readonly string[],
+  text: string,
+): Promise<{ id: string; channel: string }[]> {
+  return db.query(selectActive, [userId, channels, tokenHash({ text })]);
+}
+
 /** Returns the token as JSON, or undefined if its key is lost. */
 export function tokenJson(sealer: Sealer, row: TokenRow): string | undefined {
   const { user_id, id, public_id, sealed_data, created_at, updated_at, discarded_at } = row;
@@ -88,4 +98,10 @@ const selectId = sql(
   `select id
   from tokens
   where user_id = $1 and channel = $2 and hash = $3 and public_id = $4`,
+);
+const selectActive = sql(
+  'find_active_tokens',
+  `select id, channel
+  from tokens
+  where user_id = $1 and channel = any ($2::text[]) and hash = $3 and discarded_at is null`,
 );
