@@ -31,11 +31,14 @@ function toRequest(jwt: string, body: string): Buffer {
   return requestBytes({ method: 'POST', path: '/v2/broadcasts', jwt, body });
 }
 
-function made({ jwt, recipients, users, prefix, described }: Load): Buffer[] {
+function made({ jwt, recipients, users, prefix, described, v1 }: Load): Buffer[] {
   const count = recipients > 10 ? 64 : 2_000;
-  return Array.from({ length: count }, () =>
-    toRequest(jwt, broadcastBody(randomIds(prefix, users, recipients), described)),
-  );
+  return Array.from({ length: count }, () => {
+    const body = broadcastBody(randomIds(prefix, users, recipients), described);
+    if (v1 === undefined) return toRequest(jwt, body);
+    // Version 1 accepts the token, too.
+    return requestBytes({ method: 'POST', path: '/notifications', jwt, body: `{"notification":${body}}` });
+  });
 }
 
 class Recorder {

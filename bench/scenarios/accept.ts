@@ -52,6 +52,7 @@ export const measureAccept: Scenario = async (bench) => {
       show(bench, name, samples, aim);
     }
     const nodeMicros = median(limits.map((limit) => limit.nodeMicros)).toFixed(1);
+    await withBelfry(bench, (belfry) => compareVersions(bench, belfry));
     bench.figure({
       name: 'limit: a bare Node HTTP server',
       value: median(limits.map(({ perSecond }) => perSecond)),
@@ -97,6 +98,36 @@ async function measureBare(
   const { perSecond, requests } = await sendLoad({ ...load, address: server.address });
   const { nodeCpuMs } = used(before, cpuOf(server.pid));
   return { perSecond, nodeMicros: (nodeCpuMs * 1000) / requests };
+}
+
+/** The same broadcasts by both versions of the API, in turns. */
+async function compareVersions(bench: Bench, belfry: Belfry): Promise<void> {
+  const { apiKey, apiSecret } = belfry;
+  const v2: Load = { ...smallLoad(bench, belfry), prefix: 'versions' };
+  const v1: Load = { ...v2, v1: { apiKey, apiSecret } };
+  await measure(belfry, { ...v2, described: true }, false);
+  const samples: Record<'v1' | 'v2', Sample[]> = { v1: [], v2: [] };
+  for (let round = 1; round <= (bench.quick ? 1 : 4); round += 1)
+    for (const [version, load] of round % 2 === 0
+      ? ([
+          ['v1', v1],
+          ['v2', v2],
+        ] as const)
+      : ([
+          ['v2', v2],
+          ['v1', v1],
+        ] as const))
+      samples[version].push(await measure(belfry, load, false));
+  const perSecond = (version: 'v1' | 'v2') => median(samples[version].map((sample) => sample.perSecond));
+  const micros = (version: 'v1' | 'v2') =>
+    median(samples[version].map((sample) => sample.nodeMicros)).toFixed(1);
+  bench.figure({
+    name: 'POST /notifications of version 1 against POST /v2/broadcasts',
+    value: (perSecond('v1') / perSecond('v2')) * 100,
+    unit: '%',
+    aim: { value: 90, better: 'more' },
+    note: `node ${micros('v1')} and ${micros('v2')} µs each`,
+  });
 }
 
 /** Accepts a thousand recipients each, and reports the memory before and after. */

@@ -16,6 +16,7 @@ export interface Belfry {
   readonly projectId: string;
   readonly projectJwt: string;
   readonly apiKey: string;
+  readonly apiSecret: string;
   readonly db: Database;
   /** A User JWT of the project. */
   userJwt(externalId: string): string;
@@ -61,6 +62,7 @@ export async function startBelfry(options: BelfryOptions): Promise<Belfry> {
     projectId: credentials.project_id,
     projectJwt: credentials.project_jwt,
     apiKey: credentials.api_key,
+    apiSecret: credentials.api_secret,
     db,
     userJwt: (externalId) => userJwt(credentials, externalId),
     call: (method, path, body, jwt = credentials.project_jwt) =>

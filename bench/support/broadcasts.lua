@@ -1,8 +1,14 @@
 -- Broadcasts to random known users. The requests are built beforehand, so that they cost wrk little.
 function init(args)
   local jwt, recipients, users, prefix, described = args[1], tonumber(args[2]), tonumber(args[3]), args[4], args[5] == 'described'
+  local key, secret = args[6], args[7]
   wrk.method = 'POST'
-  wrk.headers['Authorization'] = 'Bearer ' .. jwt
+  if key then
+    wrk.headers['X-SERVICE-API-KEY'] = key
+    wrk.headers['X-SERVICE-API-SECRET'] = secret
+  else
+    wrk.headers['Authorization'] = 'Bearer ' .. jwt
+  end
   wrk.headers['Content-Type'] = 'application/json'
   math.randomseed(os.time())
   made, nextOne = {}, 0
@@ -15,7 +21,7 @@ function init(args)
         or string.format('{"external_id":"%s"}', id)
     end
     local body = '{"title":"Your order is on its way","content":"It arrives <b>tomorrow</b>.","action_url":"https://shop.example/orders/1042","category":"orders","recipients":[' .. table.concat(list, ',') .. ']}'
-    made[i] = wrk.format(nil, nil, nil, body)
+    made[i] = wrk.format(nil, nil, nil, key and '{"notification":' .. body .. '}' or body)
   end
 end
 

@@ -13,6 +13,8 @@ export interface Load {
   prefix: string;
   /** With e-mail address and names beside the id. */
   described?: boolean;
+  /** Sends by version 1 of the API, with its credentials. */
+  v1?: { apiKey: string; apiSecret: string };
   connections: number;
   durationMs: number;
 }
@@ -44,7 +46,7 @@ export function sendSteadily(load: Load & { perSecond: number }): Promise<LoadRe
 }
 
 async function withWrk(load: Load): Promise<LoadResult> {
-  const { address, connections, durationMs, jwt, recipients, users, prefix, described } = load;
+  const { address, connections, durationMs, jwt, recipients, users, prefix, described, v1 } = load;
   const child = spawn(
     'wrk',
     [
@@ -53,9 +55,12 @@ async function withWrk(load: Load): Promise<LoadResult> {
       `-d${Math.round(durationMs / 1000)}s`,
       '-s',
       LUA,
-      `${address}/v2/broadcasts`,
+      `${address}${v1 === undefined ? '/v2/broadcasts' : '/notifications'}`,
       '--',
-    ].concat([jwt, String(recipients), String(users), prefix, described ? 'described' : 'plain']),
+    ].concat(
+      [jwt, String(recipients), String(users), prefix, described ? 'described' : 'plain'],
+      v1 === undefined ? [] : [v1.apiKey, v1.apiSecret],
+    ),
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );
   let output = '';

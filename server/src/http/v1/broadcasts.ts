@@ -15,7 +15,7 @@ import { DeliveredNotificationPage } from '../../contract/v1/notification.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
 import { getBroadcast, listNumberedBroadcasts } from '../../domain/line/broadcasts/get.ts';
-import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
+import { problemsBeyondSchema, problemsWithin } from '../../domain/line/broadcasts/problems.ts';
 import { type BroadcastFormat, shortAsString } from '../../domain/line/broadcasts/stored-broadcast.ts';
 import { notificationsOfBroadcast } from '../../domain/line/ledger/of-broadcast.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
@@ -159,10 +159,6 @@ function sendRoute(
     format: BroadcastFormat;
   },
 ): void {
-  const alsoWrong = ({ body }: { body: unknown }) =>
-    problemsBeyondSchema(memberOf(body, entity), app.context.clock.now()).map((problem) =>
-      problem.replace("Param '", `Param '${entity}.`),
-    );
   projectRoute(app, {
     ...operation,
     method: 'POST',
@@ -173,20 +169,20 @@ function sendRoute(
       'the project. Responds as soon as the broadcast is stored; `GET /broadcasts/{broadcast_id}` shows ' +
       'its progress.',
     tags: ['Broadcasts'],
-    alsoWrong,
+    alsoWrong: ({ body }) =>
+      problemsWithin(entity, problemsBeyondSchema(memberOf(body, entity), app.context.clock.now())),
     bodyLimit: BODY_LIMIT_BYTES,
     keysAndValues: KEYS_AND_VALUES,
     idempotency: 'own',
     async handler({ project, body, request, idempotencyKey: idempotency, reply }) {
-      const problems = alsoWrong({ body });
-      if (problems.length > 0) throw new ClientError('validation_failed', problems);
       const given = memberOf(body, entity) as LegacyBroadcast;
       const json = request.bodyJson && jsonMember(request.bodyJson, entity);
       const { overrides, ignored } = currentOverrides(given.overrides);
       const broadcast: NewBroadcast = { ...given, overrides };
       const raw = { json, recipients: json && jsonMember(json, 'recipients') };
       const errors = ignored.map((name) => `${entity}.overrides.providers.${name} was ignored`);
-      const sent = await sendBroadcast(app.context, project, broadcast, { raw, idempotency, format, errors });
+      const how = { raw, idempotency, format, errors, within: entity };
+      const sent = await sendBroadcast(app.context, project, broadcast, how);
       if (sent.replayed) reply.header('idempotency-replayed', 'true');
       return rawJson(sent.json);
     },

@@ -11,7 +11,7 @@ import { BULK, fanOutWeight, type Job, priorityFor } from '../../../queue/jobs.t
 import type { Producer } from '../../../queue/producer.ts';
 import { findReplay, type IdempotencyKey } from '../../ground/requests/idempotency.ts';
 import { readAccepted } from '../broadcasts/get.ts';
-import { broadcastProblems, problemsBeyondSchema } from '../broadcasts/problems.ts';
+import { broadcastProblems, problemsBeyondSchema, problemsWithin } from '../broadcasts/problems.ts';
 import {
   acceptedJson,
   type BroadcastFormat,
@@ -31,6 +31,8 @@ export type SendOptions = {
   raw?: RawBroadcast | undefined;
   /** The JSON that is returned: by default the contract's `Broadcast`. */
   format?: BroadcastFormat;
+  /** The name of the broadcast in the request, if it is a member of it: problems name their field with it. */
+  within?: string;
   /** What was ignored in the request: reported in `status.errors`. */
   errors?: readonly string[];
 } & (
@@ -69,7 +71,8 @@ export async function sendBroadcast(
   const { raw, id } = options;
   const check = raw === undefined ? broadcastProblems : problemsBeyondSchema;
   const problems = check(broadcast, acceptor.now());
-  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  if (problems.length > 0)
+    throw new ClientError('validation_failed', problemsWithin(options.within, problems));
   if (id !== undefined && !isBroadcastId(id)) throw new Error(`${id} cannot be the id of a broadcast`);
   return acceptor.accept({ projectId: project.id, broadcast, ...options });
 }
