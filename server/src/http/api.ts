@@ -8,8 +8,11 @@ export interface Api {
   readonly prefix: string;
   /** Finds the caller of a request. */
   readonly authenticate: Authenticator;
-  /** The credential that an operation needs: its scheme in the API description, and its name in errors. */
-  readonly credentials: Record<Caller['kind'], { scheme: string; name: string }>;
+  /**
+   * The credential that an operation needs: the choices of security schemes in the API description, and its
+   * name in errors.
+   */
+  readonly credentials: Record<Caller['kind'], { security: Record<string, string[]>[]; name: string }>;
   /** The body of an error response, before it is written as JSON. */
   readonly errorBody: (error: ClientError) => object;
   readonly limits: ApiLimits;

@@ -274,12 +274,12 @@ function markOptional(body: Described): void {
   body.required = false;
 }
 
-// By the first scheme of an operation.
+// By the first scheme that an operation has.
 const NEEDS = {
-  ProjectJWT: 'Requires a Project JWT.',
-  UserJWT: 'Requires a User JWT.',
   APISecret: 'Requires the API key and the API secret.',
   UserHMAC: 'Requires the API key and a user.',
+  ProjectJWT: 'Requires a Project JWT.',
+  UserJWT: 'Requires a User JWT.',
 };
 
 function callerOf({ security = [] }: Operation): string {

@@ -11,21 +11,32 @@ export interface Page {
 
 /** Responds with a page that works without scripts, images and other hosts. */
 export function sendPage(reply: FastifyReply, status: number, page: Page): FastifyReply {
-  return reply.code(status).headers(HEADERS).send(html(page));
+  return reply.code(status).headers(HEADERS).send(cardHtml(page));
 }
 
-function html({ title, text, button }: Page): string {
+/** Responds with a text for readers. `html` is trusted. */
+export function sendArticle(
+  reply: FastifyReply,
+  { title, html }: { title: string; html: string },
+): FastifyReply {
+  return reply.headers(HEADERS).send(documentHtml(title, `<article>${html}</article>`));
+}
+
+function cardHtml({ title, text, button }: Page): string {
   // A form without an action is sent to the address of the page, also behind a proxy.
   const form =
     button === undefined
       ? ''
       : `<form method="post"><input type="hidden" name="${button.name}" value="${button.value}">` +
         `<button${button.quiet ? ' class="quiet"' : ''}>${escaped(button.label)}</button></form>`;
+  return documentHtml(title, `<main><h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</main>`);
+}
+
+function documentHtml(title: string, body: string): string {
   return (
     `<!doctype html><html lang="en"><head><meta charset="utf-8">` +
     `<meta name="viewport" content="width=device-width, initial-scale=1">` +
-    `<title>${escaped(title)}</title><style>${STYLE}</style></head>` +
-    `<body><main><h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</main></body></html>\n`
+    `<title>${escaped(title)}</title><style>${STYLE}</style></head><body>${body}</body></html>\n`
   );
 }
 
@@ -63,6 +74,14 @@ button {
 }
 button.quiet { background: none; border-color: var(--line); color: var(--text) }
 button:hover { filter: brightness(1.08) }
+article { width: 100%; max-width: 54rem; min-width: 0 }
+article :is(h2, p, ul, pre, table) { margin: 0 0 1rem; color: var(--text) }
+article h2 { margin-top: 2.5rem; font-size: 1.2rem }
+article a { color: var(--button) }
+article table { display: block; overflow-x: auto; border-collapse: collapse }
+article :is(th, td) { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); text-align: left }
+article pre { padding: 1rem; overflow-x: auto; border-radius: .5rem; background: var(--card); border: 1px solid var(--line) }
+code { font: .875em/1.5 ui-monospace, monospace }
 button:focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 `;
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');

@@ -266,7 +266,7 @@ function register<
   const brand = app.context.config.BRAND;
   const { credentials, limits } = app.api;
   const bodies = limits.bodies[access.caller];
-  const security = access.caller === 'anyone' ? [] : [{ [credentials[access.caller].scheme]: [] }];
+  const security = access.caller === 'anyone' ? [] : credentials[access.caller].security;
   for (const { url, published: shown } of spellings(route.url, brand)) {
     app.fastify.route({
       method: route.method satisfies HTTPMethods,

@@ -31,6 +31,7 @@ import { type App, countCaller } from './route.ts';
 import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { v1Api } from './v1/api.ts';
+import { guidePage } from './v1/guide.ts';
 import { v1Routes } from './v1/index.ts';
 import { v2Api } from './v2/api.ts';
 import { inboundRoutes } from './v2/inbound.ts';
@@ -98,6 +99,7 @@ export async function createServer(
   await inboundRoutes(v2);
   v1Routes(v1);
   graphqlRoute({ ...shared, api: graphqlApi(v1.api) });
+  guidePage(v1);
   options.routes?.(v2);
   operationsRoutes(fastify, context);
   await unsubscribePage(v2);

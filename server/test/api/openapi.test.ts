@@ -7,17 +7,20 @@ import { type Description, describedBy, resolveReference } from '../support/oper
 import { startTestService, type TestService } from '../support/service.ts';
 
 let it: TestService;
-let described: Description;
+const versions = {} as Record<'v1' | 'v2', Description>;
 beforeAll(async () => {
   it = await startTestService();
-  described = describedBy(it.http.fastify.swagger() as unknown as Record<string, unknown>);
+  const { fastify } = it.http;
+  versions.v1 = describedBy(fastify.swaggerV1() as unknown as Record<string, unknown>);
+  versions.v2 = describedBy(fastify.swagger() as unknown as Record<string, unknown>);
 });
 afterAll(() => it.stop());
 
 type Raw = Record<string, Record<string, Record<string, unknown>>>;
 
-describe('the API description', () => {
+describe.each(['v2', 'v1'] as const)('the description of %s', (version) => {
   test('passes the linter', async () => {
+    const described = versions[version];
     const config = await createConfig({ extends: ['recommended-strict'] });
     const problems = await lintFromString({
       source: JSON.stringify(described.document),
@@ -31,13 +34,15 @@ describe('the API description', () => {
   });
 
   test('gives every operation a unique name, a summary, a description and a documented tag', () => {
+    const described = versions[version];
     const tags = (described.document.tags as { name: string }[]).map(({ name }) => name);
     for (const [path, methods] of Object.entries(described.document.paths as Raw))
       for (const [method, operation] of Object.entries(methods)) {
         expect(operation, `${method} ${path}`).toMatchObject({
-          operationId: expect.stringMatching(/^[a-z][A-Za-z]+$/),
+          operationId: expect.stringMatching(version === 'v1' ? /^[a-z][A-Za-z]+V1$/ : /^[a-z][A-Za-z]+$/),
           summary: expect.stringMatching(/^[A-Z].{3,}[^.]$/),
-          description: expect.stringMatching(/^[A-Z`].{20,}\. Requires (a (Project|User) JWT|no token)\.$/s),
+          description: expect.stringMatching(/^[A-Z`].{20,}\. Requires (a|the|no) [A-Za-z ]+\.$/s),
+          ...(version === 'v1' ? { deprecated: true } : {}),
           tags: [expect.toBeOneOf(tags)],
         });
       }
@@ -46,7 +51,7 @@ describe('the API description', () => {
   });
 
   test('lists every error of an operation', () => {
-    for (const { id, caller, replies, body, parameters } of described.operations) {
+    for (const { id, caller, replies, body, parameters } of versions[version].operations) {
       const needed = [429, 500, 503];
       if (caller !== 'public') needed.push(401, 403);
       if (body !== undefined) needed.push(400, 413, 415, 422);
@@ -57,7 +62,7 @@ describe('the API description', () => {
 
   test('describes every parameter, and has examples of every body and response with members', () => {
     const lacking: string[] = [];
-    for (const [path, methods] of Object.entries(described.document.paths as Raw))
+    for (const [path, methods] of Object.entries(versions[version].document.paths as Raw))
       for (const [method, operation] of Object.entries(methods)) {
         const where = `${method} ${path}`;
         for (const one of (operation.parameters ?? []) as {
@@ -78,20 +83,20 @@ describe('the API description', () => {
 });
 
 test('has a webhook for every type of event, with the headers of Standard Webhooks', () => {
-  const webhooks = described.document.webhooks as Record<
+  const webhooks = versions.v2.document.webhooks as Record<
     string,
     { post: { parameters: { $ref: string }[] } }
   >;
   expect(Object.keys(webhooks)).toEqual(EVENT_TYPES);
   for (const { post } of Object.values(webhooks)) {
-    const headers = post.parameters.map(({ $ref }) => resolveReference(described.document, $ref));
+    const headers = post.parameters.map(({ $ref }) => resolveReference(versions.v2.document, $ref));
     expect(headers).toMatchObject(
       ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({ in: 'header', name })),
     );
   }
 });
 
-describe('named schemas', () => {
+describe.each(['v2', 'v1'] as const)('named schemas of %s', (version) => {
   interface Named {
     $ref?: string;
     type?: string;
@@ -103,7 +108,7 @@ describe('named schemas', () => {
 
   test('every JSON body and response has one', () => {
     const unnamed: string[] = [];
-    for (const [path, methods] of Object.entries(described.document.paths as Raw))
+    for (const [path, methods] of Object.entries(versions[version].document.paths as Raw))
       for (const [method, operation] of Object.entries(methods)) {
         const parts = [operation.requestBody, ...Object.values(operation.responses ?? {})];
         for (const { content } of parts.filter((part) => part !== undefined) as { content?: Content }[]) {
@@ -128,15 +133,15 @@ describe('named schemas', () => {
       // With properties, it only lists which of them are required.
       if (schema.properties === undefined) for (const part of anyOf ?? []) look(part, place);
     };
-    const { schemas } = described.document.components as { schemas: Record<string, Named> };
+    const { schemas } = versions[version].document.components as { schemas: Record<string, Named> };
     for (const [name, { type: _, ...schema }] of Object.entries(schemas)) look(schema, name);
     expect([...places.values()].filter((same) => same.length > 1)).toEqual([]);
   });
+});
 
-  test('a generator finds the resources by their names', () => {
-    const { schemas } = described.document.components as { schemas: Record<string, Named> };
-    expect(Object.keys(schemas)).toEqual(expect.arrayContaining(RESOURCES));
-  });
+test('a generator finds the resources by their names', () => {
+  const { schemas } = versions.v2.document.components as { schemas: object };
+  expect(Object.keys(schemas)).toEqual(expect.arrayContaining(RESOURCES));
 });
 
 // Generated clients use these names, so they must not change.
@@ -176,13 +181,16 @@ function hasExample(content: Content | undefined): boolean {
   return json.example !== undefined || json.examples !== undefined || json.schema?.examples !== undefined;
 }
 
-test('every enum has a type, which generators need', () => {
-  const untyped: string[] = [];
-  const look = (value: unknown, path: string): void => {
-    if (typeof value !== 'object' || value === null) return;
-    if ('enum' in value && Array.isArray(value.enum) && !('type' in value)) untyped.push(path);
-    for (const [key, member] of Object.entries(value)) look(member, `${path}/${key}`);
-  };
-  look(JSON.parse(readFileSync(new URL('../../../openapi.json', import.meta.url), 'utf8')), '');
-  expect(untyped).toEqual([]);
-});
+test.each(['openapi.json', 'openapi-v1.json'])(
+  'every enum of %s has a type, which generators need',
+  (file) => {
+    const untyped: string[] = [];
+    const look = (value: unknown, path: string): void => {
+      if (typeof value !== 'object' || value === null) return;
+      if ('enum' in value && Array.isArray(value.enum) && !('type' in value)) untyped.push(path);
+      for (const [key, member] of Object.entries(value)) look(member, `${path}/${key}`);
+    };
+    look(JSON.parse(readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8')), '');
+    expect(untyped).toEqual([]);
+  },
+);

@@ -20,8 +20,8 @@ function otherApi(app: App): Api {
       return { kind: 'project', project, tokenId: `key ${project.id}`, credential };
     },
     credentials: {
-      project: { scheme: 'ProjectJWT', name: 'the key of a project' },
-      user: { scheme: 'UserJWT', name: 'the key of a user' },
+      project: { security: [{ ProjectJWT: [] }], name: 'the key of a project' },
+      user: { security: [{ UserJWT: [] }], name: 'the key of a user' },
     },
     errorBody: ({ code, problems }) => ({ error: code, text: problems.map(({ message }) => message).join() }),
     limits: {

@@ -48,7 +48,7 @@ export class Explorer {
 
   /** Learns the ids in a response: of its record or of its list. */
   learn(operation: Operation, { body }: ApiResponse): void {
-    const records: unknown[] = Array.isArray(body?.data) ? body.data : [body];
+    const records = recordsIn(body);
     for (const { name, key } of this.#keysBelow(operation.path)) {
       for (const record of records as (Record<string, unknown> | null | undefined)[]) {
         const id = record?.id ?? record?.[name] ?? record?.key;
@@ -79,6 +79,15 @@ export class Explorer {
     // An empty one is the path of another operation.
     return fc.oneof({ arbitrary: known, weight: 3 }, unknown).filter((text) => text !== '');
   }
+}
+
+/** The records of a list, also of v1 (`{"users": […]}`), or the one record (`{"user": {…}}`). */
+function recordsIn(body: unknown): unknown[] {
+  if (typeof body !== 'object' || body === null) return [body];
+  const members: unknown[] = Object.values(body);
+  const list = members.find((member) => Array.isArray(member));
+  if ('data' in body || ('current_page' in body && list !== undefined)) return list ?? [];
+  return members.length === 1 && typeof members[0] === 'object' ? members : [body];
 }
 
 /** Sends a generated request. */

@@ -35,12 +35,14 @@ export interface Parameter {
 export interface Operation {
   id: string;
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Below `/v2`, with `{parameters}`. */
+  /** Below the server of the description (`/v2`), with `{parameters}`. */
   path: string;
   /** Who may call it. A public operation needs no token. */
   caller: 'project' | 'user' | 'public';
   parameters: Parameter[];
   body: Schema | undefined;
+  /** The body may be left out, or be `null`. */
+  bodyIsOptional: boolean;
   /** The example of its body. */
   example: unknown;
   /** The schema of the response by status, `undefined` if it has no JSON body. */
@@ -53,7 +55,7 @@ interface RawOperation {
   operationId: string;
   security?: Record<string, unknown>[];
   parameters?: Parameter[];
-  requestBody?: { content: Record<string, { schema: Schema; example?: unknown }> };
+  requestBody?: { required?: boolean; content: Record<string, { schema: Schema; example?: unknown }> };
   responses: Record<string, { $ref?: string; content?: Record<string, { schema?: Schema }> }>;
 }
 
@@ -88,13 +90,14 @@ function operationOf(
     id: raw.operationId,
     method: method.toUpperCase() as Operation['method'],
     path,
-    caller: security.some((one) => 'ProjectJWT' in one)
+    caller: security.some((one) => 'ProjectJWT' in one || 'APISecret' in one)
       ? 'project'
       : security.some((one) => 'UserJWT' in one)
         ? 'user'
         : 'public',
     parameters: raw.parameters ?? [],
     body: raw.requestBody?.content['application/json']?.schema,
+    bodyIsOptional: raw.requestBody?.required !== true,
     example: raw.requestBody?.content['application/json']?.example,
     replies: new Map(replies),
     streams: Object.values(raw.responses).some(({ content }) => content?.['text/event-stream'] !== undefined),

@@ -237,7 +237,7 @@ test('every response of v1 says that it is deprecated, and links to a guide', as
   expect(responses.map(({ status }) => status)).toEqual([200, 401, 405, 204]);
   for (const { headers } of responses) {
     expect(headers.get('deprecation')).toMatch(/^@\d+$/);
-    expect(headers.get('link')).toBe('</docs/v1>; rel="deprecation"; type="text/html"');
+    expect(headers.get('link')).toBe('</docs/from-v1>; rel="deprecation"; type="text/html"');
   }
   expect((await it.project.call('GET', '/users')).headers.has('deprecation')).toBe(false);
 });

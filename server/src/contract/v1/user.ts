@@ -1,4 +1,4 @@
-import { type Static, type TSchema, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import {
   EmailAddress,
   ExternalId,
@@ -13,20 +13,23 @@ import {
 } from '../common.ts';
 import { ImportUsers } from '../user-import.ts';
 
-const members = {
-  external_id: Type.Optional(nullable(ExternalId)),
-  email: Type.Optional(nullable(EmailAddress)),
-  first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
-  last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
-  custom_attributes: Type.Optional(nullable(FreeObject)),
-  phone_numbers: Type.Optional(Type.Array(PhoneNumber, { maxItems: 50 })),
-};
+const UserMembers = Type.Object(
+  {
+    external_id: Type.Optional(nullable(ExternalId)),
+    email: Type.Optional(nullable(EmailAddress)),
+    first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+    last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+    custom_attributes: Type.Optional(nullable(FreeObject)),
+    phone_numbers: Type.Optional(Type.Array(PhoneNumber, { maxItems: 50 })),
+  },
+  { title: 'UserMembers', additionalProperties: false },
+);
 
 /** The body of `POST /users`. */
 export const CreateLegacyUser = Type.Object(
   {
-    user: Type.Object(members, {
-      additionalProperties: false,
+    user: Type.Unsafe<Static<typeof UserMembers>>({
+      allOf: [UserMembers],
       anyOf: [given('external_id'), given('email')],
       'x-problem': 'must have an external id or an email so the user can be identified',
     }),
@@ -40,7 +43,7 @@ export const CreateLegacyUser = Type.Object(
 
 /** The body of `PUT /users/{user_id}`. */
 export const UpdateLegacyUser = Type.Object(
-  { user: Type.Object(members, { additionalProperties: false }) },
+  { user: UserMembers },
   {
     title: 'UserUpdate',
     additionalProperties: false,
@@ -117,8 +120,6 @@ export const LegacyUserQuery = Type.Object({
 });
 export type LegacyUserQuery = Static<typeof LegacyUserQuery>;
 
-const wrapped = <Schema extends TSchema>(schema: Schema) => Type.Object({ import: schema });
-
 /** The body of `POST /imports`. */
 export const CreateLegacyImport = Type.Object(
   { import: ImportUsers },
@@ -175,4 +176,4 @@ const LegacyImport = Type.Object(
 );
 export type LegacyImport = Static<typeof LegacyImport>;
 
-export const WrappedImport = wrapped(LegacyImport);
+export const WrappedImport = Type.Object({ import: LegacyImport }, { title: 'WrappedImport' });

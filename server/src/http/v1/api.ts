@@ -1,6 +1,7 @@
 import type { Api } from '../api.ts';
 import type { HttpContext } from '../context.ts';
 import { createHeaderAuthenticator } from './auth.ts';
+import { GUIDE_PATH } from './guide.ts';
 
 // 2026-11-23T00:00:00Z, in the form of RFC 9745.
 const DEPRECATED_SINCE = '@1795392000';
@@ -16,14 +17,21 @@ export function v1Api(context: HttpContext, v2: Api): Api {
     prefix: '',
     authenticate: createHeaderAuthenticator({ ...context, brand: BRAND }, v2.authenticate),
     credentials: {
-      project: { scheme: 'APISecret', name: 'the API secret' },
-      user: { scheme: 'UserHMAC', name: 'a user' },
+      project: { security: [{ APIKey: [], APISecret: [] }], name: 'the API secret' },
+      user: {
+        security: [
+          { APIKey: [], UserExternalId: [], UserHMAC: [] },
+          { APIKey: [], UserEmail: [], UserHMAC: [] },
+          { UserJWT: [] },
+        ],
+        name: 'a user',
+      },
     },
     errorBody: v2.errorBody,
     limits: { ...v2.limits, requests: { reads, writes } },
     headers: {
       deprecation: DEPRECATED_SINCE,
-      link: '</docs/v1>; rel="deprecation"; type="text/html"',
+      link: `<${GUIDE_PATH}>; rel="deprecation"; type="text/html"`,
     },
   };
 }

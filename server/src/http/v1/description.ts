@@ -11,19 +11,36 @@ Bodies have the name of their entity as their only member: \`{"user": {…}}\`. 
 \`Deprecation\` and \`Link\`; the link leads to a guide.`,
   },
   servers: [{ url: '/' }],
-  tags: [],
+  tags: [
+    { name: 'Broadcasts', description: 'One message to many users.' },
+    { name: 'Notifications', description: 'The inbox of a user.' },
+    { name: 'Users', description: 'The people that a project notifies.' },
+    { name: 'Imports', description: 'Many users at once.' },
+    { name: 'Preferences', description: 'The categories and channels that a user wants.' },
+    { name: 'Topics', description: 'The topics that a user subscribes to.' },
+    { name: 'Channel tokens', description: 'The devices and browsers of a user.' },
+    { name: 'Configuration', description: 'What an inbox needs to know of the project.' },
+    { name: 'Metrics', description: 'How many notifications were sent and read.' },
+  ],
   securitySchemes: {
-    APISecret: header(
-      'API-SECRET',
-      'The API secret of the project, beside `X-SERVICE-API-KEY`. Keep it on your servers.',
+    APIKey: header('API-KEY', 'The API key of the project, which is public.'),
+    APISecret: header('API-SECRET', 'The API secret of the project. Keep it on your servers.'),
+    UserExternalId: header('USER-EXTERNAL-ID', 'The id of the user in your system.'),
+    UserEmail: header(
+      'USER-EMAIL',
+      'The e-mail address of the user. If the external id is sent as well, the external id decides.',
     ),
     UserHMAC: header(
       'USER-HMAC',
-      'Authenticates a user, beside `X-SERVICE-API-KEY` and `X-SERVICE-USER-EXTERNAL-ID` or ' +
-        '`X-SERVICE-USER-EMAIL`, of which the external id wins: the HMAC-SHA256 of that value with the API ' +
-        'secret, as Base64. Not needed with the API secret, or if the project does not require it ' +
-        '(`belfry project hmac`). A User JWT (`Authorization: Bearer …`) is accepted instead of all of them.',
+      'The HMAC-SHA256 of the external id (or else of the address) with the API secret, as Base64. Not ' +
+        'needed with the API secret, or if the project does not require it (`belfry project hmac`).',
     ),
+    UserJWT: {
+      type: 'http' as const,
+      scheme: 'bearer' as const,
+      bearerFormat: 'JWT' as const,
+      description: 'A User JWT, as in version 2, instead of all other headers.',
+    },
   },
 };
 

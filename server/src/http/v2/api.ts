@@ -15,8 +15,8 @@ export function v2Api(context: HttpContext): Api {
     prefix: '/v2',
     authenticate: createAuthenticator(context),
     credentials: {
-      project: { scheme: 'ProjectJWT', name: 'a Project JWT' },
-      user: { scheme: 'UserJWT', name: 'a User JWT' },
+      project: { security: [{ ProjectJWT: [] }], name: 'a Project JWT' },
+      user: { security: [{ UserJWT: [] }], name: 'a User JWT' },
     },
     errorBody: errorList,
     limits: {
