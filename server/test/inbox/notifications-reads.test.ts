@@ -56,6 +56,11 @@ const selectRowsRead = sql(
     where relname = 'notifications'`,
 );
 
+const selectScans = sql(
+  'test_index_scans',
+  "select idx_scan::int as scans from pg_stat_xact_user_tables where relname = 'notifications'",
+);
+
 /** The number of table rows that the work reads, with the first plan and with the generic one. */
 async function rowsRead(work: (tx: Queryable) => Promise<unknown>): Promise<number> {
   return db.transaction(async (tx) => {
@@ -108,6 +113,15 @@ test('a numbered page counts without reading rows, and reads those up to its end
     expect(await read('unread', filter, 100)).toBe(1_500);
   }
   for (const filter of [{}, { read: true }, { seen: true }]) expect(await read('read', filter, 1)).toBe(15);
+  // Three counts, and the two lists that are merged.
+  const scans = await db.transaction(async (tx) => {
+    const user = { projectId: newId(), id: users.unread };
+    const [before] = await tx.query<{ scans: number }>(selectScans);
+    await listNumberedPage(tx, user, {}, { page: 1, perPage: 15 });
+    const [after] = await tx.query<{ scans: number }>(selectScans);
+    return (after?.scans ?? 0) - (before?.scans ?? 0);
+  });
+  expect(scans).toBe(5);
 });
 
 describe('a filter that few broadcasts of the project match', () => {
