@@ -459,6 +459,15 @@ CASES.push(
     }),
   ],
   [
+    'GraphQL with 900 fields, sent often',
+    [200],
+    graphql(
+      () =>
+        `{ ${times(29, (index) => `a${index}: notifications(first: 1) { nodes { ...N } edges { node { ...N } } }`)} }
+        fragment N on Notification { id title content actionUrl category topic status createdAt sentAt readAt }`,
+    ),
+  ],
+  [
     'the introspection of GraphQL',
     [200],
     graphql(() => getIntrospectionQuery({ inputValueDeprecation: true, oneOf: true })),

@@ -238,7 +238,7 @@ describe('limits', () => {
       200,
       [
         'validation_failed',
-        'The query can return 40,201 values, and at most 20,000 are allowed: select fewer fields, or ' +
+        'The query can return 40,201 values, and at most 10,000 are allowed: select fewer fields, or ' +
           "smaller pages with 'first'",
       ],
     ]);
@@ -252,7 +252,7 @@ describe('limits', () => {
     }`;
     expect(await message(query)).toMatch(/^The query can return 35,201 values/);
     expect(await message(query, { first: 60 })).toMatch(/^The query can return 21,121 values/);
-    expect(await message(query, { first: 50 })).toMatch(/^This field needs/);
+    expect(await message(query, { first: 20 })).toMatch(/^This field needs/);
     expect(await message(query, { first: 'all' })).toMatch(/^The query can return 35,201 values/);
     expect(await message(query, { first: -1 })).toMatch(/^This field needs/);
   });

@@ -313,6 +313,12 @@ describe('the project', () => {
     });
     const read = 'query ($id: ID!) { user(id: $id) { externalId } }';
     expect(await data(send(read, { id: created.id }))).toEqual({ user: { externalId: 'grace' } });
+    const update = `mutation ($id: ID!, $input: UserUpdateInput!) {
+      updateUser(id: $id, input: $input) { externalId email }
+    }`;
+    const renamed = { externalId: 'grace-2', email: null };
+    expect(await data(send(update, { id: created.id, input: renamed }))).toEqual({ updateUser: renamed });
+    expect(codes(await send(update, { id: newId(), input: renamed }))).toEqual(['not_found']);
     const remove = 'mutation ($id: ID!) { deleteUser(id: $id) }';
     expect(await data(send(remove, { id: created.id }))).toEqual({ deleteUser: created.id });
     expect(await data(send(read, { id: created.id }))).toEqual({ user: null });
@@ -343,6 +349,19 @@ describe('the project', () => {
       categories: { totalCount: 1, nodes: [{ key: 'orders/sent' }] },
       category: { key: 'orders/sent' },
     });
+    const conditional = { channel: 'IN_APP', if: 'user.custom_attributes.plan == "pro"' };
+    await data(
+      send('mutation ($input: CategoryDeliveryConfigInput!) { saveCategory(input: $input) { key } }', {
+        input: { key: 'plans', channels: [conditional] },
+      }),
+    );
+    const forUser = await data(asUser('reader')('{ categories { nodes { key channels { channel if } } } }'));
+    expect(forUser.categories.nodes).toEqual([
+      { key: 'plans', channels: [{ channel: 'IN_APP', if: null }] },
+      { key: 'orders/sent', channels: [{ channel: 'EMAIL', if: null }] },
+    ]);
+    const shown = await data(send('{ category(key: "plans") { channels { channel if } } }'));
+    expect(shown.category.channels).toEqual([conditional]);
     const remove = 'mutation { deleteCategory(key: "orders/sent") }';
     expect(await data(send(remove))).toEqual({ deleteCategory: 'orders/sent' });
     expect(codes(await send(remove))).toEqual(['not_found']);
@@ -423,6 +442,20 @@ describe('the project', () => {
       pageInfo: { hasNextPage: false },
     });
     expect(rest.broadcast.skipped.nodes).toHaveLength(2);
+    const cancel = 'mutation ($id: ID!) { cancelBroadcast(id: $id) { id } }';
+    expect(await data(send(cancel, { id: created.id }))).toEqual({ cancelBroadcast: { id: created.id } });
+    expect(codes(await send(cancel, { id: newId() }))).toEqual(['not_found']);
+    const later = { ...input, sendAt: new Date(Date.now() + 86_400_000).toISOString() };
+    const scheduled = await data(
+      send('mutation ($input: BroadcastInput!) { createBroadcast(input: $input) { id sendAt } }', {
+        input: later,
+      }),
+    );
+    expect(scheduled.createBroadcast.sendAt).toBe(later.sendAt);
+    const waiting = '{ broadcasts(status: SCHEDULED) { totalCount nodes { id } } }';
+    expect(await data(send(waiting))).toEqual({
+      broadcasts: { totalCount: 1, nodes: [{ id: scheduled.createBroadcast.id }] },
+    });
     const replay = 'mutation ($id: ID!) { replayBroadcastDeliveries(id: $id, input: {}) }';
     expect(await data(send(replay, { id: created.id }))).toEqual({ replayBroadcastDeliveries: 0 });
     expect(codes(await send(replay, { id: newId() }))).toEqual(['not_found']);

@@ -1,6 +1,6 @@
 import { GraphQLInt } from 'graphql';
 import { type Static, Type } from 'typebox';
-import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
+import { BroadcastListQuery, BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { described, Id } from '../../contract/common.ts';
 import {
   Delivery,
@@ -10,10 +10,12 @@ import {
 } from '../../contract/delivery.ts';
 import { replayDeliveries } from '../../domain/after/replay/replay.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
+import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { countBroadcasts, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
 import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import type { ListedDelivery } from '../../domain/line/ledger/list-cursor.ts';
+import { ClientError } from '../../errors.ts';
 import { NEWEST } from '../../lib/cursor.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
@@ -48,16 +50,17 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
   queries.ofProject('broadcasts', {
     type: set(connectionType(type)),
     description: 'The broadcasts of the project, newest first.',
-    args: Type.Object(pageArgs),
+    args: Type.Object({ ...pageArgs, status: BroadcastListQuery.properties.status }),
     async resolve({ context: { db }, project }, args) {
+      const scheduled = args.status === 'scheduled';
       const page = readPageArgs(args, isId);
       return connect({
-        page: () => listBroadcasts(db, project.id, page),
+        page: () => listBroadcasts(db, project.id, page, { scheduled }),
         edge(json) {
           const node = present(json) as { id: string };
           return { cursor: node.id, node };
         },
-        count: () => countBroadcasts(db, project.id),
+        count: () => countBroadcasts(db, project.id, { scheduled }),
       });
     },
   });
@@ -81,6 +84,18 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
     async resolve({ context, project }, { input }) {
       const raw = { json: undefined, recipients: undefined, members: undefined }; // the schema is checked
       return present((await sendBroadcast(context, project, input, { raw })).json);
+    },
+  });
+
+  mutations.ofProject('cancelBroadcast', {
+    type: set(type),
+    description: 'Cancels a broadcast: what is not sent yet is skipped. Has no effect once it has ended.',
+    args: ById,
+    async resolve({ context, project }, { id }) {
+      if (!(await cancelBroadcast(context, project.id, id.toLowerCase()))) throw new ClientError('not_found');
+      const json = await getBroadcast(context.db, project.id, id);
+      if (json === undefined) throw new ClientError('not_found'); // expired meanwhile
+      return present(json);
     },
   });
 

@@ -20,13 +20,20 @@ const ByKey = Type.Object({ key: Type.String({ description: 'The key of the cate
 /** Adds the categories that a project has configured. */
 export function categoryFields({ types, queries, mutations }: Builder): void {
   const type = types.object(CategoryConfig);
-  const present = (row: CategoryRow) => types.present(CategoryConfig, JSON.parse(row.config));
+  const presentAll = (row: CategoryRow) => types.present(CategoryConfig, JSON.parse(row.config));
+  const presentToUsers = ({ config }: CategoryRow) => {
+    const { channels, ...rest } = JSON.parse(config) as CategoryConfig;
+    const shown = channels.map(({ if: _, windows: __, ...channel }) => channel);
+    return types.present(CategoryConfig, { ...rest, channels: shown });
+  };
 
-  queries.ofProject('categories', {
+  queries.ofAnyone('categories', {
     type: set(connectionType(type)),
-    description: 'The category configs of the project, newest first.',
+    description: 'The category configs of the project, newest first. Users get no conditions and windows.',
     args: Type.Object(pageArgs),
-    async resolve({ context: { db }, project }, args) {
+    async resolve({ context: { db }, caller }, args) {
+      const { project, kind } = caller;
+      const present = kind === 'project' ? presentAll : presentToUsers;
       const page = readPageArgs(args, isId);
       return connect({
         page: () => readPage(page, (cursor) => listCategories(db, project.id, cursor)),
@@ -42,7 +49,7 @@ export function categoryFields({ types, queries, mutations }: Builder): void {
     args: ByKey,
     async resolve({ context, project }, { key }) {
       const row = await getCategory(context.db, project.id, key);
-      return row && present(row);
+      return row && presentAll(row);
     },
   });
 

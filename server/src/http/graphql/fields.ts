@@ -63,6 +63,11 @@ export class FieldMaker {
     });
   }
 
+  /** A field for both. */
+  ofAnyone<Args extends TObject>(name: string, field: RootField<Args, unknown>): void {
+    this.#add(name, field, 'Needs any credential.', (scope) => scope);
+  }
+
   #add<Args extends TObject, Who>(
     name: string,
     { type, description, args: schema, resolve }: RootField<Args, Who>,

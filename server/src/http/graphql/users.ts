@@ -1,11 +1,12 @@
 import { GraphQLID } from 'graphql';
 import { Type } from 'typebox';
 import { described, Id } from '../../contract/common.ts';
-import { SaveUser, User, UserListQuery } from '../../contract/user.ts';
+import { SaveUser, UpdateUser, User, UserListQuery } from '../../contract/user.ts';
 import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
 import { getUser, type UserRow, userJson } from '../../domain/people/users/get.ts';
 import { countUsers, listUsers } from '../../domain/people/users/list.ts';
 import { saveUser } from '../../domain/people/users/save.ts';
+import { updateUser } from '../../domain/people/users/update.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
@@ -48,6 +49,17 @@ export function userFields({ types, queries, mutations }: Builder): void {
     description: 'Creates or updates a user.',
     args: Type.Object({ input: SaveUser }),
     resolve: async ({ context, project }, { input }) => present(await saveUser(context, project.id, input)),
+  });
+
+  mutations.ofProject('updateUser', {
+    type: set(type),
+    description: 'Updates a user, including its identities. Members that are missing stay, and null clears.',
+    args: Type.Object({ ...ById.properties, input: UpdateUser }),
+    async resolve({ context, project }, { id, input }) {
+      const row = await updateUser(context, project.id, id.toLowerCase(), input);
+      if (row === undefined) throw new ClientError('not_found');
+      return present(row);
+    },
   });
 
   mutations.ofProject('deleteUser', {

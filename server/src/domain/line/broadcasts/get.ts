@@ -58,9 +58,13 @@ export function listBroadcasts(
   );
 }
 
-/** Counts the project's broadcasts: 0.1 s for a million. */
-export async function countBroadcasts(db: Queryable, projectId: string): Promise<number> {
-  const [row] = await db.query<{ count: number }>(countAll, [projectId]);
+/** Counts the project's broadcasts, or only those that wait for their time: 0.1 s for a million. */
+export async function countBroadcasts(
+  db: Queryable,
+  projectId: string,
+  { scheduled = false }: { scheduled?: boolean } = {},
+): Promise<number> {
+  const [row] = await db.query<{ count: number }>(scheduled ? countScheduled : countAll, [projectId]);
   return row?.count ?? 0;
 }
 
@@ -227,11 +231,16 @@ const selectNumbered = sql(
   ))
   order by id desc`,
 );
+const IS_SCHEDULED = "send_at is not null and status = 'enqueued' and cancelled_at is null";
 // Index broadcasts_scheduled (project_id, id), whose condition is repeated word for word.
 const LIST_SCHEDULED = listStatements('scheduled_broadcasts', {
   ...BROADCASTS,
-  where: "send_at is not null and status = 'enqueued' and cancelled_at is null",
+  where: IS_SCHEDULED,
 });
+const countScheduled = sql(
+  'count_scheduled_broadcasts',
+  `select count(*)::int as count from broadcasts where project_id = $1 and ${IS_SCHEDULED}`,
+);
 // Index broadcasts_of_project (project_id, id).
 const countAll = sql(
   'count_broadcasts',
