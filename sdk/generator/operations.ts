@@ -48,7 +48,9 @@ function operationsWith(
   document: ApiDocument,
   found: readonly Found[],
 ): Operation[] {
-  const own = found.filter(({ raw }) => (raw.security ?? []).some((choice) => scheme in choice));
+  const own = found.filter(
+    ({ raw }) => (raw.security ?? []).some((choice) => scheme in choice) && !isFile(raw),
+  );
   const names = own.map(({ raw, path }) => partsOf(raw, path, client));
   const group = ({ tag, qualifiers }: NameParts) => `${tag} ${qualifiers.join(' ')}`;
   const groups = Map.groupBy(names, group);
@@ -138,6 +140,11 @@ function querySchema(parameters: NonNullable<RawOperation['parameters']>): Schem
     required: parameters.filter(({ required }) => required === true).map(({ name }) => name),
     additionalProperties: false,
   };
+}
+
+/** Whether an operation responds with a file of rows, which no method can return as a value. */
+function isFile({ responses }: RawOperation): boolean {
+  return Object.values(responses).some(({ content }) => content?.['application/x-ndjson'] !== undefined);
 }
 
 function replyOf(document: ApiDocument, { operationId, responses }: RawOperation): Operation['reply'] {

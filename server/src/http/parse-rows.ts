@@ -121,6 +121,8 @@ function lineOf(line: Buffer, text: string): Row {
 
 const TEXT_COLUMNS = ['external_id', 'email', 'first_name', 'last_name'];
 const COLUMNS = [...TEXT_COLUMNS, 'phone_numbers', 'custom_attributes'];
+// Exports have them; they are ignored.
+const READ_ONLY_COLUMNS = ['id', 'created_at', 'updated_at', 'last_seen_at', 'last_notified_at'];
 const ATTRIBUTE = 'custom_attributes.';
 
 function csvRows(sent: Buffer): Row[] {
@@ -160,7 +162,10 @@ function checkHeader(header: readonly string[]): void {
     throw new ClientError('validation_failed', [`The CSV has more than ${MAX_COLUMNS} columns`]);
   const problems = header.flatMap((name, index) => {
     const shownName = JSON.stringify(name.slice(0, 100));
-    if (!COLUMNS.includes(name) && !(name.startsWith(ATTRIBUTE) && name.length > ATTRIBUTE.length)) {
+    if (
+      ![...COLUMNS, ...READ_ONLY_COLUMNS].includes(name) &&
+      !(name.startsWith(ATTRIBUTE) && name.length > ATTRIBUTE.length)
+    ) {
       const known = [...COLUMNS, `${ATTRIBUTE}<name>`].join(', ');
       return [`The CSV has an unknown column ${shownName}; known are ${known}`];
     }
@@ -180,7 +185,7 @@ function userOf(header: readonly string[], record: readonly string[]): Row {
     problems.push(`The line has ${record.length} values, and the header ${header.length} columns`);
   header.forEach((name, index) => {
     const text = record[index] ?? '';
-    if (text.trim() === '') return;
+    if (text.trim() === '' || READ_ONLY_COLUMNS.includes(name)) return;
     if (TEXT_COLUMNS.includes(name)) user[name] = text;
     else if (name === 'phone_numbers') user[name] = text.split(/[;,]/).map((number) => number.trim());
     else if (name.startsWith(ATTRIBUTE)) attributes.push([name.slice(ATTRIBUTE.length), text]);

@@ -33,6 +33,18 @@ export function sendJson(reply: FastifyReply, status: number, body: JsonText): F
 // One write of a joined text is cheaper than a stream, up to the size that takes a millisecond to copy.
 const STREAMED_FROM_BYTES = 1024 * 1024;
 
+/** Sends a body part by part, each when the client has read the one before. Resolves at the end. */
+export async function sendParts(
+  reply: FastifyReply,
+  mediaType: string,
+  parts: AsyncIterable<string>,
+): Promise<void> {
+  reply.code(200).header('content-type', mediaType);
+  reply.send(Readable.from(parts, { highWaterMark: 1 }));
+  // Also resolves if the client disconnects.
+  await new Promise<void>((resolve) => reply.raw.once('close', resolve));
+}
+
 /**
  * Returns a function that throws if a result does not match the schema of its route, so that tests find such
  * bugs.

@@ -60,8 +60,8 @@ export interface Route<
   unwrap?: string;
   /** The status of success and its body: `{ 200: User }`, `{ 204: NoContent }`. */
   reply: Reply;
-  /** The media type of the response, if it is not JSON. */
-  produces?: string;
+  /** The media types of the response, if it is not JSON. */
+  produces?: string | readonly string[];
   /** Bytes of the body. If omitted, 1 MiB for projects, and 64 KiB for users and strangers. */
   bodyLimit?: number;
   /**
@@ -367,7 +367,7 @@ async function respond<
       reply,
     };
     const result = await route.handler({ ...call, ...who });
-    checkReply?.(result);
+    if (!reply.raw.headersSent) checkReply?.(result);
     return toJson(result);
   };
   if (key !== undefined && (mode === 'automatic' || mode === 'claimed')) {
@@ -379,15 +379,20 @@ async function respond<
     return sendJson(reply, stored.status, stored.body);
   }
   const body = await run(app.context, (effect) => effect());
-  return reply.sent ? reply : sendJson(reply, status, body); // a stream took the connection over
+  // A stream has sent the response.
+  return reply.sent || reply.raw.headersSent ? reply : sendJson(reply, status, body);
 }
 
 /** The response in the description of the API. */
-function published(status: number, schema: TSchema, mediaType = 'application/json'): object {
+function published(
+  status: number,
+  schema: TSchema,
+  mediaTypes: string | readonly string[] = 'application/json',
+): object {
   if (status === 204) return schema;
   const description =
     status === 201 ? 'Created.' : status === 202 ? 'Accepted; it is done in the background.' : 'Done.';
-  return { description, content: { [mediaType]: { schema } } };
+  return { description, content: Object.fromEntries([mediaTypes].flat().map((type) => [type, { schema }])) };
 }
 
 /** Counts a request by its caller if it has a valid credential, else by its address. */

@@ -59,7 +59,8 @@ export class Explorer {
   }
 
   /** The parameters for ids of the records at this path: for `/users`, those of `/users/{user_id}`. */
-  #keysBelow(path: string): { name: string; key: string }[] {
+  #keysBelow(written: string): { name: string; key: string }[] {
+    const path = READ_AT[written] ?? written;
     return this.described.operations.flatMap((other) => {
       const name = /^\/\{(\w+)\}(\/|$)/.exec(other.path.slice(path.length))?.[1];
       return other.path.startsWith(path) && name !== undefined ? [{ name, key: idName(other, name) }] : [];
@@ -103,6 +104,9 @@ export async function send(
   const target = `${pathOf(operation, path)}${search.size > 0 ? `?${search}` : ''}`;
   return call(operation.method, target, body === undefined ? undefined : JSON.stringify(body));
 }
+
+/** The paths whose records are read at another path. */
+const READ_AT: Record<string, string> = { '/users/import': '/imports' };
 
 /** `token_id` has another meaning in each collection, `user_id` the same everywhere. */
 function idName(operation: Operation, name: string): string {

@@ -201,7 +201,7 @@ async function send(
       : { body: typeof content === 'string' ? content : new Uint8Array(content) }),
   });
   const text = await response.text();
-  const isJson = response.headers.get('content-type')?.includes('json') === true && text !== '';
+  const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '') && text !== '';
   const parsed = isJson ? JSON.parse(text) : undefined;
   const errors: { code: string; message: string }[] = parsed?.errors ?? [];
   return {

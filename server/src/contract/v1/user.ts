@@ -84,7 +84,7 @@ export const LegacyUserPage = Type.Object(
   { title: 'UserPage' },
 );
 
-export const USER_ORDERS = [
+const USER_ORDERS = [
   'created_at,ASC',
   'created_at,DESC',
   'last_seen_at,ASC',

@@ -15,6 +15,7 @@ import { suppressionRoutes } from './suppressions.ts';
 import { tokenRoutes } from './tokens.ts';
 import { topicRoutes } from './topics.ts';
 import { trackingRoutes } from './tracking.ts';
+import { userExportRoutes } from './user-exports.ts';
 import { userImportRoutes } from './user-imports.ts';
 import { userRoutes } from './users.ts';
 import { webhookRoutes } from './webhooks.ts';
@@ -36,6 +37,7 @@ export function v2Routes(app: App): void {
   projectRoutes(app);
   userRoutes(app);
   userImportRoutes(app);
+  userExportRoutes(app);
   suppressionRoutes(app);
   eventRoutes(app);
   webhookRoutes(app);

@@ -1,0 +1,51 @@
+import { Type } from 'typebox';
+import { nullable, oneOf, Timestamp } from './common.ts';
+import { Delivery } from './delivery.ts';
+import { UserDeliveryWindows } from './delivery-windows.ts';
+import { Event } from './event.ts';
+import { Notification } from './notification.ts';
+import { Preferences } from './preference.ts';
+import { Subscription } from './topic.ts';
+import { User } from './user.ts';
+
+export const UserExportQuery = Type.Object({
+  format: Type.Optional(
+    oneOf(['ndjson', 'csv'], {
+      description: 'NDJSON, with a user on each line, or CSV with a header. NDJSON if omitted.',
+    }),
+  ),
+});
+
+/** Everything that is stored about a user. */
+export const UserExport = Type.Object(
+  {
+    user: User,
+    former_identities: Type.Array(
+      Type.Object({ kind: oneOf(['external_id', 'email']), value: Type.String() }),
+      { description: 'External ids and addresses that the user had before.' },
+    ),
+    preferences: Preferences,
+    delivery_windows: UserDeliveryWindows,
+    tokens: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        channel: Type.String(),
+        created_at: Timestamp,
+        updated_at: nullable(Timestamp),
+        discarded_at: nullable(Timestamp),
+      }),
+      { description: 'The tokens of all channels, without their secrets.' },
+    ),
+    subscriptions: Type.Array(Subscription),
+    notifications: Type.Array(
+      Type.Object({
+        ...Notification.properties,
+        deliveries: Type.Array(Delivery, { description: 'The deliveries over all channels.' }),
+      }),
+    ),
+    events: Type.Array(Event, {
+      description: 'The events that say something about the user besides its id.',
+    }),
+  },
+  { title: 'UserExport' },
+);

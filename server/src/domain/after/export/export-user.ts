@@ -1,0 +1,136 @@
+import { type Queryable, sql } from '../../../db/client.ts';
+import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import type { Context } from '../../context.ts';
+import { type EventRow, expand } from '../../ground/events/expand.ts';
+import { numbersOf } from '../../ground/events/stored-types.ts';
+import { deliveriesOfUser } from '../../line/ledger/of-user.ts';
+import { notificationsJson } from '../../line/notifications/json.ts';
+import { COLUMNS, type NotificationRow } from '../../line/notifications/row.ts';
+import { listSubscriptions, subscriptionOf } from '../../people/topics/list.ts';
+import { type UserRow, userJson } from '../../people/users/get.ts';
+import { getWindows } from '../../setup/delivery-windows/get.ts';
+import { getPreferences } from '../../setup/preferences/get.ts';
+
+const PER_PAGE = 100;
+
+type ExportContext = Pick<Context, 'contents' | 'categories' | 'integrations'> & {
+  db: Queryable;
+  brand: string;
+};
+
+/**
+ * Yields everything that is stored about a user as the text of a JSON object, part by part. Reads a page when
+ * the one before is sent, and holds no transaction.
+ */
+export async function* exportUser(
+  context: ExportContext,
+  projectId: string,
+  user: UserRow,
+): AsyncGenerator<string> {
+  const { db } = context;
+  const owner = { projectId, userId: user.id };
+  const [former, preferences, windows, tokens] = await Promise.all([
+    db.query(selectFormer, [user.id]),
+    getPreferences(context, owner),
+    getWindows(db, owner),
+    db.query(selectTokens, [user.id]),
+  ]);
+  yield `{"user":${userJson(user)},"former_identities":${JSON.stringify(former)}`;
+  yield `,"preferences":${JSON.stringify(preferences)},"delivery_windows":${windows}`;
+  yield `,"tokens":${JSON.stringify(tokens)},"subscriptions":[`;
+  yield* listed(subscriptions(db, user.id));
+  yield '],"notifications":[';
+  yield* listed(notifications(context, user.id));
+  yield '],"events":[';
+  yield* listed(events(db, owner));
+  yield ']}';
+}
+
+/** Yields JSON texts as the items of an array. */
+async function* listed(texts: AsyncIterable<string>): AsyncGenerator<string> {
+  let separator = '';
+  for await (const text of texts) {
+    yield `${separator}${text}`;
+    separator = ',';
+  }
+}
+
+async function* subscriptions(db: Queryable, userId: string): AsyncGenerator<string> {
+  for (let id = NEWEST, more = true; more; ) {
+    const rows = await listSubscriptions(db, userId, { direction: 'older', id, limit: PER_PAGE });
+    for (const row of rows) yield JSON.stringify(subscriptionOf(row));
+    more = rows.length === PER_PAGE;
+    id = rows.at(-1)?.id ?? id;
+  }
+}
+
+/** Yields the notifications with their deliveries. */
+async function* notifications(context: ExportContext, userId: string): AsyncGenerator<string> {
+  const { db, brand } = context;
+  for (let id = OLDEST; ; ) {
+    const rows = await db.query<NotificationRow>(selectNotifications, [userId, id, PER_PAGE]);
+    // Fewer than there are rows, if these fill the memory that a page may take.
+    const texts = await notificationsJson(context, rows);
+    const deliveries = await deliveriesOfUser({ db, brand }, userId, rows.slice(0, texts.length));
+    for (const [index, text] of texts.entries()) {
+      id = rows[index]?.id ?? id;
+      yield `${text.slice(0, -1)},"deliveries":${JSON.stringify(deliveries.get(id) ?? [])}}`;
+    }
+    if (rows.length === 0) return;
+  }
+}
+
+async function* events(
+  db: Queryable,
+  { projectId, userId }: { projectId: string; userId: string },
+): AsyncGenerator<string> {
+  for (let id = OLDEST, more = true; more; ) {
+    const rows = await db.query<EventRow>(selectEvents, [userId, projectId, id, PER_PAGE]);
+    for (const row of rows) {
+      const { from, to } = numbersOf(row, undefined);
+      for (const event of expand(row, from, to)) yield JSON.stringify(event);
+    }
+    more = rows.length === PER_PAGE;
+    id = rows.at(-1)?.id ?? id;
+  }
+}
+
+// Primary keys.
+const selectFormer = sql(
+  'export_former_identities',
+  'select kind, value from former_user_keys where user_id = $1 order by kind, value',
+);
+const selectTokens = sql(
+  'export_tokens',
+  `select coalesce(public_id, id::text) as id, channel, created_at, updated_at, discarded_at
+  from tokens
+  where user_id = $1
+  order by id`,
+);
+const selectNotifications = sql(
+  'export_notifications',
+  `select ${COLUMNS}
+  from notifications
+  where user_id = $1 and id > $2
+  order by id
+  limit $3`,
+);
+// Index events_of_users.
+const selectEvents = sql(
+  'export_events',
+  `select id, type, size, broadcast_id, broadcast_ids, user_ids, details
+  from events
+  where user_ids = array[$1::uuid] and project_id = $2 and id > $3
+    and (
+      type in (
+        'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken',
+        'subscription.saved', 'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
+      )
+      or (
+        type in ('notification.seen', 'notification.read', 'notification.archived')
+        and details is not null
+      )
+    )
+  order by id
+  limit $4`,
+);
