@@ -1927,6 +1927,51 @@ export type UserDeliveryWindows = {
     channels: Array<ChannelDeliveryWindows>;
 };
 
+export type UserExport = {
+    user: User;
+    /** External ids and addresses that the user had before. */
+    former_identities: Array<{
+        kind: 'external_id' | 'email';
+        value: string;
+    }>;
+    preferences: UserPreferences;
+    delivery_windows: UserDeliveryWindows;
+    /** The tokens of all channels, without their secrets. */
+    tokens: Array<{
+        id: string;
+        channel: string;
+        created_at: string;
+        updated_at: string | null;
+        discarded_at: string | null;
+    }>;
+    subscriptions: Array<Subscription>;
+    notifications: Array<{
+        id: string;
+        user_id: string;
+        /** `unread` means seen but not read. An archived notification is `archived`, read or not. */
+        status: 'unseen' | 'unread' | 'read' | 'archived';
+        title: string;
+        content: string | null;
+        action_url: string | null;
+        category: string | null;
+        topic: string | null;
+        custom_attributes: {
+            [key: string]: unknown;
+        } | null;
+        created_at: string;
+        updated_at: string;
+        sent_at: string | null;
+        seen_at: string | null;
+        read_at: string | null;
+        archived_at: string | null;
+        discarded_at: string | null;
+        /** The deliveries over all channels. */
+        deliveries: Array<Delivery>;
+    }>;
+    /** The events that say something about the user besides its id. */
+    events: Array<Event>;
+};
+
 export type UserImport = {
     id: string;
     status: 'enqueued' | 'processing' | 'processed';

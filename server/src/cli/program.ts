@@ -97,6 +97,15 @@ function serverCommands(belfry: Command): void {
     .option('--jwt <token>', 'a User JWT (belfry token user), instead of <DATA_DIR>/credentials.json')
     .addOption(new Option('--json', 'print each frame as a line of JSON'))
     .action(verb(async () => (await import('./listen.ts')).listen));
+
+  const users = command(belfry, 'users', 'belfry users import users.csv').description('import users');
+  command(users, 'import', 'belfry users import users.csv', 'belfry users import users.ndjson --json')
+    .description('create or update the users in a file, through the running server')
+    .argument('<file>', 'a .csv with a header, .json, .ndjson or .jsonl')
+    .addOption(server())
+    .addOption(projectJwt())
+    .addOption(json())
+    .action(verb(async () => (await import('./import-users.ts')).importUsers));
 }
 
 function projectCommands(belfry: Command): void {

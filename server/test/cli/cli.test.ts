@@ -347,6 +347,53 @@ describe('send', () => {
   });
 });
 
+describe('users import', () => {
+  const write = async (name: string, text: string) => {
+    const file = join(dataDir, name);
+    await writeFile(file, text);
+    return file;
+  };
+
+  test('divides a CSV file, and reports the users that failed', async () => {
+    const lines = Array.from({ length: 10_050 }, (_, index) => `c${index},c${index}@cli.example,"A\n""B"""`);
+    lines[10_001] = 'bad,x,';
+    const file = await write('users.csv', `\ufeffexternal_id,email,first_name\r\n${lines.join('\r\n')}\r\n`);
+    const { code, out } = await run(['users', 'import', file, '--json']);
+    expect(code).toBe(1);
+    expect(JSON.parse(out)).toEqual({
+      ...{ total: 10_050, created: 10_049, updated: 0, failed: 1 },
+      failures: [
+        {
+          row: 10_002,
+          user: { external_id: 'bad', email: 'x' },
+          errors: [{ message: "Param 'email' must be an e-mail address" }],
+        },
+      ],
+    });
+  });
+
+  test.each([
+    ['users.json', '{"users":[{"external_id":"j1"},{"external_id":"j2"}]}'],
+    ['list.json', '[{"external_id":"l1"},{"external_id":"l2"}]'],
+    ['users.ndjson', '{"external_id":"n1"}\n\n{"external_id":"n2"}\n'],
+  ])('reads %s', async (name, text) => {
+    const { code, out } = await run(['users', 'import', await write(name, text)]);
+    expect([code, out]).toEqual([0, '2 users: 2 created, 0 updated, 0 failed\n']);
+  });
+
+  test.each([
+    ['empty.csv', 'external_id\n', 'has no users'],
+    ['open.csv', 'external_id\n"x\n', 'is not valid CSV'],
+    ['broken.json', '{"users":[', 'is not valid JSON'],
+    ['object.json', '{}', 'must be a list of users'],
+    ['column.csv', 'external_id,nick\nx,y\n', 'unknown column "nick"'],
+    ['users.txt', 'x', 'must end in .csv'],
+  ])('rejects %s', async (name, text, message) => {
+    const { code, err } = await run(['users', 'import', await write(name, text)]);
+    expect([code === 0, err]).toEqual([false, expect.stringContaining(message)]);
+  });
+});
+
 describe('listen', () => {
   test('prints notifications and their changes, and ends cleanly on Ctrl-C', async () => {
     const child = belfry(['listen', 'grace'], settings);
