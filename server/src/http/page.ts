@@ -32,11 +32,12 @@ function cardHtml({ title, text, button }: Page): string {
   return documentHtml(title, `<main><h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</main>`);
 }
 
-function documentHtml(title: string, body: string): string {
+/** Returns the HTML of a page. `body` and `head` are trusted. */
+export function documentHtml(title: string, body: string, head = ''): string {
   return (
     `<!doctype html><html lang="en"><head><meta charset="utf-8">` +
     `<meta name="viewport" content="width=device-width, initial-scale=1">` +
-    `<title>${escaped(title)}</title><style>${STYLE}</style></head><body>${body}</body></html>\n`
+    `<title>${escaped(title)}</title><style>${STYLE}</style>${head}</head><body>${body}</body></html>\n`
   );
 }
 
@@ -84,12 +85,13 @@ article pre { padding: 1rem; overflow-x: auto; border-radius: .5rem; background:
 code { font: .875em/1.5 ui-monospace, monospace }
 button:focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 `;
-const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
+/** Allows the style of a page in its Content-Security-Policy. */
+export const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
 
 const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy':
-    `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; ` +
+    `default-src 'none'; style-src ${STYLE_SOURCE}; form-action 'self'; ` +
     "base-uri 'none'; frame-ancestors 'none'",
   'cache-control': 'no-store',
   'referrer-policy': 'no-referrer',

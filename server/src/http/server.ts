@@ -23,6 +23,7 @@ import { checkHost } from './host.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescriptions } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
+import { pushPage } from './push-page.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import { readBodies } from './read-bodies.ts';
 import { bodyReader } from './read-body.ts';
@@ -104,6 +105,7 @@ export async function createServer(
   operationsRoutes(fastify, context);
   await unsubscribePage(v2);
   await trackedRoutes(v2);
+  pushPage(v2);
   await serveDescriptions(fastify, [v2.api, v1.api]);
   knownPaths.finish((request, reply) => countCaller(shared.limits, request, reply));
   await fastify.ready();

@@ -1,6 +1,8 @@
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
+import { configRoutes } from './config.ts';
 import { importRoutes } from './imports.ts';
+import { metricsRoutes } from './metrics.ts';
 import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
@@ -16,4 +18,6 @@ export function v1Routes(app: App): void {
   tokenRoutes(app);
   userRoutes(app);
   importRoutes(app);
+  metricsRoutes(app);
+  configRoutes(app);
 }

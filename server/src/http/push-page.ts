@@ -1,0 +1,126 @@
+import type { FastifyReply } from 'fastify';
+import { documentHtml, STYLE_SOURCE } from './page.ts';
+import type { App } from './route.ts';
+
+/** The address of the page. The User JWT of the user follows as its fragment. */
+export const SUBSCRIBE_PAGE = '/push/subscribe';
+
+/**
+ * The page on which a user turns on notifications in a browser: it registers a service worker and saves the
+ * browser's subscription. In a frame of an app it only saves a subscription again.
+ */
+export function pushPage({ fastify, limits }: App): void {
+  const files: [string, string, string][] = [
+    [SUBSCRIBE_PAGE, 'text/html', PAGE],
+    [`${SUBSCRIBE_PAGE}.js`, 'text/javascript', SCRIPT],
+    ['/push/worker.js', 'text/javascript', WORKER],
+  ];
+  for (const [path, type, text] of files)
+    fastify.get(path, { schema: { hide: true } }, async (request, reply) => {
+      await limits.stranger(request, reply);
+      return send(reply, type, text);
+    });
+}
+
+function send(reply: FastifyReply, type: string, text: string): FastifyReply {
+  return reply.headers({ ...HEADERS, 'content-type': `${type}; charset=utf-8` }).send(text);
+}
+
+// Any app may show the page in a frame: it acts only on a click, and the browser asks the user itself.
+const HEADERS = {
+  'content-security-policy':
+    `default-src 'none'; script-src 'self'; style-src ${STYLE_SOURCE}; connect-src 'self'; ` +
+    "worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors *",
+  'cache-control': 'no-cache',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-robots-tag': 'noindex',
+};
+
+const PAGE = documentHtml(
+  'Turn on notifications',
+  '<main><h1>Turn on notifications</h1><p role="status">This browser can show new notifications, also while ' +
+    'the page is closed.</p><form><button id="on" type="button">Turn on</button></form></main>',
+  '<script type="module" src="subscribe.js"></script>',
+);
+
+const SCRIPT = `const token = location.hash.slice(1);
+const text = document.querySelector('p');
+const button = document.querySelector('#on');
+
+const colors = { background_color: '--card', text_color: '--text', accent_color: '--button' };
+for (const [name, property] of Object.entries(colors)) {
+  const color = new URLSearchParams(location.search).get(name);
+  if (color && CSS.supports('color', color)) document.documentElement.style.setProperty(property, color);
+}
+
+async function call(path, body) {
+  const response = await fetch(path, {
+    method: 'POST',
+    headers: { authorization: 'Bearer ' + token, 'content-type': 'application/json' },
+    body: body && JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error('HTTP ' + response.status);
+  return (await response.json()).web_push;
+}
+
+async function subscribe() {
+  const { public_key: key } = await call('/integrations/web_push/installations/start');
+  await navigator.serviceWorker.register('worker.js');
+  const { pushManager } = await navigator.serviceWorker.ready;
+  const options = { userVisibleOnly: true, applicationServerKey: key.replace(/=/g, '') };
+  const subscription = await pushManager.subscribe(options).catch(async (error) => {
+    // The browser is subscribed with another key.
+    const other = await pushManager.getSubscription();
+    if (!other) throw error;
+    await other.unsubscribe();
+    return pushManager.subscribe(options);
+  });
+  await call('/channels/web_push/tokens', { web_push: subscription.toJSON() });
+}
+
+function show(words, isDone) {
+  text.textContent = words;
+  button.hidden = isDone;
+  button.disabled = false;
+}
+
+async function turnOn() {
+  button.disabled = true;
+  try {
+    await subscribe();
+    show('Notifications are on in this browser. You can close this page.', true);
+  } catch (error) {
+    console.error(error);
+    if (Notification.permission === 'denied')
+      show('This browser blocks notifications of this site. Allow them in its settings, and try again.');
+    else show('That did not work. Open this page from the app again, and try again.');
+  }
+}
+
+if (!('PushManager' in window && 'serviceWorker' in navigator))
+  show('This browser cannot show notifications.', true);
+else if (token === '') show('This link is incomplete. Open it from the app again.', true);
+else {
+  button.addEventListener('click', turnOn);
+  if (Notification.permission === 'granted') turnOn();
+}
+`;
+
+const WORKER = `self.addEventListener('push', (event) => {
+  const { id, title, content, action_url, tracking_url } = event.data?.json() ?? {};
+  const data = { action_url, tracking_url };
+  event.waitUntil(
+    self.registration.showNotification(title ?? '', { body: content ?? '', tag: id, data }),
+  );
+});
+
+self.addEventListener('notificationclick', (event) => {
+  event.notification.close();
+  const { action_url: url, tracking_url: tracking } = event.notification.data ?? {};
+  const work = [];
+  if (tracking) work.push(fetch(tracking, { method: 'POST' }).catch(() => {}));
+  if (/^https?:/i.test(url ?? '')) work.push(self.clients.openWindow(url));
+  event.waitUntil(Promise.all(work));
+});
+`;
