@@ -126,7 +126,7 @@ test('the lists of topics and subscribers read only what they show or count', as
   }
 });
 
-test('many subscriptions are changed by primary key, with plans that are made while there are none', async () => {
+test('many subscriptions are changed by primary key, also with plans made for none', async () => {
   const [projectId, users] = [newId(), Array.from({ length: 40 }, () => newId()).sort()];
   const given = (status: 'subscribed' | 'unsubscribed') => ({
     topic: 'many',

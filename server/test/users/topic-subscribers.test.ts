@@ -203,8 +203,8 @@ describe('invalid input is rejected', () => {
         "Param 'users.0' needs an id, an external_id or an email",
         "Param 'users.1.email' must be an e-mail address",
         "Param 'users.2.id' must be a UUID",
-        "Param 'users.3.external_id' must not be blank, and must not contain the character U+0000 or half of " +
-          'a surrogate pair',
+        "Param 'users.3.external_id' must not be blank, and must not contain the character U+0000 or half " +
+          'of a surrogate pair',
         "Param 'users.4' doesn't allow key: name",
       ],
     ],

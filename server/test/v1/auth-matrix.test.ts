@@ -4,7 +4,8 @@ import { newId } from '../../src/lib/ids.ts';
 import { describedBy, type Operation, pathOf } from '../support/operations.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-// Every operation of v1 × every credential. The operations come from the description, so new ones are included.
+// Every operation of v1 × every credential. The operations come from the description, so new ones are
+// included.
 
 let it: TestService;
 let operations: Operation[];

@@ -61,7 +61,7 @@ export function createHeaderAuthenticator(
     return { kind: 'user', project, userId, credential: credentialOf(key ?? project.apiSecrets[0]) };
   }
 
-  /** The key that made the HMAC of the user. Returns undefined if there is none, and the project needs none. */
+  /** The key that made the HMAC of the user; undefined if there is no HMAC and the project needs none. */
   async function hmacKey(
     project: Project,
     { externalId, email }: NamedUser,
