@@ -51,7 +51,7 @@ export class Explorer {
     const records = recordsIn(body);
     for (const { name, key } of this.#keysBelow(operation.path)) {
       for (const record of records as (Record<string, unknown> | null | undefined)[]) {
-        const id = record?.id ?? record?.[name] ?? record?.key;
+        const id = record?.[name] ?? record?.id ?? record?.key;
         if (typeof id !== 'string') continue;
         this.#known.set(key, [...new Set([...(this.#known.get(key) ?? []).slice(-20), id])]);
       }
