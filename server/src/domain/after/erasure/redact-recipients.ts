@@ -115,7 +115,7 @@ function withoutNames(errors: string | null, gone: ReadonlySet<number>): string 
   );
 }
 
-// Primary key of users; index broadcasts_scheduled (project_id, id), whose condition is repeated.
+// Primary key of users; index broadcasts_scheduled (project_id, id).
 const selectScheduled = sql(
   'scheduled_broadcasts_to_redact',
   `select u.id as user_id, b.id as broadcast_id
@@ -124,7 +124,7 @@ const selectScheduled = sql(
     select id
     from broadcasts
     where (project_id, id) >= (u.project_id, '${OLDEST}') and (project_id, id) <= (u.project_id, '${NEWEST}')
-      and send_at is not null and status = 'enqueued'
+      and waiting
   ) b
   where u.id = any ($1::uuid[])`,
 );

@@ -185,9 +185,9 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
   inserted as (
     insert into broadcasts
       (id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at,
-        errors, status)
+        waiting, errors, status)
     select id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at,
-      errors::json,
+      case when due_at is not null then true end, errors::json,
       ${fannedOut ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
     from ${once === 'by id' ? 'input on conflict (id) do nothing returning id' : from}
   ),

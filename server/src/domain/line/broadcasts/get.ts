@@ -231,8 +231,8 @@ const selectNumbered = sql(
   ))
   order by id desc`,
 );
-const IS_SCHEDULED = "send_at is not null and status = 'enqueued' and cancelled_at is null";
-// Index broadcasts_scheduled (project_id, id), whose condition is repeated word for word.
+const IS_SCHEDULED = 'waiting and cancelled_at is null';
+// Index broadcasts_scheduled (project_id, id).
 const LIST_SCHEDULED = listStatements('scheduled_broadcasts', {
   ...BROADCASTS,
   where: IS_SCHEDULED,

@@ -249,7 +249,8 @@ const fanOutText = (insertion: Insertion) => `
         when page > 0 or input.errors is null then broadcasts.errors
         when broadcasts.errors is null then input.errors
         else (broadcasts.errors::jsonb || input.errors::jsonb)::json
-      end
+      end,
+      waiting = null
     from input
     where broadcasts.id = input.id
     returning cancelled_at

@@ -181,7 +181,7 @@ const addReplayed = sql(
 const failBroadcast = sql(
   'fail_broadcast',
   `update broadcasts
-  set status = 'processed', failures = total, errors = $2::json
+  set status = 'processed', failures = total, errors = $2::json, waiting = null
   where id = $1 and status <> 'processed'
   returning total`,
 );
