@@ -14,7 +14,7 @@ export function configRoutes(app: App): void {
     description:
       'Returns the features of the inbox, and how a browser subscribes to web push if the project has an ' +
       'integration for it.',
-    tags: ['Installations'],
+    tags: ['Configuration'],
     reply: { 200: LegacyConfig },
     async handler({ project, user, credential, context, request }) {
       const connected = await context.integrations.of(project.id);
