@@ -10,6 +10,7 @@ import { measureFairness } from './scenarios/fairness.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureGraphql } from './scenarios/graphql.ts';
 import { measureHttpProviders } from './scenarios/http-providers.ts';
+import { measureImports } from './scenarios/imports.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureLargeBodies } from './scenarios/large-bodies.ts';
 import { measureMemory } from './scenarios/memory.ts';
@@ -33,6 +34,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
   graphql: { title: 'an inbox page over GraphQL and REST', measure: measureGraphql },
+  imports: { title: 'importing users', measure: measureImports },
   deliveries: { title: 'a campaign: inboxes and phones', measure: measureDeliveries },
   fairness: {
     title: 'a single message beside a bulk, and beside mailers that hang',

@@ -41,8 +41,8 @@ export interface Credential {
 export type Caller = ProjectCaller | UserCaller;
 
 /**
- * Returns the caller of a request. Throws a `ClientError` for invalid credentials. If they fit a project and a
- * user, returns the `wanted` one.
+ * Returns the caller of a request. Throws a `ClientError` for invalid credentials. If they fit a project and
+ * a user, returns the `wanted` one.
  */
 export type Authenticator = (
   headers: IncomingHttpHeaders,

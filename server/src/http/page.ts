@@ -81,7 +81,10 @@ article h2 { margin-top: 2.5rem; font-size: 1.2rem }
 article a { color: var(--button) }
 article table { display: block; overflow-x: auto; border-collapse: collapse }
 article :is(th, td) { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); text-align: left }
-article pre { padding: 1rem; overflow-x: auto; border-radius: .5rem; background: var(--card); border: 1px solid var(--line) }
+article pre {
+  padding: 1rem; overflow-x: auto; border-radius: .5rem;
+  background: var(--card); border: 1px solid var(--line);
+}
 code { font: .875em/1.5 ui-monospace, monospace }
 button:focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 `;

@@ -39,8 +39,8 @@ const HEADERS = {
 
 const PAGE = documentHtml(
   'Turn on notifications',
-  '<main><h1>Turn on notifications</h1><p role="status">This browser can show new notifications, also while ' +
-    'the page is closed.</p><form><button id="on" type="button">Turn on</button></form></main>',
+  '<main><h1>Turn on notifications</h1><p role="status">This browser can show new notifications, also ' +
+    'while the page is closed.</p><form><button id="on" type="button">Turn on</button></form></main>',
   '<script type="module" src="subscribe.js"></script>',
 );
 

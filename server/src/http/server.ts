@@ -34,6 +34,7 @@ import { unsubscribePage } from './unsubscribe.ts';
 import { v1Api } from './v1/api.ts';
 import { guidePage } from './v1/guide.ts';
 import { v1Routes } from './v1/index.ts';
+import { encodeTopic } from './v1/topic-paths.ts';
 import { v2Api } from './v2/api.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
@@ -119,6 +120,7 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     childLoggerFactory: (logger) => logger, // a logger for each request would be the largest cost here
     requestIdHeader: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
+    rewriteUrl: ({ url = '/', method }) => encodeTopic(url, method),
     // Links use PUBLIC_URL or the Host header, and limits use client-address.ts. Other headers of proxies are
     // ignored.
     trustProxy: false,

@@ -463,8 +463,10 @@ CASES.push(
     [200],
     graphql(
       () =>
-        `{ ${times(29, (index) => `a${index}: notifications(first: 1) { nodes { ...N } edges { node { ...N } } }`)} }
-        fragment N on Notification { id title content actionUrl category topic status createdAt sentAt readAt }`,
+        `{ ${times(29, (n) => `a${n}: notifications(first: 1) { nodes { ...N } edges { node { ...N } } }`)} }
+        fragment N on Notification {
+          id title content actionUrl category topic status createdAt sentAt readAt
+        }`,
     ),
   ],
   [

@@ -17,8 +17,8 @@ export interface GivenPreference {
 }
 
 /**
- * Changes the given preferences, for every interface. Throws `validation_failed` if they contradict each other
- * or switch off a critical category.
+ * Changes the given preferences, for every interface. Throws `validation_failed` if they contradict each
+ * other or switch off a critical category.
  */
 export async function changePreferences(
   context: { db: Queryable; bus: Bus; categories: CategoryCache },
