@@ -24,7 +24,7 @@ function whoRoutes(app: App): void {
   projectRoute(app, {
     ...common,
     tags: ['Test'],
-    url: '/project',
+    url: '/test/project',
     operationId: 'p',
     handler: async ({ project }) => ({ id: project.id }),
   });
@@ -44,10 +44,10 @@ beforeAll(async () => {
 });
 afterAll(() => it.stop());
 
-const asProject = (token: string) => it.request('GET', '/v2/project', { token });
+const asProject = (token: string) => it.request('GET', '/v2/test/project', { token });
 const asUser = (token: string) => it.request('GET', '/v2/user', { token });
 const header = async (authorization: string | undefined) => {
-  const response = await it.request('GET', '/v2/project', {
+  const response = await it.request('GET', '/v2/test/project', {
     headers: authorization === undefined ? {} : { authorization },
   });
   return [response.status, ...response.codes];
@@ -102,8 +102,11 @@ describe('an Authorization header', () => {
 
   test('may spell the scheme in any case', async () => {
     expect(
-      (await it.request('GET', '/v2/project', { headers: { authorization: `bearer  ${it.project.jwt}` } }))
-        .status,
+      (
+        await it.request('GET', '/v2/test/project', {
+          headers: { authorization: `bearer  ${it.project.jwt}` },
+        })
+      ).status,
     ).toBe(200);
   });
 });
