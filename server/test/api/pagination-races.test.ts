@@ -120,6 +120,10 @@ async function pageOfUsers(page: number): Promise<unknown> {
   );
 }
 
+const SUBSCRIBERS = '/topics/many/subscribers';
+const changeSubscribers = (path: '' | '/remove', subscriber: object) =>
+  project()('POST', `${SUBSCRIBERS}${path}`, { users: [subscriber] }).then(expectDone);
+
 const SOURCES: [RegExp, Source][] = [
   [/^\/broadcasts$/, { create: broadcast }],
   [
@@ -127,7 +131,7 @@ const SOURCES: [RegExp, Source][] = [
     { create: pageOfUsers, path: async () => `/broadcasts/${await ownBroadcast()}/deliveries` },
   ],
   [
-    /^\/notifications$/,
+    /^(\/users\/\{user_id\})?\/notifications$/,
     {
       create: broadcast,
       remove: async ({ id }) => expectDone(await user()('DELETE', `/notifications/${id}`)),
@@ -142,12 +146,20 @@ const SOURCES: [RegExp, Source][] = [
     },
   ],
   [
-    /^\/subscriptions$/,
+    /^((\/users\/\{user_id\})?\/subscriptions|\/topics)$/,
     {
       create: async (number) =>
         expectDone(await user()('POST', '/subscriptions', { topic: `topic/${number}` })),
       remove: async ({ topic }) =>
         expectDone(await user()('DELETE', `/subscriptions/${encodeURIComponent(String(topic))}`)),
+    },
+  ],
+  [
+    /^\/topics\/\{topic\}\/subscribers$/,
+    {
+      create: (number) => changeSubscribers('', { external_id: `subscriber ${number}` }),
+      remove: ({ id }) => changeSubscribers('/remove', { id }),
+      path: async () => SUBSCRIBERS,
     },
   ],
   [
