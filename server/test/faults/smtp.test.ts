@@ -139,7 +139,7 @@ test('a recipient that the server rejects is counted and named, the others get t
   expect(status).toEqual({
     status: 'processed',
     summary: { total: 10, failures: 1, pending: 0 },
-    errors: [{ message: expect.stringContaining(`email to user ${user?.id} failed`) }],
+    errors: [{ message: expect.stringContaining(`email to user ${user?.id} (r***@example.com) failed`) }],
   });
   expect(status.errors[0].message).toContain('No such user here');
   expect(await arrivedOf(id)).toEqual({ all: 9, distinct: 9 });
