@@ -58,7 +58,9 @@ test('a broadcast is processed although a chat host refuses connections and a br
   const id = await send({ recipients: [{ external_id: 'ada' }] });
   const status = await reaches(id, 'processed');
   expect(status.summary).toEqual({ total: 1, failures: 1, pending: 1 });
-  expect(status.errors).toEqual([{ message: expect.stringMatching(/^web_push to user \S+ failed: /) }]);
+  expect(status.errors).toEqual([
+    { message: expect.stringMatching(/^web_push to user \S+ \(ada\) failed: /) },
+  ]);
   expect(await processedEvents(id)).toMatchObject([{ payload: { total: 1, failures: 1, pending: 1 } }]);
 
   // Neither the replay of the failed deliveries nor the end of the rest undoes that.

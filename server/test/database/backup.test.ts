@@ -368,6 +368,11 @@ async function fill(client: pg.Client): Promise<void> {
     [id, nasty.filter((text) => !text.includes('\\')), at],
   );
   await client.query('insert into suppression_keys values ($1, $2, $3)', [id, randomBytes(90), at]);
+  await client.query(`insert into user_imports values ($1, $1, 'processing', 2, 1, 1, 0, 0, $2, null)`, [
+    id,
+    at,
+  ]);
+  await client.query('insert into user_import_pages values ($1, 0, $2, null, 1)', [id, randomBytes(90)]);
   await client.query('commit');
 }
 

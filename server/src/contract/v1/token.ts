@@ -1,12 +1,25 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { tokenCollection } from '../../providers/index.ts';
+import type { TokenCollection } from '../../providers/provider.ts';
+import { deviceTokens } from '../../providers/shared/tokens.ts';
 import { appId } from '../app-id.ts';
 import { Id, nullable, oneOf, storedString, Timestamp } from '../common.ts';
 import { StartedWebPush } from '../installation.ts';
 import { pageNumber, perPage } from './pages.ts';
 
 /** The platforms of devices. */
-export const PLATFORMS = ['ios', 'android', 'safari'] as const;
+const PLATFORMS = ['ios', 'android', 'safari'] as const;
+export type Platform = (typeof PLATFORMS)[number];
+
+/**
+ * The tokens of each platform. No channel reads those of Safari: its own kind of subscription has been
+ * replaced by web push.
+ */
+export const PLATFORM_TOKENS: Record<Platform, TokenCollection> = {
+  ios: tokenCollection('apns'),
+  android: tokenCollection('fcm'),
+  safari: deviceTokens('safari', 'SafariToken', {}) as TokenCollection,
+};
 
 const exampleDeviceToken = 'x4doKe98yEZ21Kum2Qq39M3b8jkhonuIupobyFnL0wJMSWAZ8zoTp2dyHgV';
 const deviceToken = storedString({

@@ -1,10 +1,12 @@
-import type { Device, PLATFORMS, RegisterDevice } from '../../../contract/v1/token.ts';
+import {
+  type Device,
+  PLATFORM_TOKENS,
+  type Platform,
+  type RegisterDevice,
+} from '../../../contract/v1/token.ts';
 import type { Database, Queryable } from '../../../db/client.ts';
 import { NEWEST } from '../../../lib/cursor.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { tokenCollection } from '../../../providers/index.ts';
-import type { TokenCollection } from '../../../providers/provider.ts';
-import { deviceTokens } from '../../../providers/shared/tokens.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { discardToken } from './discard.ts';
 import { MAX_ACTIVE_TOKENS } from './discard-oldest.ts';
@@ -12,15 +14,7 @@ import { findActiveTokens, listTokens } from './list.ts';
 import { saveToken } from './save.ts';
 import { openToken } from './sealed.ts';
 
-type Platform = (typeof PLATFORMS)[number];
-
-// No channel reads the tokens of Safari: its own kind of subscription has been replaced by web push.
-const COLLECTIONS: Record<Platform, TokenCollection> = {
-  ios: tokenCollection('apns'),
-  android: tokenCollection('fcm'),
-  safari: deviceTokens('safari', 'SafariToken', {}) as TokenCollection,
-};
-const CHANNELS = Object.values(COLLECTIONS).map(({ collection }) => collection);
+const CHANNELS = Object.values(PLATFORM_TOKENS).map(({ collection }) => collection);
 
 interface Owner {
   projectId: string;
@@ -33,7 +27,7 @@ export async function registerDevice(
   owner: Owner,
   { device_token, platform, app_bundle_id }: RegisterDevice,
 ): Promise<string | undefined> {
-  const collection = COLLECTIONS[platform];
+  const collection = PLATFORM_TOKENS[platform];
   const appId = platform === 'ios' && app_bundle_id ? { app_id: app_bundle_id } : {};
   await saveToken(deps, collection, owner, { device_token, ...appId });
   const saved = await findActiveTokens(deps.db, owner.userId, CHANNELS, device_token);
@@ -47,7 +41,7 @@ export async function listDevices(
 ): Promise<Device[]> {
   const newest = { direction: 'older', id: NEWEST, limit: MAX_ACTIVE_TOKENS } as const;
   const lists = await Promise.all(
-    Object.entries(COLLECTIONS).map(async ([platform, { collection }]) =>
+    Object.entries(PLATFORM_TOKENS).map(async ([platform, { collection }]) =>
       (await listTokens(db, userId, collection, newest)).flatMap((row): Device[] => {
         const json = openToken(sealer, userId, row.id, row.sealed_data);
         if (json === undefined) return [];
@@ -67,7 +61,7 @@ export async function unregisterDevice(
   deviceToken: string,
   platforms: readonly Platform[] = ['ios', 'android', 'safari'],
 ): Promise<boolean> {
-  const channels = platforms.map((platform) => COLLECTIONS[platform].collection);
+  const channels = platforms.map((platform) => PLATFORM_TOKENS[platform].collection);
   const found = await findActiveTokens(deps.db, owner.userId, channels, deviceToken);
   for (const { id, channel } of found) await discardToken(deps, channel, { ...owner, id });
   return found.length > 0;
