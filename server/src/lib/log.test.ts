@@ -79,6 +79,11 @@ test('texts that look like secrets are hidden in messages and stacks', () => {
   expect(text).toContain('&x=1');
 });
 
+test('a JWT is hidden beside other words', () => {
+  const jwt = `eyJ${'a'.repeat(20)}.${'b'.repeat(10)}.c-c_c`;
+  expect(hideSecrets(`x.${jwt} token-${jwt}, eyJ-${jwt}.d`)).toBe('x.[hidden] token-[hidden], [hidden].d');
+});
+
 test('other texts stay unchanged', () => {
   const line =
     '{"level":"info","token_id":"0197","url":"http://localhost:3000/v2","tokens":3,' +

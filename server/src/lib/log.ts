@@ -31,9 +31,13 @@ const SECRET_MEMBER =
   /"(?:authorization|(?:set-)?cookie|pass|password|passwd|jwt|certificate|webhook|auth|p256dh|[\w-]{0,60}(?:secret|token|hmac|api[-_]?key|private[-_]?key|signing[-_]?key|secret[-_]?key|project[-_]?jwt))(\\{0,15})"\s?:\s?(\\{0,15})(["[{])/gi;
 // Texts that look like secrets: bearer tokens, JWTs, our own secrets, private keys, passwords in URLs, tokens
 // in queries.
-const SECRET_TEXT: [RegExp, string][] = [
+const SECRET_TEXT: [RegExp, string | ((match: string) => string)][] = [
   [/\bBearer\s+[^\s"\\,;]+/gi, `Bearer ${HIDDEN}`],
-  [/\beyJ[\w-]{8,4096}\.[\w-]{1,4096}\.[\w-]*/g, HIDDEN],
+  // Tried once for each run of these characters, whatever the run contains.
+  [
+    /(?<![\w-])(?=[\w-]*?\beyJ[\w-]{8})[\w-]+\.[\w-]{1,4096}\.[\w-]*/g,
+    (match) => match.replace(/\beyJ.*$/s, HIDDEN),
+  ],
   [/\bsk_[\w-]{8,}/g, HIDDEN],
   [/-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?/g, HIDDEN],
   [/(\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s"\\/:@]{0,200}):[^\s"\\/@]{1,500}@/gi, `$1:${HIDDEN}@`],
@@ -43,7 +47,7 @@ const SECRET_TEXT: [RegExp, string][] = [
 /** Returns the line without secrets. */
 export function hideSecrets(line: string): string {
   let text = hideMembers(line);
-  for (const [pattern, replacement] of SECRET_TEXT) text = text.replace(pattern, replacement);
+  for (const [pattern, replacement] of SECRET_TEXT) text = text.replace(pattern, replacement as string);
   return text;
 }
 
