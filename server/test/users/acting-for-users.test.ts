@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** Creates a user who has never made a request, and returns the id. */
+/** Creates a user without any request of its own, and returns the id. */
 async function newUser(externalId: string): Promise<string> {
   const saved = await service.project.call('PUT', '/users', {
     external_id: externalId,

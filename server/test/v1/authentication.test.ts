@@ -52,7 +52,7 @@ const asProject = (headers: Headers) => it.request('GET', '/test/project', { hea
 const asUser = (headers: Headers) => it.request('GET', '/test/user', { headers });
 const resultOf = ({ status, codes }: ApiResponse) => [status, ...codes];
 
-/** The external id and the address of the user who is identified. */
+/** The external id and the address of the identified user. */
 async function userOf(headers: Headers): Promise<[string | null, string | null]> {
   const response = await asUser(headers);
   expect(resultOf(response)).toEqual([200]);
