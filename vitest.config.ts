@@ -9,6 +9,7 @@ const common = {
   maxWorkers: 2,
   testTimeout: 20_000,
   hookTimeout: 60_000, // a hook starts a service with its database, on a busy machine
+  expect: { poll: { timeout: 10_000 } },
 };
 
 // What Node resolves. Vite takes the ES module for bundlers, so that the package would exist twice.

@@ -110,13 +110,15 @@ async function setUp(
 
 async function knownOf(belfry: Belfry, { heavyUser, webhook, deliveries }: FullTables): Promise<Known> {
   const events = await belfry.call('GET', '/events?limit=1');
+  const users = [{ external_id: 'imported' }];
+  const { body: imported } = await belfry.call('POST', '/users/import', { users });
   const [{ timestamp } = { timestamp: '' }] = (events.body as { data: { timestamp: string }[] }).data;
   const daysBefore = (days: number) => new Date(Date.parse(timestamp) - days * 86_400_000).toISOString();
   const values = (name: string, ...of: string[]) =>
     of.map((value) => ({ name: `${name}=${value}`, query: `${name}=${value}` }));
   const range = `since=${daysBefore(8)}&until=${daysBefore(4)}`;
   return {
-    ids: { user_id: heavyUser, webhook_id: webhook },
+    ids: { user_id: heavyUser, webhook_id: webhook, import_id: (imported as { id: string }).id },
     own: {
       listBroadcastDeliveries: [{ name: '', ids: { broadcast_id: deliveries.broadcast } }],
       listNotificationDeliveries: [

@@ -37,9 +37,9 @@ const PAGE = 50;
 const PAGING = ['limit', 'starting_after', 'ending_before'];
 
 /**
- * Returns the requests for every operation that reads: each record, and for each list the first page, two in
- * the middle (one each way) and the last, without filters and with each. Throws if the description has a
- * parameter without a known value, so that nothing is left out.
+ * Returns the requests for every operation that reads and returns JSON: each record, and for each list the
+ * first page, two in the middle (one each way) and the last, without filters and with each. Throws if the
+ * description has a parameter without a known value, so that nothing is left out.
  */
 export async function readRequests(
   operations: readonly Operation[],
@@ -47,8 +47,8 @@ export async function readRequests(
   get: Get,
 ): Promise<ReadRequest[]> {
   const reading = operations.filter(
-    ({ method, streams, caller }) =>
-      method === 'GET' && !streams && (caller === 'project' || caller === 'user'),
+    ({ method, replies, caller }) =>
+      method === 'GET' && replies.get(200) !== undefined && (caller === 'project' || caller === 'user'),
   );
   const requests: ReadRequest[] = [];
   for (const operation of reading) {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { openStream, titles } from '../support/realtime.ts';
 import {
@@ -207,7 +207,7 @@ describe('the inbox', () => {
     expect((await project.as('ada')('POST', `/notifications/${held?.id}/read`)).status).toBe(404);
     expect((await project.as('ada')('DELETE', `/notifications/${held?.id}`)).status).toBe(404);
     await processed(project.call, await send({ category: 'other', title: 'Shown' }));
-    await vi.waitFor(() => expect(stream.frames.length).toBeGreaterThan(0));
+    await expect.poll(() => stream.frames.length).toBeGreaterThan(0);
     const announced = stream.frames.filter(({ name }) => name === 'notifications/new');
     expect(titles(announced)).toEqual(['Shown']);
   });
@@ -217,14 +217,14 @@ describe('the inbox', () => {
     const url = `${service.address}/v2/notifications/stream`;
     const disconnected = await openStream(url, { jwt });
     await processed(project.call, await send({ category: 'other', title: 'first' }));
-    await vi.waitFor(() => expect(titles(disconnected.frames)).toEqual(['first']));
+    await expect.poll(() => titles(disconnected.frames)).toEqual(['first']);
     disconnected.source.close();
     await configure([{ channel: 'email' }]);
     await processed(project.call, await send({ title: 'hidden' }));
     const reconnected = await openStream(url, { jwt, lastEventId: disconnected.lastEventId() });
     onTestFinished(() => reconnected.source.close());
     await processed(project.call, await send({ category: 'other', title: 'second' }));
-    await vi.waitFor(() => expect(titles(reconnected.frames)).toEqual(['second']));
+    await expect.poll(() => titles(reconnected.frames)).toEqual(['second']);
   });
 
   test('shows nothing if the category does not list in_app, while listed channels send', async () => {
@@ -250,7 +250,7 @@ describe('the inbox', () => {
     const [disconnected, stream] = [await openStream(url, { jwt }), await openStream(url, { jwt })];
     onTestFinished(() => stream.source.close());
     await processed(project.call, await send({ category: 'other', title: 'first' }));
-    await vi.waitFor(() => expect(titles(disconnected.frames)).toEqual(['first']));
+    await expect.poll(() => titles(disconnected.frames)).toEqual(['first']);
     disconnected.source.close();
     const id = await send();
     const [job] = await scheduled();
@@ -265,12 +265,12 @@ describe('the inbox', () => {
     await bringForward();
     await processed(project.call, id);
     expect(await inbox()).toEqual(['Hello', 'first']);
-    await vi.waitFor(() => expect(titles(stream.frames)).toEqual(['first', 'Hello']));
+    await expect.poll(() => titles(stream.frames)).toEqual(['first', 'Hello']);
     const reconnected = await openStream(url, { jwt, lastEventId: disconnected.lastEventId() });
     onTestFinished(() => reconnected.source.close());
-    await vi.waitFor(() => expect(reconnected.frames.length).toBeGreaterThan(0));
+    await expect.poll(() => reconnected.frames.length).toBeGreaterThan(0);
     await processed(project.call, await send({ category: 'other', title: 'last' }));
-    await vi.waitFor(() => expect(titles(reconnected.frames)).toContain('last'));
+    await expect.poll(() => titles(reconnected.frames)).toContain('last');
     expect(reconnected.frames.map(({ name }) => name)).toEqual(['notifications/new', 'notifications/new']);
     expect(titles(reconnected.frames)).toEqual(['Hello', 'last']);
     expect(await deliveryEvents(id)).toMatchObject([

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const COMMAND = fileURLToPath(new URL('../../../bin/test.mjs', import.meta.url));
 
@@ -60,7 +60,7 @@ test('an interrupted npm test reports that, and counts the tests that ran', { ti
       }, 600_000);
     `,
   });
-  await vi.waitFor(() => expect(existsSync(join(run.root, 'begun'))).toBe(true), { timeout: 50_000 });
+  await expect.poll(() => existsSync(join(run.root, 'begun')), { timeout: 50_000 }).toBe(true);
   run.child.kill('SIGTERM');
   const { code, last } = await run.ended();
   expect(code).toBe(1);

@@ -174,7 +174,13 @@ describe('a replay', () => {
   });
 
   test('of a broadcast that is still in flight is counted with the rest', async () => {
-    mail.fail({ at: 'end', how: { reply: '451 4.3.0 Later' }, when: ({ to }) => to === 'slow@example.com' });
+    const delay = () =>
+      mail.fail({
+        at: 'end',
+        how: { reply: '451 4.3.0 Later' },
+        when: ({ to }) => to === 'slow@example.com',
+      });
+    delay();
     refuse('bob');
     const id = await send(['slow', 'bob']);
     await until(
@@ -182,6 +188,7 @@ describe('a replay', () => {
       (all) => ['failed', 'retrying'].every((state) => all.some((one) => one.state === state)),
     );
     mail.heal();
+    delay();
     expect((await replay(id)).body).toEqual({ replayed: 1 });
     await until(
       () => list(id, 'channel=email&state=sent'),
@@ -191,6 +198,7 @@ describe('a replay', () => {
       status: 'processed',
       summary: { total: 2, failures: 0, pending: 1 },
     });
+    mail.heal();
     await rows(
       "update jobs set due_at = now() - interval '1 second' where due_at is not null and project_id = $1",
       [project.id],

@@ -45,7 +45,7 @@ test.each([
     vi.spyOn(Date, 'now').mockImplementation(() => right() + days * DAY_MS);
     await service.restart();
     mail.received.length = 0;
-    mail.fail({ at: 'end', how: { reply: '451 4.3.0 Later' }, times: 1 });
+    mail.fail({ at: 'end', how: { reply: '451 4.3.0 Later' } });
     const send = async (body: object) => {
       const recipients = [{ external_id: 'ada', email: 'ada@example.com' }];
       const sent = await project.call('POST', '/broadcasts', { title: 'Hello', recipients, ...body });
@@ -65,6 +65,7 @@ test.each([
       expect([timestamp, near(Date.parse(timestamp))]).toEqual([timestamp, true]);
 
     vi.restoreAllMocks();
+    mail.heal();
     await bringForward(service);
     for (const id of [retried, scheduled]) {
       await until(

@@ -356,13 +356,15 @@ describe('the webhook of the project’s Teams integration', () => {
 
   test('is retried after an outage', async () => {
     await vendors.setUp(project, ['teams']);
-    vendors.teams.reply({ status: 503 }, { status: 202 });
+    vendors.teams.reply({ status: 503 });
     const id = await send();
     await retrying(id);
-    await bringForward(service);
-    await processed(project.call, id);
-    expect(await deliveriesOf(service, id)).toMatchObject([{ channel: 'teams', state: 'sent', attempts: 2 }]);
-    expect(paths()).toEqual(['/default', '/default']);
+    vendors.teams.reply({ status: 202 });
+    await processedAtOnce(id);
+    const [delivery] = await deliveriesOf(service, id);
+    expect(delivery).toMatchObject({ channel: 'teams', state: 'sent' });
+    expect(delivery?.attempts).toBeGreaterThanOrEqual(2);
+    expect(paths()).toEqual(['/default']);
   });
 
   test('is rejected as a config when it is gone, and no token is discarded', async () => {

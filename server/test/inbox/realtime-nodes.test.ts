@@ -62,10 +62,10 @@ test('messages reach the own node at once and the others in order, once', async 
   const messages = Array.from({ length: 2_000 }, (_, index) => changed(index));
   for (const message of messages) one.bus.publish(message);
   expect(one.heard).toEqual(messages);
-  await vi.waitFor(() => expect(two.heard.length).toBeGreaterThanOrEqual(2_000));
+  await expect.poll(() => two.heard.length).toBeGreaterThanOrEqual(2_000);
   expect(two.heard).toEqual(messages);
   two.bus.publish({ type: 'project_changed', projectId: 'p' });
-  await vi.waitFor(() => expect(one.heard.at(-1)).toEqual({ type: 'project_changed', projectId: 'p' }));
+  await expect.poll(() => one.heard.at(-1)).toEqual({ type: 'project_changed', projectId: 'p' });
   expect(one.heard).toHaveLength(2_001);
 });
 
@@ -89,16 +89,16 @@ test('a subscriber that throws does not stop the others or the publisher', async
 test('a broken connection is detected and replaced, and no message is lost meanwhile', async () => {
   const [one, two] = [await startBus(), await startBus()];
   one.bus.publish(changed(0));
-  await vi.waitFor(() => expect(two.heard).toHaveLength(1));
+  await expect.poll(() => two.heard).toHaveLength(1);
   await cutLinks();
-  await vi.waitFor(() => expect(two.heard.map(({ type }) => type)).toContain('missing'));
+  await expect.poll(() => two.heard.map(({ type }) => type)).toContain('missing');
   one.bus.publish(changed(1));
-  await vi.waitFor(() => expect(two.heard.map(({ type }) => type)).toContain('missed'), { timeout: 10_000 });
-  await vi.waitFor(() => expect(one.heard.map(({ type }) => type)).toContain('missed'), { timeout: 10_000 });
+  await expect.poll(() => two.heard.map(({ type }) => type), { timeout: 10_000 }).toContain('missed');
+  await expect.poll(() => one.heard.map(({ type }) => type), { timeout: 10_000 }).toContain('missed');
   one.bus.publish(changed(2));
   const at2 = (heard: RealtimeMessage[]) =>
     heard.some((message) => message.type === 'changed' && message.atMs === 2);
-  await vi.waitFor(() => expect(at2(two.heard)).toBe(true), { timeout: 10_000 });
+  await expect.poll(() => at2(two.heard), { timeout: 10_000 }).toBe(true);
   const missed = two.heard.find((message) => message.type === 'missed');
   expect(missed?.type === 'missed' && (missed.sinceMs ?? 0) > Date.now() - 60_000).toBe(true);
 });
@@ -107,7 +107,7 @@ test('a single node publishes no notifications to the database, and receives tho
   const [server, observer] = [await startBus(false), await startBus(false)];
   server.bus.publish(changed(1));
   server.bus.publish({ type: 'token_discarded', userId: 'u', tokenId: 't' });
-  await vi.waitFor(() => expect(observer.heard).toHaveLength(1));
+  await expect.poll(() => observer.heard).toHaveLength(1);
   expect(observer.heard[0]?.type).toBe('token_discarded');
 });
 
@@ -121,7 +121,7 @@ test('a command that publishes and ends at once is received', async () => {
   });
   command.publish({ type: 'project_changed', projectId: 'revoked' });
   await command.close();
-  await vi.waitFor(() => expect(server.heard).toEqual([{ type: 'project_changed', projectId: 'revoked' }]));
+  await expect.poll(() => server.heard).toEqual([{ type: 'project_changed', projectId: 'revoked' }]);
 });
 
 test('a bus without a database neither throws nor keeps the process alive', async () => {
@@ -148,7 +148,7 @@ test('a user is notified on any node, of a small broadcast and of a large one', 
   one.bus.publish(await insert('small', [userId]));
   one.bus.publish(await insert('for others', crowd));
   one.bus.publish(await insert('large', [...crowd, userId]));
-  await vi.waitFor(() => expect(titles(client.frames)).toEqual(['small', 'large']));
+  await expect.poll(() => titles(client.frames)).toEqual(['small', 'large']);
 });
 
 test('messages of other nodes during a broken connection reach open sockets and streams, once', async () => {
@@ -164,7 +164,7 @@ test('messages of other nodes during a broken connection reach open sockets and 
   const publish = async (title: string, by = one) =>
     by.bus.publish(await insertBroadcast(realtime.db, realtime.project.id, { title, userIds: [userId] }));
   await publish('before');
-  await vi.waitFor(() => expect(titles(socket.frames)).toEqual(['before']));
+  await expect.poll(() => titles(socket.frames)).toEqual(['before']);
   const missing = new Promise<void>((resolve) => {
     two.bus.subscribe(({ type }) => type === 'missing' && resolve());
   });
@@ -174,11 +174,11 @@ test('messages of other nodes during a broken connection reach open sockets and 
   await insertBroadcast(realtime.db, realtime.project.id, { title: 'unannounced', userIds: [userId] });
   await publish('own', two);
   await publish('by the other');
-  await vi.waitFor(() => expect(socket.frames.length).toBeGreaterThanOrEqual(4), { timeout: 10_000 });
+  await expect.poll(() => socket.frames.length, { timeout: 10_000 }).toBeGreaterThanOrEqual(4);
   await two.bus.listening();
   await publish('after');
   for (const { frames } of [socket, stream]) {
-    await vi.waitFor(() => expect(titles(frames)).toContain('after'), { timeout: 10_000 });
+    await expect.poll(() => titles(frames), { timeout: 10_000 }).toContain('after');
     expect(titles(frames).toSorted()).toEqual(['after', 'before', 'by the other', 'own', 'unannounced']);
   }
 });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { uuidArray } from '../../src/db/arrays.ts';
 import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -28,16 +28,15 @@ test('every open inbox of a user shows a broadcast, and reading it in one update
   ];
   onTestFinished(() => stream.source.close());
   await project.call('POST', '/broadcasts', { title: 'Hello', recipients: [{ external_id: 'ada' }] });
-  for (const { frames } of [socket, stream])
-    await vi.waitFor(() => expect(titles(frames)).toEqual(['Hello']));
+  for (const { frames } of [socket, stream]) await expect.poll(() => titles(frames)).toEqual(['Hello']);
   const id = socket.frames[0]?.data.id ?? '';
   const { body } = await user('GET', `/notifications/${id}`);
   expect(socket.frames[0]?.data.notification).toEqual(body);
   await user('POST', `/notifications/${id}/read`, undefined, { 'x-service-client-id': 'tab' });
   for (const { frames } of [socket, stream]) {
-    await vi.waitFor(() =>
-      expect(frames[1]).toMatchObject({ name: 'notifications/read', data: { id, client_id: 'tab' } }),
-    );
+    await expect
+      .poll(() => frames[1])
+      .toMatchObject({ name: 'notifications/read', data: { id, client_id: 'tab' } });
   }
   const { body: list } = await user('GET', '/channels/in_app/inbox/tokens');
   await user('DELETE', `/channels/in_app/inbox/tokens/${list.data[0].id}`);
@@ -87,7 +86,7 @@ describe('a change of all notifications', () => {
     await user('POST', `/notifications/${action}?category=a`);
     await user('POST', `/notifications/${action}`);
     for (const { frames } of [socket, stream]) {
-      await vi.waitFor(() => expect(frames).toHaveLength(101));
+      await expect.poll(() => frames).toHaveLength(101);
       const [all, ...some] = frames.toReversed();
       expect(some.toReversed().map((frame) => frame.data.id)).toEqual(ids.a);
       expect(new Set(some.map((frame) => `${frame.name} ${frame.data.client_id}`))).toEqual(
@@ -100,10 +99,10 @@ describe('a change of all notifications', () => {
   test('with a filter that selects more than 100 makes inboxes fetch their lists', async () => {
     const { user, socket, stream } = await openInboxes('many', { a: 101, b: 1 });
     await user('POST', '/notifications/read?category=a');
-    await vi.waitFor(() => expect(stream.resyncs).toBe(1));
+    await expect.poll(() => stream.resyncs).toBe(1);
     expect((await socket.closed).code).toBe(1013);
     await user('POST', '/notifications/read?category=b');
-    await vi.waitFor(() => expect(stream.frames).toHaveLength(1));
+    await expect.poll(() => stream.frames).toHaveLength(1);
     expect(stream.frames[0]?.name).toBe('notifications/read');
     expect(socket.frames).toEqual([]);
   });
@@ -138,7 +137,7 @@ test('a client misses nothing in a restart of the whole service', async () => {
   const send = (title: string) =>
     project.call('POST', '/broadcasts', { title, recipients: [{ external_id: 'grace' }] });
   await send('one');
-  await vi.waitFor(() => expect(titles(before.frames)).toEqual(['one']));
+  await expect.poll(() => titles(before.frames)).toEqual(['one']);
   const ended = once(before.source, 'error');
   await service.restart();
   await ended;
@@ -149,6 +148,6 @@ test('a client misses nothing in a restart of the whole service', async () => {
   const after = await openStream(streamUrl(), { jwt, lastEventId: before.lastEventId() });
   onTestFinished(() => after.source.close());
   await send('three');
-  await vi.waitFor(() => expect(after.frames.length).toBeGreaterThanOrEqual(2));
+  await expect.poll(() => after.frames.length).toBeGreaterThanOrEqual(2);
   expect(titles(after.frames)).toEqual(['two', 'three']);
 });

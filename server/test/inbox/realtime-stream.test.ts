@@ -44,10 +44,12 @@ async function broadcast(userId: string, title: string): Promise<NotificationsNe
 }
 
 const waitForFrames = (client: StreamClient, count: number) =>
-  vi.waitFor(() => expect(client.frames.length).toBeGreaterThanOrEqual(count), {
-    interval: 5,
-    timeout: 10_000,
-  });
+  expect
+    .poll(() => client.frames.length, {
+      interval: 5,
+      timeout: 10_000,
+    })
+    .toBeGreaterThanOrEqual(count);
 
 const idOf = ({ broadcastId }: NotificationsNew, userId: string) => notificationId(broadcastId, userId);
 const notification = (userId: string, id: string) => ({ projectId: realtime.project.id, userId, id });
@@ -187,9 +189,11 @@ describe('resume', () => {
       expect(client.resyncs).toBe(0);
     }
     await done;
-    await vi.waitFor(() => expect(received.length + client.frames.length).toBeGreaterThanOrEqual(total), {
-      timeout: 10_000,
-    });
+    await expect
+      .poll(() => received.length + client.frames.length, {
+        timeout: 10_000,
+      })
+      .toBeGreaterThanOrEqual(total);
     collect();
     expect(received.length).toBe(total);
     // One lane publishes one after another, so its events have an order.
@@ -212,9 +216,11 @@ describe('resume', () => {
     await before.close();
     await insert(userId, 'while it was down');
     const after = await realtime.startNode({ port: before.port });
-    await vi.waitFor(() => expect(titles(client.frames)).toEqual(['before', 'while it was down']), {
-      timeout: 15_000,
-    });
+    await expect
+      .poll(() => titles(client.frames), {
+        timeout: 15_000,
+      })
+      .toEqual(['before', 'while it was down']);
     after.bus.publish(await insert(userId, 'after'));
     await waitForFrames(client, 3);
     expect(titles(client.frames)).toEqual(['before', 'while it was down', 'after']);
@@ -239,7 +245,7 @@ describe('resume', () => {
       for (let index = 0; index < 1_001; index += 1) await insert(userId, `${index}`, tx);
     });
     const client = await listen(userId, id);
-    await vi.waitFor(() => expect(client.resyncs).toBe(1));
+    await expect.poll(() => client.resyncs).toBe(1);
     await broadcast(userId, 'live');
     await waitForFrames(client, 1);
     expect(titles(client.frames)).toEqual(['live']);
@@ -273,10 +279,10 @@ describe('the connection', () => {
     response.setEncoding('utf8').on('data', (chunk) => {
       text += chunk;
     });
-    await vi.waitFor(() => expect(text).toMatch(/^retry: \d+\nid: [\w-]+\n\n/));
+    await expect.poll(() => text).toMatch(/^retry: \d+\nid: [\w-]+\n\n/);
     const before = text.length;
     node.beat();
-    await vi.waitFor(() => expect(text.slice(before)).toContain(': \n\n'));
+    await expect.poll(() => text.slice(before)).toContain(': \n\n');
     response.destroy();
   });
 
@@ -284,7 +290,7 @@ describe('the connection', () => {
     const expiresAtMs = Date.now() + 400;
     const response = await getStream(`${streamUrl(newUser())}&expires=${expiresAtMs}`);
     const ended = once(response.resume(), 'end');
-    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(expiresAtMs));
+    await expect.poll(() => Date.now()).toBeGreaterThan(expiresAtMs);
     node.beat();
     await ended;
   });

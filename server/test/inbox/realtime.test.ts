@@ -82,7 +82,7 @@ describe('frames', () => {
     const { frames } = await open(userId);
     const inApp = { content: '<b>here</b>', action_url: 'https://example.com/x' };
     const message = await broadcast([userId], 'For "you" \u{1F514}\u2028', { content: 'elsewhere', inApp });
-    await vi.waitFor(() => expect(frames).toHaveLength(1));
+    await expect.poll(() => frames).toHaveLength(1);
     const id = notificationId(message.broadcastId, userId);
     expect(frames[0]).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -121,7 +121,7 @@ describe('frames', () => {
     });
     const packed = Buffer.from('\0{"title":"at hand"}');
     node.bus.publish({ ...message, content: { message: packed, inApp: null, category: null, topic: 'x' } });
-    await vi.waitFor(() => expect(titles(frames)).toEqual(['at hand']));
+    await expect.poll(() => titles(frames)).toEqual(['at hand']);
   });
 
   test.each([
@@ -133,7 +133,7 @@ describe('frames', () => {
     const userId = newUser();
     const { frames } = await open(userId);
     await broadcast([userId], 'sized', { content: 'x'.repeat(length) });
-    await vi.waitFor(() => expect(frames).toHaveLength(1));
+    await expect.poll(() => frames).toHaveLength(1);
     expect(frames[0]?.data.notification === undefined).toBe(!included);
     if (included) expect(frames[0]?.data.notification?.content).toHaveLength(length);
   });
@@ -146,9 +146,9 @@ describe('frames', () => {
     node.bus.publish(change(userId, 'read', id, 'tab "1"'));
     node.bus.publish(change(userId, 'read/all', userId));
     node.bus.publish(change(other, 'seen/all', other));
-    await vi.waitFor(() => expect(stranger.frames).toHaveLength(1));
+    await expect.poll(() => stranger.frames).toHaveLength(1);
     for (const { frames } of [first, second]) {
-      await vi.waitFor(() => expect(frames).toHaveLength(3));
+      await expect.poll(() => frames).toHaveLength(3);
       expect(frames.map(({ name }) => name)).toEqual([
         'notifications/new',
         'notifications/read',
@@ -177,7 +177,7 @@ describe('frames', () => {
       node.bus.publish(change(userId, 'read', id));
       expected.push(`notifications/new ${id}`, `notifications/read ${id}`);
     }
-    await vi.waitFor(() => expect(frames).toHaveLength(100));
+    await expect.poll(() => frames).toHaveLength(100);
     expect(frames.map(({ name, data }) => `${name} ${data.id}`)).toEqual(expected);
   });
 
@@ -187,7 +187,7 @@ describe('frames', () => {
     const message = await broadcast([userId], 'once');
     node.bus.publish(message);
     await broadcast([userId], 'after');
-    await vi.waitFor(() => expect(titles(frames)).toContain('after'));
+    await expect.poll(() => titles(frames)).toContain('after');
     expect(titles(frames)).toEqual(['once', 'after']);
   });
 
@@ -202,7 +202,7 @@ describe('frames', () => {
     }
     const query = vi.spyOn(realtime.db, 'query');
     for (const message of messages) node.bus.publish(message);
-    await vi.waitFor(() => expect(frames).toHaveLength(300));
+    await expect.poll(() => frames).toHaveLength(300);
     const loads = query.mock.calls.filter(([statement]) => statement.name === 'select_contents');
     query.mockRestore();
     expect(loads.length).toBeGreaterThan(0);
@@ -263,7 +263,7 @@ describe('opening a socket', () => {
     onTestFinished(() => second.socket.terminate());
     expect((await first.closed).code).toBe(4002);
     await broadcast([userId], 'for the newer');
-    await vi.waitFor(() => expect(titles(second.frames)).toEqual(['for the newer']));
+    await expect.poll(() => titles(second.frames)).toEqual(['for the newer']);
     expect(first.frames).toEqual([]);
   });
 
@@ -280,7 +280,7 @@ describe('opening a socket', () => {
     );
     expect((await clients[0]?.closed)?.code).toBe(4003);
     await broadcast([userId], 'crowd');
-    await vi.waitFor(() => expect(clients.filter(({ frames }) => frames.length === 1)).toHaveLength(100));
+    await expect.poll(() => clients.filter(({ frames }) => frames.length === 1)).toHaveLength(100);
   });
 });
 
@@ -291,7 +291,7 @@ describe('closing a socket', () => {
     await discard(userId, discarded.tokenId);
     expect(await discarded.closed).toEqual({ code: 4001, reason: 'the token was discarded' });
     await broadcast([userId], 'still here');
-    await vi.waitFor(() => expect(titles(kept.frames)).toEqual(['still here']));
+    await expect.poll(() => titles(kept.frames)).toEqual(['still here']);
     expect(discarded.frames).toEqual([]);
   });
 
@@ -309,9 +309,9 @@ describe('closing a socket', () => {
     const ended = once(dead, 'close');
     node.beat();
     await ended;
-    await vi.waitFor(() => expect(node.hub.counts().socket).toBe(before - 1));
+    await expect.poll(() => node.hub.counts().socket).toBe(before - 1);
     await broadcast([userId], 'alive');
-    await vi.waitFor(() => expect(titles(living.frames)).toEqual(['alive']));
+    await expect.poll(() => titles(living.frames)).toEqual(['alive']);
   });
 
   test('a client that sends too much is closed', async () => {
@@ -332,14 +332,14 @@ describe('closing a socket', () => {
     while (node.hub.counts().socket === sockets) {
       const content = 'x'.repeat(50_000);
       for (let index = 0; index < 5; index += 1, sent += 1) await broadcast([userId], `${sent}`, { content });
-      await vi.waitFor(() => expect(quick.frames).toHaveLength(sent), { interval: 2 });
+      await expect.poll(() => quick.frames, { interval: 2 }).toHaveLength(sent);
       // 1 MiB of ours and the buffers of the kernel on both sides (some 5 MB on loopback).
       expect(sent * 50_000).toBeLessThan(32 * 1024 * 1024);
     }
     expect(sent * 50_000).toBeGreaterThan(1024 * 1024);
     expect(process.memoryUsage().arrayBuffers - heldBefore).toBeLessThan(64 * 1024 * 1024);
     await broadcast([userId], 'after');
-    await vi.waitFor(() => expect(titles(quick.frames).at(-1)).toBe('after'));
+    await expect.poll(() => titles(quick.frames).at(-1)).toBe('after');
     // When it reads again, it finds the reason: close code 1013, at the very end.
     const chunks: Buffer[] = [];
     slow.on('data', (chunk) => chunks.push(chunk)).resume();
@@ -347,7 +347,7 @@ describe('closing a socket', () => {
       const all = Buffer.concat(chunks);
       expect(all.includes('reads too slowly')).toBe(true);
       return all;
-    });
+    }, 10_000);
     const reason = bytes.indexOf('reads too slowly');
     expect(bytes.readUInt16BE(reason - 2)).toBe(1013);
   });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import type { NotificationAction } from '../../src/domain/line/notifications/change.ts';
 import type { BulkAction } from '../../src/domain/line/notifications/change-all.ts';
@@ -114,7 +114,7 @@ async function openInboxes(name: string, how: string) {
     async expectFrames(expected: [string, string][], { inOrder = true } = {}): Promise<void> {
       const ordered = (list: [string, string][]) => (inOrder ? list : list.toSorted());
       for (const { frames } of [socket, stream]) {
-        await vi.waitFor(() => expect(frames.length).toBeGreaterThanOrEqual(expected.length));
+        await expect.poll(() => frames.length).toBeGreaterThanOrEqual(expected.length);
         const received = frames.map(({ name, data }): [string, string] => [name, data.id]);
         expect(ordered(received)).toEqual(
           ordered(expected.map(([frame, id]) => [`notifications/${frame}`, id])),

@@ -95,7 +95,11 @@ function operationOf(
       : security.some((one) => 'UserJWT' in one)
         ? 'user'
         : 'public',
-    parameters: raw.parameters ?? [],
+    parameters: (raw.parameters ?? []).map((one) => ({
+      ...one,
+      schema:
+        one.schema.$ref === undefined ? one.schema : (resolveReference(document, one.schema.$ref) as Schema),
+    })),
     body: raw.requestBody?.content['application/json']?.schema,
     bodyIsOptional: raw.requestBody?.required !== true,
     example: raw.requestBody?.content['application/json']?.example,

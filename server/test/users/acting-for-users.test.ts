@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { describedBy } from '../support/operations.ts';
 import { openStream } from '../support/realtime.ts';
 import { type Caller, processed, startTestService, type TestService } from '../support/service.ts';
@@ -119,7 +119,7 @@ describe('a backend that acts for a user', () => {
     const names = ['seen', 'read', 'unread', 'archived', 'unarchived'].map((name) => [name, notification]);
     const allNames = ['seen/all', 'read/all', 'archive/all'].map((name) => [name, id]);
     const expected = [...names, ...allNames, ['delete', notification]];
-    await vi.waitFor(() => expect(stream.frames.length).toBe(expected.length));
+    await expect.poll(() => stream.frames.length).toBe(expected.length);
     expect(stream.frames.map(({ name, data }) => [name, data.id, data.client_id])).toEqual(
       expected.map(([name, of]) => [`notifications/${name}`, of, 'crm']),
     );

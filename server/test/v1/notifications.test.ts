@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openSocket } from '../support/realtime.ts';
 import { type Caller, processed, startTestService, type TestService } from '../support/service.ts';
 
@@ -233,7 +233,7 @@ describe('changes', () => {
     expect((await v1('DELETE', `/notifications/${id}`)).status).toBe(204);
     expect((await v2('GET', `/notifications/${id}`)).status).toBe(404);
     const expected = [...CHANGES.map(([, , , name]) => [name, 'tab']), ['delete', undefined]];
-    await vi.waitFor(() => expect(frames).toHaveLength(expected.length));
+    await expect.poll(() => frames).toHaveLength(expected.length);
     expect(frames.map(({ name, data }) => [name, data.client_id])).toEqual(
       expected.map(([name, by]) => [`notifications/${name}`, by]),
     );
