@@ -52,7 +52,7 @@ const layers = Object.entries(MAY_IMPORT).map(([name, others]) => ({
 }));
 
 /** The wings of domain, the lowest first: each imports only itself and what stands below it. */
-const WINGS = ['ground', 'setup', 'people', 'line', 'after'];
+const WINGS = ['ground', 'setup', 'people', 'line', 'workflows', 'after'];
 
 const wings = WINGS.slice(0, -1).map((wing, floor) => ({
   name: `wing-${wing}`,

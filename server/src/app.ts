@@ -27,6 +27,7 @@ import { LastSeen } from './domain/people/users/last-seen.ts';
 import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
 import { loadPauses } from './domain/setup/integrations/pauses.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
+import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
@@ -93,8 +94,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     await context.bus.listening();
     const discarder = new TokenDiscarder(context);
     undo.push(() => discarder.close());
-    const { worker, start, stop: stopWork } = startWorker({ ...context, discarder }, options, undo);
-    const acceptor = new Acceptor(context, worker.producer('fan_out'));
+    const { acceptor, start, stop: stopWork } = startWorker({ ...context, discarder }, options, undo);
     const server = await startServer({ ...context, discarder }, acceptor, options, undo);
     startMaintenance(context, undo);
     // Starts before the requests are drained, so that both drain at the same time.
@@ -109,9 +109,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   }
 }
 
-/** The worker with its start and stop. */
+/** The worker's start and stop, and the acceptor of broadcasts, which passes jobs on to it. */
 interface RunningWorker {
-  worker: Worker;
+  acceptor: Acceptor;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -160,6 +160,7 @@ function startWorker(
     onRecorded: () => relay.wake(),
     onUnblocked: () => worker.producer('send_webhook').wake(),
   });
+  const workflowDeps = { ...workerContext, acceptor: () => acceptor };
   const worker: Worker = new Worker({
     db,
     clock: context.clock,
@@ -180,8 +181,11 @@ function startWorker(
       poll_receipts: pollHandler(workerContext),
       send_webhook: webhookHandler(workerContext, messages),
       import_users: importHandler(workerContext),
+      run_workflow: runHandler(workflowDeps),
+      call_workflow: callHandler(workflowDeps),
     },
   });
+  const acceptor = new Acceptor(context, worker.producer('fan_out'));
   const relay: WebhookRelay = new WebhookRelay({
     ...workerContext,
     pollMs,
@@ -216,7 +220,7 @@ function startWorker(
     await adoptPauses();
     await worker.start();
   };
-  return { worker, start, stop };
+  return { acceptor, start, stop };
 }
 
 /** Logs for the operator which integration of which project is paused, and why. */

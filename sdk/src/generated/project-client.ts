@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, ListWorkflowRunsQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StartedWorkflowRun, StartedWorkflowRuns, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation, Workflow, WorkflowInput, WorkflowList, WorkflowRun, WorkflowRunInput, WorkflowRunRecord, WorkflowRunsInput, WorkflowVersionList } from './types.ts';
 
 /** Acts for a whole project with a Project JWT. For your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -1213,6 +1213,116 @@ export class ProjectClient extends Client {
        */
       rotate: (webhookId: string, options?: RequestOptions): Promise<WebhookSecretRotation> =>
         this.request({ method: 'POST', path: `/webhooks/${segment(webhookId)}/secret/rotate` }, options),
+    },
+  };
+
+  /** Stored lists of steps, and their runs. */
+  readonly workflows = {
+    /**
+     * Save a workflow.
+     * Creates the workflow with this `key`, or replaces its steps. Runs that have started keep the version of the steps that they started with. Conditions, templates and the inputs of commands are checked; values that a template makes are checked when a run renders them. A command that does not exist is accepted, and a run fails when it comes to it. Requires a Project JWT.
+     *
+     * `PUT /workflows`
+     */
+    save: (body: WorkflowInput, options?: RequestOptions): Promise<Workflow> =>
+      this.request({ method: 'PUT', path: '/workflows', body }, options),
+    /**
+     * List the workflows in alphabetical order.
+     * Returns all of them; a project has at most 1,000. Requires a Project JWT.
+     *
+     * `GET /workflows`
+     */
+    list: (options?: RequestOptions): Promise<WorkflowList> =>
+      this.request({ method: 'GET', path: '/workflows' }, options),
+    /**
+     * Get a workflow.
+     * Returns the newest version of its steps. Requires a Project JWT.
+     *
+     * `GET /workflows/{workflow_key}`
+     */
+    get: (workflowKey: string, options?: RequestOptions): Promise<Workflow> =>
+      this.request({ method: 'GET', path: `/workflows/${segment(workflowKey)}` }, options),
+    /**
+     * Delete a workflow.
+     * Its runs continue, and its versions are counted on if it is created again. Requires a Project JWT.
+     *
+     * `DELETE /workflows/{workflow_key}`
+     */
+    delete: (workflowKey: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'DELETE', path: `/workflows/${segment(workflowKey)}` }, options),
+    /**
+     * List the versions of a workflow.
+     * Returns the newest 100 versions, newest first, also of a workflow that was deleted. Requires a Project JWT.
+     *
+     * `GET /workflows/{workflow_key}/versions`
+     */
+    listVersions: (workflowKey: string, options?: RequestOptions): Promise<WorkflowVersionList> =>
+      this.request({ method: 'GET', path: `/workflows/${segment(workflowKey)}/versions` }, options),
+    /**
+     * Restore a version of a workflow.
+     * Saves the steps of the version again, as the newest version. Requires a Project JWT.
+     *
+     * `POST /workflows/{workflow_key}/versions/{version}/restore`
+     */
+    restoreVersion: (workflowKey: string, version: string, options?: RequestOptions): Promise<Workflow> =>
+      this.request({ method: 'POST', path: `/workflows/${segment(workflowKey)}/versions/${segment(version)}/restore` }, options),
+    /**
+     * Start a run of a workflow.
+     * The run executes the steps of the workflow one after the other. It continues after every crash of the server where it was. Requires a Project JWT.
+     *
+     * `POST /workflows/runs`
+     */
+    startRun: (body: WorkflowRunInput, options?: RequestOptions): Promise<StartedWorkflowRun> =>
+      this.request({ method: 'POST', path: '/workflows/runs', body }, options),
+    /**
+     * Get a run with its input and its steps.
+     * Runs that have ended are deleted as events are, after `EVENTS_RETENTION_DAYS`. Requires a Project JWT.
+     *
+     * `GET /workflows/runs/{run_id}`
+     */
+    getRun: (runId: string, options?: RequestOptions): Promise<WorkflowRun> =>
+      this.request({ method: 'GET', path: `/workflows/runs/${segment(runId)}` }, options),
+    /**
+     * Cancel a run.
+     * Ends the run as aborted. A step that is executed meanwhile is not undone. Requires a Project JWT.
+     *
+     * `POST /workflows/runs/{run_id}/cancel`
+     */
+    cancelRun: (runId: string, options?: RequestOptions): Promise<WorkflowRun> =>
+      this.request({ method: 'POST', path: `/workflows/runs/${segment(runId)}/cancel` }, options),
+    /**
+     * Resume a paused run.
+     * Continues a run that waits at a `pause`. Requires a Project JWT.
+     *
+     * `POST /workflows/runs/{run_id}/resume`
+     */
+    resumeRun: (runId: string, options?: RequestOptions): Promise<WorkflowRun> =>
+      this.request({ method: 'POST', path: `/workflows/runs/${segment(runId)}/resume` }, options),
+    /**
+     * Continue a failed run.
+     * Continues a run that failed, with the step that failed. Requires a Project JWT.
+     *
+     * `POST /workflows/runs/{run_id}/rerun`
+     */
+    rerunRun: (runId: string, options?: RequestOptions): Promise<WorkflowRun> =>
+      this.request({ method: 'POST', path: `/workflows/runs/${segment(runId)}/rerun` }, options),
+    runs: {
+      /**
+       * Start up to 1000 runs of a workflow.
+       * Starts a run for each of the inputs: all of them, or none if the request is rejected. Requires a Project JWT.
+       *
+       * `POST /workflows/runs/bulk`
+       */
+      start: (body: WorkflowRunsInput, options?: RequestOptions): Promise<StartedWorkflowRuns> =>
+        this.request({ method: 'POST', path: '/workflows/runs/bulk', body }, options),
+      /**
+       * List the runs of a workflow, newest first.
+       * Returns the runs without their input and steps, also of a workflow that was deleted. Requires a Project JWT.
+       *
+       * `GET /workflows/{workflow_key}/runs`
+       */
+      list: (workflowKey: string, query?: Query<ListWorkflowRunsQuery>, options?: RequestOptions): PageRequest<WorkflowRunRecord> =>
+        this.list(`/workflows/${segment(workflowKey)}/runs`, query, options),
     },
   };
 }

@@ -605,14 +605,14 @@ export type Event = {
     };
 };
 
-export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
+export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
 
 export type EventList = {
     data: Array<Event>;
     links: PageLinks;
 };
 
-export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
 
 export type EventsourceIntegration = {
     name: 'eventsource';
@@ -1556,6 +1556,15 @@ export type SmtpMailbox = {
     name?: string;
 };
 
+export type StartedWorkflowRun = {
+    id: string;
+};
+
+export type StartedWorkflowRuns = {
+    /** The ids of the runs, in the order of `inputs`. */
+    ids: Array<string>;
+};
+
 export type StripeIntegration = {
     name: 'stripe';
     id: string;
@@ -2281,6 +2290,116 @@ export type WebhookSecretRotation = {
     former_secret_until: string;
 };
 
+export type Workflow = {
+    /** The key of the workflow. */
+    key: string;
+    /** Starts no runs. Runs that have started continue. */
+    disabled?: boolean;
+    steps: Array<WorkflowStep>;
+    /** Counts the changes of the steps, from 1. */
+    version: number;
+    created_at: string;
+    updated_at: string;
+};
+
+/** Ends the run as aborted. */
+export type WorkflowAbortInput = {
+    /** For `status.error`. */
+    reason?: string;
+};
+
+export type WorkflowBranch = {
+    /** The condition of the branch. Without one, it always holds. */
+    if?: string | null;
+    steps: Array<WorkflowStep>;
+};
+
+/** Executes the steps of the first branch whose condition holds, and then the step after this one. The output is `{branch}`, the index of the branch, or `null` if none holds. Conditions see the nested steps as `steps[3].steps[0]`. */
+export type WorkflowBranchInput = {
+    branches: Array<WorkflowBranch>;
+};
+
+/** A broadcast, as in `POST /broadcasts`. Without `recipients` it is sent to the user of the run. Its output is `{id}`, the id of the broadcast. A run sends it once, whatever happens to the server. */
+export type WorkflowBroadcastInput = {
+    /** The title of the notification, and the subject of an e-mail. */
+    title: string;
+    /** The text. The inbox and e-mails render HTML. */
+    content?: string | null;
+    /** The address that a click opens. */
+    action_url?: string | null;
+    category?: string | null;
+    topic?: string | null;
+    /** Data of your own. Clients get it unchanged. */
+    custom_attributes?: {
+        [key: string]: unknown;
+    } | null;
+    overrides?: BroadcastOverrides | null;
+    /** When it is sent: up to 400 days from now. It is sent at once without a time, or with one in the past. Until then it can be cancelled. */
+    send_at?: string | null;
+    readonly id?: string;
+    readonly created_at?: string;
+    readonly cancelled_at?: string | null;
+    readonly status?: BroadcastStatus;
+    recipients?: Array<Recipient> | null;
+};
+
+export type WorkflowDeletedMessage = {
+    type: 'workflow.deleted';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.deleted';
+    };
+};
+
+/** Sends a request to a public address, at least once. The output is `{status, body}`: the body is parsed if it is JSON, and cut after 16 KiB otherwise. A response other than 2xx fails the run. */
+export type WorkflowHttpInput = {
+    /** An address that begins with https://. */
+    url: string;
+    /** Default: `POST`. */
+    method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+    headers?: {
+        [key: string]: string;
+    };
+    /** Sent as JSON; a string is sent as it is. */
+    body?: unknown;
+    /** Attempts after the first if there is no response or a 408, 429 or 5xx. Default: 3. */
+    retries?: number;
+};
+
+export type WorkflowInput = {
+    /** The key of the workflow. */
+    key: string;
+    /** Starts no runs. Runs that have started continue. */
+    disabled?: boolean;
+    steps: Array<WorkflowStep>;
+};
+
+export type WorkflowList = {
+    items: Array<Workflow>;
+};
+
+/** The run waits for `POST /workflows/runs/{run_id}/resume`. The members are up to you. */
+export type WorkflowPauseInput = {
+    [key: string]: unknown;
+};
+
+export type WorkflowRun = {
+    id: string;
+    workflow_key: string;
+    /** The version of the workflow that the run executes. */
+    version: number;
+    /** The user of the run. */
+    user_id?: string;
+    status: WorkflowRunStatus;
+    created_at: string;
+    input: {
+        [key: string]: unknown;
+    };
+    /** The steps that have begun, in their order. */
+    steps: Array<WorkflowRunStep>;
+};
+
 export type WorkflowRunAbortedMessage = {
     type: 'workflow.run.aborted';
     /** The time of the event. */
@@ -2308,6 +2427,31 @@ export type WorkflowRunFailedMessage = {
     };
 };
 
+export type WorkflowRunInput = {
+    /** The key of the workflow. */
+    key: string;
+    /** Data for conditions and templates. If `user` is an object with an `id`, `external_id` or `email`, the run has this user. One with an unknown `external_id` or `email` is created, as by a broadcast. */
+    input?: {
+        [key: string]: unknown;
+    } | null;
+};
+
+export type WorkflowRunRecord = {
+    id: string;
+    workflow_key: string;
+    /** The version of the workflow that the run executes. */
+    version: number;
+    /** The user of the run. */
+    user_id?: string;
+    status: WorkflowRunStatus;
+    created_at: string;
+};
+
+export type WorkflowRunRecordList = {
+    data: Array<WorkflowRunRecord>;
+    links: PageLinks;
+};
+
 export type WorkflowRunStartedMessage = {
     type: 'workflow.run.started';
     /** The time of the event. */
@@ -2317,6 +2461,33 @@ export type WorkflowRunStartedMessage = {
     };
 };
 
+export type WorkflowRunStatus = {
+    /** 0 enqueued, 1 running, 2 waiting, 3 completed, 4 aborted, 5 failed. */
+    state: number;
+    /** The index of the next step. */
+    next_step?: number;
+    started_at?: string;
+    /** When the run completed, failed or was aborted. */
+    completed_at?: string;
+    /** Why the run failed or was aborted. */
+    error?: string;
+};
+
+export type WorkflowRunStep = {
+    /** The index of the step. In a branch: `3.0.2` is step 2 of branch 0 of step 3. */
+    place: string;
+    command: string;
+    /** `skipped`: its condition did not hold. `aborted`: the run was cancelled while it waited. */
+    state: 'completed' | 'skipped' | 'waiting' | 'failed' | 'aborted';
+    started_at: string;
+    completed_at?: string;
+    /** What later steps find in `steps[i].output`. */
+    output?: {
+        [key: string]: unknown;
+    };
+    error?: string;
+};
+
 export type WorkflowRunStepMessage = {
     type: 'workflow.run.step';
     /** The time of the event. */
@@ -2324,6 +2495,78 @@ export type WorkflowRunStepMessage = {
     data: Event & {
         type: 'workflow.run.step';
     };
+};
+
+export type WorkflowRunsInput = {
+    /** The key of the workflow. */
+    key: string;
+    inputs: Array<{
+        [key: string]: unknown;
+    }>;
+};
+
+export type WorkflowSavedMessage = {
+    type: 'workflow.saved';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.saved';
+    };
+};
+
+/** Values that later steps find in `run.data`. A member replaces an earlier one of its name. */
+export type WorkflowSetInput = {
+    [key: string]: unknown;
+};
+
+export type WorkflowStep = {
+    /** What the step does: `broadcast`, `wait`, `pause`, `abort`, `branch`, `set`, `update_user` or `http`. A run fails at a step whose command does not exist. */
+    command: string;
+    /** The step is skipped unless this condition holds: CEL over `input`, `user`, `steps`, `run` and `notification`. */
+    if?: string | null;
+    /** The input of the command: see the schemas `Workflow…Input`. Every string is a Liquid template over the same data as conditions. A string that is a single output of a list or an object becomes that value. */
+    input?: WorkflowBroadcastInput | WorkflowWaitInput | WorkflowPauseInput | WorkflowAbortInput | WorkflowBranchInput | WorkflowSetInput | WorkflowUpdateUserInput | WorkflowHttpInput | {
+        [key: string]: unknown;
+    } | null;
+};
+
+/** Changes of the user of the run, as in `PATCH /users/{user_id}`. */
+export type WorkflowUpdateUserInput = {
+    /** The id of the user in your system. Not blank. */
+    external_id?: string | null;
+    /** The user's e-mail address. */
+    email?: string | null;
+    first_name?: string | null;
+    last_name?: string | null;
+    custom_attributes?: {
+        [key: string]: unknown;
+    } | null;
+    /** Phone numbers in international form, such as +15005550001. */
+    phone_numbers?: Array<string>;
+    readonly id?: string;
+    readonly created_at?: string | null;
+    readonly updated_at?: string | null;
+    readonly last_seen_at?: string | null;
+    readonly last_notified_at?: string | null;
+};
+
+export type WorkflowVersion = {
+    version: number;
+    steps: Array<WorkflowStep>;
+    created_at: string;
+};
+
+export type WorkflowVersionList = {
+    /** The newest 100, newest first. */
+    items: Array<WorkflowVersion>;
+};
+
+/** How long the run waits: either `duration` or `until`. */
+export type WorkflowWaitInput = {
+    /** In seconds, at most 400 days. */
+    duration?: number;
+    /** A time within the next 400 days, or in the past. */
+    until?: string;
 };
 
 export type ListBroadcastsQuery = {
@@ -2475,4 +2718,15 @@ export type ListWebhookDeliveriesQuery = {
     ending_before?: string | null;
     /** Only messages in this state. */
     status?: WebhookDeliveryStatus;
+};
+
+export type ListWorkflowRunsQuery = {
+    /** The maximum number of records on a page. */
+    limit?: number;
+    /** The id of the last record of a page. Returns the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page. Returns the page before it. */
+    ending_before?: string | null;
+    /** Only runs in this state. */
+    state?: number;
 };

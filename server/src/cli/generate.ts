@@ -76,8 +76,7 @@ function eventsPage(): string {
     'Events',
     'Everything that happens in a project is recorded as an event of one of these types. ' +
       '`GET /v2/events` lists events; the [stream and webhooks](../guides/webhooks.md) deliver them. ' +
-      'A filter accepts types, separated by commas, and families such as `delivery.*`. ' +
-      'The types of workflows are reserved: this version has no workflows.',
+      'A filter accepts types, separated by commas, and families such as `delivery.*`.',
     table(['Type', 'Meaning'], rows),
   );
 }

@@ -2,6 +2,7 @@ import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi, { type FastifySwaggerUiOptions } from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { Errors } from '../contract/common.ts';
+import { COMMAND_INPUTS } from '../contract/workflow.ts';
 import { allErrors, ClientError, type ErrorCode } from '../errors.ts';
 import type { Api } from './api.ts';
 import { exampleOf } from './examples.ts';
@@ -167,6 +168,7 @@ const TAGS = [
   { name: 'Suppressions', description: 'Addresses that get no messages.' },
   { name: 'Events', description: 'The record of everything that happens in a project.' },
   { name: 'Webhooks', description: 'Sends events to your servers.' },
+  { name: 'Workflows', description: 'Stored lists of steps, and their runs.' },
 ];
 
 /** The key under which a route's schema lists errors that do not follow from the rest. Not published. */
@@ -234,7 +236,9 @@ function described<Document extends ApiDocument>(document: Document, version: Ap
     document.webhooks = webhookMessages();
     document.components = { ...document.components, parameters: WEBHOOK_HEADERS };
   }
-  nameSchemas(document);
+  const definitions = nameSchemas(document);
+  if (version === 'v2') describeInputs(definitions);
+  document.components = { ...document.components, schemas: sorted(definitions) };
   return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
 }
 
@@ -245,8 +249,8 @@ interface ApiDocument {
   components?: { schemas?: object; parameters?: object; responses?: Record<string, unknown> };
 }
 
-/** Moves every schema with a title to `components.schemas`. */
-function nameSchemas(document: ApiDocument): void {
+/** Replaces every schema with a title by a reference. Returns the definitions. */
+function nameSchemas(document: ApiDocument): Record<string, Schema> {
   const definitions: Record<string, Schema> = {};
   const refer = (parts: readonly { schema?: Schema }[]) => {
     for (const part of parts) if (part.schema) part.schema = referByTitle(part.schema, definitions);
@@ -261,8 +265,26 @@ function nameSchemas(document: ApiDocument): void {
   }
   for (const { content = {} } of Object.values(document.components?.responses ?? {}) as Described[])
     refer(Object.values(content));
-  const sorted = Object.entries(definitions).sort(([a], [b]) => (a < b ? -1 : 1));
-  document.components = { ...document.components, schemas: Object.fromEntries(sorted) };
+  return definitions;
+}
+
+/** Adds the inputs of workflow commands, of which the input of a step is one. */
+function describeInputs(definitions: Record<string, Schema>): void {
+  const inputs: Record<string, Schema> = {};
+  const references = Object.values(COMMAND_INPUTS).map((schema) =>
+    referByTitle(JSON.parse(JSON.stringify(schema)) as Schema, inputs),
+  );
+  // The schemas of operations are as the library has written them.
+  for (const [title, schema] of Object.entries(inputs)) definitions[title] ??= schema;
+  const input = definitions.WorkflowStep?.properties?.input;
+  if (input === undefined) throw new Error('a step of a workflow has no input');
+  input.anyOf = [...references, { type: 'object', additionalProperties: {} }, { type: 'null' }];
+  delete input.type;
+  delete input.additionalProperties;
+}
+
+function sorted(definitions: Record<string, Schema>): Record<string, Schema> {
+  return Object.fromEntries(Object.entries(definitions).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** A body that may be `null` is optional. */
@@ -300,7 +322,8 @@ function showExamples({ requestBody, responses }: Operation): void {
 function statusesOf(method: string, operation: Operation): number[] {
   const { security = [], parameters = [], requestBody, [OWN_ERRORS]: own } = operation;
   const statuses = [429, 500, 503];
-  if (own !== undefined) return [...own.map((code) => new ClientError(code).status), ...statuses];
+  if (own !== undefined) statuses.unshift(...own.map((code) => new ClientError(code).status));
+  if (own !== undefined && security.length === 0) return statuses;
   if (security.length > 0) statuses.unshift(401, 403);
   if (requestBody !== undefined) statuses.unshift(400, 413, 415, 422);
   if (parameters.some((parameter) => parameter.in === 'path')) statuses.unshift(400);

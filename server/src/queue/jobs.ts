@@ -63,6 +63,12 @@ export interface JobPayloads {
   };
   /** Import a page of users, and enqueue the next one. */
   import_users: { import_id: string; page: number };
+  /** Continue a run of a workflow that is in this turn. */
+  run_workflow: { run_id: string; turn: number };
+  /**
+   * The same, where the next step waits for another host. `attempt` counts the attempts before this one.
+   */
+  call_workflow: { run_id: string; turn: number; attempt: number };
 }
 
 /** The progress of a delivery to several targets. */
@@ -87,6 +93,8 @@ export const JOB_KINDS: readonly JobKind[] = [
   'poll_receipts',
   'send_webhook',
   'import_users',
+  'run_workflow',
+  'call_workflow',
 ];
 
 /** The kinds whose jobs have a partition key. The queue is fair over projects in all others. */

@@ -175,6 +175,12 @@ type ReadBack = (
 /** Reads back what an operation has saved, by its name. */
 const READ_BACK: [RegExp, ReadBack][] = [
   [
+    /^saveWorkflow$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/workflows/${body.key}`)).body).toEqual(body);
+    },
+  ],
+  [
     /^saveCategoryDeliveryConfig$/,
     async (call, _operation, _drawn, { body }) => {
       expect((await call('GET', `/channels/${encodeURIComponent(body.key)}`)).body).toEqual(body);

@@ -19,6 +19,7 @@ import { userExportRoutes } from './user-exports.ts';
 import { userImportRoutes } from './user-imports.ts';
 import { userRoutes } from './users.ts';
 import { webhookRoutes } from './webhooks.ts';
+import { workflowRoutes } from './workflows.ts';
 
 /** Every v2 resource, in the order of the published description. */
 export function v2Routes(app: App): void {
@@ -41,5 +42,6 @@ export function v2Routes(app: App): void {
   suppressionRoutes(app);
   eventRoutes(app);
   webhookRoutes(app);
+  workflowRoutes(app);
   streamRoute(app, app.context.streams);
 }

@@ -24,7 +24,7 @@ export type OriginSetting = `PROVIDER_${string}_URL`;
 
 /** A request relative to an endpoint's base. */
 export type HttpRequest = {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Appended to the base: begins with a slash, or is empty. */
   path: string;
   headers?: Readonly<Record<string, string>>;

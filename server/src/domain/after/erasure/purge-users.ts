@@ -19,6 +19,7 @@ const USERS = 100;
 const ROWS = 500;
 const MIN_ROWS = 10;
 const TOKENS = 1_000;
+const RUNS = 200;
 
 /**
  * Runs the next step of erasing users whose grace period is over. Returns whether there may be more to do.
@@ -98,6 +99,8 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   }
   if (await hasUnredacted(tx, userIds)) return { more: true, unredacted: userIds };
   if (await purgeTokens(tx, ids)) return { more: true };
+  const runs = await tx.query(deleteRuns, [ids, RUNS]);
+  if (runs.length > 0) return { more: true };
   await redactScheduled(tx, userIds);
   await eraseAddresses(tx, userIds);
   await eraseInstallations(tx, sealer, userIds);
@@ -259,6 +262,20 @@ const deleteTokens = sql(
   where t.user_id = gone.user_id and t.id = gone.id`,
 );
 // Tables with few rows per user, and last the user. Primary keys.
+// Index workflow_runs_of_user, and primary keys. A run that waits has a job, which ends without its run.
+const deleteRuns = sql(
+  'purge_workflow_runs_of_users',
+  `with deleted as (
+    delete from workflow_runs
+    where id = any (array(select id from workflow_runs where user_id = any ($1::uuid[]) limit $2))
+    returning id
+  ),
+  steps as (
+    delete from workflow_run_steps
+    where run_id in (select id from deleted)
+  )
+  select 1 from deleted`,
+);
 const LAST = [
   sql('purge_preferences', 'delete from preferences where user_id = any ($1::uuid[])'),
   sql('purge_user_delivery_windows', 'delete from user_delivery_windows where user_id = any ($1::uuid[])'),

@@ -60,7 +60,9 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteReplays),
     rows(deleteWebhooks),
     rows(deleteImports, before(IMPORTS_DAYS)),
-    ...(eventDays > 0 ? [rows(deleteEvents, before(eventDays))] : []),
+    ...(eventDays > 0
+      ? [rows(deleteEvents, before(eventDays)), rows(deleteRuns, new Date(clock.now() - eventDays * DAY_MS))]
+      : []),
     ...(notificationDays > 0 ? [() => purgeBroadcasts(db, clock.now() - notificationDays * DAY_MS)] : []),
   ];
 }
@@ -176,6 +178,26 @@ const deleteImports = sql(
   pages as (
     delete from user_import_pages
     where import_id in (select id from expired)
+  )
+  select 1 from expired`,
+);
+// Index workflow_runs_ended, and primary keys.
+const deleteRuns = sql(
+  'purge_workflow_runs',
+  `with expired as (
+    delete from workflow_runs
+    where id = any (array(
+      select id
+      from workflow_runs
+      where completed_at < $1
+      order by completed_at
+      limit $2
+    ))
+    returning id
+  ),
+  steps as (
+    delete from workflow_run_steps
+    where run_id in (select id from expired)
   )
   select 1 from expired`,
 );

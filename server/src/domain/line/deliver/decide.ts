@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import {
   type Condition,
@@ -7,6 +6,7 @@ import {
   evaluate,
   parseCondition,
 } from '../../../lib/expression.ts';
+import { takeTurns } from '../../../lib/take-turns.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import { closedUntil, mayAnyClose } from '../../setup/delivery-windows/closed-until.ts';
 import { switchedOff } from '../../setup/preferences/switched-off.ts';
@@ -14,10 +14,6 @@ import type { LineContext } from '../context/context.ts';
 import { loadConditionData } from '../routing/condition-data.ts';
 import { routesOf, skipReason, skipReasonText } from '../routing/routes.ts';
 import type { Batch, Decided, Delivery, Reason } from './delivery.ts';
-
-// Evaluating a condition takes some microseconds, a hostile one milliseconds. After this long other work has
-// its turn.
-const LONGEST_TURN_MS = 10;
 
 /**
  * Decides which deliveries are made now. The category's config and the user's preferences may have changed
@@ -87,15 +83,14 @@ async function skippedByCondition(
     db,
     conditional.map(({ delivery }) => delivery),
   );
-  let turnBeganMs = performance.now();
+  // Evaluating a condition takes some microseconds, a hostile one milliseconds.
+  const between = takeTurns();
   for (const { delivery, condition } of conditional) {
     const { broadcastId, userId } = delivery;
     const parsed = await parsedCondition(condition);
     const failure = failureOf(parsed, () => dataOf(broadcastId, userId));
     if (failure !== undefined) skipped.push([delivery, failure]);
-    if (performance.now() - turnBeganMs < LONGEST_TURN_MS) continue;
-    await nextTurn();
-    turnBeganMs = performance.now();
+    await between();
   }
   return skipped;
 }

@@ -25,27 +25,47 @@ export async function loadConditionData(
   db: Queryable,
   pairs: readonly { broadcast: BroadcastTexts; userId: string }[],
 ): Promise<(broadcastId: string, userId: string) => ConditionData> {
-  const userIds = [...new Set(pairs.map(({ userId }) => userId))];
   const [users, notifications] = await Promise.all([
-    db.query<ConditionUser>(selectUsers, [uuidArray(userIds)]),
-    db.query<NotificationRow>(selectNotifications, [
-      uuidArray(pairs.map(({ userId }) => userId)),
-      uuidArray(pairs.map(({ broadcast, userId }) => notificationId(broadcast.id, userId))),
-    ]),
+    loadUserData(
+      db,
+      pairs.map(({ userId }) => userId),
+    ),
+    loadNotificationData(db, pairs),
   ]);
-  const userOf = new Map(users.map((row) => [row.id, userData(row)]));
-  const stateOf = new Map(notifications.map((row) => [row.id, row]));
   const broadcastOf = new Map(pairs.map(({ broadcast }) => [broadcast.id, broadcast]));
   return (broadcastId, userId) => {
     const broadcast = broadcastOf.get(broadcastId);
-    const state = stateOf.get(notificationId(broadcastId, userId));
-    const content = broadcast && contentOf(broadcast);
     return {
-      user: userOf.get(userId) ?? null,
-      notification: content && state ? content(notificationData(state)) : null,
-      input: content?.({}) ?? null,
+      user: users.get(userId) ?? null,
+      notification: notifications.get(notificationId(broadcastId, userId)) ?? null,
+      input: broadcast === undefined ? null : contentOf(broadcast)({}),
     };
   };
+}
+
+/** Loads the `user` of conditions, by the id of the user. Deleted users are included. */
+export async function loadUserData(
+  db: Queryable,
+  userIds: readonly string[],
+): Promise<ReadonlyMap<string, UserData>> {
+  const users = await db.query<ConditionUser>(selectUsers, [uuidArray([...new Set(userIds)])]);
+  return new Map(users.map((row) => [row.id, userData(row)]));
+}
+
+/** Loads the `notification` of conditions for users of these broadcasts, by its id. */
+export async function loadNotificationData(
+  db: Queryable,
+  pairs: readonly { broadcast: BroadcastTexts; userId: string }[],
+): Promise<ReadonlyMap<string, object>> {
+  const ids = pairs.map(({ broadcast, userId }) => notificationId(broadcast.id, userId));
+  const rows = await db.query<NotificationRow>(selectNotifications, [
+    uuidArray(pairs.map(({ userId }) => userId)),
+    uuidArray(ids),
+  ]);
+  const broadcastOf = new Map(pairs.map(({ broadcast }, index) => [ids[index] as string, broadcast]));
+  return new Map(
+    rows.map((row) => [row.id, contentOf(broadcastOf.get(row.id) as BroadcastTexts)(notificationData(row))]),
+  );
 }
 
 // As JSON. Listing the members of a larger object takes so long that a condition that does so twenty times
@@ -77,7 +97,10 @@ function contentOf({ message, category, topic }: BroadcastTexts): (members: obje
 
 type ConditionUser = Omit<UserRow, 'updated_at' | 'last_notified_at'>;
 
-function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: ConditionUser): object {
+/** The `user` of conditions. */
+export type UserData = Pick<UserRow, 'id' | 'external_id' | 'email'>;
+
+function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: ConditionUser): UserData {
   const data = {
     ...row,
     created_at: created_at.toISOString(),

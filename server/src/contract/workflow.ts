@@ -1,0 +1,400 @@
+import { type Static, type TSchema, Type } from 'typebox';
+import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
+import { NewBroadcastSchema } from './broadcast.ts';
+import {
+  described,
+  exampleId,
+  exampleTime,
+  FreeObject,
+  Id,
+  nullable,
+  page,
+  pageQuery,
+  storedString,
+  Timestamp,
+} from './common.ts';
+import { UpdateUser } from './user.ts';
+
+/** The characters of a workflow's key. */
+const KEY_PATTERN = '^[A-Za-z0-9_.\\-:]+$';
+const MAX_WORKFLOW_KEY_CHARACTERS = 255;
+/** The steps of a list; branches can contain further lists. */
+const MAX_STEPS = 100;
+/** The steps of a workflow, with those of its branches. */
+export const MAX_STEPS_IN_ALL = 500;
+/** How many lists of steps can contain each other. */
+export const MAX_STEP_LEVELS = 5;
+const MAX_BRANCHES = 20;
+/** The most runs that one request starts. */
+export const MAX_STARTED_RUNS = 1_000;
+/** The longest wait: 400 days, as for scheduled broadcasts. */
+export const MAX_WAIT_SECONDS = 400 * 86_400;
+
+const KEY = new RegExp(KEY_PATTERN);
+
+/** Whether a text can be the key of a workflow. */
+export function isWorkflowKey(text: string): boolean {
+  return text.length <= MAX_WORKFLOW_KEY_CHARACTERS && KEY.test(text);
+}
+
+const condition = (description: string) =>
+  Type.Optional(nullable(Type.String({ maxLength: MAX_CONDITION_CHARACTERS, description })));
+
+const workflowKey = (minLength: number) =>
+  Type.String({
+    minLength,
+    maxLength: MAX_WORKFLOW_KEY_CHARACTERS,
+    pattern: KEY_PATTERN,
+    description: 'The key of the workflow.',
+    examples: ['onboarding'],
+  });
+
+const WorkflowStep = Type.Object(
+  {
+    command: Type.String({
+      pattern: '^[a-z_]+$',
+      maxLength: 100,
+      description:
+        'What the step does: `broadcast`, `wait`, `pause`, `abort`, `branch`, `set`, `update_user` or ' +
+        '`http`. A run fails at a step whose command does not exist.',
+      examples: ['broadcast'],
+    }),
+    if: condition(
+      'The step is skipped unless this condition holds: CEL over `input`, `user`, `steps`, `run` and ' +
+        '`notification`.',
+    ),
+    input: Type.Optional(
+      nullable(
+        described(
+          FreeObject,
+          'The input of the command: see the schemas `Workflow…Input`. Every string is a Liquid template ' +
+            'over the same data as conditions. A string that is a single output of a list or an object ' +
+            'becomes that value.',
+        ),
+      ),
+    ),
+  },
+  { title: 'WorkflowStep', additionalProperties: false },
+);
+
+/** The body of `PUT /workflows`. */
+export const NewWorkflow = Type.Object(
+  {
+    key: workflowKey(3),
+    disabled: Type.Optional(
+      Type.Boolean({ description: 'Starts no runs. Runs that have started continue.' }),
+    ),
+    steps: Type.Array(WorkflowStep, { maxItems: MAX_STEPS }),
+  },
+  {
+    title: 'WorkflowInput',
+    additionalProperties: false,
+    examples: [
+      {
+        key: 'onboarding',
+        steps: [
+          { command: 'broadcast', input: { title: 'Welcome, {{ user.first_name }}' } },
+          { command: 'wait', input: { duration: 86_400 } },
+          {
+            command: 'broadcast',
+            if: 'notification.unseen',
+            input: { title: 'Have you seen our guide?' },
+          },
+        ],
+      },
+    ],
+  },
+);
+export type NewWorkflow = Static<typeof NewWorkflow>;
+
+export const Workflow = Type.Object(
+  {
+    ...NewWorkflow.properties,
+    version: Type.Integer({ description: 'Counts the changes of the steps, from 1.' }),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  { title: 'Workflow' },
+);
+
+export const WorkflowList = Type.Object({ items: Type.Array(Workflow) }, { title: 'WorkflowList' });
+
+const WorkflowVersion = Type.Object(
+  {
+    version: Type.Integer(),
+    steps: Type.Array(WorkflowStep),
+    created_at: Timestamp,
+  },
+  { title: 'WorkflowVersion' },
+);
+export const WorkflowVersionList = Type.Object(
+  { items: Type.Array(WorkflowVersion, { description: 'The newest 100, newest first.' }) },
+  { title: 'WorkflowVersionList' },
+);
+
+/** The states of runs, as published clients number them. */
+export const RUN_STATES = {
+  enqueued: 0,
+  running: 1,
+  waiting: 2,
+  completed: 3,
+  aborted: 4,
+  failed: 5,
+} as const;
+export type RunState = (typeof RUN_STATES)[keyof typeof RUN_STATES];
+
+const RunStatus = Type.Object(
+  {
+    state: Type.Integer({
+      minimum: 0,
+      maximum: 5,
+      description: '0 enqueued, 1 running, 2 waiting, 3 completed, 4 aborted, 5 failed.',
+    }),
+    next_step: Type.Optional(Type.Integer({ description: 'The index of the next step.' })),
+    started_at: Type.Optional(Timestamp),
+    completed_at: Type.Optional(described(Timestamp, 'When the run completed, failed or was aborted.')),
+    error: Type.Optional(Type.String({ description: 'Why the run failed or was aborted.' })),
+  },
+  { title: 'WorkflowRunStatus' },
+);
+
+const run = {
+  id: Id,
+  workflow_key: Type.String(),
+  version: Type.Integer({ description: 'The version of the workflow that the run executes.' }),
+  user_id: Type.Optional(described(Id, 'The user of the run.')),
+  status: RunStatus,
+  created_at: Timestamp,
+};
+
+export const RunStep = Type.Object(
+  {
+    place: Type.String({
+      description: 'The index of the step. In a branch: `3.0.2` is step 2 of branch 0 of step 3.',
+    }),
+    command: Type.String(),
+    state: Type.String({
+      enum: ['completed', 'skipped', 'waiting', 'failed', 'aborted'],
+      description: '`skipped`: its condition did not hold. `aborted`: the run was cancelled while it waited.',
+    }),
+    started_at: Timestamp,
+    completed_at: Type.Optional(Timestamp),
+    output: Type.Optional(described(FreeObject, 'What later steps find in `steps[i].output`.')),
+    error: Type.Optional(Type.String()),
+  },
+  { title: 'WorkflowRunStep' },
+);
+export type RunStep = Static<typeof RunStep>;
+
+const WorkflowRunRecord = Type.Object(run, { title: 'WorkflowRunRecord' });
+
+export const WorkflowRun = Type.Object(
+  {
+    ...run,
+    input: FreeObject,
+    steps: Type.Array(RunStep, { description: 'The steps that have begun, in their order.' }),
+  },
+  {
+    title: 'WorkflowRun',
+    examples: [
+      {
+        id: exampleId,
+        workflow_key: 'onboarding',
+        version: 1,
+        status: { state: 2, next_step: 1, started_at: exampleTime },
+        created_at: exampleTime,
+        input: { user: { external_id: '42' } },
+        steps: [
+          {
+            place: '0',
+            command: 'broadcast',
+            state: 'completed',
+            started_at: exampleTime,
+            completed_at: exampleTime,
+            output: { id: exampleId },
+          },
+          { place: '1', command: 'wait', state: 'waiting', started_at: exampleTime },
+        ],
+      },
+    ],
+  },
+);
+
+export const WorkflowRunPage = page(WorkflowRunRecord);
+
+export const RunListQuery = Type.Object({
+  ...pageQuery,
+  state: Type.Optional(Type.Integer({ minimum: 0, maximum: 5, description: 'Only runs in this state.' })),
+});
+
+const runInput = described(
+  FreeObject,
+  'Data for conditions and templates. If `user` is an object with an `id`, `external_id` or `email`, the ' +
+    'run has this user. One with an unknown `external_id` or `email` is created, as by a broadcast.',
+);
+
+export const StartRun = Type.Object(
+  { key: workflowKey(1), input: Type.Optional(nullable(runInput)) },
+  {
+    title: 'WorkflowRunInput',
+    additionalProperties: false,
+    examples: [{ key: 'onboarding', input: { user: { external_id: '42' }, plan: 'pro' } }],
+  },
+);
+
+export const StartedRun = Type.Object({ id: Id }, { title: 'StartedWorkflowRun' });
+
+export const StartRuns = Type.Object(
+  { key: workflowKey(1), inputs: Type.Array(runInput, { minItems: 1, maxItems: MAX_STARTED_RUNS }) },
+  {
+    title: 'WorkflowRunsInput',
+    additionalProperties: false,
+    examples: [
+      { key: 'onboarding', inputs: [{ user: { external_id: '42' } }, { user: { external_id: '43' } }] },
+    ],
+  },
+);
+
+export const StartedRuns = Type.Object(
+  { ids: Type.Array(Id, { description: 'The ids of the runs, in the order of `inputs`.' }) },
+  { title: 'StartedWorkflowRuns' },
+);
+
+export const RunInPath = Type.Object({ run_id: described(Id, 'The id of the run.') });
+export const WorkflowInPath = Type.Object({
+  workflow_key: Type.String({ description: 'The key of the workflow.', examples: ['onboarding'] }),
+});
+
+/* The inputs of the commands, after their templates were rendered. */
+
+const { recipients, ...broadcastMembers } = NewBroadcastSchema.properties;
+
+const BroadcastInput = Type.Object(
+  { ...broadcastMembers, recipients: Type.Optional(recipients) },
+  {
+    title: 'WorkflowBroadcastInput',
+    additionalProperties: false,
+    description:
+      'A broadcast, as in `POST /broadcasts`. Without `recipients` it is sent to the user of the run. Its ' +
+      'output is `{id}`, the id of the broadcast. A run sends it once, whatever happens to the server.',
+  },
+);
+
+const WaitInput = Type.Object(
+  {
+    duration: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: MAX_WAIT_SECONDS, description: 'In seconds, at most 400 days.' }),
+    ),
+    until: Type.Optional(
+      Type.String({ format: 'date-time', description: 'A time within the next 400 days, or in the past.' }),
+    ),
+  },
+  {
+    title: 'WorkflowWaitInput',
+    additionalProperties: false,
+    minProperties: 1,
+    maxProperties: 1,
+    'x-problem': 'needs either a duration or an until',
+    description: 'How long the run waits: either `duration` or `until`.',
+  },
+);
+
+const PauseInput = Type.Object(
+  {},
+  {
+    title: 'WorkflowPauseInput',
+    additionalProperties: {},
+    description: 'The run waits for `POST /workflows/runs/{run_id}/resume`. The members are up to you.',
+  },
+);
+
+const AbortInput = Type.Object(
+  { reason: Type.Optional(storedString({ maxLength: 1_000, description: 'For `status.error`.' })) },
+  { title: 'WorkflowAbortInput', additionalProperties: false, description: 'Ends the run as aborted.' },
+);
+
+const BranchInput = Type.Object(
+  {
+    branches: Type.Array(
+      Type.Object(
+        {
+          if: condition('The condition of the branch. Without one, it always holds.'),
+          steps: Type.Array(WorkflowStep, { maxItems: MAX_STEPS }),
+        },
+        { title: 'WorkflowBranch', additionalProperties: false },
+      ),
+      { minItems: 1, maxItems: MAX_BRANCHES },
+    ),
+  },
+  {
+    title: 'WorkflowBranchInput',
+    additionalProperties: false,
+    description:
+      'Executes the steps of the first branch whose condition holds, and then the step after this one. The ' +
+      'output is `{branch}`, the index of the branch, or `null` if none holds. Conditions see the nested ' +
+      'steps as `steps[3].steps[0]`.',
+  },
+);
+
+const SetInput = Type.Object(
+  {},
+  {
+    title: 'WorkflowSetInput',
+    additionalProperties: {},
+    description: 'Values that later steps find in `run.data`. A member replaces an earlier one of its name.',
+  },
+);
+
+const UpdateUserInput = Type.Object(UpdateUser.properties, {
+  title: 'WorkflowUpdateUserInput',
+  additionalProperties: false,
+  description: 'Changes of the user of the run, as in `PATCH /users/{user_id}`.',
+});
+
+const HttpInput = Type.Object(
+  {
+    url: Type.String({
+      maxLength: 2_048,
+      format: 'uri',
+      description: 'An address that begins with https://.',
+    }),
+    method: Type.Optional(
+      Type.String({ enum: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], description: 'Default: `POST`.' }),
+    ),
+    headers: Type.Optional(
+      Type.Unsafe<Record<string, string>>({
+        type: 'object',
+        maxProperties: 50,
+        propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$" },
+        additionalProperties: { type: 'string', maxLength: 4_096, pattern: '^[\\t -~]*$' },
+      }),
+    ),
+    body: Type.Optional(Type.Unknown({ description: 'Sent as JSON; a string is sent as it is.' })),
+    retries: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 10,
+        description: 'Attempts after the first if there is no response or a 408, 429 or 5xx. Default: 3.',
+      }),
+    ),
+  },
+  {
+    title: 'WorkflowHttpInput',
+    additionalProperties: false,
+    description:
+      'Sends a request to a public address, at least once. The output is `{status, body}`: the body is ' +
+      'parsed if it is JSON, and cut after 16 KiB otherwise. A response other than 2xx fails the run.',
+  },
+);
+
+/** The inputs of the commands, by command. */
+export const COMMAND_INPUTS: Readonly<Record<string, TSchema>> = {
+  broadcast: BroadcastInput,
+  wait: WaitInput,
+  pause: PauseInput,
+  abort: AbortInput,
+  branch: BranchInput,
+  set: SetInput,
+  update_user: UpdateUserInput,
+  http: HttpInput,
+};

@@ -1,0 +1,91 @@
+import { type Queryable, sql } from '../../../db/client.ts';
+import { unpackJson } from '../../../lib/packed-json.ts';
+
+export interface WorkflowRow {
+  key: string;
+  version: number;
+  disabled: boolean;
+  /** JSON text. */
+  steps: string;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export interface VersionRow {
+  version: number;
+  /** Packed JSON. */
+  steps: Buffer;
+  created_at: Date;
+}
+
+type Stored = Omit<WorkflowRow, 'steps'> & { steps: Buffer };
+
+/** Returns the workflow with this key, if the project has one. */
+export async function getWorkflow(
+  db: Queryable,
+  projectId: string,
+  key: string,
+): Promise<WorkflowRow | undefined> {
+  const [row] = await db.query<Stored>(selectWorkflow, [projectId, key]);
+  return row && { ...row, steps: unpackJson(row.steps) };
+}
+
+/** Returns the project's workflows in alphabetical order. */
+export async function listWorkflows(db: Queryable, projectId: string): Promise<WorkflowRow[]> {
+  const rows = await db.query<Stored>(selectWorkflows, [projectId]);
+  return rows.map((row) => ({ ...row, steps: unpackJson(row.steps) }));
+}
+
+/** Returns the newest 100 versions of a workflow, newest first. */
+export function listVersions(db: Queryable, projectId: string, key: string): Promise<VersionRow[]> {
+  return db.query<VersionRow>(selectVersions, [projectId, key]);
+}
+
+/** Returns a version of the steps of a workflow, even if the workflow was deleted. */
+export async function getVersion(
+  db: Queryable,
+  projectId: string,
+  key: string,
+  version: number,
+): Promise<VersionRow | undefined> {
+  const [row] = await db.query<VersionRow>(selectVersion, [projectId, key, version]);
+  return row;
+}
+
+/** Returns the API form of a workflow, as JSON text. Without `disabled` unless it is. */
+export function workflowJson({ key, version, disabled, steps, created_at, updated_at }: WorkflowRow): string {
+  const members = JSON.stringify({ key, ...(disabled ? { disabled } : {}), version, created_at, updated_at });
+  return `${members.slice(0, -1)},"steps":${steps}}`;
+}
+
+/** Returns the API form of a version, as JSON text. */
+export function versionJson({ version, created_at, steps }: VersionRow): string {
+  return `${JSON.stringify({ version, created_at }).slice(0, -1)},"steps":${unpackJson(steps)}}`;
+}
+
+// Primary keys, all.
+const COLUMNS = 'w.key, w.version, w.disabled, w.created_at, w.updated_at, v.steps';
+const WITH_STEPS = `from workflows w
+  join workflow_versions v on v.project_id = w.project_id and v.key = w.key and v.version = w.version`;
+const selectWorkflow = sql(
+  'get_workflow',
+  `select ${COLUMNS} ${WITH_STEPS} where w.project_id = $1 and w.key = $2`,
+);
+const selectWorkflows = sql(
+  'list_workflows',
+  `select ${COLUMNS} ${WITH_STEPS} where w.project_id = $1 order by w.key`,
+);
+const selectVersion = sql(
+  'get_workflow_version',
+  `select version, steps, created_at
+  from workflow_versions
+  where project_id = $1 and key = $2 and version = $3`,
+);
+const selectVersions = sql(
+  'list_workflow_versions',
+  `select version, steps, created_at
+  from workflow_versions
+  where project_id = $1 and key = $2
+  order by version desc
+  limit 100`,
+);

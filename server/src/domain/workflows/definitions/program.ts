@@ -1,0 +1,136 @@
+import { problemsIn } from '../../../contract/validation.ts';
+import { COMMAND_INPUTS, MAX_STEP_LEVELS, MAX_STEPS_IN_ALL } from '../../../contract/workflow.ts';
+import { type Condition, MAX_CONDITION_CHARACTERS, parseCondition } from '../../../lib/expression.ts';
+import { itemsOf, memberOf } from '../../../lib/members.ts';
+import { takeTurns } from '../../../lib/take-turns.ts';
+import { parseRendering, type Rendering, TEMPLATE } from './rendering.ts';
+
+/** The steps of a workflow with their conditions and templates parsed. */
+export interface Program {
+  steps: readonly ProgramStep[];
+  /** What its conditions and templates may read, so that nothing else is loaded. */
+  reads: { user: boolean; notification: boolean; steps: boolean };
+}
+
+export interface ProgramStep {
+  command: string;
+  condition: Condition | undefined;
+  /** Of a `branch`, whose input is not rendered: its steps are when they are executed. */
+  branches?: readonly { condition: Condition | undefined; steps: readonly ProgramStep[] }[];
+  input: Rendering;
+}
+
+/**
+ * Parses the steps of a workflow of any shape. Returns the problems that the schema of a workflow does not
+ * find as well: each names its place (`steps.2.input.branches.0.if`). Steps with problems are left out.
+ */
+export async function parseProgram(steps: unknown): Promise<{ program: Program; problems: string[] }> {
+  const parser = new Parser();
+  const parsed = await parser.list(steps, 'steps', 1);
+  const text = JSON.stringify(steps) ?? '';
+  const reads = (name: string) => new RegExp(`\\b${name}\\b`).test(text);
+  return {
+    program: {
+      steps: parsed,
+      reads: {
+        // Also the recipient of a broadcast that names none.
+        user: ['user', 'update_user', 'broadcast'].some(reads),
+        notification: reads('notification'),
+        steps: reads('steps'),
+      },
+    },
+    problems: parser.problems,
+  };
+}
+
+class Parser {
+  readonly problems: string[] = [];
+  readonly #between = takeTurns();
+  #count = 0;
+
+  async list(given: unknown, path: string, level: number): Promise<ProgramStep[]> {
+    const steps = itemsOf(given);
+    this.#count += steps.length;
+    if (this.#count > MAX_STEPS_IN_ALL)
+      return this.#stop(`Param 'steps' has more than ${MAX_STEPS_IN_ALL} steps in all`);
+    if (level > MAX_STEP_LEVELS)
+      return this.#stop(`Param '${path}' is nested in more than ${MAX_STEP_LEVELS} levels`);
+    const parsed: ProgramStep[] = [];
+    for (const [index, step] of steps.entries()) {
+      const command = memberOf(step, 'command');
+      if (typeof command === 'string')
+        parsed.push(await this.#step(step, command, `${path}.${index}`, level));
+    }
+    return parsed;
+  }
+
+  async #step(step: unknown, command: string, path: string, level: number): Promise<ProgramStep> {
+    const condition = await this.#condition(memberOf(step, 'if'), `${path}.if`);
+    const input = memberOf(step, 'input') ?? {};
+    this.#checkInput(command, input, `${path}.input`);
+    if (command !== 'branch') {
+      const { rendering, problems } = await parseRendering(input, `${path}.input`, this.#between);
+      this.problems.push(...problems);
+      return { command, condition, input: rendering };
+    }
+    const branches: { condition: Condition | undefined; steps: ProgramStep[] }[] = [];
+    for (const [index, branch] of itemsOf(memberOf(input, 'branches')).entries()) {
+      const at = `${path}.input.branches.${index}`;
+      branches.push({
+        condition: await this.#condition(memberOf(branch, 'if'), `${at}.if`),
+        steps: await this.list(memberOf(branch, 'steps'), `${at}.steps`, level + 1),
+      });
+    }
+    return { command, condition, branches, input: () => ({}) };
+  }
+
+  async #condition(given: unknown, path: string): Promise<Condition | undefined> {
+    if (typeof given !== 'string' || given.length > MAX_CONDITION_CHARACTERS) return undefined;
+    await this.#between();
+    const parsed = await parseCondition(given);
+    if (!('problem' in parsed)) return parsed;
+    this.problems.push(`Param '${path}' is not a condition: ${parsed.problem}`);
+    return undefined;
+  }
+
+  /** Validates an input except for the values that templates will make. */
+  #checkInput(command: string, input: unknown, path: string): void {
+    for (const problem of inputProblems(command, input)) {
+      const [, place = ''] = /^Param '([^']*)'/.exec(problem) ?? [];
+      if (isRendered(input, place === ROOT ? [] : place.split('.'))) continue;
+      this.problems.push(
+        problem.replace(/^Param '[^']*'/, `Param '${place === ROOT ? path : `${path}.${place}`}'`),
+      );
+    }
+  }
+
+  #stop(problem: string): [] {
+    if (!this.problems.includes(problem)) this.problems.push(problem);
+    return [];
+  }
+}
+
+const ROOT = '(root)';
+
+/** Whether the value at this place, or one that contains it, is a template. */
+function isRendered(input: unknown, place: readonly string[]): boolean {
+  let value = input;
+  for (const name of ['', ...place]) {
+    if (name !== '') value = memberOf(value, name);
+    if (typeof value === 'string') return TEMPLATE.test(value);
+  }
+  return false;
+}
+
+const validators = new Map<string, (value: unknown) => string[]>();
+
+/** Returns the problems of an input of a command; none if the command does not exist. */
+export function inputProblems(command: string, input: unknown): string[] {
+  if (!Object.hasOwn(COMMAND_INPUTS, command)) return [];
+  let validate = validators.get(command);
+  if (validate === undefined) {
+    validate = problemsIn(COMMAND_INPUTS[command] as object);
+    validators.set(command, validate);
+  }
+  return validate(input);
+}

@@ -1,0 +1,118 @@
+import type { ConditionData } from '../../../lib/expression.ts';
+import {
+  type Output,
+  parseOutput,
+  parseTemplate,
+  type Template,
+  TemplateError,
+} from '../../../lib/template.ts';
+
+/** Returns a value with its templates rendered. Throws TemplateError. */
+export type Rendering = (data: ConditionData) => unknown;
+
+/** A string that may be a template. */
+export const TEMPLATE = /\{\{|\{%/;
+
+// One output and nothing else.
+const SINGLE_OUTPUT = /^\s*\{\{((?:(?!\}\}).)*)\}\}\s*$/s;
+// Rendering blocks the event loop. A single template stops after this time, too.
+const MAX_MS = 100;
+// As long as the longest broadcast.
+const MAX_CHARACTERS = 10_485_760;
+
+/**
+ * Parses the templates in all strings of a value. The problems name their place. Calls `between` between
+ * them.
+ */
+export async function parseRendering(
+  value: unknown,
+  path: string,
+  between: () => Promise<void>,
+): Promise<{ rendering: Rendering; problems: string[] }> {
+  const problems: string[] = [];
+  const parts = await parsePart(value, path, { problems, between });
+  return { rendering: (data) => new Budget().render(parts, data), problems };
+}
+
+/** A parsed value. Values without templates stay as they are. */
+type Part =
+  | { kind: 'constant'; value: unknown }
+  | { kind: 'list'; items: Part[] }
+  | { kind: 'object'; members: [string, Part][] }
+  | { kind: 'template'; template: Template; output?: Output };
+
+interface Parsing {
+  problems: string[];
+  between: () => Promise<void>;
+}
+
+async function parsePart(value: unknown, path: string, parsing: Parsing): Promise<Part> {
+  if (typeof value === 'string') return parseString(value, path, parsing);
+  if (Array.isArray(value)) {
+    const items: Part[] = [];
+    for (const [index, item] of value.entries())
+      items.push(await parsePart(item, `${path}.${index}`, parsing));
+    return items.every(isConstant) ? { kind: 'constant', value } : { kind: 'list', items };
+  }
+  if (typeof value !== 'object' || value === null) return { kind: 'constant', value };
+  const members: [string, Part][] = [];
+  for (const [name, member] of Object.entries(value))
+    members.push([name, await parsePart(member, `${path}.${name}`, parsing)]);
+  return members.every(([, member]) => isConstant(member))
+    ? { kind: 'constant', value }
+    : { kind: 'object', members };
+}
+
+async function parseString(text: string, path: string, { problems, between }: Parsing): Promise<Part> {
+  if (!TEMPLATE.test(text)) return { kind: 'constant', value: text };
+  await between();
+  const template = await parseTemplate(text);
+  const [, single] = SINGLE_OUTPUT.exec(text) ?? [];
+  const output = single === undefined ? undefined : await parseOutput(single);
+  if ('problem' in template) {
+    problems.push(`Param '${path}' is not a template: ${template.problem}`);
+    return { kind: 'constant', value: text };
+  }
+  return output === undefined || 'problem' in output
+    ? { kind: 'template', template }
+    : { kind: 'template', template, output };
+}
+
+function isConstant({ kind }: Part): boolean {
+  return kind === 'constant';
+}
+
+/** Limits the time and the size of one rendering. */
+class Budget {
+  readonly #beganMs = performance.now();
+  #characters = 0;
+
+  render(part: Part, data: ConditionData): unknown {
+    switch (part.kind) {
+      case 'constant':
+        return part.value;
+      case 'list':
+        return part.items.map((item) => this.render(item, data));
+      case 'object':
+        return Object.fromEntries(part.members.map(([name, member]) => [name, this.render(member, data)]));
+      default:
+        return this.#renderTemplate(part, data);
+    }
+  }
+
+  #renderTemplate({ template, output }: Part & { kind: 'template' }, data: ConditionData): unknown {
+    if (performance.now() - this.#beganMs > MAX_MS)
+      throw new TemplateError(`takes more than ${MAX_MS} ms to render`);
+    const value = output?.value(data);
+    const isStructure = Array.isArray(value) || isPlainObject(value);
+    const text = isStructure ? JSON.stringify(value) : template.render(data);
+    this.#characters += text.length;
+    if (this.#characters > MAX_CHARACTERS)
+      throw new TemplateError(`makes more than ${MAX_CHARACTERS} characters`);
+    return isStructure ? value : text;
+  }
+}
+
+function isPlainObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}

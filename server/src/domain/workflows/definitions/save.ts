@@ -1,0 +1,138 @@
+import type { NewWorkflow } from '../../../contract/workflow.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { memberOf } from '../../../lib/members.ts';
+import { packJson, unpackJson } from '../../../lib/packed-json.ts';
+import { recordEvents } from '../../ground/events/record.ts';
+import { getVersion, getWorkflow, type WorkflowRow } from './get.ts';
+import { parseProgram } from './program.ts';
+
+const MAX_WORKFLOWS = 1_000;
+// The path of another operation.
+const RESERVED = 'runs';
+
+/** Returns the problems of a workflow of any shape that its schema does not find. */
+export async function workflowProblems(workflow: unknown): Promise<string[]> {
+  const problems = memberOf(workflow, 'key') === RESERVED ? [`Param 'key' must not be ${RESERVED}`] : [];
+  return [...problems, ...(await parseProgram(memberOf(workflow, 'steps'))).problems];
+}
+
+/**
+ * Creates or replaces a workflow. New steps are a new version; runs that have started keep theirs. Throws
+ * `validation_failed`.
+ */
+export async function saveWorkflow(
+  { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },
+  projectId: string,
+  workflow: NewWorkflow,
+): Promise<WorkflowRow> {
+  const problems = await workflowProblems(workflow);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  return db.transaction((tx) => save(tx, projectId, workflow, new Date(clock.now())));
+}
+
+async function save(
+  tx: Queryable,
+  projectId: string,
+  { key, disabled = false, steps }: NewWorkflow,
+  now: Date,
+): Promise<WorkflowRow> {
+  await tx.query(lockWorkflow, [`${projectId} ${key}`]);
+  const before = await getWorkflow(tx, projectId, key);
+  const text = JSON.stringify(steps);
+  if (before?.steps === text && before.disabled === disabled) return before;
+  if (before === undefined) await refuseTooMany(tx, projectId);
+  let version = before?.version;
+  if (before?.steps !== text) {
+    const [added] = await tx.query<{ version: number }>(insertVersion, [projectId, key, packJson(text), now]);
+    version = added?.version;
+  }
+  await tx.query(upsertWorkflow, [projectId, key, version, disabled, now]);
+  await recordEvents(tx, [
+    {
+      projectId,
+      type: 'workflow.saved',
+      details: { context: { workflow_key: key }, payload: { version, disabled } },
+    },
+  ]);
+  const saved = await getWorkflow(tx, projectId, key);
+  if (saved === undefined) throw new Error(`workflow ${key} does not exist after it was saved`);
+  return saved;
+}
+
+async function refuseTooMany(tx: Queryable, projectId: string): Promise<void> {
+  const [row] = await tx.query<{ count: number }>(countWorkflows, [projectId, MAX_WORKFLOWS]);
+  if ((row?.count ?? 0) < MAX_WORKFLOWS) return;
+  throw new ClientError('validation_failed', [
+    `Param 'key' cannot be added: a project can have at most ${MAX_WORKFLOWS} workflows`,
+  ]);
+}
+
+/**
+ * Saves the steps of an earlier version as a new version. Returns undefined if there is no such workflow or
+ * version.
+ */
+export async function restoreVersion(
+  context: { db: Pick<Database, 'transaction' | 'query'>; clock: Clock },
+  projectId: string,
+  key: string,
+  version: number,
+): Promise<WorkflowRow | undefined> {
+  const [workflow, found] = [
+    await getWorkflow(context.db, projectId, key),
+    await getVersion(context.db, projectId, key, version),
+  ];
+  if (workflow === undefined || found === undefined) return undefined;
+  const { disabled } = workflow;
+  return saveWorkflow(context, projectId, { key, disabled, steps: JSON.parse(unpackJson(found.steps)) });
+}
+
+/** Deletes a workflow. Its runs continue. Returns whether there was one. */
+export async function deleteWorkflow(
+  { db }: { db: Pick<Database, 'transaction'> },
+  projectId: string,
+  key: string,
+): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    await tx.query(lockWorkflow, [`${projectId} ${key}`]);
+    const deleted = await tx.query(removeWorkflow, [projectId, key]);
+    if (deleted.length === 0) return false;
+    await recordEvents(tx, [
+      { projectId, type: 'workflow.deleted', details: { context: { workflow_key: key } } },
+    ]);
+    return true;
+  });
+}
+
+// One at a time for each key: a version is the one before plus one.
+const lockWorkflow = sql(
+  'lock_workflow',
+  "select pg_advisory_xact_lock(hashtextextended('workflow ' || $1, 0))",
+);
+// Primary keys.
+const insertVersion = sql(
+  'insert_workflow_version',
+  `insert into workflow_versions (project_id, key, version, steps, created_at)
+  select $1, $2, coalesce(max(version), 0) + 1, $3, $4
+  from (
+    select version from workflow_versions where project_id = $1 and key = $2 order by version desc limit 1
+  ) newest
+  returning version`,
+);
+const upsertWorkflow = sql(
+  'save_workflow',
+  `insert into workflows (project_id, key, version, disabled, created_at, updated_at)
+  values ($1, $2, $3, $4, $5, $5)
+  on conflict (project_id, key) do update
+  set version = excluded.version, disabled = excluded.disabled, updated_at = excluded.updated_at`,
+);
+const removeWorkflow = sql(
+  'delete_workflow',
+  'delete from workflows where project_id = $1 and key = $2 returning key',
+);
+const countWorkflows = sql(
+  'count_workflows',
+  `select count(*)::int as count
+  from (select from workflows where project_id = $1 limit $2) counted`,
+);

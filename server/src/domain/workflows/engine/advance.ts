@@ -1,0 +1,260 @@
+import { createHash } from 'node:crypto';
+import { ClientError } from '../../../errors.ts';
+import { type Condition, type ConditionData, ConditionError, evaluate } from '../../../lib/expression.ts';
+import { memberOf } from '../../../lib/members.ts';
+import { takeTurns } from '../../../lib/take-turns.ts';
+import { TemplateError } from '../../../lib/template.ts';
+import { comparePlaces, placeAfter, placeIn, stepAt } from '../definitions/places.ts';
+import { inputProblems, type ProgramStep } from '../definitions/program.ts';
+import { STAGES, type Stage, type StepRow } from '../runs/row.ts';
+import type { StepResult, WorkflowContext } from '../steps/command.ts';
+import { COMMANDS } from '../steps/commands.ts';
+import type { LoadedRun } from './load.ts';
+
+/** What a turn of a run changed. */
+export interface Advanced {
+  run: LoadedRun;
+  place: string;
+  stage: Stage;
+  /** The steps that began or ended in this turn. */
+  steps: readonly StepRow[];
+  data: Readonly<Record<string, unknown>>;
+  broadcastId: string | null;
+  next: Next;
+}
+
+/** What follows a turn. */
+export type Next =
+  | { kind: 'continue'; dueAtMs?: number; calls?: { attempt: number } }
+  | { kind: 'wait'; untilMs?: number }
+  | { kind: 'complete' }
+  | { kind: 'abort'; reason: string | null }
+  | { kind: 'fail'; error: string };
+
+/** The attempt of a job that may call another host; undefined for other jobs. */
+export type Calls = { attempt: number } | undefined;
+
+// A broadcast gets the time at which its turn was due, so that its id is the same after a crash. A turn that
+// is later than this is given a new time first.
+const MAX_DELAY_MS = 60_000;
+// The JSON text of `run.data`, and of the output of a step.
+const MAX_DATA_CHARACTERS = 64 * 1024;
+
+/**
+ * Executes steps of a run until one waits, the run ends, or a second step would change something outside of
+ * the run. Writes nothing of the run itself. A turn that is repeated after a crash does the same again.
+ */
+export async function advance(context: WorkflowContext, run: LoadedRun, calls: Calls): Promise<Advanced> {
+  const turn = new Turn(context, run, calls);
+  const next = await turn.take();
+  const { place, stage, steps, data, broadcastId } = turn;
+  return { run, place, stage, steps, data, broadcastId, next };
+}
+
+class Turn {
+  place: string;
+  stage: Stage;
+  steps: StepRow[] = [];
+  data: Readonly<Record<string, unknown>>;
+  broadcastId: string | null;
+  readonly #context: WorkflowContext;
+  readonly #run: LoadedRun;
+  readonly #calls: Calls;
+  readonly #now: Date;
+  #hasActed = false;
+
+  constructor(context: WorkflowContext, run: LoadedRun, calls: Calls) {
+    this.#context = context;
+    this.#run = run;
+    this.#calls = calls;
+    this.#now = new Date(context.clock.now());
+    this.place = run.place;
+    this.stage = run.stage;
+    this.data = run.data;
+    this.broadcastId = run.broadcast_id;
+  }
+
+  async take(): Promise<Next> {
+    const between = takeTurns();
+    for (;;) {
+      const step = stepAt(this.#run.program, this.place);
+      if (step === undefined) return { kind: 'complete' };
+      const next = await this.#execute(step);
+      if (next !== undefined) return next;
+      await between();
+    }
+  }
+
+  /** Executes the step at the current place. Returns undefined if the next one can follow in this turn. */
+  async #execute(step: ProgramStep): Promise<Next | undefined> {
+    if (this.stage === STAGES.waiting) return this.#end(step, { state: 'completed' });
+    try {
+      if (this.stage === STAGES.notBegun && !this.#holds(step.condition))
+        return this.#end(step, { state: 'skipped' });
+      if (step.branches !== undefined) return this.#enterBranch(step, step.branches);
+      return await this.#begin(step);
+    } catch (error) {
+      return this.#fail(step, problemOf(error));
+    }
+  }
+
+  async #begin(step: ProgramStep): Promise<Next | undefined> {
+    const command = COMMANDS.get(step.command);
+    if (command === undefined) return this.#fail(step, `Command not found: ${step.command}`);
+    if (command.acts && this.#hasActed) return { kind: 'continue' };
+    if (command.calls && this.#calls === undefined) {
+      this.stage = STAGES.conditionHeld;
+      return { kind: 'continue', calls: { attempt: 0 } };
+    }
+    const { id, project_id: projectId, user, turn, due_at: dueAt } = this.#run;
+    if (command.acts && this.#now.getTime() - dueAt.getTime() > MAX_DELAY_MS && command.calls === undefined)
+      return { kind: 'continue' };
+    const input = step.input(this.#readable());
+    const problems = inputProblems(step.command, input);
+    if (problems.length > 0) return this.#fail(step, problems.join('; '));
+    this.#hasActed ||= command.acts === true;
+    const result = await command.begin(this.#context, {
+      projectId,
+      user,
+      input: input as never,
+      broadcastId: broadcastIdOf(id, turn, dueAt.getTime()),
+      attempt: this.#calls?.attempt ?? 0,
+    });
+    return this.#apply(step, result);
+  }
+
+  #apply(step: ProgramStep, result: StepResult): Next | undefined {
+    switch (result.kind) {
+      case 'done': {
+        const data = { ...this.data, ...result.data };
+        const output = result.output === undefined ? null : JSON.stringify(result.output);
+        if (result.data !== undefined && JSON.stringify(data).length > MAX_DATA_CHARACTERS)
+          return this.#fail(step, `run.data has more than ${MAX_DATA_CHARACTERS} characters`);
+        this.data = data;
+        this.broadcastId = result.broadcastId ?? this.broadcastId;
+        this.#end(step, { state: 'completed', output });
+        return this.#isStale(result) ? { kind: 'continue' } : undefined;
+      }
+      case 'wait':
+        this.#record(step, { state: 'waiting' });
+        this.stage = STAGES.waiting;
+        return result;
+      case 'retry':
+        this.stage = STAGES.conditionHeld;
+        return {
+          kind: 'continue',
+          calls: { attempt: (this.#calls?.attempt ?? 0) + 1 },
+          dueAtMs: this.#now.getTime() + result.delayMs,
+        };
+      case 'abort':
+        this.#end(step, { state: 'completed' });
+        return { kind: 'abort', reason: result.reason ?? null };
+      default:
+        return this.#fail(step, result.error);
+    }
+  }
+
+  /** Whether the steps that follow read what this one has changed: the next turn loads it. */
+  #isStale({ broadcastId, changedUser }: StepResult & { kind: 'done' }): boolean {
+    const { reads } = this.#run.program;
+    return (broadcastId !== undefined && reads.notification) || (changedUser === true && reads.user);
+  }
+
+  #enterBranch(step: ProgramStep, branches: NonNullable<ProgramStep['branches']>): undefined {
+    const index = branches.findIndex(({ condition }) => this.#holds(condition));
+    const output = JSON.stringify({ branch: index < 0 ? null : index });
+    this.#record(step, { state: 'completed', output });
+    const first = placeIn(this.place, index);
+    this.#move(
+      stepAt(this.#run.program, first) === undefined ? placeAfter(this.#run.program, this.place) : first,
+    );
+  }
+
+  #end(step: ProgramStep, how: Ended): undefined {
+    this.#record(step, how);
+    this.#move(placeAfter(this.#run.program, this.place));
+  }
+
+  /** A failed step stays the next one, so that the run can continue with it. */
+  #fail(step: ProgramStep, error: string): Next {
+    this.#record(step, { state: 'failed', error });
+    this.stage = STAGES.notBegun;
+    return { kind: 'fail', error };
+  }
+
+  #move(place: string): void {
+    this.place = place;
+    this.stage = STAGES.notBegun;
+  }
+
+  #record({ command }: ProgramStep, { state, output = null, error = null }: Ended): void {
+    const begun = this.#run.steps.find((one) => one.place === this.place && one.state === 'waiting');
+    this.steps.push({
+      place: this.place,
+      command,
+      state,
+      started_at: begun?.started_at ?? this.#now,
+      completed_at: state === 'waiting' ? null : this.#now,
+      output,
+      error,
+    });
+  }
+
+  #holds(condition: Condition | undefined): boolean {
+    return condition === undefined || evaluate(condition, this.#readable());
+  }
+
+  /** What conditions and templates may read. */
+  #readable(): ConditionData {
+    const { id, workflow_key, version, created_at, input, user, notification, program } = this.#run;
+    return {
+      input,
+      user,
+      notification,
+      run: { id, workflow_key, version, created_at: created_at.toISOString(), data: this.data },
+      steps: program.reads.steps ? nested([...this.#run.steps, ...this.steps]) : [],
+    };
+  }
+}
+
+type Ended = Pick<StepRow, 'state'> & Partial<Pick<StepRow, 'output' | 'error'>>;
+
+/** Returns the problem of a step; throws errors that are none of its own. */
+function problemOf(error: unknown): string {
+  if (error instanceof ConditionError) return `the condition cannot be evaluated: ${error.message}`;
+  if (error instanceof TemplateError) return `the input cannot be rendered: ${error.message}`;
+  if (error instanceof ClientError) return error.message;
+  throw error;
+}
+
+/** Returns the id of the broadcast of a turn: a UUIDv7 of this time, with bits that follow from the turn. */
+function broadcastIdOf(runId: string, turn: number, ms: number): string {
+  const hash = createHash('sha256').update(`${runId} ${turn}`).digest();
+  const bytes = Buffer.alloc(16);
+  bytes.writeUIntBE(ms, 0, 6);
+  hash.copy(bytes, 6, 0, 10);
+  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70;
+  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+/** The steps as conditions see them: a list by index, and those in a branch as `steps` of the branch. */
+function nested(rows: readonly StepRow[]): unknown[] {
+  const top: unknown[] = [];
+  for (const row of [...rows].sort((a, b) => comparePlaces(a.place, b.place))) {
+    const path = row.place.split('.').map(Number);
+    const { state, output, error, started_at, completed_at } = row;
+    let list = top;
+    for (let at = 0; at < path.length - 1; at += 2)
+      list = (memberOf(list[path[at] as number], 'steps') as unknown[] | undefined) ?? [];
+    list[path.at(-1) as number] = {
+      state,
+      output: output === null ? null : JSON.parse(output),
+      error,
+      started_at: started_at.toISOString(),
+      completed_at: completed_at?.toISOString() ?? null,
+      steps: [],
+    };
+  }
+  return top;
+}

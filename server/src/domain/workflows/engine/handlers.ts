@@ -1,0 +1,85 @@
+import type { Database } from '../../../db/client.ts';
+import type { Handler } from '../../../queue/handler.ts';
+import type { JobKind } from '../../../queue/jobs.ts';
+import type { WorkflowContext } from '../steps/command.ts';
+import { type Advanced, advance, type Calls } from './advance.ts';
+import { loadRuns, type RunJob } from './load.ts';
+import { recordTurns } from './record.ts';
+
+/** What the handlers need. The acceptor is made after the worker. */
+type Deps = Omit<WorkflowContext, 'acceptor'> & { acceptor: () => WorkflowContext['acceptor'] };
+
+/** Continues runs, many with a few statements. */
+export function runHandler(deps: Deps): Handler<'run_workflow'> {
+  return {
+    slots: 2,
+    slotsPerPartition: 2,
+    gatherBelow: 100,
+    maxJobs: 256,
+    maxWeight: 2_048,
+    maxPartitions: 32,
+    run: (jobs, leaseId) => continueRuns(deps, jobs, leaseId),
+    discard: (job, leaseId) => discard(deps, job, leaseId),
+  };
+}
+
+/** Continues runs whose next step waits for another host, each on its own. */
+export function callHandler(deps: Deps): Handler<'call_workflow'> {
+  return {
+    slots: 32,
+    slotsPerPartition: 8,
+    gatherBelow: 0,
+    maxJobs: 1,
+    maxWeight: 2_048,
+    maxPartitions: 1,
+    run: (jobs, leaseId) => continueRuns(deps, jobs, leaseId),
+    discard: (job, leaseId) => discard(deps, job, leaseId),
+  };
+}
+
+async function continueRuns(
+  deps: Deps,
+  jobs: readonly RunJob[],
+  leaseId: string,
+): Promise<readonly JobKind[]> {
+  const context = { ...deps, acceptor: deps.acceptor() };
+  const runs = await loadRuns(deps.db, jobs);
+  // Runs that were cancelled, or whose turn was recorded before a crash, are left out.
+  const turns = await Promise.all(
+    jobs.flatMap((job) => {
+      const run = runs.get(job.payload.run_id);
+      return run === undefined ? [] : [advance(context, run, callsOf(job))];
+    }),
+  );
+  return record(deps, leaseId, jobs, turns);
+}
+
+function callsOf({ payload }: RunJob): Calls {
+  return 'attempt' in payload ? { attempt: payload.attempt } : undefined;
+}
+
+async function record(
+  { db, clock }: { db: Pick<Database, 'transaction'>; clock: Deps['clock'] },
+  leaseId: string,
+  jobs: readonly RunJob[],
+  turns: readonly Advanced[],
+): Promise<readonly JobKind[]> {
+  await db.transaction((tx) => recordTurns(tx, leaseId, { jobs, turns, nowMs: clock.now() }));
+  return ['run_workflow', 'call_workflow'];
+}
+
+/** Records that a run failed because of a bug. */
+async function discard(deps: Deps, job: RunJob, leaseId: string): Promise<void> {
+  const run = (await loadRuns(deps.db, [job])).get(job.payload.run_id);
+  const failed: Advanced[] =
+    run === undefined
+      ? []
+      : [
+          {
+            ...{ run, place: run.place, stage: run.stage, steps: [], data: run.data },
+            broadcastId: run.broadcast_id,
+            next: { kind: 'fail', error: 'internal error' },
+          },
+        ];
+  await record(deps, leaseId, [job], failed);
+}

@@ -1,0 +1,147 @@
+import { LRUCache } from 'lru-cache';
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { cacheLimit } from '../../../lib/cache-limit.ts';
+import { notificationId } from '../../../lib/ids.ts';
+import { unpackJson } from '../../../lib/packed-json.ts';
+import type { Job } from '../../../queue/jobs.ts';
+import {
+  type BroadcastTexts,
+  loadNotificationData,
+  loadUserData,
+  type UserData,
+} from '../../line/routing/condition-data.ts';
+import { getVersion } from '../definitions/get.ts';
+import { type Program, parseProgram } from '../definitions/program.ts';
+import { RUN_COLUMNS, type RunRow, type Stage, type StepRow } from '../runs/row.ts';
+
+export type RunJob = Job<'run_workflow'> | Job<'call_workflow'>;
+
+/** A run as a turn begins, with what its conditions and templates may read. */
+export interface LoadedRun extends RunRow {
+  project_id: string;
+  stage: Stage;
+  turn: number;
+  due_at: Date;
+  input: Readonly<Record<string, unknown>>;
+  inputBytes: number;
+  data: Readonly<Record<string, unknown>>;
+  broadcast_id: string | null;
+  program: Program;
+  steps: readonly StepRow[];
+  user: UserData | null;
+  notification: object | null;
+}
+
+type StoredRun = Omit<
+  LoadedRun,
+  'input' | 'inputBytes' | 'data' | 'program' | 'steps' | 'user' | 'notification'
+> & {
+  input: Buffer;
+  data: string | null;
+};
+
+/** Loads the runs that are still in the turn of their job, by the id of the run, with a few statements. */
+export async function loadRuns(db: Queryable, jobs: readonly RunJob[]): Promise<Map<string, LoadedRun>> {
+  const stored = await db.query<StoredRun>(selectRuns, [
+    uuidArray(jobs.map(({ payload }) => payload.run_id)),
+    jobs.map(({ payload }) => payload.turn),
+  ]);
+  const programs = await loadPrograms(db, stored);
+  const reading = (what: keyof Program['reads']) => stored.filter((run) => programs.get(run.id)?.reads[what]);
+  const steps = await loadSteps(db, reading('steps'));
+  const users = await loadUsers(db, reading('user'));
+  const notifications = await loadNotifications(db, reading('notification'));
+  return new Map(
+    stored.map(({ input, data, ...run }) => [
+      run.id,
+      {
+        ...run,
+        input: JSON.parse(unpackJson(input)),
+        inputBytes: input.length,
+        data: data === null ? {} : JSON.parse(data),
+        program: programs.get(run.id) as Program,
+        steps: steps.get(run.id) ?? [],
+        user: users.get(run.user_id ?? '') ?? null,
+        notification: notifications(run),
+      },
+    ]),
+  );
+}
+
+// About 64 MB when full.
+const MAX_PROGRAMS = 2_000;
+const MAX_CHARACTERS = 16_000_000;
+const programs = new LRUCache<string, { program: Program }>({
+  ...cacheLimit(MAX_PROGRAMS),
+  maxSize: MAX_CHARACTERS,
+});
+
+/** The programs of runs, by the id of the run. A version never changes. */
+async function loadPrograms(db: Queryable, runs: readonly StoredRun[]): Promise<Map<string, Program>> {
+  const found = new Map<string, Program>();
+  for (const { id, project_id: projectId, workflow_key: key, version } of runs) {
+    const name = `${projectId} ${version} ${key}`;
+    let program = programs.get(name)?.program;
+    if (program === undefined) {
+      const row = await getVersion(db, projectId, key, version);
+      const text = row === undefined ? '[]' : unpackJson(row.steps);
+      ({ program } = await parseProgram(JSON.parse(text)));
+      programs.set(name, { program }, { size: text.length + 1 });
+    }
+    found.set(id, program);
+  }
+  return found;
+}
+
+async function loadSteps(db: Queryable, runs: readonly StoredRun[]): Promise<Map<string, StepRow[]>> {
+  if (runs.length === 0) return new Map();
+  const rows = await db.query<StepRow & { run_id: string }>(selectSteps, [
+    uuidArray(runs.map(({ id }) => id)),
+  ]);
+  return Map.groupBy(rows, (row) => row.run_id);
+}
+
+async function loadUsers(db: Queryable, runs: readonly StoredRun[]): Promise<ReadonlyMap<string, UserData>> {
+  const ids = runs.flatMap(({ user_id: id }) => id ?? []);
+  return ids.length === 0 ? new Map() : loadUserData(db, ids);
+}
+
+/** Returns the notification of a run: that of its user, of the last broadcast that it sent. */
+async function loadNotifications(
+  db: Queryable,
+  runs: readonly StoredRun[],
+): Promise<(run: { user_id: string | null; broadcast_id: string | null }) => object | null> {
+  const sent = runs.flatMap(({ user_id: userId, broadcast_id: id }) =>
+    userId && id ? [{ userId, id }] : [],
+  );
+  if (sent.length === 0) return () => null;
+  const rows = await db.query<BroadcastTexts>(selectBroadcasts, [uuidArray(sent.map(({ id }) => id))]);
+  const broadcasts = new Map(rows.map((row) => [row.id, row]));
+  const pairs = sent.flatMap(({ userId, id }) => {
+    const broadcast = broadcasts.get(id);
+    return broadcast === undefined ? [] : [{ broadcast, userId }];
+  });
+  const data = await loadNotificationData(db, pairs);
+  return ({ user_id: userId, broadcast_id: id }) =>
+    (userId && id && data.get(notificationId(id, userId))) || null;
+}
+
+// Primary keys, all.
+const selectRuns = sql(
+  'workflow_runs_in_turn',
+  `select ${RUN_COLUMNS}, project_id, stage, turn, due_at, input, data::text as data, broadcast_id
+  from unnest($1::uuid[], $2::int[]) as j (id, turn)
+  join workflow_runs r using (id, turn)
+  where r.state < 3`,
+);
+const selectSteps = sql(
+  'steps_of_workflow_runs',
+  `select run_id, place, command, state, started_at, completed_at, output::text as output, error
+  from workflow_run_steps
+  where run_id = any ($1::uuid[])`,
+);
+const selectBroadcasts = sql(
+  'broadcasts_of_workflow_runs',
+  'select id, category, topic, message from broadcasts where id = any ($1::uuid[])',
+);

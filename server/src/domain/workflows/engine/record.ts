@@ -1,0 +1,174 @@
+import { RUN_STATES, type RunState } from '../../../contract/workflow.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { complete } from '../../../queue/complete.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import type { NewJob } from '../../../queue/jobs.ts';
+import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { runJob } from '../runs/jobs.ts';
+import { ENDED, type StepRow } from '../runs/row.ts';
+import { withUser } from '../runs/start.ts';
+import type { Advanced } from './advance.ts';
+import type { RunJob } from './load.ts';
+
+/**
+ * Records turns of runs and completes their jobs, in the caller's transaction. A run that was cancelled
+ * meanwhile stays as it is, except that the steps that it executed are recorded.
+ */
+export async function recordTurns(
+  tx: Queryable,
+  leaseId: string,
+  { jobs, turns, nowMs }: { jobs: readonly RunJob[]; turns: readonly Advanced[]; nowMs: number },
+): Promise<void> {
+  await complete(
+    tx,
+    leaseId,
+    jobs.map(({ id }) => id),
+  );
+  if (turns.length === 0) return;
+  const updated = await updateRuns(tx, turns, nowMs);
+  await writeSteps(
+    tx,
+    turns.flatMap(({ run, steps }) => steps.map((step) => ({ ...step, runId: run.id }))),
+  );
+  const priorities = new Map(jobs.map(({ payload, priority }) => [payload.run_id, priority]));
+  const current = turns.filter(({ run }) => updated.has(run.id));
+  await enqueue(
+    tx,
+    current.flatMap((turn) => nextJob(turn, priorities.get(turn.run.id) ?? 0)),
+  );
+  await recordEvents(
+    tx,
+    turns.flatMap((turn) => eventsOf(turn, updated.has(turn.run.id))),
+  );
+}
+
+/** Updates runs that are still in their turn, and returns their ids. */
+async function updateRuns(
+  tx: Queryable,
+  turns: readonly Advanced[],
+  nowMs: number,
+): Promise<ReadonlySet<string>> {
+  const states = turns.map(({ next }) => stateAfter(next));
+  const now = new Date(nowMs);
+  const rows = await tx.query<{ id: string }>(updateRunsInTurn, [
+    uuidArray(turns.map(({ run }) => run.id)),
+    turns.map(({ run }) => run.turn),
+    states,
+    textArray(turns.map(({ place }) => place)),
+    turns.map(({ stage }) => stage),
+    turns.map(({ next }) => dueAt(next, now)),
+    textArray(turns.map(({ data, run }) => (data === run.data ? null : JSON.stringify(data)))),
+    turns.map(({ broadcastId }) => broadcastId),
+    textArray(turns.map(({ next }) => errorOf(next))),
+    now,
+  ]);
+  return new Set(rows.map(({ id }) => id));
+}
+
+function stateAfter({ kind }: Advanced['next']): RunState {
+  if (kind === 'continue') return RUN_STATES.running;
+  if (kind === 'wait') return RUN_STATES.waiting;
+  if (kind === 'complete') return RUN_STATES.completed;
+  return kind === 'abort' ? RUN_STATES.aborted : RUN_STATES.failed;
+}
+
+function dueAt(next: Advanced['next'], now: Date): Date | null {
+  if (next.kind === 'continue') return next.dueAtMs === undefined ? now : new Date(next.dueAtMs);
+  if (next.kind === 'wait' && next.untilMs !== undefined) return new Date(next.untilMs);
+  return null;
+}
+
+function errorOf(next: Advanced['next']): string | null {
+  if (next.kind === 'fail') return next.error;
+  return next.kind === 'abort' ? next.reason : null;
+}
+
+function nextJob({ run, next }: Advanced, priority: number): NewJob[] {
+  const { id, project_id: projectId, turn, inputBytes } = run;
+  const to = { id, projectId, turn: turn + 1, inputBytes };
+  if (next.kind === 'continue') return [runJob(to, { priority, dueAtMs: next.dueAtMs, ...withCalls(next) })];
+  if (next.kind === 'wait' && next.untilMs !== undefined)
+    return [runJob(to, { priority, dueAtMs: next.untilMs })];
+  return [];
+}
+
+function withCalls({ calls }: { calls?: { attempt: number } }): { calls?: { attempt: number } } {
+  return calls === undefined ? {} : { calls };
+}
+
+const FINAL_EVENTS = { complete: 'completed', abort: 'aborted', fail: 'failed' } as const;
+
+function eventsOf({ run, steps, next }: Advanced, isCurrent: boolean): NewEvent[] {
+  const { id: runId, project_id: projectId, workflow_key: key, user_id: userId } = run;
+  const common = { projectId, ...withUser(userId) };
+  const context = { run_id: runId, workflow_key: key };
+  const ofSteps = steps
+    .filter(({ state }) => state !== 'waiting')
+    .map(
+      ({ place, command, state, error }): NewEvent => ({
+        ...common,
+        type: 'workflow.run.step',
+        details: {
+          ...(error === null ? {} : { level: 'error', log: error }),
+          context,
+          payload: { place, command, state },
+        },
+      }),
+    );
+  if (!isCurrent || next.kind === 'continue' || next.kind === 'wait') return ofSteps;
+  const error = errorOf(next);
+  const details = {
+    ...(next.kind === 'fail' ? { level: 'error' as const } : {}),
+    ...(error === null ? {} : { log: error }),
+    context,
+  };
+  return [...ofSteps, { ...common, type: `workflow.run.${FINAL_EVENTS[next.kind]}`, details }];
+}
+
+/** Writes steps, over what is recorded of them. */
+async function writeSteps(tx: Queryable, steps: readonly (StepRow & { runId: string })[]): Promise<void> {
+  // A step that waited and ended in the same turn is one row.
+  const rows = [...new Map(steps.map((step) => [`${step.runId} ${step.place}`, step])).values()];
+  if (rows.length === 0) return;
+  await tx.query(upsertSteps, [
+    uuidArray(rows.map((step) => step.runId)),
+    textArray(rows.map((step) => step.place)),
+    textArray(rows.map((step) => step.command)),
+    textArray(rows.map((step) => step.state)),
+    rows.map((step) => step.started_at),
+    rows.map((step) => step.completed_at),
+    textArray(rows.map((step) => step.output)),
+    textArray(rows.map((step) => step.error)),
+  ]);
+}
+
+// Primary keys, both.
+const updateRunsInTurn = sql(
+  'record_workflow_turns',
+  `update workflow_runs r
+  set state = t.state, place = t.place, stage = t.stage, turn = r.turn + 1, due_at = t.due_at,
+    data = coalesce(t.data::json, r.data), broadcast_id = t.broadcast_id, error = t.error,
+    started_at = coalesce(r.started_at, $10), completed_at = case when t.state >= ${ENDED} then $10 end
+  from unnest(
+    $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
+    $8::uuid[], $9::text[]
+  ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error)
+  where r.id = t.id and r.turn = t.turn
+  returning r.id`,
+);
+const upsertSteps = sql(
+  'record_workflow_steps',
+  `insert into workflow_run_steps as s (
+    run_id, place, command, state, started_at, completed_at, output, error
+  )
+  select run_id, place, command, state, started_at, completed_at, output::json, error
+  from unnest(
+    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::text[],
+    $8::text[]
+  ) as t (run_id, place, command, state, started_at, completed_at, output, error)
+  on conflict (run_id, place) do update
+  set state = excluded.state, completed_at = excluded.completed_at, output = excluded.output,
+    error = excluded.error,
+    started_at = case when s.state = 'waiting' then s.started_at else excluded.started_at end`,
+);

@@ -1,0 +1,113 @@
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import { priorityFor } from '../../../queue/jobs.ts';
+import { recordEvents } from '../../ground/events/record.ts';
+import { runJob } from './jobs.ts';
+import { withUser } from './start.ts';
+
+interface ChangeContext {
+  db: Pick<Database, 'transaction'>;
+  clock: Clock;
+}
+
+/** Aborts a run that has not ended. Throws `not_found`, and `validation_failed` for one that has. */
+export function cancelRun(context: ChangeContext, projectId: string, id: string): Promise<void> {
+  return change(
+    context,
+    { projectId, id, statement: abortRun, problem: 'the run has ended' },
+    async (tx, run) => {
+      await tx.query(abortWaitingStep, [id, new Date(context.clock.now())]);
+      const { workflow_key, user_id } = run;
+      const details = { log: CANCELLED, context: { run_id: id, workflow_key } };
+      await recordEvents(tx, [{ projectId, type: 'workflow.run.aborted', ...withUser(user_id), details }]);
+    },
+  );
+}
+
+/** Continues a run that is paused. Throws `not_found`, and `validation_failed` for one that is not. */
+export function resumeRun(context: ChangeContext, projectId: string, id: string): Promise<void> {
+  return change(
+    context,
+    { projectId, id, statement: resumePaused, problem: 'the run is not paused' },
+    continueRun,
+  );
+}
+
+/** Continues a run that failed, with the step that failed. Throws as `resumeRun` does. */
+export function rerunFailed(context: ChangeContext, projectId: string, id: string): Promise<void> {
+  return change(
+    context,
+    { projectId, id, statement: continueFailed, problem: 'the run has not failed' },
+    continueRun,
+  );
+}
+
+interface Changed {
+  id: string;
+  project_id: string;
+  workflow_key: string;
+  user_id: string | null;
+  turn: number;
+  input_bytes: number;
+}
+
+async function change(
+  { db, clock }: ChangeContext,
+  {
+    projectId,
+    id,
+    statement,
+    problem,
+  }: { projectId: string; id: string; statement: typeof abortRun; problem: string },
+  afterwards: (tx: Queryable, run: Changed) => Promise<void>,
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    const [run] = await tx.query<Changed>(statement, [id, projectId, new Date(clock.now())]);
+    if (run !== undefined) return afterwards(tx, run);
+    const [found] = await tx.query(runExists, [id, projectId]);
+    if (found === undefined) throw new ClientError('not_found');
+    throw new ClientError('validation_failed', [`Param 'run_id' is of a run in another state: ${problem}`]);
+  });
+}
+
+async function continueRun(
+  tx: Queryable,
+  { id, project_id: projectId, turn, input_bytes: inputBytes }: Changed,
+): Promise<void> {
+  await enqueue(tx, [runJob({ id, projectId, turn, inputBytes }, { priority: priorityFor(1) })]);
+}
+
+const CANCELLED = 'cancelled';
+const RETURNING = 'id, project_id, workflow_key, user_id, turn, length(input) as input_bytes';
+
+// Primary keys, all. A new turn makes the job of the former one void.
+const abortRun = sql(
+  'cancel_workflow_run',
+  `update workflow_runs
+  set state = 4, turn = turn + 1, due_at = null, error = '${CANCELLED}', completed_at = $3
+  where id = $1 and project_id = $2 and state < 3
+  returning ${RETURNING}`,
+);
+const resumePaused = sql(
+  'resume_workflow_run',
+  `update workflow_runs
+  set state = 1, turn = turn + 1, due_at = $3
+  where id = $1 and project_id = $2 and state = 2 and due_at is null
+  returning ${RETURNING}`,
+);
+const continueFailed = sql(
+  'rerun_workflow_run',
+  `update workflow_runs
+  set state = 1, turn = turn + 1, due_at = $3, error = null, completed_at = null
+  where id = $1 and project_id = $2 and state = 5
+  returning ${RETURNING}`,
+);
+const abortWaitingStep = sql(
+  'abort_workflow_step',
+  `update workflow_run_steps
+  set state = 'aborted', completed_at = $2
+  where run_id = $1 and state = 'waiting'`,
+);
+const runExists = sql('workflow_run_exists', 'select from workflow_runs where id = $1 and project_id = $2');

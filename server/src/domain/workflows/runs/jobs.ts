@@ -1,0 +1,33 @@
+import type { NewJob } from '../../../queue/jobs.ts';
+
+// This much input weighs as much as another run.
+const BYTES_PER_WEIGHT = 4_096;
+
+/** The run that a job is for. */
+export interface RunToContinue {
+  id: string;
+  projectId: string;
+  turn: number;
+  /** The size of the stored input. */
+  inputBytes: number;
+}
+
+/** Returns the job of a turn of a run. `calls` is for a step that waits for another host. */
+export function runJob(
+  { id, projectId, turn, inputBytes }: RunToContinue,
+  {
+    priority,
+    dueAtMs,
+    calls,
+  }: { priority: number; dueAtMs?: number | undefined; calls?: { attempt: number } },
+): NewJob {
+  const common = {
+    projectId,
+    priority,
+    weight: 1 + Math.floor(inputBytes / BYTES_PER_WEIGHT),
+    ...(dueAtMs === undefined ? {} : { dueAtMs }),
+  };
+  return calls === undefined
+    ? { ...common, kind: 'run_workflow', payload: { run_id: id, turn } }
+    : { ...common, kind: 'call_workflow', payload: { run_id: id, turn, attempt: calls.attempt } };
+}

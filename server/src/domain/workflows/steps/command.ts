@@ -1,0 +1,47 @@
+import type { Acceptor } from '../../line/accept/send-broadcast.ts';
+import type { LineContext } from '../../line/context/context.ts';
+
+export type WorkflowContext = LineContext & { acceptor: Acceptor };
+
+/** A step that begins. */
+export interface StepCall<Input> {
+  projectId: string;
+  /** The user of the run. */
+  user: { id: string; external_id: string | null; email: string | null } | null;
+  /** Valid, with its templates rendered. */
+  input: Input;
+  /** The id for a broadcast of this step: the same whenever the step begins again after a crash. */
+  broadcastId: string;
+  /** The attempts before this one. */
+  attempt: number;
+}
+
+/** How a step ended, or what it waits for. */
+export type StepResult =
+  | {
+      kind: 'done';
+      output?: object;
+      /** The broadcast that it sent. */
+      broadcastId?: string;
+      /** Values for `run.data`. */
+      data?: object;
+      /** It has changed the user of the run. */
+      changedUser?: true;
+    }
+  /** Until this time or, without one, until the run is resumed. */
+  | { kind: 'wait'; untilMs?: number }
+  | { kind: 'retry'; delayMs: number }
+  | { kind: 'abort'; reason?: string }
+  | { kind: 'fail'; error: string };
+
+/** What a step does. Its input is described in contract/workflow.ts. */
+export interface Command<Input = never> {
+  /**
+   * Changes something outside of the run. A turn has at most one such step, because it may begin again after
+   * a crash: `begin` must then have the same effect once.
+   */
+  acts?: true;
+  /** Waits for another host, so that it runs in a job of its own. */
+  calls?: true;
+  begin(context: WorkflowContext, call: StepCall<Input>): StepResult | Promise<StepResult>;
+}

@@ -1,0 +1,120 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { unpackJson } from '../../src/lib/packed-json.ts';
+import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { settled } from '../support/faults.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { caller } from '../support/service.ts';
+import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
+
+// More rounds take longer.
+const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 6);
+const RUNS_PER_ROUND = 100;
+const KILL_WITHIN_MS = 600;
+
+const seed = newSeed();
+const random = randomFrom(seed);
+let dataDir = '';
+let host: VendorStandIn;
+let belfry: BelfryProcess | undefined;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-kill-workflows-'));
+  host = await startVendor();
+  host.reply({ status: 200, body: { ok: true } });
+});
+afterAll(async () => {
+  await belfry?.killTree();
+  await host.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const start = () => startBelfry(dataDir, { EGRESS_ALLOW: '127.0.0.0/8' });
+const usersOf = (round: number) => Array.from({ length: RUNS_PER_ROUND }, (_, at) => `user-${round}-${at}`);
+
+const titleOf = (message: Buffer): string => JSON.parse(unpackJson(message)).title;
+
+/** Starts the runs of a round; returns whether the response arrived. A key makes it safe to send again. */
+async function startRuns({ address, credentials }: BelfryProcess, round: number): Promise<boolean> {
+  const call = caller(() => address, credentials.project_jwt);
+  const inputs = usersOf(round).map((name) => ({ user: { external_id: name }, name }));
+  const headers = { 'idempotency-key': `round-${round}` };
+  const started = await call('POST', '/workflows/runs/bulk', { key: 'flow', inputs }, headers).catch(
+    () => undefined,
+  );
+  return started?.status === 200;
+}
+
+test.runIf(process.platform === 'linux')(
+  `runs send each broadcast once over ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
+  { timeout: 300_000 },
+  async () => {
+    belfry = await start();
+    const { address, credentials } = belfry;
+    const steps = [
+      { command: 'broadcast', input: { title: 'first' } },
+      { command: 'set', input: { mark: '{{ input.name }}' } },
+      { command: 'http', input: { url: `${host.address}/{{ run.data.mark }}`, retries: 10 } },
+      { command: 'wait', input: { duration: 1 } },
+      { command: 'broadcast', if: 'steps[2].output.body.ok', input: { title: 'second' } },
+      { command: 'broadcast', if: 'input.name != run.data.mark', input: { title: 'never' } },
+      { command: 'update_user', input: { first_name: '{{ run.data.mark }}' } },
+      { command: 'broadcast', input: { title: 'third' } },
+    ];
+    const saved = await caller(() => address, credentials.project_jwt)('PUT', '/workflows', {
+      key: 'flow',
+      steps,
+    });
+    expect([saved.status, saved.messages]).toEqual([200, []]);
+    let lost = 0;
+    let unfinished = 0;
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const starting = startRuns(belfry, round);
+      await delay(random() * KILL_WITHIN_MS);
+      await belfry.killTree();
+      const errors = belfry.output.filter((line) => line.includes('"level":"error"'));
+      expect(errors.filter((line) => !line.includes('"msg":"request"'))).toEqual([]);
+      const arrived = await starting;
+      belfry = await start();
+      if (!arrived) {
+        lost += 1;
+        expect(await startRuns(belfry, round)).toBe(true);
+      }
+      const { body } = await caller(() => belfry?.address ?? '', credentials.project_jwt)(
+        'GET',
+        '/workflows/flow/runs?limit=100',
+      );
+      unfinished += body.data.filter((run: { status: { state: number } }) => run.status.state < 3).length;
+    }
+    await settled(belfry);
+    belfry.signal('SIGTERM');
+    expect(await belfry.ended).toBe(0);
+
+    const { runs, inboxes, jobs } = await withDatabaseOf(dataDir, async ({ db }) => ({
+      runs: await db.query(sql('', 'select state, count(*)::int as count from workflow_runs group by state')),
+      inboxes: await db.query<{ external_id: string; first_name: string; messages: Buffer[] }>(
+        sql(
+          '',
+          `select u.external_id, u.first_name, array_agg(b.message order by n.id) as messages
+          from users u
+          join notifications n on n.user_id = u.id
+          join broadcasts b on b.id = n.broadcast_id
+          group by u.id, u.external_id, u.first_name`,
+        ),
+      ),
+      jobs: await db.query(sql('', 'select kind from jobs')),
+    }));
+    console.log(`seed ${seed}: ${lost} responses lost, ${unfinished} runs unfinished at a restart`);
+    const total = ROUNDS * RUNS_PER_ROUND;
+    expect(unfinished).toBeGreaterThan(0);
+    expect([runs, jobs]).toEqual([[{ state: 3, count: total }], []]);
+    expect(inboxes).toHaveLength(total);
+    for (const { external_id: name, first_name, messages } of inboxes)
+      expect([name, first_name, messages.map(titleOf)]).toEqual([name, name, ['first', 'second', 'third']]);
+    expect(new Set(host.requests.map(({ path }) => path)).size).toBe(total);
+  },
+);

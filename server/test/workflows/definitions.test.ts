@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+
+let service: TestService;
+let project: TestProject;
+let made = 0;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service?.stop());
+beforeEach(async () => {
+  made += 1;
+  project = await service.createProject(`definitions ${made}`);
+});
+
+const save = (body: unknown) => project.call('PUT', '/workflows', body);
+const problems = async (...steps: unknown[]) => {
+  const { status, messages } = await save({ key: 'flow', steps });
+  expect(status).toBe(422);
+  return messages;
+};
+
+describe('a workflow', () => {
+  const steps = [{ command: 'broadcast', if: null, input: { title: 'Hello' } }, { command: 'teleport' }];
+
+  test('is saved and read as it was sent', async () => {
+    const saved = await save({ key: 'my.flow:1', steps });
+    expect([saved.status, saved.body]).toEqual([
+      200,
+      {
+        key: 'my.flow:1',
+        steps,
+        version: 1,
+        created_at: expect.any(String),
+        updated_at: expect.any(String),
+      },
+    ]);
+    expect((await project.call('GET', '/workflows/my.flow:1')).body).toEqual(saved.body);
+    expect((await project.call('GET', '/workflows')).body).toEqual({ items: [saved.body] });
+  });
+
+  test('is not found by a pattern, an unknown key or one that cannot be', async () => {
+    await save({ key: 'flow', steps });
+    for (const key of ['*', 'other', 'flo', '%00', 'a%20b', 'x'.repeat(300)])
+      for (const [method, path] of [
+        ['GET', ''],
+        ['DELETE', ''],
+        ['GET', '/versions'],
+      ] as const)
+        expect([key, path, (await project.call(method, `/workflows/${key}${path}`)).status]).toEqual([
+          key,
+          path,
+          404,
+        ]);
+  });
+
+  test('has a version for each change of its steps, which can be restored', async () => {
+    await save({ key: 'flow', steps });
+    expect((await save({ key: 'flow', steps })).body.version).toBe(1);
+    expect((await save({ key: 'flow', steps, disabled: true })).body).toMatchObject({
+      version: 1,
+      disabled: true,
+    });
+    expect((await save({ key: 'flow', steps: [] })).body).toMatchObject({ version: 2, steps: [] });
+    const restored = await project.call('POST', '/workflows/flow/versions/1/restore');
+    expect([restored.status, restored.body]).toEqual([200, expect.objectContaining({ version: 3, steps })]);
+    expect((await project.call('POST', '/workflows/flow/versions/9/restore')).status).toBe(404);
+    const { body } = await project.call('GET', '/workflows/flow/versions');
+    expect(
+      body.items.map(({ version, steps: of }: { version: number; steps: unknown[] }) => [version, of.length]),
+    ).toEqual([
+      [3, 2],
+      [2, 0],
+      [1, 2],
+    ]);
+    expect((await project.call('DELETE', '/workflows/flow')).status).toBe(204);
+    expect((await project.call('DELETE', '/workflows/flow')).status).toBe(404);
+    expect((await save({ key: 'flow', steps: [] })).body.version).toBe(4);
+  });
+
+  test('is saved by many at once, each change as a version', async () => {
+    const bodies = Array.from({ length: 20 }, (_, at) => ({
+      key: 'flow',
+      steps: [{ command: `c${'x'.repeat(at)}` }],
+    }));
+    const saved = await Promise.all(bodies.map(save));
+    expect(saved.map(({ status }) => status)).toEqual(Array(20).fill(200));
+    expect(saved.map(({ body }) => body.version).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: 20 }, (_, at) => at + 1),
+    );
+  });
+});
+
+describe('a mistake is reported with its place:', () => {
+  test('the key', async () => {
+    for (const key of ['ab', 'a b c', 'runs', '', 7])
+      expect([key, (await save({ key, steps: [] })).status]).toEqual([key, 422]);
+  });
+
+  test('conditions and templates, also in branches', async () => {
+    expect(
+      await problems(
+        { command: 'broadcast', if: 'user.', input: { title: '{{ user.name', content: '{% if %}' } },
+        {
+          command: 'branch',
+          input: { branches: [{ if: '1 +', steps: [{ command: 'wait', input: { duration: -1 } }] }] },
+        },
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "Param 'steps.0.if' is not a condition: Expected IDENTIFIER, got EOF",
+        "Param 'steps.0.input.title' is not a template: output "{{ user.name" not closed, line:1, col:1",
+        "Param 'steps.0.input.content' is not a template: invalid value expression: "", line:1, col:6",
+        "Param 'steps.1.input.branches.0.if' is not a condition: Unexpected token: EOF",
+        "Param 'steps.1.input.branches.0.steps.0.input.duration' must be 0 or more",
+      ]
+    `);
+  });
+
+  test('inputs of commands, except for values that templates make', async () => {
+    expect(
+      await problems(
+        { command: 'wait', input: {} },
+        { command: 'wait', input: { duration: 1, until: '2030-01-01T00:00:00Z' } },
+        { command: 'wait', input: { until: 'tomorrow' } },
+        { command: 'wait', input: { duration: '{{ input.seconds }}' } },
+        { command: 'broadcast', input: { recipients: '{{ input.to }}', title: 7 } },
+        { command: 'http', input: { url: 'nowhere', method: 'FETCH' } },
+        { command: 'abort', input: { why: 'x' } },
+        { command: 'branch', input: { branches: [] } },
+        { command: 'update_user', input: { plan: 'x' } },
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "Param 'steps.0.input' needs either a duration or an until",
+        "Param 'steps.1.input' needs either a duration or an until",
+        "Param 'steps.2.input.until' must be a date and time as in 2026-01-31T12:00:00Z",
+        "Param 'steps.4.input.title' must be a string",
+        "Param 'steps.5.input.url' must be an absolute URI",
+        "Param 'steps.5.input.method' must be one of: GET, POST, PUT, PATCH, DELETE",
+        "Param 'steps.6.input' doesn't allow key: why",
+        "Param 'steps.7.input.branches' must have at least 1 item",
+        "Param 'steps.8.input' doesn't allow key: plan",
+      ]
+    `);
+  });
+
+  test('too many steps or levels', async () => {
+    let steps: unknown[] = [{ command: 'pause' }];
+    for (let level = 0; level < 6; level += 1)
+      steps = [{ command: 'branch', input: { branches: [{ steps }] } }];
+    const path = Array.from({ length: 5 }, () => '0.input.branches.0.steps').join('.');
+    expect(await problems(...steps)).toEqual([`Param 'steps.${path}' is nested in more than 5 levels`]);
+    const hundred = Array.from({ length: 100 }, () => ({ command: 'pause' }));
+    const branches = Array.from({ length: 6 }, () => ({ steps: hundred }));
+    expect(await problems({ command: 'branch', input: { branches } })).toMatchInlineSnapshot(`
+      [
+        "Param 'steps' has more than 500 steps in all",
+      ]
+    `);
+  });
+});

@@ -1,0 +1,394 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
+import { ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
+
+let service: TestService;
+let project: TestProject;
+let host: VendorStandIn;
+let laterMs = 0;
+let made = 0;
+
+beforeAll(async () => {
+  host = await startVendor();
+  const clock = { now: () => Date.now() + laterMs };
+  service = await startTestService({ clock, pollMs: 50 });
+});
+afterAll(async () => {
+  await Promise.all([service?.stop(), host?.stop()]);
+});
+beforeEach(async () => {
+  made += 1;
+  project = await service.createProject(`workflows ${made}`);
+});
+
+const inbox = async (user: string) =>
+  (await project.as(user)('GET', '/notifications')).body.data.map(({ title }: { title: string }) => title);
+const events = async (type: string) =>
+  (await project.call('GET', `/events?type=${type}&limit=100`)).body.data.toReversed();
+const ADA = { user: { external_id: 'ada' } };
+const hello = { command: 'broadcast', input: { title: 'Hello' } };
+
+describe('a run', () => {
+  test('executes its steps in order, and records each', async () => {
+    const id = await startRun(
+      project,
+      [
+        { command: 'set', input: { greeting: 'Hi' } },
+        { command: 'broadcast', input: { title: '{{ run.data.greeting }} {{ input.user.external_id }}' } },
+      ],
+      ADA,
+    );
+    const run = await ended(project, id);
+    expect(run).toMatchObject({
+      id,
+      workflow_key: 'flow',
+      version: 1,
+      status: { state: STATE.completed, started_at: expect.any(String), completed_at: expect.any(String) },
+      input: ADA,
+      steps: [
+        { place: '0', command: 'set', state: 'completed', output: { greeting: 'Hi' } },
+        { place: '1', command: 'broadcast', state: 'completed', output: { id: expect.any(String) } },
+      ],
+    });
+    expect(run.status).not.toHaveProperty('next_step');
+    await expect.poll(() => inbox('ada')).toEqual(['Hi ada']);
+    expect(await events('workflow.saved')).toMatchObject([{ context: { workflow_key: 'flow' } }]);
+    expect((await events('workflow.run.*')).map((one: { type: string }) => one.type)).toEqual([
+      'workflow.run.started',
+      'workflow.run.step',
+      'workflow.run.step',
+      'workflow.run.completed',
+    ]);
+  });
+
+  test('without steps completes', async () => {
+    expect(await ended(project, await startRun(project, []))).toMatchObject({
+      status: { state: STATE.completed },
+      input: {},
+      steps: [],
+    });
+  });
+
+  test('keeps the version of the steps that it started with', async () => {
+    const id = await startRun(project, [{ command: 'pause' }, hello], ADA);
+    await inState(project, id, STATE.waiting);
+    await project.call('PUT', '/workflows', { key: 'flow', steps: [{ command: 'pause' }] });
+    await project.call('DELETE', '/workflows/flow');
+    await project.call('POST', `/workflows/runs/${id}/resume`);
+    expect(stepsOf(await ended(project, id))).toEqual(['0 pause completed', '1 broadcast completed']);
+    await expect.poll(() => inbox('ada')).toEqual(['Hello']);
+  });
+
+  test('fails at a command that does not exist, with the words of published clients', async () => {
+    const run = await ended(project, await startRun(project, [{ command: 'teleport' }, hello], ADA));
+    expect(run.status).toMatchObject({ state: STATE.failed, error: 'Command not found: teleport' });
+    expect(stepsOf(run)).toEqual(['0 teleport failed']);
+    expect(await events('workflow.run.failed')).toMatchObject([
+      {
+        level: 'error',
+        log: 'Command not found: teleport',
+        context: { run_id: run.id, workflow_key: 'flow' },
+      },
+    ]);
+  });
+
+  test('can be cancelled while it waits, and sends nothing afterwards', async () => {
+    const id = await startRun(project, [{ command: 'wait', input: { duration: 3_600 } }, hello], ADA);
+    await inState(project, id, STATE.waiting);
+    const { status, body } = await project.call('POST', `/workflows/runs/${id}/cancel`);
+    expect([status, body.status]).toEqual([
+      200,
+      expect.objectContaining({ state: STATE.aborted, error: 'cancelled' }),
+    ]);
+    expect(stepsOf(body)).toEqual(['0 wait aborted']);
+    const again = await project.call('POST', `/workflows/runs/${id}/cancel`);
+    expect([again.status, again.messages]).toEqual([
+      422,
+      ["Param 'run_id' is of a run in another state: the run has ended"],
+    ]);
+    // The job of the wait still exists. When it is due, it does nothing.
+    laterMs += 3_600_000;
+    await ended(project, await startRun(project, [hello], ADA, 'after'));
+    await expect.poll(() => inbox('ada')).toEqual(['Hello']);
+    expect(stepsOf(await runOf(project, id))).toEqual(['0 wait aborted']);
+  });
+
+  test('continues at the failed step when it is run again', async () => {
+    host.reply({ status: 404, body: 'no' }, { status: 200, body: { ok: true } });
+    const steps = [hello, { command: 'http', input: { url: host.address, method: 'GET' } }, hello];
+    const id = await startRun(project, steps, ADA);
+    expect((await ended(project, id)).status).toMatchObject({ state: STATE.failed });
+    await project.call('POST', `/workflows/runs/${id}/rerun`);
+    const run = await inState(project, id, STATE.completed);
+    expect(run.status).not.toHaveProperty('error');
+    expect(stepsOf(run)).toEqual(['0 broadcast completed', '1 http completed', '2 broadcast completed']);
+    expect(run.steps[1].output).toEqual({ status: 200, body: { ok: true } });
+    await expect.poll(() => inbox('ada')).toEqual(['Hello', 'Hello']);
+    expect((await project.call('POST', `/workflows/runs/${id}/rerun`)).status).toBe(422);
+    expect((await project.call('POST', `/workflows/runs/${id}/resume`)).status).toBe(422);
+  });
+
+  test('of another project does not exist', async () => {
+    const id = await startRun(project, [{ command: 'pause' }]);
+    const other = await service.createProject(`other ${made}`);
+    for (const [method, path] of [
+      ['GET', ''],
+      ['POST', '/cancel'],
+      ['POST', '/resume'],
+      ['POST', '/rerun'],
+    ] as const)
+      expect((await other.call(method, `/workflows/runs/${id}${path}`)).status).toBe(404);
+    expect((await other.call('GET', '/workflows/flow')).status).toBe(404);
+    expect((await other.call('GET', '/workflows/flow/runs')).body.data).toEqual([]);
+    expect((await other.call('POST', '/workflows/runs', { key: 'flow' })).status).toBe(404);
+  });
+});
+
+describe('starting runs', () => {
+  test('of an unknown workflow is a 404, of a disabled one a 422', async () => {
+    expect((await project.call('POST', '/workflows/runs', { key: 'nothing' })).status).toBe(404);
+    await project.call('PUT', '/workflows', { key: 'off', disabled: true, steps: [] });
+    const refused = await project.call('POST', '/workflows/runs', { key: 'off' });
+    expect([refused.status, refused.messages]).toEqual([
+      422,
+      ["Param 'key' names a workflow that is disabled"],
+    ]);
+  });
+
+  test('under an Idempotency-Key happens once', async () => {
+    await project.call('PUT', '/workflows', { key: 'flow', steps: [hello] });
+    const start = () =>
+      project.call('POST', '/workflows/runs', { key: 'flow', input: ADA }, { 'idempotency-key': 'once' });
+    const [first, second] = [await start(), await start()];
+    expect(second.body).toEqual(first.body);
+    await ended(project, first.body.id);
+    await expect.poll(() => inbox('ada')).toEqual(['Hello']);
+    expect((await project.call('GET', '/workflows/flow/runs')).body.data).toHaveLength(1);
+  });
+
+  test('for a thousand users at once', async () => {
+    await project.call('PUT', '/workflows', { key: 'flow', steps: [hello] });
+    const inputs = Array.from({ length: 1_000 }, (_, at) => ({ user: { external_id: `u${at}` } }));
+    const { status, body } = await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs });
+    expect([status, new Set(body.ids).size]).toEqual([200, 1_000]);
+    await ended(project, body.ids[999]);
+    const completed = async () => {
+      const counted: number[] = [];
+      for (const id of [0, 1, 500, 998, 999]) counted.push((await ended(project, body.ids[id])).status.state);
+      return counted;
+    };
+    expect(await completed()).toEqual([3, 3, 3, 3, 3]);
+    await expect.poll(() => inbox('u998')).toEqual(['Hello']);
+    const page = await project.call('GET', '/workflows/flow/runs?limit=2');
+    expect(page.body.data.map(({ id }: { id: string }) => id)).toEqual([body.ids[999], body.ids[998]]);
+    expect(page.body.data[0]).not.toHaveProperty('input');
+    const failed = await project.call('GET', `/workflows/flow/runs?state=${STATE.failed}`);
+    expect(failed.body.data).toEqual([]);
+  });
+
+  test('with a user that cannot be identified has no user', async () => {
+    for (const user of ['ada', 7, null, {}, { external_id: 7 }, { id: project.id }]) {
+      const run = await ended(project, await startRun(project, [hello], { user }));
+      expect([user, run.status.error]).toEqual([
+        user,
+        "Param 'recipients' is missing, and the run has no user",
+      ]);
+      expect(run).not.toHaveProperty('user_id');
+    }
+  });
+
+  test('names every problem of a request', async () => {
+    const { status, messages } = await project.call('POST', '/workflows/runs', {
+      key: 'a b',
+      input: 7,
+      more: 1,
+    });
+    expect(status).toBe(422);
+    expect(messages.toSorted()).toMatchInlineSnapshot(`
+      [
+        "Param '(root)' doesn't allow key: more",
+        "Param 'input' must be an object or null",
+        "Param 'key' must match the pattern ^[A-Za-z0-9_.\\-:]+$",
+      ]
+    `);
+  });
+});
+
+describe('a wait', () => {
+  test('lasts for a duration, over a restart', async () => {
+    const id = await startRun(project, [{ command: 'wait', input: { duration: 90 * 86_400 } }, hello], ADA);
+    const waiting = await inState(project, id, STATE.waiting);
+    expect(waiting.status).toMatchObject({ state: STATE.waiting, next_step: 0 });
+    expect(stepsOf(waiting)).toEqual(['0 wait waiting']);
+    await service.restart();
+    expect(await inbox('ada')).toEqual([]);
+    laterMs += 90 * 86_400_000 + 1_000;
+    await ended(project, id);
+    await expect.poll(() => inbox('ada')).toEqual(['Hello']);
+  });
+
+  test('until a time that is over lasts no time, and a wrong time fails the run', async () => {
+    const until = (given: unknown) =>
+      startRun(project, [{ command: 'wait', input: { until: '{{ input.at }}' } }], { at: given });
+    expect((await ended(project, await until('2020-01-01T00:00:00Z'))).status.state).toBe(STATE.completed);
+    const wrong = await ended(project, await until('tomorrow'));
+    expect(wrong.status).toMatchObject({
+      state: STATE.failed,
+      error: expect.stringContaining("Param 'until'"),
+    });
+    const far = await ended(
+      project,
+      await until(new Date(Date.now() + laterMs + 500 * 86_400_000).toISOString()),
+    );
+    expect(far.status.error).toBe("Param 'until' must be within the next 400 days");
+  });
+});
+
+describe('conditions', () => {
+  test('see the input, the user, earlier steps and the notification', async () => {
+    await project.call('PUT', '/users', { external_id: 'ada', custom_attributes: { plan: 'premium' } });
+    const step = (condition: string) => ({ command: 'set', if: condition, input: {} });
+    const id = await startRun(
+      project,
+      [
+        hello,
+        { command: 'pause' },
+        step("user.custom_attributes.plan == 'premium'"),
+        step("user.custom_attributes.plan == 'free'"),
+        step('{{notification.unseen}} == true'),
+        step('{{notification.unseen}} == false'),
+        step("steps[0].state == 'completed' && steps[1].state == 'completed' && steps[3].state == 'skipped'"),
+        step("input.user.external_id == 'ada' && run.workflow_key == 'flow'"),
+        step('input.missing.member == 1'),
+      ],
+      ADA,
+    );
+    await expect.poll(() => inbox('ada')).toEqual(['Hello']);
+    await inState(project, id, STATE.waiting);
+    await project.call('POST', `/workflows/runs/${id}/resume`);
+    expect(stepsOf(await ended(project, id)).map((line) => line.split(' ')[2])).toEqual([
+      'completed',
+      'completed',
+      'completed',
+      'skipped',
+      'completed',
+      'skipped',
+      'completed',
+      'completed',
+      'skipped',
+    ]);
+  });
+
+  test('that cannot be evaluated fail the run', async () => {
+    const run = await ended(project, await startRun(project, [{ ...hello, if: 'input.n > 1' }], { n: 'x' }));
+    expect(run.status).toMatchObject({ state: STATE.failed });
+    expect(run.status.error).toContain('the condition cannot be evaluated');
+  });
+});
+
+describe('a branch', () => {
+  const set = { command: 'set', input: { a: 1 } };
+  const branch = (...branches: object[]) => ({ command: 'branch', input: { branches } });
+  const of = (id: number, steps: object[]) => ({ if: `input.n == ${id}`, steps });
+
+  test('executes the steps of the first condition that holds, and then continues', async () => {
+    const steps = [branch(of(1, [set, hello]), of(2, [branch({ steps: [set] })]), of(3, [])), set];
+    const run = async (n: number) =>
+      stepsOf(await ended(project, await startRun(project, steps, { ...ADA, n })));
+    expect(await run(1)).toEqual([
+      '0 branch completed',
+      '0.0.0 set completed',
+      '0.0.1 broadcast completed',
+      '1 set completed',
+    ]);
+    expect(await run(2)).toEqual([
+      '0 branch completed',
+      '0.1.0 branch completed',
+      '0.1.0.0.0 set completed',
+      '1 set completed',
+    ]);
+    expect(await run(3)).toEqual(['0 branch completed', '1 set completed']);
+    expect(await run(4)).toEqual(['0 branch completed', '1 set completed']);
+  });
+
+  test('shows its nested steps to later conditions', async () => {
+    const steps = [
+      branch({ steps: [{ command: 'set', input: { a: 'x' } }] }),
+      { command: 'set', if: "steps[0].steps[0].output.a == 'x' && steps[0].output.branch == 0", input: {} },
+    ];
+    expect(stepsOf(await ended(project, await startRun(project, steps))).at(-1)).toBe('1 set completed');
+  });
+});
+
+describe('the commands', () => {
+  test('abort ends the run with its reason', async () => {
+    const steps = [{ command: 'abort', input: { reason: 'for {{ input.why }}' } }, hello];
+    const run = await ended(project, await startRun(project, steps, { ...ADA, why: 'good' }));
+    expect(run.status).toMatchObject({ state: STATE.aborted, error: 'for good' });
+    expect(stepsOf(run)).toEqual(['0 abort completed']);
+  });
+
+  test('update_user changes the user of the run', async () => {
+    const input = { first_name: '{{ input.name }}', custom_attributes: { tags: '{{ input.tags }}' } };
+    const steps = [{ command: 'update_user', input }];
+    await ended(project, await startRun(project, steps, { ...ADA, name: 'Ada', tags: ['a', 'b'] }));
+    const { body } = await project.call('GET', '/users/external_id:ada');
+    expect(body).toMatchObject({ first_name: 'Ada', custom_attributes: { tags: ['a', 'b'] } });
+  });
+
+  test('http sends what it says, and retries what may work later', async () => {
+    host.reply({ status: 503 }, 'cut', { status: 201, body: 'done' });
+    const input = {
+      url: `${host.address}/path?q=1`,
+      headers: { 'X-Token': '{{ input.token }}' },
+      body: { user: '{{ input.user }}' },
+    };
+    const id = await startRun(project, [{ command: 'http', input }], { ...ADA, token: 's3' });
+    for (let attempt = 0; attempt < 2; attempt += 1) {
+      await expect.poll(() => host.requests.length).toBeGreaterThan(attempt);
+      laterMs += 10_000;
+    }
+    expect((await ended(project, id)).steps[0]).toMatchObject({ output: { status: 201, body: 'done' } });
+    expect(host.requests).toMatchObject(
+      Array.from({ length: 3 }, () => ({
+        method: 'POST',
+        path: '/path?q=1',
+        headers: { 'x-token': 's3', 'content-type': 'application/json' },
+        body: JSON.stringify({ user: ADA.user }),
+      })),
+    );
+  });
+
+  test('http fails for addresses that are not allowed', async () => {
+    const attempt = async (url: string) =>
+      (await ended(project, await startRun(project, [{ command: 'http', input: { url, retries: 0 } }])))
+        .status;
+    expect((await attempt('ftp://example.com/')).error).toContain("Param 'url' must begin with https://");
+    expect((await attempt('https://a:b@example.com/')).error).toContain('must not contain a password');
+    expect(await attempt('http://169.254.169.254/latest')).toMatchObject({ state: STATE.failed });
+  });
+
+  test('broadcast reports what is wrong after its templates were rendered', async () => {
+    const steps = [
+      { command: 'broadcast', input: { title: '{{ input.nothing }}', recipients: '{{ input.to }}' } },
+    ];
+    const run = await ended(project, await startRun(project, steps, { to: [{ external_id: '' }] }));
+    expect(run.status.state).toBe(STATE.failed);
+    expect(run.status.error).toBe(
+      "Param 'title' must have at least 1 character; " +
+        "Param 'recipients.0.external_id' must not be blank, and " +
+        'must not contain the character U+0000 or half of a surrogate pair; ' +
+        "Param 'recipients.0.external_id' must have at least 1 character",
+    );
+  });
+
+  test('a template that takes too long fails the run within its limits', async () => {
+    const title = '{% for a in (1..1000) %}{% for b in (1..1000) %}{{ a }}{% endfor %}{% endfor %}';
+    const run = await ended(
+      project,
+      await startRun(project, [{ command: 'broadcast', input: { title } }], ADA),
+    );
+    expect(run.status.error).toContain('the input cannot be rendered');
+  });
+});
