@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDatabase } from '../../src/db/client.ts';
-import { migrate, schemaVersion } from '../../src/db/migrate.ts';
+import { migrate, migrations, schemaVersion } from '../../src/db/migrate.ts';
 import { convertFormerJobs } from '../../src/domain/after/webhooks/relay.ts';
 import { claim } from '../../src/queue/claim.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -73,6 +73,38 @@ test('a migration retries after a deadlock with a running server', async () => {
   expect((await after.query('select pending, awaited from broadcasts')).rows).toEqual([
     { pending: 0, awaited: 0 },
   ]);
+});
+
+// From this version on. Earlier ones change tables that were small.
+const FIRST_CHECKED = 31;
+
+test('no migration locks a table against reads while it builds an index of it', async () => {
+  await migrate(after, { to: FIRST_CHECKED - 1 });
+  const checked = migrations().filter(({ version }) => version >= FIRST_CHECKED);
+  const locked: string[][] = [];
+  for (const migration of checked) {
+    await after.query('begin');
+    const tables = await after.query<{ oid: number }>("select oid from pg_class where relkind = 'r'");
+    await after.query(migration.text);
+    // A new index has its lock from the transaction that builds it.
+    const { rows } = await after.query<{ name: string }>(
+      `select distinct t.relname as name
+      from pg_locks own
+      join pg_class t on t.oid = own.relation
+      join pg_index i on i.indrelid = t.oid
+      join pg_locks built on built.relation = i.indexrelid and built.mode = 'AccessExclusiveLock'
+      where own.pid = pg_backend_pid() and built.pid = own.pid and own.mode = 'AccessExclusiveLock'
+        and t.oid = any ($1::oid[])`,
+      [tables.rows.map(({ oid }) => oid)],
+    );
+    locked.push(rows.map(({ name: table }) => `${migration.name}: ${table}`));
+    await after.query('insert into migrations (version, name) values ($1, $2)', [
+      migration.version,
+      migration.name,
+    ]);
+    await after.query('commit');
+  }
+  expect(locked.flat()).toEqual([]);
 });
 
 test('webhook jobs of the previous release are claimed by webhook, for its project', async () => {
