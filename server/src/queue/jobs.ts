@@ -35,8 +35,8 @@ export interface JobPayloads {
     asked_at: string;
     text_weight: number;
   };
-  /** Make the scheduled jobs of a cancelled broadcast due. */
-  cancel: { broadcast_id: string };
+  /** Make the scheduled jobs of a cancelled broadcast due; in a second pass those that were written late. */
+  cancel: { broadcast_id: string; second_pass?: true };
   /**
    * Ask a provider for the delivery status of messages that it accepted at `sent_ms`, by its own ids. `round`
    * counts the requests so far, `failures` those of this round without a response.

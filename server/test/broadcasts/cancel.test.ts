@@ -3,6 +3,7 @@ import type { Delivery } from '../../src/contract/delivery.ts';
 import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
+import { insertCrowd } from '../support/crowd.ts';
 import { saveSmtp } from '../support/faults.ts';
 import {
   processed,
@@ -32,7 +33,8 @@ beforeEach(async () => {
   project = await service.createProject(`cancel ${made}`);
 });
 
-const rows = <Row>(text: string, values: unknown[]) => service.context.db.query<Row>(sql('', text), values);
+const rows = <Row>(text: string, values: unknown[] = []) =>
+  service.context.db.query<Row>(sql('', text), values);
 const people = (count: number) =>
   Array.from({ length: count }, (_none, index) => ({
     external_id: `u${index}`,
@@ -95,19 +97,6 @@ async function expectEnded(id: string): Promise<{ total: number; byState: Record
   return { total: status.summary.total, byState };
 }
 
-async function crowd(count: number): Promise<void> {
-  await rows(
-    `with made as (
-      insert into users (id, project_id, external_id, email, created_at, updated_at)
-      select gen_random_uuid(), $1, 'crowd-' || n, 'crowd-' || n || '@example.com', now(), now()
-      from generate_series(1, $2::int) n
-      returning id
-    )
-    insert into subscriptions (user_id, topic, id, project_id, categories)
-    select id, 'news', gen_random_uuid(), $1, '{"*": {"status": "subscribed"}}' from made`,
-    [project.id, count],
-  );
-}
 const subscribers = [{ topic: { subscribers: true } }];
 
 describe('deliveries that are not sent yet', () => {
@@ -199,9 +188,42 @@ describe('deliveries that are not sent yet', () => {
   });
 });
 
+test('a delivery that is deferred while its broadcast is cancelled ends, too', async () => {
+  await saveSmtp(project, mail);
+  const channels = [{ channel: 'email', delay: 86_400 }];
+  await project.call('PUT', '/channels', { key: 'later', channels });
+  const id = await send({ category: 'later', recipients: people(1) });
+  await until(
+    () => get(id),
+    ({ status }) => status.summary.pending === 1,
+  );
+  // A worker writes the job of a deferred delivery, and commits it after the scheduled jobs were made due.
+  await service.context.db.transaction(async (tx) => {
+    await tx.query(
+      sql(
+        '',
+        `with ended as (
+          delete from jobs where kind = 'deliver' and payload ->> 'broadcast_id' = $1 returning *
+        )
+        insert into jobs (kind, project_id, priority, weight, due_at, payload)
+        select kind, project_id, priority, weight, due_at, payload
+        from ended`,
+      ),
+      [id],
+    );
+    await cancelled(id);
+    await until(
+      () => rows("select from jobs where kind = 'cancel' and due_at is null"),
+      (first) => first.length === 0,
+    );
+  });
+  const { byState } = await expectEnded(id);
+  expect(byState.skipped?.find(({ channel }) => channel === 'email')?.code).toBe('cancelled');
+});
+
 describe('a fan-out', () => {
   test('stops between the pages of a topic, in the middle of the subscribers', async () => {
-    await crowd(20_000);
+    await insertCrowd(service, project, 20_000);
     const id = await send({ topic: 'news', recipients: subscribers });
     await until(
       () => get(id),

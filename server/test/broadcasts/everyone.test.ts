@@ -3,6 +3,7 @@ import type { Recipient } from '../../src/contract/broadcast.ts';
 import { sql } from '../../src/db/client.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
+import { insertCrowd } from '../support/crowd.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 const USERS = 2_300;
@@ -23,17 +24,7 @@ beforeEach(async () => {
 const rows = <Row>(text: string, values: unknown[] = []) =>
   service.context.db.query<Row>(sql('', text), values);
 const everyone: Recipient = { matches: '*' };
-const crowd = (of: TestProject, count: number) =>
-  rows(
-    `with made as (
-      insert into users (id, project_id, external_id, created_at, updated_at)
-      select gen_random_uuid(), $1, 'crowd-' || n, now(), now() from generate_series(1, $2::int) n
-      returning id, external_id
-    )
-    insert into user_keys (project_id, kind, value, user_id)
-    select $1, 'external_id', external_id, id from made`,
-    [of.id, count],
-  );
+const crowd = (of: TestProject, count: number) => insertCrowd(service, of, count, { categories: null });
 /** Sends as version 1 of the API does, which validates by its own schema. */
 const send = async (recipients: Recipient[], body: object = {}): Promise<string> =>
   (await sendBroadcast(service.http.context, project, { title: 'All', recipients, ...body }, { raw: {} })).id;

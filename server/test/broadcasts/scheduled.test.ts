@@ -4,6 +4,7 @@ import { purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { newId } from '../../src/lib/ids.ts';
+import { insertCrowd } from '../support/crowd.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 const HOUR_MS = 3_600_000;
@@ -161,16 +162,7 @@ test('its notifications are the newest in the inbox when they arrive', async () 
 });
 
 test('a topic gets it page by page at its time', async () => {
-  await rows(
-    `with made as (
-      insert into users (id, project_id, external_id, created_at, updated_at)
-      select gen_random_uuid(), $1, 'crowd-' || n, now(), now() from generate_series(1, 2500) n
-      returning id
-    )
-    insert into subscriptions (user_id, topic, id, project_id, categories)
-    select id, 'news', gen_random_uuid(), $1, '{"*": {"status": "subscribed"}}' from made`,
-    [project.id],
-  );
+  await insertCrowd(service, project, 2_500);
   const id = await schedule({ topic: 'news', recipients: [{ topic: { subscribers: true } }] });
   const { status } = await comes(id);
   expect(status.summary).toEqual({ total: 2_500, failures: 0, pending: 0 });

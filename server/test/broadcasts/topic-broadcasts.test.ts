@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
+import { insertCrowd } from '../support/crowd.ts';
 import { openStream, titles } from '../support/realtime.ts';
 import {
   processed,
@@ -47,31 +48,8 @@ const sendAndWait = async (body: object = {}) => {
 };
 const summary = (total: number, failures = 0) => ({ total, failures, pending: 0 });
 
-/** Creates users with an address, subscribed to the whole topic by default. Returns their ids. */
-async function crowd(
-  count: number,
-  { categories = '{"*": {"status": "subscribed"}}' } = {},
-): Promise<string[]> {
-  const inserted = await rows<{ id: string }>(
-    `with made as (
-      insert into users (id, project_id, external_id, email, created_at, updated_at)
-      select gen_random_uuid(), $1, 'crowd-' || n, 'crowd-' || n || '@example.com', now(), now()
-      from generate_series(1, $2::int) n
-      returning id, external_id
-    ),
-    keyed as (
-      insert into user_keys (project_id, kind, value, user_id)
-      select $1, 'external_id', external_id, id from made
-    ),
-    subscribed as (
-      insert into subscriptions (user_id, topic, id, project_id, categories)
-      select id, 'news', gen_random_uuid(), $1, $3::jsonb from made
-    )
-    select id from made order by id`,
-    [project.id, count, categories],
-  );
-  return inserted.map(({ id }) => id);
-}
+const crowd = (count: number, options?: { categories: string }) =>
+  insertCrowd(service, project, count, options);
 
 /** The users that have a notification of this broadcast. */
 async function reached(broadcastId: string): Promise<string[]> {
