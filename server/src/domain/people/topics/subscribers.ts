@@ -1,7 +1,7 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
-import { USERS_PER_PAGE, type UserPage } from '../users/next-users.ts';
+import { NOT_NAMED, readPages, USERS_PER_PAGE, type UserPage } from '../users/next-users.ts';
 import { IS_SUBSCRIBED } from './is-subscribed.ts';
 
 // The rows that are read for a page. It ends here if few subscribers of the topic match the category.
@@ -23,13 +23,8 @@ export interface SubscriberRequest {
  * Returns a page of subscribers for each request, in one statement. Leaves out deleted users, and the users
  * of the broadcast's first page, which are its named recipients.
  */
-export async function nextSubscribers(
-  db: Queryable,
-  requests: readonly SubscriberRequest[],
-): Promise<UserPage[]> {
-  const rows = await db.query<{ place: number; user_ids: string[]; next: string | null }>(selectSubscribers, [
-    uuidArray(requests.map((one) => one.broadcastId)),
-    uuidArray(requests.map((one) => one.projectId)),
+export function nextSubscribers(db: Queryable, requests: readonly SubscriberRequest[]): Promise<UserPage[]> {
+  return readPages(db, selectSubscribers, requests, [
     textArray(requests.map((one) => one.topic)),
     textArray(requests.map((one) => one.category)),
     uuidArray(requests.map((one) => one.after ?? OLDEST)),
@@ -37,10 +32,6 @@ export async function nextSubscribers(
     USERS_PER_PAGE,
     requests.map((one) => one.critical),
   ]);
-  const pages = requests.map((): UserPage => ({ userIds: [], next: undefined }));
-  for (const { place, user_ids: userIds, next } of rows)
-    pages[place - 1] = { userIds, next: next ?? undefined };
-  return pages;
 }
 
 // Index subscribers_of_topic (project_id, topic, user_id), from `after` until the page is full. Primary
@@ -49,13 +40,7 @@ export async function nextSubscribers(
 const selectSubscribers = sql(
   'next_subscribers',
   `select w.place::int as place,
-    array(
-      select unnest(page.user_ids)
-      except
-      select unnest(named.user_ids)
-      from broadcast_users named
-      where named.broadcast_id = w.broadcast_id and named.page = 0
-    ) as user_ids,
+    ${NOT_NAMED} as user_ids,
     case
       when cardinality(page.user_ids) = $7 then page.user_ids[$7]
       else (
