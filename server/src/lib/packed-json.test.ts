@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest';
 import { JsonBytes } from './json-text.ts';
-import { packJson, packJsonInThread, unpackJson, unpackJsonInThread } from './packed-json.ts';
+import {
+  packJson,
+  packJsonInThread,
+  unpackJson,
+  unpackJsonInThread,
+  unpackJsonInTurns,
+  unpackShortJson,
+} from './packed-json.ts';
 
 test.each([
   ['small', { a: 1 }],
@@ -32,10 +39,17 @@ test('text in parts is packed and unpacked, whatever their bounds', async () => 
   for (const bound of [1, 2, packed.length - 1]) {
     const packedParts = [packed.subarray(0, bound), packed.subarray(bound)];
     expect((await unpackJsonInThread(packedParts)).toString()).toBe(text.toString());
+    expect(await unpackJsonInTurns(packedParts)).toBe(text.toString());
   }
 });
 
 test('large JSON is packed smaller', () => {
   const json = JSON.stringify(Array.from({ length: 1000 }, (_, index) => ({ external_id: `user-${index}` })));
   expect(packJson(json).length).toBeLessThan(json.length / 3);
+});
+
+test.each([10, 10_000_000])('text of %d bytes is not unpacked where fewer are accepted', (bytes) => {
+  const json = 'x'.repeat(bytes);
+  expect(unpackShortJson(packJson(json), bytes)).toBe(json);
+  expect(unpackShortJson(packJson(json), bytes - 1)).toBeUndefined();
 });

@@ -1,3 +1,4 @@
+import { StringDecoder } from 'node:string_decoder';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createDeflateRaw, createInflateRaw, deflateRawSync, inflateRawSync } from 'node:zlib';
 import { JsonBytes, type JsonText } from './json-text.ts';
@@ -57,6 +58,23 @@ export async function unpackJsonInThread(packed: readonly Buffer[]): Promise<Jso
   return new JsonBytes(await inflater.toArray());
 }
 
+/** Unpacks the parts of packed JSON to a string: long text in several turns of the event loop. */
+export async function unpackJsonInTurns(packed: readonly Buffer[]): Promise<string> {
+  return stringInTurns(await unpackJsonInThread(packed));
+}
+
+/** Returns JSON text as a string: bytes are decoded in several turns of the event loop. */
+export async function stringInTurns(json: JsonText): Promise<string> {
+  if (typeof json === 'string') return json;
+  const decoder = new StringDecoder();
+  let text = '';
+  for (const [index, part] of json.parts.entries()) {
+    text += decoder.write(part);
+    if (index % PARTS_PER_TURN === PARTS_PER_TURN - 1) await nextTurn();
+  }
+  return text + decoder.end();
+}
+
 // Deflating shrinks a text at most a thousandfold, and 8 MiB inflate in 8 ms.
 const MAY_BE_LONG_FROM_BYTES = 8 * 1024;
 
@@ -65,4 +83,15 @@ export function unpackJson(packed: Buffer): string {
   if (packed[0] === PLAIN) return packed.toString('utf8', 1);
   if (packed[0] === DEFLATED) return inflateRawSync(packed.subarray(1)).toString('utf8');
   throw new Error(`packed JSON of unknown form ${packed[0]}`);
+}
+
+/** Returns the JSON text that was packed, or undefined if it has more bytes: then it is not inflated. */
+export function unpackShortJson(packed: Buffer, maxBytes: number): string | undefined {
+  if (packed[0] !== DEFLATED) return packed.length - 1 > maxBytes ? undefined : unpackJson(packed);
+  try {
+    return inflateRawSync(packed.subarray(1), { maxOutputLength: maxBytes }).toString('utf8');
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE') return undefined;
+    throw error;
+  }
 }

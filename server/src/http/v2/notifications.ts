@@ -14,7 +14,7 @@ import { type BulkAction, changeAllNotifications } from '../../domain/line/notif
 import { countUnread } from '../../domain/line/notifications/count-unread.ts';
 import { findFewNotifications } from '../../domain/line/notifications/few.ts';
 import { getNotification } from '../../domain/line/notifications/get.ts';
-import { notificationsJson } from '../../domain/line/notifications/json.ts';
+import { notificationTexts } from '../../domain/line/notifications/json.ts';
 import { listInbox } from '../../domain/line/notifications/list-inbox.ts';
 import type { NotificationFilter as DomainFilter } from '../../domain/line/notifications/row.ts';
 import { ClientError } from '../../errors.ts';
@@ -99,7 +99,7 @@ export function notificationRoutes(app: App): void {
     async handler({ user, params, context }) {
       const row = await getNotification(context.db, user.id, params.notification_id);
       if (row === undefined) throw new ClientError('not_found');
-      const [json] = await notificationsJson(context, [row]);
+      const [json] = await notificationTexts(context, [row]);
       return rawJson(json ?? '');
     },
   });

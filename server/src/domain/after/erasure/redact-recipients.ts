@@ -3,7 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { parseExact } from '../../../lib/json-text.ts';
-import { packJson, unpackJson } from '../../../lib/packed-json.ts';
+import { packJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/erased-recipient.ts';
 
@@ -36,13 +36,15 @@ export async function redactRecipients(tx: Queryable, mentions: readonly Mention
   const ids = [...byBroadcast.keys()].sort();
   for (let start = 0; start < ids.length; start += BROADCASTS) {
     const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids.slice(start, start + BROADCASTS))]);
-    const redacted = rows.flatMap((row) => {
+    const redacted: Redacted[] = [];
+    for (const row of rows) {
       const users = (byBroadcast.get(row.id) ?? []).map(({ user_id }) => user_id);
-      return redact(
+      const one = await redact(
         row,
         users.flatMap((userId) => namesOfUser.get(userId) ?? []),
       );
-    });
+      if (one !== undefined) redacted.push(one);
+    }
     if (redacted.length === 0) continue;
     await tx.query(updateBroadcasts, [
       uuidArray(redacted.map(({ id }) => id)),
@@ -65,15 +67,18 @@ interface Row {
   errors: string | null;
 }
 
-function redact(
+type Redacted = Pick<Row, 'id' | 'recipients' | 'errors'>;
+
+/** The row without these names; undefined if it has none of them. */
+async function redact(
   { id, project_id: projectId, recipients, errors }: Row,
   names: readonly FormerName[],
-): { id: string; recipients: Buffer; errors: string | null }[] {
+): Promise<Redacted | undefined> {
   const owners = new Map(
     names.map(({ kind, value, user_id }) => [identityKey(projectId, kind, value), user_id]),
   );
   const gone = new Set<number>();
-  const json = unpackJson(recipients);
+  const json = await unpackJsonInTurns([recipients]);
   const entries = parseExact(json) as unknown[];
   for (const [position, recipient] of (JSON.parse(json) as Recipient[]).entries()) {
     const userId = ownerOf(projectId, recipient, owners);
@@ -81,8 +86,9 @@ function redact(
     gone.add(position);
     entries[position] = { external_id: erasedName(userId) };
   }
-  if (gone.size === 0) return [];
-  return [{ id, recipients: packJson(JSON.stringify(entries)), errors: withoutNames(errors, gone) }];
+  if (gone.size === 0) return undefined;
+  const packed = await packJsonInThread(JSON.stringify(entries));
+  return { id, recipients: packed, errors: withoutNames(errors, gone) };
 }
 
 /** The purged user of an entry: by the external id or, without one, by the e-mail address. */

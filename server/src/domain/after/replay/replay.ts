@@ -4,7 +4,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { notificationId } from '../../../lib/ids.ts';
-import { unpackJson } from '../../../lib/packed-json.ts';
+import { unpackJsonInThread } from '../../../lib/packed-json.ts';
 import { fanOutWeight } from '../../../queue/jobs.ts';
 import { locate } from '../../line/ledger/locate.ts';
 import { replayAllFailed } from './replay-failed.ts';
@@ -52,8 +52,9 @@ async function findBroadcast(
     cancelled: boolean;
   }>(selectBroadcast, [id, projectId]);
   if (row === undefined) return undefined;
-  const characters =
-    unpackJson(row.message).length + (row.overrides === null ? 0 : unpackJson(row.overrides).length);
+  const texts = [row.message, ...(row.overrides === null ? [] : [row.overrides])];
+  const lengths = await Promise.all(texts.map(async (text) => (await unpackJsonInThread([text])).length));
+  const characters = lengths.reduce((sum, length) => sum + length, 0);
   const { asked_at: askedAt, cancelled } = row;
   return { textWeight: fanOutWeight({ recipients: 0, characters }), askedAt, cancelled };
 }

@@ -2,9 +2,10 @@ import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { listStatements } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
-import { unpackJson } from '../../../lib/packed-json.ts';
+import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { type ListPage, readTextPage } from '../../../lib/page.ts';
 import { maskedEmail } from '../../ground/identities/user-names.ts';
+import { partOf, partsOf } from './long-texts.ts';
 import {
   type BroadcastFormat,
   type BroadcastRow,
@@ -27,7 +28,7 @@ export async function getBroadcast(
 export async function readAccepted(db: Queryable, projectId: string, id: string): Promise<JsonText> {
   const [row] = await readRows(db, selectBroadcast, [id, projectId]);
   if (row === undefined) throw new Error(`the broadcast ${id} is of another project`);
-  const recipients = row.recipients ? JSON.parse(unpackJson(Buffer.concat(row.recipients))) : [];
+  const recipients = row.recipients ? JSON.parse(await unpackJsonInTurns(row.recipients)) : [];
   const total = countRecipients(recipients).named;
   return broadcastJson({
     ...row,
@@ -114,12 +115,12 @@ async function readRows(
   return [...Map.groupBy(rows, ({ id }) => id).values()].map((parts) => {
     parts.sort((a, b) => a.part - b.part);
     const [first] = parts as [PartOfRow];
-    const partsOf = (column: LongColumn) => parts.flatMap((one) => (one[column]?.length ? one[column] : []));
+    const joined = (column: LongColumn) => parts.flatMap((one) => (one[column]?.length ? one[column] : []));
     return {
       ...first,
-      message: partsOf('message'),
-      overrides: first.overrides && partsOf('overrides'),
-      recipients: first.recipients && partsOf('recipients'),
+      message: joined('message'),
+      overrides: first.overrides && joined('overrides'),
+      recipients: first.recipients && joined('recipients'),
     };
   });
 }
@@ -192,16 +193,9 @@ const COLUMNS = `id, category, topic, status, total, send_at, cancelled_at,
       ), '[]'))::json
     end as errors`;
 
-// The driver decodes a row in one turn of the event loop: 20 MB block it for 100 ms.
-const PART_BYTES = 1024 * 1024;
-const partOf = (column: LongColumn) =>
-  `substring(${column} from part * ${PART_BYTES} + 1 for ${PART_BYTES}) as ${column}`;
 const PARTS = `select ${COLUMNS}, part,
     ${partOf('message')}, ${partOf('overrides')}, ${partOf('recipients')}
-  from broadcasts, generate_series(
-    0,
-    (greatest(octet_length(message), octet_length(overrides), octet_length(recipients)) - 1) / ${PART_BYTES}
-  ) as part`;
+  from broadcasts, ${partsOf('message', 'overrides', 'recipients')}`;
 
 // Primary key.
 const selectBroadcast = sql('select_broadcast', `${PARTS} where id = $1 and project_id = $2`);

@@ -1,12 +1,12 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
-import { unpackJson } from '../../../lib/packed-json.ts';
+import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
+import { LONG_FROM_BYTES, readLongTexts } from '../broadcasts/long-texts.ts';
 import type { LineContext } from '../context/context.ts';
-import type { createPreparation, LoadedBroadcast, LoadedUser, StoredContent } from '../rendering/draft.ts';
-import type { BroadcastTexts } from '../routing/condition-data.ts';
+import type { createPreparation, LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
 import type { Batch, Delivery } from './delivery.ts';
 
 type Prepare = ReturnType<typeof createPreparation>;
@@ -92,28 +92,44 @@ async function loadBroadcasts(
     channelsOf.set(payload.broadcast_id, channels);
     if (payload.channel !== 'in_app') channels.add(payload.channel);
   }
-  const rows = await db.query<{
-    id: string;
-    category: string | null;
-    topic: string | null;
-    message: Buffer;
-    overrides: Buffer | null;
-    cancelled: boolean;
-  }>(selectBroadcasts, [[...channelsOf.keys()]]);
-  return new Map(
-    rows.map(({ id, category, topic, cancelled, ...row }) => {
-      const message = JSON.parse(unpackJson(row.message)) as BroadcastTexts['message'];
-      const overrides = row.overrides
-        ? (JSON.parse(unpackJson(row.overrides)) as StoredContent['overrides'])
-        : {};
-      const channels = [...(channelsOf.get(id) ?? [])];
-      const texts = new Map(
-        channels.map((channel) => [channel, prepare({ id, message, overrides }, channel)] as const),
-      );
-      const critical = configured.get(category ?? '')?.critical === true;
-      return [id, { id, category, topic, message, overrides, texts, critical, cancelled }];
-    }),
-  );
+  const rows = await db.query<BroadcastRow>(selectBroadcasts, [[...channelsOf.keys()]]);
+  const loaded = new Map<string, LoadedBroadcast>();
+  for (const row of rows) {
+    const { id, category, topic, cancelled } = row;
+    const content = await contentOf(db, row);
+    if (content === undefined) continue;
+    const channels = [...(channelsOf.get(id) ?? [])];
+    const texts = new Map(channels.map((channel) => [channel, prepare({ id, ...content }, channel)]));
+    const critical = configured.get(category ?? '')?.critical === true;
+    loaded.set(id, { id, category, topic, ...content, texts, critical, cancelled });
+  }
+  return loaded;
+}
+
+interface BroadcastRow {
+  id: string;
+  category: string | null;
+  topic: string | null;
+  /** Null if the texts are long. */
+  message: Buffer | null;
+  overrides: Buffer | null;
+  cancelled: boolean;
+}
+
+type Content = Pick<LoadedBroadcast, 'message' | 'overrides'>;
+
+/** The content of a broadcast; undefined if it was deleted since the row was read. */
+async function contentOf(db: Queryable, row: BroadcastRow): Promise<Content | undefined> {
+  const texts =
+    row.message === null
+      ? await readLongTexts(db, row.id)
+      : { message: [row.message], overrides: row.overrides && [row.overrides] };
+  if (texts === undefined) return undefined;
+  const { message, overrides } = texts;
+  return {
+    message: JSON.parse(await unpackJsonInTurns(message)) as Content['message'],
+    overrides: overrides ? (JSON.parse(await unpackJsonInTurns(overrides)) as Content['overrides']) : {},
+  };
 }
 
 interface AttemptedRow {
@@ -145,10 +161,12 @@ async function loadAttempted(
   return new Map(rows.map((row) => [row.notification_id + row.channel, row]));
 }
 
+const isShort = `octet_length(message) + coalesce(octet_length(overrides), 0) <= ${LONG_FROM_BYTES}`;
 // All by primary key.
 const selectBroadcasts = sql(
   'deliver_broadcasts',
-  `select id, category, topic, message, overrides, cancelled_at is not null as cancelled
+  `select id, category, topic, case when ${isShort} then message end as message,
+    case when ${isShort} then overrides end as overrides, cancelled_at is not null as cancelled
   from broadcasts
   where id = any ($1::uuid[])`,
 );

@@ -1,6 +1,6 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { unpackJson } from '../../../lib/packed-json.ts';
+import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { notificationsCreated } from '../../../metrics.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
@@ -202,16 +202,27 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
       scheduled: boolean;
     }
   >(selectBroadcasts, [ids]);
-  return rows.map(({ id, project_id: projectId, recipients, cancelled, scheduled, ...content }) => [
-    id,
-    {
-      projectId,
-      cancelled,
-      scheduled,
-      content: contentOf(content),
-      recipients: recipients ? (JSON.parse(unpackJson(recipients)) as Recipient[]) : [],
-    },
-  ]);
+  return Promise.all(
+    rows.map(
+      async ({
+        id,
+        project_id: projectId,
+        recipients,
+        cancelled,
+        scheduled,
+        ...content
+      }): Promise<[string, FirstPage]> => [
+        id,
+        {
+          projectId,
+          cancelled,
+          scheduled,
+          content: contentOf(content),
+          recipients: recipients ? (JSON.parse(await unpackJsonInTurns([recipients])) as Recipient[]) : [],
+        },
+      ],
+    ),
+  );
 }
 
 /** Further pages, without the texts: a topic may have a thousand pages, and the texts megabytes. */

@@ -1,10 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { unpackShortJson } from '../../../lib/packed-json.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
 import { contentJson } from './wire.ts';
 
 // Frames leave larger ones out, and clients fetch them: thousands of connections multiply every byte.
 const MAX_CONTENT_BYTES = 64 * 1024;
+// A long text for e-mail may have a short override for the inbox.
+const MAX_OVERRIDDEN_BYTES = 1024 * 1024;
 const CACHE_BYTES = 16 * 1024 * 1024;
 const ENTRY_BYTES = 200;
 const MAX_PER_QUERY = 256;
@@ -82,10 +85,12 @@ const selectContents = sql(
 
 const TOO_LARGE = Buffer.alloc(MAX_CONTENT_BYTES + 1);
 
-function serialize(content: BroadcastContent): string {
-  const { message, inApp } = content;
+function serialize({ message, inApp, category, topic }: BroadcastContent): string {
   // A content that is too large even when packed is not unpacked.
   if (message.length + (inApp?.length ?? 0) > MAX_CONTENT_BYTES) return '';
-  const json = contentJson(content);
+  const text = unpackShortJson(message, inApp === null ? MAX_CONTENT_BYTES : MAX_OVERRIDDEN_BYTES);
+  const override = inApp && unpackShortJson(inApp, MAX_CONTENT_BYTES);
+  if (text === undefined || override === undefined) return '';
+  const json = contentJson({ message: text, inApp: override, category, topic });
   return Buffer.byteLength(json) > MAX_CONTENT_BYTES ? '' : json;
 }

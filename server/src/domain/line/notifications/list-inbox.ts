@@ -4,7 +4,7 @@ import type { JsonText } from '../../../lib/json-text.ts';
 import { type ListPage, readTextPage } from '../../../lib/page.ts';
 import type { BroadcastContents } from './contents.ts';
 import { findFewNotifications } from './few.ts';
-import { notificationsJson } from './json.ts';
+import { notificationTexts } from './json.ts';
 import { type ListedState, listNotifications } from './list.ts';
 import type { NotificationFilter } from './row.ts';
 
@@ -25,6 +25,6 @@ export async function listInbox(
   return readTextPage(
     page,
     (cursor) => listNotifications(db, user.id, { ...filter, among }, cursor),
-    (rows) => notificationsJson({ db, contents }, rows),
+    (rows) => notificationTexts({ db, contents }, rows),
   );
 }

@@ -1,6 +1,4 @@
 import { exactJson } from '../../../lib/json-text.ts';
-import { unpackJson } from '../../../lib/packed-json.ts';
-import type { BroadcastContent } from '../../ground/bus/messages.ts';
 
 /** Times of a notification, in unix milliseconds of the database's clock. */
 export interface NotificationTimes {
@@ -29,11 +27,27 @@ export function notificationJson(
   return (id, userId) => `{"id":"${id}","user_id":"${userId}",${same}`;
 }
 
-/** The content of a broadcast in the inbox, with its override: members of a JSON object without braces. */
-export function contentJson({ message, inApp, category, topic }: BroadcastContent): string {
-  const text = unpackJson(message);
-  const merged = inApp === null ? text : withOverride(text, unpackJson(inApp));
-  return `${merged.slice(1, -1)},"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)}`;
+/** The content of a broadcast in the inbox: members of a JSON object without braces. */
+export function contentJson({
+  message,
+  inApp,
+  category,
+  topic,
+}: {
+  /** JSON. */
+  message: string;
+  /** JSON of the override, if there is one. */
+  inApp: string | null;
+  category: string | null;
+  topic: string | null;
+}): string {
+  const merged = inApp === null ? message : withOverride(message, inApp);
+  return merged.slice(1, -1) + labelsJson({ category, topic });
+}
+
+/** The members that follow the texts. */
+export function labelsJson({ category, topic }: { category: string | null; topic: string | null }): string {
+  return `,"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)}`;
 }
 
 /** An override has texts alone: the custom attributes keep their spelling. */

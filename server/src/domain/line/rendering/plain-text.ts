@@ -6,12 +6,15 @@ import type { FormatCallback, HtmlToTextOptions } from 'html-to-text';
  */
 export type Targets = 'shown' | 'hidden';
 
+// No provider but those of e-mail accepts a text of half this length.
+const MAX_CONTENT = 500_000; // characters
+
 /**
- * A broadcast's content, HTML or not, as plain text. Linear in the content whatever is in it, and up to 50 ms
- * for long HTML: once for a broadcast.
+ * A broadcast's content, HTML or not, as plain text for all channels but e-mail. Very long content is cut.
+ * Linear in the content whatever is in it, and up to 50 ms for long HTML: once for a broadcast.
  */
 export function plainText(content: string | null, targets: Targets): string {
-  const body = clean(content ?? '');
+  const body = clean((content ?? '').slice(0, MAX_CONTENT));
   return looksLikeHtml(body) ? htmlToText(body, targets) : body.trim();
 }
 
