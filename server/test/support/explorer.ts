@@ -49,7 +49,7 @@ export class Explorer {
   /** Learns the ids in a response: of its record or of its list. */
   learn(operation: Operation, { body }: ApiResponse): void {
     const records = recordsIn(body);
-    for (const { name, key } of this.#keysBelow(operation.path)) {
+    for (const { name, key } of this.#keysBelow(READ_AT[operation.id] ?? operation.path)) {
       for (const record of records as (Record<string, unknown> | null | undefined)[]) {
         const id = record?.[name] ?? record?.id ?? record?.key;
         if (typeof id !== 'string') continue;
@@ -59,8 +59,7 @@ export class Explorer {
   }
 
   /** The parameters for ids of the records at this path: for `/users`, those of `/users/{user_id}`. */
-  #keysBelow(written: string): { name: string; key: string }[] {
-    const path = READ_AT[written] ?? written;
+  #keysBelow(path: string): { name: string; key: string }[] {
     return this.described.operations.flatMap((other) => {
       const name = /^\/\{(\w+)\}(\/|$)/.exec(other.path.slice(path.length))?.[1];
       return other.path.startsWith(path) && name !== undefined ? [{ name, key: idName(other, name) }] : [];
@@ -105,8 +104,8 @@ export async function send(
   return call(operation.method, target, body === undefined ? undefined : JSON.stringify(body));
 }
 
-/** The paths whose records are read at another path. */
-const READ_AT: Record<string, string> = { '/users/import': '/imports' };
+/** The paths where the records of these operations are read, if it is not their own. */
+const READ_AT: Record<string, string> = { importUsers: '/imports', createNotificationV1: '/broadcasts' };
 
 /** `token_id` has another meaning in each collection, `user_id` the same everywhere. */
 function idName(operation: Operation, name: string): string {
