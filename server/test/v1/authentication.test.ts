@@ -106,11 +106,27 @@ describe('operations of a user', () => {
 
   test('take the external id if both are given, and its HMAC', async () => {
     const both = { ...key(), ...externalId('joan'), ...email('joan@example.com') };
+    expect(await userOf({ ...both, ...secret() })).toEqual(['joan', 'joan@example.com']);
     expect(await userOf({ ...both, ...hmac('joan') })).toEqual(['joan', 'joan@example.com']);
     expect(resultOf(await asUser({ ...both, ...hmac('joan@example.com') }))).toEqual([
       401,
       'hmac_not_a_match',
     ]);
+  });
+
+  test('the HMAC of an external id opens no user with the address beside it, nor claims it', async () => {
+    const victim = await userOf({ ...key(), ...email('victim@example.com'), ...secret() });
+    expect(victim).toEqual([null, 'victim@example.com']);
+    for (const [id, address] of [
+      ['mallory', 'victim@example.com'],
+      ['mallory', 'unused@example.com'],
+      ['unknown', 'unused@example.com'],
+    ] as const)
+      expect(await userOf({ ...key(), ...externalId(id), ...email(address), ...hmac(id) })).toEqual([
+        id,
+        null,
+      ]);
+    expect(await userOf({ ...key(), ...email('victim@example.com'), ...secret() })).toEqual(victim);
   });
 
   test('take external ids outside of ASCII as UTF-8', async () => {

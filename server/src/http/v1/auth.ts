@@ -55,6 +55,8 @@ export function createHeaderAuthenticator(
   ): Promise<UserCaller> {
     const named = readUser(given, brand);
     const key = secret ?? (await hmacKey(project, named, given.hmac));
+    // The HMAC of an external id does not prove the address beside it, which may be that of another user.
+    if (secret === undefined && key !== undefined && named.externalId !== undefined) delete named.email;
     if (key !== undefined) keyUses.note(key);
     const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);

@@ -28,7 +28,8 @@ Bodies have the name of their entity as their only member: \`{"user": {…}}\`. 
     UserExternalId: header('USER-EXTERNAL-ID', 'The id of the user in your system.'),
     UserEmail: header(
       'USER-EMAIL',
-      'The e-mail address of the user. If the external id is sent as well, the external id decides.',
+      'The e-mail address of the user. If the external id is sent as well, the external id decides. With ' +
+        'its HMAC, the address is ignored, because the HMAC does not prove it.',
     ),
     UserHMAC: header(
       'USER-HMAC',
