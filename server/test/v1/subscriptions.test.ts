@@ -93,6 +93,23 @@ test('DELETE with a body deletes the categories in it, and the subscription with
   ]);
 });
 
+test.each([
+  ['encoded', '/orders%2F1042'],
+  ['not encoded', '/orders/1042'],
+  ['with a slash at the end', '/orders/1042/'],
+])('a topic in the path may be %s', async (_how, path) => {
+  const topic = { topic: 'orders/1042' };
+  await call('POST', '', topic);
+  expect((await call('GET', path)).body.subscription).toMatchObject(topic);
+  const unsubscribe = `${path.replace(/\/$/, '')}/unsubscribe${path.endsWith('/') ? '/' : ''}`;
+  expect((await call('POST', unsubscribe)).body.subscription).toEqual({
+    ...topic,
+    categories: [{ slug: '*', status: 'unsubscribed' }],
+  });
+  expect((await call('DELETE', path)).status).toBe(204);
+  expect(await inV2()).toEqual([]);
+});
+
 test('belongs to its user', async () => {
   await call('POST', '', { topic: 't' });
   const bob = project.v1As('bob');
