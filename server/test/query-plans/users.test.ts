@@ -4,6 +4,7 @@ import { type Database, openDatabase, type Queryable, type Statement, sql } from
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { findUser } from '../../src/domain/people/users/find.ts';
 import { listUsers } from '../../src/domain/people/users/list.ts';
+import { listNumberedUsers } from '../../src/domain/people/users/list-numbered.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
@@ -12,6 +13,8 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 // Every second of these users is deleted. All names have the same prefix, and the matches are the oldest.
 const USERS = 40_000;
 const projectId = newId();
+const smallProjectId = newId();
+const SMALL = 500;
 const sealer = createSealer([randomBytes(32)]);
 
 let database: TestDatabase;
@@ -38,6 +41,16 @@ beforeAll(async () => {
       from u, lateral (values ('external_id', external_id), ('email', email)) as k (kind, value)`,
     ),
     [projectId],
+  );
+  await db.query(
+    sql(
+      '',
+      `insert into users (id, project_id, external_id, created_at, updated_at, last_seen_at)
+      select ('01800000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1, 'small-' || i,
+        now(), now(), now()
+      from generate_series(1, ${SMALL}) i`,
+    ),
+    [smallProjectId],
   );
   await db.query(sql('', 'analyze users'));
   await db.query(sql('', 'analyze user_keys'));
@@ -115,6 +128,40 @@ test.each([
     expect(found).toBe(query === 'unknown' ? 0 : 51);
   }
 });
+
+test.each(['asc', 'desc'] as const)(
+  'a numbered page of users by creation, %s, reads those up to it',
+  async (direction) => {
+    for (const page of [1, 40]) {
+      let found = 0;
+      const rows = await watched(async (through) => {
+        const how = { page, perPage: 50, order: 'created_at', direction } as const;
+        found = (await listNumberedUsers(through, projectId, how)).length;
+      });
+      expect(found).toBe(50);
+      expect(rows).toBeLessThanOrEqual((page + 1) * 50);
+    }
+  },
+);
+
+test.each(['last_seen_at', 'last_notified_at'] as const)(
+  'a numbered page of users by %s reads each user of the project once, and no others',
+  async (order) => {
+    let found = 0;
+    const rows = await watched(async (through) => {
+      const how = {
+        page: 2,
+        perPage: 50,
+        order,
+        direction: 'desc',
+        seenAfter: '2026-01-01T00:00:00Z',
+      } as const;
+      found = (await listNumberedUsers(through, smallProjectId, how)).length;
+    });
+    expect(found).toBe(50);
+    expect(rows).toBeLessThanOrEqual(SMALL + 50);
+  },
+);
 
 test.each([
   ['01900000-0000-7000-8000-000000000001', true],

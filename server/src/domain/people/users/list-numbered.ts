@@ -1,4 +1,5 @@
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { USER_COLUMNS, type UserRow } from './get.ts';
 
 export type UserOrder = 'created_at' | 'last_seen_at' | 'last_notified_at';
@@ -39,15 +40,16 @@ export async function listNumberedUsers(
 const NOTIFIED = `(
           select n.sent_at from notifications n where n.user_id = u.id order by n.id desc limit 1
         )`;
-const ORDERS: Record<UserOrder, string> = {
-  created_at: 'u.project_id',
-  last_seen_at: 'u.last_seen_at',
-  last_notified_at: NOTIFIED,
+const ORDERS: Record<UserOrder, (direction: 'asc' | 'desc') => string> = {
+  created_at: (direction) => `u.project_id ${direction}`,
+  last_seen_at: (direction) => `u.last_seen_at ${direction} nulls last`,
+  last_notified_at: (direction) => `${NOTIFIED} ${direction} nulls last`,
 };
 
-// Index users_of_project (project_id, id), and primary key of users.
+// Index users_of_project (project_id, id), and primary key of users. It compares pairs: with the project
+// alone, the planner may take the primary key for the order, and read through the users of other projects.
 function statement(order: UserOrder, direction: 'asc' | 'desc'): Statement {
-  const sorted = `order by ${ORDERS[order]} ${direction} nulls last, u.id ${direction}`;
+  const sorted = `order by ${ORDERS[order](direction)}, u.id ${direction}`;
   return sql(
     `list_users_by_${order}_${direction}`,
     `select ${USER_COLUMNS}
@@ -55,7 +57,8 @@ function statement(order: UserOrder, direction: 'asc' | 'desc'): Statement {
     where u.id = any (array(
       select u.id
       from users u
-      where u.project_id = $1 and u.deleted_at is null
+      where (u.project_id, u.id) >= ($1, '${OLDEST}') and (u.project_id, u.id) <= ($1, '${NEWEST}')
+        and u.deleted_at is null
         and ($2::timestamptz is null or u.last_seen_at < $2)
         and ($3::timestamptz is null or u.last_seen_at > $3)
         and ($4::timestamptz is null or ${NOTIFIED} < $4)
