@@ -10,7 +10,7 @@ import {
   TopicSubscribers,
 } from '../broadcast.ts';
 import { exampleId, exampleTime, FreeObject, Id, nullable, oneOf, Timestamp } from '../common.ts';
-import { numberedPage, pageNumber, perPage } from './pages.ts';
+import { numberedPage } from './pages.ts';
 
 /** The names of v1 for overrides, and the provider whose name v2 uses; undefined if there is none. */
 export const LEGACY_OVERRIDES: Readonly<Record<string, string | undefined>> = {
@@ -139,7 +139,6 @@ export const WrappedSentNotification = Type.Object(
   { title: 'SentNotificationResponse' },
 );
 
-export const LegacyBroadcastQuery = Type.Object({ page: pageNumber, per_page: perPage(20) });
 export const LegacyBroadcastPage = Type.Object(
   { ...numberedPage('broadcasts'), broadcasts: Type.Array(Broadcast) },
   { title: 'BroadcastList' },

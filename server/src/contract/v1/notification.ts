@@ -59,8 +59,6 @@ export const LegacyNotificationQuery = Type.Object({
   archived: flag('Archived notifications. If omitted, or with `false`, those that are not archived.'),
 });
 
-export const LegacyUserNotificationQuery = Type.Object({ page: pageNumber, per_page: perPage(20) });
-
 const content = {
   title: Type.String(),
   content: nullable(Type.String()),

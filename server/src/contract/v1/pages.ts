@@ -13,6 +13,9 @@ export const perPage = (preset: number) =>
     Type.Integer({ minimum: 1, maximum: 100, default: preset, description: 'The size of a page.' }),
   );
 
+/** The query of a list with 20 records on a page. */
+export const NumberedPageQuery = Type.Object({ page: pageNumber, per_page: perPage(20) });
+
 /** The members of a numbered page, without its records. */
 export const numberedPage = (records: string) => ({
   total: Type.Integer({ description: `The number of ${records} on all pages.` }),

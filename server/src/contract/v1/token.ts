@@ -5,7 +5,6 @@ import { deviceTokens } from '../../providers/shared/tokens.ts';
 import { appId } from '../app-id.ts';
 import { Id, nullable, oneOf, storedString, Timestamp } from '../common.ts';
 import { StartedWebPush } from '../installation.ts';
-import { pageNumber, perPage } from './pages.ts';
 
 /** The platforms of devices. */
 const PLATFORMS = ['ios', 'android', 'safari'] as const;
@@ -80,8 +79,6 @@ const Device = Type.Object(
   { title: 'ListedPushSubscription' },
 );
 export type Device = Static<typeof Device>;
-
-export const DeviceQuery = Type.Object({ page: pageNumber, per_page: perPage(20) });
 
 export const DevicePage = Type.Object(
   {

@@ -12,6 +12,7 @@ import {
   storedString,
 } from '../common.ts';
 import { ImportUsers } from '../user-import.ts';
+import { perPage } from './pages.ts';
 
 const UserMembers = Type.Object(
   {
@@ -105,9 +106,7 @@ export const LegacyUserQuery = Type.Object({
       description: 'The number of the page. One beyond the end is empty.',
     }),
   ),
-  per_page: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'The size of a page.' }),
-  ),
+  per_page: perPage(20),
   'last_seen_at:before': bound('last seen before this time'),
   'last_seen_at:after': bound('last seen after this time'),
   'last_notified_at:before': bound('last notified before this time'),

@@ -5,13 +5,13 @@ import {
   LEGACY_OVERRIDES,
   type LegacyBroadcast,
   LegacyBroadcastPage,
-  LegacyBroadcastQuery,
   WrappedBroadcast,
   WrappedNewBroadcast,
   WrappedNewNotification,
   WrappedSentNotification,
 } from '../../contract/v1/broadcast.ts';
 import { DeliveredNotificationPage } from '../../contract/v1/notification.ts';
+import { NumberedPageQuery } from '../../contract/v1/pages.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
 import { getBroadcast, listNumberedBroadcasts } from '../../domain/line/broadcasts/get.ts';
@@ -20,7 +20,6 @@ import { type BroadcastFormat, shortAsString } from '../../domain/line/broadcast
 import { notificationsOfBroadcast } from '../../domain/line/ledger/of-broadcast.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
 import { getUsers } from '../../domain/people/users/get.ts';
-import { ClientError } from '../../errors.ts';
 import { timeOf } from '../../lib/ids.ts';
 import { jsonMember } from '../../lib/json-member.ts';
 import { type JsonText, joinTexts } from '../../lib/json-text.ts';
@@ -28,7 +27,10 @@ import { memberOf } from '../../lib/members.ts';
 import { bodyBytesForHeap } from '../body-budget.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
-import { deliveredJson, pageJson, pagesOf, recipientJson, whole } from './notifications.ts';
+import { deliveredJson } from './deliveries.ts';
+import { found, notFound } from './found.ts';
+import { notificationPage, pagesOf, whole } from './numbered-page.ts';
+import { recipientJson } from './recipient.ts';
 
 // The same as in version 2, whose recipients have a limit of their own.
 const BODY_LIMIT_BYTES = Math.min(192 * 1024 * 1024, bodyBytesForHeap());
@@ -65,7 +67,7 @@ export function broadcastRoutes(app: App): void {
       'Each broadcast has its texts, its recipients and the status of its delivery. A page whose texts ' +
       'exceed 16 MiB is an error: reduce `per_page`.',
     tags: ['Broadcasts'],
-    query: LegacyBroadcastQuery,
+    query: NumberedPageQuery,
     reply: { 200: LegacyBroadcastPage },
     async handler({ project, query: { page = 1, per_page: perPage = 20 }, context }) {
       const listed = await listNumberedBroadcasts(context.db, project.id, { page, perPage }, broadcastJson);
@@ -87,8 +89,7 @@ export function broadcastRoutes(app: App): void {
     reply: { 200: WrappedBroadcast },
     async handler({ project, params, context }) {
       const json = await getBroadcast(context.db, project.id, params.broadcast_id, broadcastJson);
-      if (json === undefined) throw unknownBroadcast();
-      return rawJson(wrapped('broadcast', json));
+      return rawJson(wrapped('broadcast', found(json, 'broadcast')));
     },
   });
 
@@ -103,12 +104,12 @@ export function broadcastRoutes(app: App): void {
       'page whose texts exceed 16 MiB is an error: reduce `per_page`.',
     tags: ['Broadcasts'],
     params: ById,
-    query: LegacyBroadcastQuery,
+    query: NumberedPageQuery,
     reply: { 200: DeliveredNotificationPage },
     async handler({ project, params, query: { page = 1, per_page: perPage = 20 }, context }) {
       const { db, config } = context;
       const id = params.broadcast_id.toLowerCase();
-      if (!(await broadcastExists(db, project.id, id))) throw unknownBroadcast();
+      if (!(await broadcastExists(db, project.id, id))) throw notFound('broadcast');
       const { total, notifications } = await notificationsOfBroadcast({ db, brand: config.BRAND }, id, {
         page,
         perPage,
@@ -122,7 +123,7 @@ export function broadcastRoutes(app: App): void {
         const recipient = `{"user":${recipientJson(user, ['phone_numbers'])}}`;
         return deliveredJson(texts[index] ?? '', { recipient, sentAt: row.sent_at, deliveries });
       });
-      return pageJson(pagesOf(total, page, perPage), records);
+      return notificationPage(pagesOf(total, page, perPage), records);
     },
   });
 }
@@ -135,10 +136,6 @@ const DELETED_USER = {
   custom_attributes: null,
   phone_numbers: [],
 };
-
-function unknownBroadcast(): ClientError {
-  return new ClientError('not_found', ["A broadcast with the the given id doesn't exist"]);
-}
 
 type Entity = 'notification' | 'broadcast';
 
@@ -176,9 +173,9 @@ function sendRoute(
     idempotency: 'own',
     async handler({ project, body, request, idempotencyKey: idempotency, reply }) {
       const given = memberOf(body, entity) as LegacyBroadcast;
-      const json = request.bodyJson && jsonMember(request.bodyJson, entity);
       const { overrides, ignored } = currentOverrides(given.overrides);
       const broadcast: NewBroadcast = { ...given, overrides };
+      const json = request.bodyJson && jsonMember(request.bodyJson, entity);
       const raw = { json, recipients: json && jsonMember(json, 'recipients') };
       const errors = ignored.map((name) => `${entity}.overrides.providers.${name} was ignored`);
       const how = { raw, idempotency, format, errors, within: entity };

@@ -1,8 +1,18 @@
 import type { Delivery } from '../../contract/delivery.ts';
 import type { LegacyDelivery } from '../../contract/v1/notification.ts';
 
+/** A notification of v2 as JSON text, with its recipient and its deliveries. */
+export function deliveredJson(
+  text: string,
+  { recipient, sentAt, deliveries }: { recipient: string; sentAt: Date; deliveries: readonly Delivery[] },
+): string {
+  const { title } = JSON.parse(text) as { title: string };
+  const shown = deliveries.map((delivery) => legacyDelivery(delivery, { title, sentAt }));
+  return `${text.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
+}
+
 /** Returns a delivery as v1 shows it. */
-export function legacyDelivery(
+function legacyDelivery(
   delivery: Delivery,
   { title, sentAt }: { title: string; sentAt: Date },
 ): LegacyDelivery {

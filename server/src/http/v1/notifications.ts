@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import type { Config } from '../../config.ts';
 import { described, Id, NoContent } from '../../contract/common.ts';
-import type { Delivery } from '../../contract/delivery.ts';
 import { UserInPath } from '../../contract/user.ts';
 import {
   DeliveredNotificationPage,
@@ -9,9 +8,9 @@ import {
   LegacyNotificationPage,
   LegacyNotificationQuery,
   LegacyNotificationSelection,
-  LegacyUserNotificationQuery,
   WrappedNotification,
 } from '../../contract/v1/notification.ts';
+import { NumberedPageQuery } from '../../contract/v1/pages.ts';
 import { deliveriesOfUser } from '../../domain/line/ledger/of-user.ts';
 import { changeNotification, type NotificationAction } from '../../domain/line/notifications/change.ts';
 import { type BulkFilter, changeAllNotifications } from '../../domain/line/notifications/change-all.ts';
@@ -25,7 +24,10 @@ import { ClientError } from '../../errors.ts';
 import { memberOf } from '../../lib/members.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute, userRoute } from '../route.ts';
-import { legacyDelivery } from './deliveries.ts';
+import { deliveredJson } from './deliveries.ts';
+import { found, notFound } from './found.ts';
+import { notificationPage, pagesOf, whole } from './numbered-page.ts';
+import { recipientJson } from './recipient.ts';
 import { legacyTime } from './times.ts';
 
 const tags: [string] = ['Notifications'];
@@ -54,10 +56,10 @@ export function notificationRoutes(app: App): void {
         getUser(context.db, project.id, id),
         listNumberedPage(context.db, { projectId: project.id, id }, filterOf(query), { page, perPage }),
       ]);
-      const toJson = recordJson(config, found(user));
+      const toJson = recordJson(config, found(user, 'user'));
       const texts = whole(await notificationsJson(context, listed.rows, toJson), listed.rows);
       const counts = { unseen_count: listed.unseen, unread_count: listed.unread };
-      return pageJson({ ...pagesOf(listed.total, page, perPage), ...counts }, texts);
+      return notificationPage({ ...pagesOf(listed.total, page, perPage), ...counts }, texts);
     },
   });
 
@@ -84,8 +86,8 @@ export function notificationRoutes(app: App): void {
         getUser(context.db, project.id, id),
         getNotification(context.db, id, params.notification_id),
       ]);
-      if (row === undefined) throw unknownNotification();
-      const [json = ''] = await notificationsJson(context, [row], recordJson(config, found(user)));
+      const rows = [found(row, 'notification')];
+      const [json = ''] = await notificationsJson(context, rows, recordJson(config, found(user, 'user')));
       return rawJson(`{"notification":${json}}`);
     },
   });
@@ -102,35 +104,24 @@ export function notificationRoutes(app: App): void {
       '8601. A page whose texts exceed 16 MiB is an error: reduce `per_page`.',
     tags,
     params: UserInPath,
-    query: LegacyUserNotificationQuery,
+    query: NumberedPageQuery,
     reply: { 200: DeliveredNotificationPage },
     async handler({ project, params, query: { page = 1, per_page: perPage = 20 }, context }) {
       const { db } = context;
-      const id = await findUser(db, project.id, params.user_id);
-      if (id === undefined) throw unknownUser();
+      const id = found(await findUser(db, project.id, params.user_id), 'user');
       const [user, listed] = await Promise.all([
         getUser(db, project.id, id),
         listNumberedPage(db, { projectId: project.id, id }, { archived: 'any' }, { page, perPage }),
       ]);
       const texts = whole(await notificationsJson(context, listed.rows), listed.rows);
       const deliveries = await deliveriesOfUser({ db, brand: config.BRAND }, id, listed.rows);
-      const recipient = `{"user":${recipientJson(found(user), ['phone_numbers'])}}`;
+      const recipient = `{"user":${recipientJson(found(user, 'user'), ['phone_numbers'])}}`;
       const records = listed.rows.map(({ id, sent_at: sentAt }, index) =>
         deliveredJson(texts[index] ?? '', { recipient, sentAt, deliveries: deliveries.get(id) ?? [] }),
       );
-      return pageJson(pagesOf(listed.total, page, perPage), records);
+      return notificationPage(pagesOf(listed.total, page, perPage), records);
     },
   });
-}
-
-/** A notification of v2 as JSON text, with its recipient and its deliveries. */
-export function deliveredJson(
-  text: string,
-  { recipient, sentAt, deliveries }: { recipient: string; sentAt: Date; deliveries: readonly Delivery[] },
-): string {
-  const { title } = JSON.parse(text) as { title: string };
-  const shown = deliveries.map((delivery) => legacyDelivery(delivery, { title, sentAt }));
-  return `${text.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
 }
 
 interface Change {
@@ -207,7 +198,7 @@ function changeRoute(app: App, { method, path, action, description, ...operation
     reply: { 204: NoContent },
     async handler({ user, project, params, clientId, context }) {
       const request = { projectId: project.id, userId: user.id, id: params.notification_id, clientId };
-      if (!(await changeNotification(context, action, request))) throw unknownNotification();
+      if (!(await changeNotification(context, action, request))) throw notFound('notification');
     },
   });
 }
@@ -281,50 +272,4 @@ function recordJson(config: Pick<Config, 'LEGACY_TIMESTAMPS'>, user: UserRow) {
   return (row: NotificationRow, content: string) =>
     `{"id":"${row.id}",${content},"recipient":${recipient},"sent_at":${time(row.sent_at)},` +
     `"seen_at":${time(row.seen_at)},"read_at":${time(row.read_at)},"archived_at":${time(row.archived_at)}}`;
-}
-
-/** What v1 shows of a user. */
-type Recipient = Pick<
-  UserRow,
-  'id' | 'external_id' | 'email' | 'first_name' | 'last_name' | 'custom_attributes' | 'phone_numbers'
->;
-
-/** The user as JSON text, with the custom attributes as they are stored. */
-export function recipientJson(user: Recipient, more: readonly 'phone_numbers'[] = []): string {
-  const { id, external_id, email, first_name, last_name } = user;
-  const others = Object.fromEntries(more.map((name) => [name, user[name]]));
-  const json = JSON.stringify({ id, external_id, email, first_name, last_name, ...others });
-  return `${json.slice(0, -1)},"custom_attributes":${user.custom_attributes ?? '{}'}}`;
-}
-
-export function pagesOf(total: number, page: number, perPage: number) {
-  return { total, per_page: perPage, total_pages: Math.ceil(total / perPage), current_page: page };
-}
-
-export function pageJson(members: Record<string, number>, records: readonly string[]) {
-  return rawJson(`${JSON.stringify(members).slice(0, -1)},"notifications":[${records.join()}]}`);
-}
-
-/** Returns the texts of a page. Throws if a response cannot hold all: the next page would lack the rest. */
-export function whole<Text>(texts: readonly Text[], rows: readonly unknown[]): readonly Text[] {
-  if (texts.length < rows.length) {
-    throw new ClientError('validation_failed', [
-      `Param 'per_page' must be smaller: of this page, only ${texts.length} fit into a response`,
-    ]);
-  }
-  return texts;
-}
-
-/** A user may be deleted while it is requested. */
-function found(user: UserRow | undefined): UserRow {
-  if (user === undefined) throw unknownUser();
-  return user;
-}
-
-function unknownNotification(): ClientError {
-  return new ClientError('not_found', ["A notification with the the given id doesn't exist"]);
-}
-
-function unknownUser(): ClientError {
-  return new ClientError('not_found', ["A user with the the given id doesn't exist"]);
 }

@@ -3,10 +3,10 @@ import { NoContent } from '../../contract/common.ts';
 import { shownConfig } from '../../contract/integration.ts';
 import { TokenId } from '../../contract/token.ts';
 import { UserInPath } from '../../contract/user.ts';
+import { NumberedPageQuery } from '../../contract/v1/pages.ts';
 import {
   DeviceInPath,
   DevicePage,
-  DeviceQuery,
   LegacyWebPushStart,
   LegacyWebPushToken,
   LegacyWebPushTokens,
@@ -37,6 +37,7 @@ import type { TokenMembers } from '../../providers/provider.ts';
 import type { CallContext } from '../context.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute, userRoute } from '../route.ts';
+import { found, notFound } from './found.ts';
 
 const tags: [string] = ['Channel tokens'];
 const webPush = tokenCollection('web_push');
@@ -70,8 +71,8 @@ function deviceRoutes(app: App): void {
     body: RegisterDevice,
     reply: { 201: RegisteredDevice },
     async handler({ user, project, body: { push_subscription: device }, context }) {
-      const id = await registerDevice(context, { projectId: project.id, userId: user.id }, device);
-      if (id === undefined) throw noDevice();
+      const owner = { projectId: project.id, userId: user.id };
+      const id = found(await registerDevice(context, owner, device), 'device');
       const { device_token, platform, app_bundle_id = null } = device;
       return { push_subscription: { id, device_token, platform, app_bundle_id } };
     },
@@ -84,7 +85,7 @@ function deviceRoutes(app: App): void {
     summary: 'List the devices of the user, newest first',
     description: 'Returns a page of the devices that are registered.',
     tags,
-    query: DeviceQuery,
+    query: NumberedPageQuery,
     reply: { 200: DevicePage },
     handler: ({ user, query, context }) => devicePage(context, user.id, query),
   });
@@ -100,7 +101,7 @@ function deviceRoutes(app: App): void {
     reply: { 204: NoContent },
     async handler({ user, project, params, context }) {
       const owner = { projectId: project.id, userId: user.id };
-      if (!(await unregisterDevice(context, owner, params.device_token))) throw noDevice();
+      if (!(await unregisterDevice(context, owner, params.device_token))) throw notFound('device');
     },
   });
 
@@ -112,12 +113,10 @@ function deviceRoutes(app: App): void {
     description: 'Returns a page of the devices that are registered.',
     tags,
     params: UserInPath,
-    query: DeviceQuery,
+    query: NumberedPageQuery,
     reply: { 200: DevicePage },
     async handler({ project, params, query, context }) {
-      const userId = await findUser(context.db, project.id, params.user_id);
-      if (userId === undefined)
-        throw new ClientError('not_found', ["A user with the the given id doesn't exist"]);
+      const userId = found(await findUser(context.db, project.id, params.user_id), 'user');
       return devicePage(context, userId, query);
     },
   });
@@ -135,10 +134,6 @@ async function devicePage(
     current_page: page,
     push_subscriptions: devices.slice(start, start + perPage),
   };
-}
-
-function noDevice(): ClientError {
-  return new ClientError('not_found', ['No subscription with the provided device token was found']);
 }
 
 function inboxRoutes(app: App): void {
@@ -263,8 +258,7 @@ function webPushRoutes(app: App): void {
         'platform' in data
           ? await registerDevice(context, owner, { device_token: String(data.endpoint), platform: 'safari' })
           : await saveBrowser(context, owner, 'web_push_subscription.data', data);
-      if (id === undefined) throw noDevice();
-      return { web_push_subscription: { id } };
+      return { web_push_subscription: { id: found(id, 'device') } };
     },
   });
 
@@ -310,14 +304,9 @@ async function saveBrowser(
   const problems = await hostProblems(context, path, given);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   const saved = await saveToken(context, webPush, owner, given as TokenMembers);
-  const [found] = await findActiveTokens(
-    context.db,
-    owner.userId,
-    [webPush.collection],
-    String(saved.endpoint),
-  );
-  if (found === undefined) throw noDevice(); // discarded meanwhile
-  return found.id;
+  const { db } = context;
+  const [token] = await findActiveTokens(db, owner.userId, [webPush.collection], String(saved.endpoint));
+  return found(token, 'device').id;
 }
 
 async function hostProblems(context: Pick<CallContext, 'egress'>, path: string, given: unknown) {
@@ -367,7 +356,7 @@ function phoneRoutes(app: App, provider: 'apns' | 'fcm'): void {
     async handler({ user, project, params, context }) {
       const owner = { projectId: project.id, userId: user.id };
       const platforms = [provider === 'apns' ? ('ios' as const) : ('android' as const)];
-      if (!(await unregisterDevice(context, owner, params.device_token, platforms))) throw noDevice();
+      if (!(await unregisterDevice(context, owner, params.device_token, platforms))) throw notFound('device');
     },
   });
 }

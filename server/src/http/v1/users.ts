@@ -13,10 +13,10 @@ import { getUser, type UserRow } from '../../domain/people/users/get.ts';
 import { listNumberedUsers, type UserOrder } from '../../domain/people/users/list-numbered.ts';
 import { saveUser } from '../../domain/people/users/save.ts';
 import { updateUser } from '../../domain/people/users/update.ts';
-import { ClientError } from '../../errors.ts';
 import { type RawJson, rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
-import { recipientJson } from './notifications.ts';
+import { found, notFound } from './found.ts';
+import { recipientJson } from './recipient.ts';
 
 const tags: [string] = ['Users'];
 
@@ -71,8 +71,8 @@ export function userRoutes(app: App): void {
     params: UserInPath,
     reply: { 200: WrappedUser },
     async handler({ project, params, context }) {
-      const id = foundUser(await findUser(context.db, project.id, params.user_id));
-      return wrapped(foundUser(await getUser(context.db, project.id, id)));
+      const id = found(await findUser(context.db, project.id, params.user_id), 'user');
+      return wrapped(found(await getUser(context.db, project.id, id), 'user'));
     },
   });
 
@@ -87,8 +87,8 @@ export function userRoutes(app: App): void {
     body: UpdateLegacyUser,
     reply: { 200: WrappedUser },
     async handler({ project, params, body, context }) {
-      const id = foundUser(await findUser(context.db, project.id, params.user_id));
-      return wrapped(foundUser(await updateUser(context, project.id, id, body.user)));
+      const id = found(await findUser(context.db, project.id, params.user_id), 'user');
+      return wrapped(found(await updateUser(context, project.id, id, body.user), 'user'));
     },
   });
 
@@ -104,19 +104,13 @@ export function userRoutes(app: App): void {
     params: UserInPath,
     reply: { 204: NoContent },
     async handler({ project, params, context }) {
-      const id = foundUser(await findUser(context.db, project.id, params.user_id));
-      foundUser((await deleteUser(context, project.id, id)) ? id : undefined);
+      const id = found(await findUser(context.db, project.id, params.user_id), 'user');
+      if (!(await deleteUser(context, project.id, id))) throw notFound('user');
     },
   });
 }
 
 const json = (user: UserRow) => recipientJson(user, ['phone_numbers']);
-
-/** Returns the user. Throws `not_found` if there is none: it may be deleted while it is requested. */
-function foundUser<User>(user: User | undefined): User {
-  if (user === undefined) throw new ClientError('not_found', ["A user with the the given id doesn't exist"]);
-  return user;
-}
 
 function wrapped(user: UserRow): RawJson {
   return rawJson(`{"user":${json(user)}}`);
