@@ -21,14 +21,19 @@ export function brandWords(brand: string): string[] {
   return brand === CONTRACT_BRAND ? [brand] : [brand, CONTRACT_BRAND];
 }
 
-/** The value of the header `x-<brand>-<name>` in either spelling. */
+/** Returns a function that reads the header `x-<brand>-<name>` in either spelling; the published one wins. */
 export function brandHeader(
-  headers: IncomingHttpHeaders,
   brand: string,
   name: (typeof BRAND_HEADERS)[number],
-): string | undefined {
-  const value = headers[`x-${brand}-${name}`] ?? headers[`x-${CONTRACT_BRAND}-${name}`];
-  return Array.isArray(value) ? value[0] : value;
+): (headers: IncomingHttpHeaders) => string | undefined {
+  const spelled = brandWords(brand).map((word) => `x-${word}-${name}`);
+  return (headers) => {
+    for (const header of spelled) {
+      const value = headers[header];
+      if (value !== undefined) return Array.isArray(value) ? value[0] : value;
+    }
+    return undefined;
+  };
 }
 
 /** A route's path in every spelling of `<brand>`; one of them is published. */

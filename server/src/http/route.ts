@@ -264,6 +264,7 @@ function register<
   const checkReply =
     app.checkReplies && status !== 204 ? replyChecker(route.operationId, replySchema) : undefined;
   const brand = app.context.config.BRAND;
+  const how = { status, checkReply, clientIdOf: brandHeader(brand, 'client-id') };
   const { credentials, limits } = app.api;
   const bodies = limits.bodies[access.caller];
   const security = access.caller === 'anyone' ? [] : credentials[access.caller].security;
@@ -315,7 +316,7 @@ function register<
         // The handler holds the memory of the body, even if the client disconnects before it ends.
         request.heldBody?.hold();
         try {
-          return await respond(app, route, { status, checkReply }, access.who(request), request, reply);
+          return await respond(app, route, how, access.who(request), request, reply);
         } finally {
           request.heldBody?.release();
         }
@@ -335,6 +336,14 @@ function withRows(body: TSchema): object {
   };
 }
 
+interface Responding {
+  /** The status of success. */
+  status: number;
+  checkReply: ((reply: unknown) => void) | undefined;
+  /** Reads the `x-<brand>-client-id` header. */
+  clientIdOf: ReturnType<typeof brandHeader>;
+}
+
 /** Runs the handler, under the request's Idempotency-Key if there is one, and sends its result. */
 async function respond<
   Params extends TObject,
@@ -345,7 +354,7 @@ async function respond<
 >(
   app: App,
   route: Route<Params, Query, Body, Reply, Who>,
-  { status, checkReply }: { status: number; checkReply: ((reply: unknown) => void) | undefined },
+  { status, checkReply, clientIdOf }: Responding,
   who: Who,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -360,7 +369,7 @@ async function respond<
       context,
       afterCommit,
       idempotencyKey: mode === 'own' ? key : undefined,
-      clientId: brandHeader(request.headers, app.context.config.BRAND, 'client-id'),
+      clientId: clientIdOf(request.headers),
       paginate: (query, list, item) => paginate({ base: baseUrl(app, request), request, query, list, item }),
       textPage: (page) => rawJson(pageJson(page, pageLinks(baseUrl(app, request), request, page))),
       request,

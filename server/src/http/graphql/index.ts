@@ -162,6 +162,7 @@ function createRequestHandler(
   app: App,
   documents: Documents,
 ): (request: FastifyRequest) => Promise<Response> {
+  const clientIdOf = brandHeader(app.context.config.BRAND, 'client-id');
   const handle = createHandler<FastifyRequest, undefined, ContextValue>({
     formatError: formatError as (error: Error) => Error, // it is written as JSON
     onSubscribe({ raw }, { query, operationName, variables }) {
@@ -170,8 +171,9 @@ function createRequestHandler(
       const operation = getOperationAST(document, operationName) ?? undefined;
       const problems = documents.validate(document, operation, variables ?? {});
       if (problems.length > 0) return problems;
-      const clientId = brandHeader(raw.headers, app.context.config.BRAND, 'client-id');
-      const contextValue = createScope(app, callerOf(raw), { clientId }) as ContextValue;
+      const contextValue = createScope(app, callerOf(raw), {
+        clientId: clientIdOf(raw.headers),
+      }) as ContextValue;
       return { schema: documents.schema, document, operationName, variableValues: variables, contextValue };
     },
     execute: (args) => documents.run(args),

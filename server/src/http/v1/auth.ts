@@ -18,9 +18,10 @@ export function createHeaderAuthenticator(
   bearer: Authenticator,
 ): Authenticator {
   const { brand, projects, clock, keyUses, lastSeen } = deps;
+  const readHeaders = headerReader(brand);
 
   async function authenticate(headers: IncomingHttpHeaders, wanted?: Caller['kind']): Promise<Caller> {
-    const given = readHeaders(headers, brand);
+    const given = readHeaders(headers);
     if (headers.authorization !== undefined && !given.hasUser && given.apiSecret === undefined) {
       const caller = await bearer(headers);
       if (given.apiKey !== undefined && given.apiKey !== caller.project.apiKey)
@@ -107,16 +108,22 @@ interface GivenHeaders {
   hasUser: boolean;
 }
 
-function readHeaders(headers: IncomingHttpHeaders, brand: string): GivenHeaders {
-  const externalId = brandHeader(headers, brand, 'user-external-id');
-  const email = brandHeader(headers, brand, 'user-email');
-  return {
-    apiKey: brandHeader(headers, brand, 'api-key'),
-    apiSecret: brandHeader(headers, brand, 'api-secret'),
-    externalId: externalId === undefined ? undefined : utf8(externalId),
-    email: email === undefined ? undefined : utf8(email),
-    hmac: brandHeader(headers, brand, 'user-hmac')?.trim(),
-    hasUser: externalId !== undefined || email !== undefined,
+function headerReader(brand: string): (headers: IncomingHttpHeaders) => GivenHeaders {
+  const apiKey = brandHeader(brand, 'api-key');
+  const apiSecret = brandHeader(brand, 'api-secret');
+  const externalId = brandHeader(brand, 'user-external-id');
+  const email = brandHeader(brand, 'user-email');
+  const hmac = brandHeader(brand, 'user-hmac');
+  return (headers) => {
+    const named = { externalId: externalId(headers), email: email(headers) };
+    return {
+      apiKey: apiKey(headers),
+      apiSecret: apiSecret(headers),
+      externalId: named.externalId && utf8(named.externalId),
+      email: named.email && utf8(named.email),
+      hmac: hmac(headers)?.trim(),
+      hasUser: named.externalId !== undefined || named.email !== undefined,
+    };
   };
 }
 
