@@ -4,7 +4,7 @@ import { ClientError } from '../errors.ts';
 import { jsonMember } from '../lib/json-member.ts';
 import { exactJson } from '../lib/json-text.ts';
 import type { BodyResult, BodyTask } from './body-thread.ts';
-import { parseAny } from './parse-body.ts';
+import { bodyWithin, parseAny } from './parse-body.ts';
 
 // The thread that parses long bodies: see body-thread.ts.
 parentPort?.on('message', (task: BodyTask) => {
@@ -17,11 +17,13 @@ function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: Ar
     const { value, json, longArray, hash, pages } = parseAny(Buffer.from(body.buffer), rules);
     if (pages !== undefined)
       return { result: { id, parsed: { value, texts: [], problems: [], hash, pages } }, transfer: [] };
-    const texts = Object.entries(Object(value)).map(([name, member]): [string, Uint8Array<ArrayBuffer>] => {
-      const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
-      // A copy, because a part of a buffer cannot be transferred.
-      return [name, new Uint8Array(text ?? Buffer.from(exactJson(json, name, member)))];
-    });
+    const texts = Object.entries(Object(bodyWithin(value, rules))).map(
+      ([name, member]): [string, Uint8Array<ArrayBuffer>] => {
+        const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
+        // A copy, because a part of a buffer cannot be transferred.
+        return [name, new Uint8Array(text ?? Buffer.from(exactJson(json, name, member)))];
+      },
+    );
     const transfer = texts.map(([, text]) => text.buffer);
     const problems = textProblems(json, value);
     return { result: { id, parsed: { value, texts, problems, hash } }, transfer };

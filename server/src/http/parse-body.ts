@@ -2,7 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type { ImportPage } from '../domain/people/imports/create.ts';
 import { ClientError } from '../errors.ts';
-import { findJsonMember, type JsonLimits, jsonMember, scanObject } from '../lib/json-member.ts';
+import { type JsonLimits, jsonMember, scanObject } from '../lib/json-member.ts';
+import { memberOf } from '../lib/members.ts';
 import { pagesOfUsers, parseRows, type RowFormat } from './parse-rows.ts';
 
 /** How the body of a route is parsed. Plain data, which can be sent to a thread. */
@@ -12,6 +13,8 @@ export interface BodyRules {
   longArray?: string | undefined;
   /** The body may be wrapped in an object, as its only member with this key. */
   unwrap?: string | undefined;
+  /** `value` keeps the wrapper; the texts are those of the body within. */
+  keepWrapper?: boolean;
   /** Compute `hash`. */
   hashed: boolean;
   /** The body is a list of users: the member `users` of an object, or lines in this format. */
@@ -21,9 +24,9 @@ export interface BodyRules {
 /** A parsed body. */
 export interface ParsedBody {
   value: unknown;
-  /** The text that `value` was parsed from. */
+  /** The text that the body was parsed from, without a wrapper. */
   json: Buffer | undefined;
-  /** The text of its member `longArray`, if the scan found it. */
+  /** The text of the member `longArray`, if the scan found it. */
   longArray: Buffer | undefined;
   /** SHA-256 of the bytes as they were sent. */
   hash: Buffer | undefined;
@@ -31,9 +34,9 @@ export interface ParsedBody {
   pages?: ImportPage[];
 }
 
-/** Parses a body like `parseBody`, or into pages of users; `value` then has the wrapper. */
+/** Parses a body like `parseBody`, or into pages of users. */
 export function parseAny(sent: Buffer, rules: BodyRules): ParsedBody {
-  const { users, hashed, unwrap } = rules;
+  const { users, hashed } = rules;
   if (users === undefined) return parseBody(sent, rules);
   const none = { json: undefined, longArray: undefined };
   if (users !== 'json') {
@@ -41,11 +44,16 @@ export function parseAny(sent: Buffer, rules: BodyRules): ParsedBody {
     return { ...none, value: '', hash, pages: parseRows(sent, users) };
   }
   const { value, hash } = parseBody(sent, rules);
-  const wrap = (inner: unknown) =>
-    unwrap === undefined || value === undefined ? inner : { [unwrap]: inner };
-  const body = Object(value) as { users?: unknown };
-  if (!Array.isArray(body.users)) return { ...none, value: wrap(value), hash };
-  return { ...none, value: wrap({ ...body, users: [] }), hash, pages: pagesOfUsers(body.users) };
+  const body = Object(bodyWithin(value, rules)) as { users?: unknown };
+  if (!Array.isArray(body.users)) return { ...none, value, hash };
+  const pages = pagesOfUsers(body.users);
+  body.users = [];
+  return { ...none, value, hash, pages };
+}
+
+/** The parsed body without its wrapper. */
+export function bodyWithin(value: unknown, { unwrap, keepWrapper }: BodyRules): unknown {
+  return keepWrapper && unwrap !== undefined ? memberOf(value, unwrap) : value;
 }
 
 const BOM = Buffer.from('\ufeff');
@@ -55,7 +63,7 @@ const BOM = Buffer.from('\ufeff');
  * limit, before it is parsed, and `invalid_json`. A member named `__proto__` becomes an own member like any
  * other.
  */
-function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: BodyRules): ParsedBody {
+function parseBody(sent: Buffer, { limits, longArray, unwrap, keepWrapper, hashed }: BodyRules): ParsedBody {
   const hash = hashed ? createHash('sha256').update(sent).digest() : undefined;
   // Some programs write a byte order mark, which has no meaning in UTF-8 (RFC 8259, 8.1).
   const json = sent.subarray(0, BOM.length).equals(BOM) ? sent.subarray(BOM.length) : sent;
@@ -64,14 +72,34 @@ function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: BodyRule
   if (!isUtf8(json)) {
     throw new ClientError('invalid_json', ['The request body is not valid JSON: it is not UTF-8']);
   }
-  const { text, wrapped, ...scanned } = scan(json, { limits, longArray, unwrap });
-  if (scanned.exceeded !== undefined) throw tooMuch(scanned.exceeded, limits, longArray);
-  const value = parse(text);
-  if (wrapped || unwrap === undefined || !isOnlyMember(value, unwrap)) {
-    const { member } = scanned;
-    return { value, json: text, longArray: member && text.subarray(member.start, member.end), hash };
+  const read = (text: Buffer): ParsedBody => {
+    const { member, exceeded } = scanUnlessBroken(text, { name: longArray, limits });
+    if (exceeded !== undefined) throw tooMuch(exceeded, limits, longArray);
+    return {
+      value: parse(text),
+      json: text,
+      longArray: member && text.subarray(member.start, member.end),
+      hash,
+    };
+  };
+  if (unwrap === undefined) return read(json);
+  const inner = innerText(json, unwrap);
+  const body = inner && unlessInvalid(() => read(inner));
+  if (body !== undefined) return keepWrapper ? { ...body, value: { [unwrap]: body.value } } : body;
+  const whole = read(json);
+  if (!isOnlyMember(whole.value, unwrap)) return whole;
+  // The key is written with escapes, or twice.
+  const value = keepWrapper ? whole.value : whole.value[unwrap];
+  return { ...whole, value, json: jsonMember(json, unwrap), longArray: undefined };
+}
+
+function unlessInvalid(read: () => ParsedBody): ParsedBody | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof ClientError && error.code === 'invalid_json') return undefined;
+    throw error;
   }
-  return { value: value[unwrap], json: jsonMember(text, unwrap), longArray: undefined, hash };
 }
 
 function parse(json: Buffer): unknown {
@@ -84,20 +112,6 @@ function parse(json: Buffer): unknown {
   }
 }
 
-/** Scans a body. If it is wrapped and has a long array, `text` is the text within the wrapper. */
-function scan(
-  json: Buffer,
-  { limits, longArray, unwrap }: Pick<BodyRules, 'limits' | 'longArray' | 'unwrap'>,
-) {
-  const how = { name: longArray, limits };
-  const scanned = scanUnlessBroken(json, how);
-  if (scanned.exceeded === 'keysAndValues' && longArray !== undefined && unwrap !== undefined) {
-    const inner = innerText(json, unwrap);
-    if (inner !== undefined) return { ...scanUnlessBroken(inner, how), text: inner, wrapped: true };
-  }
-  return { ...scanned, text: json, wrapped: false };
-}
-
 /** An invalid name ends the scan. JSON.parse also fails there, and the text before is within the limits. */
 function scanUnlessBroken(...how: Parameters<typeof scanObject>): ReturnType<typeof scanObject> {
   try {
@@ -108,21 +122,35 @@ function scanUnlessBroken(...how: Parameters<typeof scanObject>): ReturnType<typ
   }
 }
 
-// A key with its brackets and some white space.
-const WRAPPER_BYTES = 256;
-
-/** The text of the only member of an object; undefined for other texts. */
+/** The text of an object's only member, if the object begins with this key. It may be invalid JSON. */
 function innerText(json: Buffer, key: string): Buffer | undefined {
-  try {
-    const found = findJsonMember(json, key);
-    if (found === undefined || json.length - (found.end - found.start) > WRAPPER_BYTES) return undefined;
-    const around = `${json.toString('utf8', 0, found.start)}0${json.toString('utf8', found.end)}`;
-    return isOnlyMember(JSON.parse(around), key) ? json.subarray(found.start, found.end) : undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  const name = Buffer.from(`"${key}"`);
+  const brace = skipSpace(json, 0);
+  const nameAt = skipSpace(json, brace + 1);
+  const colon = skipSpace(json, nameAt + name.length);
+  let end = json.length - 1;
+  while (isSpace(json[end])) end -= 1;
+  const isWrapper =
+    json[brace] === OPENING_BRACE &&
+    name.equals(json.subarray(nameAt, nameAt + name.length)) &&
+    json[colon] === COLON &&
+    json[end] === CLOSING_BRACE;
+  return isWrapper ? json.subarray(colon + 1, end) : undefined;
 }
+
+function skipSpace(json: Buffer, start: number): number {
+  let at = start;
+  while (isSpace(json[at])) at += 1;
+  return at;
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+const OPENING_BRACE = 0x7b;
+const CLOSING_BRACE = 0x7d;
+const COLON = 0x3a;
 
 function isOnlyMember(value: unknown, key: string): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;

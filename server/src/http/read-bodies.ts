@@ -56,9 +56,10 @@ function rulesOf(
   { headers, routeOptions: { config } }: FastifyRequest,
   users: 'json' | RowFormat | undefined,
 ): BodyRules {
-  const { limits = NO_BODY, longArray, unwrap } = config;
+  const { limits = NO_BODY, longArray, unwrap, wrapper } = config;
   const hashed = headers['idempotency-key'] !== undefined;
-  return { limits, longArray, unwrap, hashed, ...(users && { users }) };
+  const keepWrapper = wrapper !== undefined;
+  return { limits, longArray, unwrap: wrapper ?? unwrap, keepWrapper, hashed, ...(users && { users }) };
 }
 
 // For routes without limits of their own.

@@ -58,6 +58,11 @@ export interface Route<
   body?: Body;
   /** The body may also come as the only member of an object, under this key: `{"broadcast": {…}}`. */
   unwrap?: string;
+  /**
+   * The body is the only member of an object, under this key: `{"notification": {…}}`. `request.bodyJson` and
+   * the other texts are those of this member.
+   */
+  wrapper?: string;
   /** The status of success and its body: `{ 200: User }`, `{ 204: NoContent }`. */
   reply: Reply;
   /** The media types of the response, if it is not JSON. */
@@ -236,6 +241,7 @@ declare module 'fastify' {
     limits?: JsonLimits;
     longArray?: string;
     unwrap?: string;
+    wrapper?: string;
     users?: boolean;
   }
 }
@@ -284,6 +290,7 @@ function register<
         },
         ...(route.longArray === undefined ? {} : { longArray: route.longArray }),
         ...(route.unwrap === undefined ? {} : { unwrap: route.unwrap }),
+        ...(route.wrapper === undefined ? {} : { wrapper: route.wrapper }),
         ...(route.users ? { users: true, longArray: 'users' } : {}),
       },
       schema: {

@@ -18,16 +18,8 @@ export interface FoundMember {
  * members with the same name. `json` must be valid JSON, and `name` ASCII.
  */
 export function jsonMember(json: Buffer, name: string): Buffer | undefined {
-  const found = findJsonMember(json, name);
-  return found && json.subarray(found.start, found.end);
-}
-
-/**
- * Returns the range of that member. For invalid JSON it returns any range, or throws a SyntaxError for a
- * broken name.
- */
-export function findJsonMember(json: Buffer, name: string): FoundMember | undefined {
-  return scanObject(json, { name }).member;
+  const { member } = scanObject(json, { name });
+  return member && json.subarray(member.start, member.end);
 }
 
 /** The limits of a JSON text. Keys and values are counted together: a member of an object counts twice. */

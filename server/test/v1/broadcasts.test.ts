@@ -133,13 +133,45 @@ describe('POST /notifications', () => {
     expect((await project.call('POST', '/broadcasts', body.notification, key)).status).toBe(201);
   });
 
-  test('long content is stored as it was sent', async () => {
+  test('long content, numbers and overrides are stored as they were sent', async () => {
     const content = '€'.repeat(600_000);
-    const { status, body } = await project.v1('POST', '/notifications', {
-      notification: { title: 'Long', content, recipients: [{ external_id: 'long' }] },
-    });
+    const overrides = { providers: { ios: { aps: { badge: 1 } } } };
+    const notification = { ...full, content, overrides, recipients: [{ external_id: 'long' }] };
+    const { status, body, text } = await project.v1('POST', '/notifications', json({ notification }));
     expect([status, body.notification.content.length]).toEqual([201, 600_000]);
-    expect((await stored(body.notification.id)).content).toBe(content);
+    expect(text).toContain('12345678901234567890');
+    expect(await stored(body.notification.id)).toMatchObject({
+      content,
+      overrides: { providers: { apns: overrides.providers.ios } },
+    });
+    expect((await project.call('GET', `/broadcasts/${body.notification.id}`)).text).toContain(
+      '12345678901234567890',
+    );
+  });
+
+  test.each([
+    ['with white space', (text: string) => ` \r\n\t{ "notification"\n: ${text} }\n`],
+    ['with an escaped key', (text: string) => `{"\\u006eotification":${text}}`],
+    [
+      'with the key twice, of which the last counts',
+      (text: string) => `{"notification":{},"notification":${text}}`,
+    ],
+  ])('the body may be written %s', async (_how, write) => {
+    const recipients = [{ external_id: 'written', custom_attributes: { exact: 12345678901234567890n } }];
+    const sent = await project.v1('POST', '/notifications', write(json({ title: 'Written', recipients })));
+    expect([sent.status, sent.body?.notification.title]).toEqual([201, 'Written']);
+    expect(sent.text).toContain('12345678901234567890');
+  });
+
+  test.each([
+    ['no end', '{"notification":{"title":"A","recipients":[{"external_id":"a"}]}', 400],
+    ['a comma before the end', '{"notification":{"title":"A","recipients":[{"external_id":"a"}]},}', 400],
+    ['another member', '{"notification":{"title":"A","recipients":[{"external_id":"a"}]},"a":{}}', 422],
+    ['no wrapper', '{"title":"A","recipients":[{"external_id":"a"}]}', 422],
+    ['a list', '{"notification":[]}', 422],
+    ['nothing in the wrapper', '{"notification":}', 400],
+  ])('a body with %s is rejected', async (_what, body, status) => {
+    expect((await project.v1('POST', '/notifications', body)).status).toBe(status);
   });
 });
 

@@ -260,13 +260,17 @@ describe('an import', () => {
   });
 
   test.each([
-    [{}, "Param 'import.users' is missing"],
+    [{}, "Param 'import' is missing"],
+    [
+      { users: [{ external_id: 'unwrapped' }] },
+      ["Param 'import' is missing", "Param '(root)' doesn't allow key: users"],
+    ],
     [{ import: {} }, "Param 'import.users' is missing"],
     [{ import: { users: [] } }, "Param 'users' must have at least 1 item"],
     [{ import: { users: [{}], x: 1 } }, "Param 'import' doesn't allow key: x"],
   ])('with the body %j is rejected', async (body, message) => {
     const response = await project.v1('POST', '/imports', body);
-    expect([response.status, response.messages]).toEqual([422, [message]]);
+    expect([response.status, response.messages]).toEqual([422, [message].flat()]);
   });
 
   test('that is unknown, or of another project, is not found', async () => {

@@ -21,10 +21,9 @@ import { notificationsOfBroadcast } from '../../domain/line/ledger/of-broadcast.
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
 import { getUsers } from '../../domain/people/users/get.ts';
 import { timeOf } from '../../lib/ids.ts';
-import { jsonMember } from '../../lib/json-member.ts';
 import { type JsonText, joinTexts } from '../../lib/json-text.ts';
 import { memberOf } from '../../lib/members.ts';
-import { bodyBytesForHeap } from '../body-budget.ts';
+import { BROADCAST_BODY_BYTES, rawBroadcast } from '../broadcast-body.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 import { deliveredJson } from './deliveries.ts';
@@ -32,9 +31,6 @@ import { found, notFound } from './found.ts';
 import { notificationPage, pagesOf, whole } from './numbered-page.ts';
 import { recipientJson } from './recipient.ts';
 
-// The same as in version 2, whose recipients have a limit of their own.
-const BODY_LIMIT_BYTES = Math.min(192 * 1024 * 1024, bodyBytesForHeap());
-const KEYS_AND_VALUES = 60_000;
 const ById = Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') });
 
 /** Registers `POST /notifications`, which sends a broadcast, and `/broadcasts`. */
@@ -168,15 +164,18 @@ function sendRoute(
     tags: ['Broadcasts'],
     alsoWrong: ({ body }) =>
       problemsWithin(entity, problemsBeyondSchema(memberOf(body, entity), app.context.clock.now())),
-    bodyLimit: BODY_LIMIT_BYTES,
-    keysAndValues: KEYS_AND_VALUES,
+    wrapper: entity,
+    longArray: 'recipients',
+    bodyLimit: BROADCAST_BODY_BYTES,
     idempotency: 'own',
     async handler({ project, body, request, idempotencyKey: idempotency, reply }) {
       const given = memberOf(body, entity) as LegacyBroadcast;
       const { overrides, ignored } = currentOverrides(given.overrides);
       const broadcast: NewBroadcast = { ...given, overrides };
-      const json = request.bodyJson && jsonMember(request.bodyJson, entity);
-      const raw = { json, recipients: json && jsonMember(json, 'recipients') };
+      const { members, ...texts } = rawBroadcast(request);
+      // The text of the overrides has the names of v1.
+      const current = members && new Map([...members].filter(([name]) => name !== 'overrides'));
+      const raw = { ...texts, members: current };
       const errors = ignored.map((name) => `${entity}.overrides.providers.${name} was ignored`);
       const how = { raw, idempotency, format, errors, within: entity };
       const sent = await sendBroadcast(app.context, project, broadcast, how);

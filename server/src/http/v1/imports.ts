@@ -20,7 +20,7 @@ export function importRoutes(app: App): void {
     tags,
     body: CreateLegacyImport,
     users: true,
-    unwrap: 'import',
+    wrapper: 'import',
     bodyLimit: 10 * 1024 * 1024,
     reply: { 201: WrappedImport },
     async handler({ project, request: { pages }, context }) {

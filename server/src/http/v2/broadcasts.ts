@@ -6,16 +6,10 @@ import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
 import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
-import { jsonMember } from '../../lib/json-member.ts';
-import { bodyBytesForHeap } from '../body-budget.ts';
+import { BROADCAST_BODY_BYTES, rawBroadcast } from '../broadcast-body.ts';
 import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
-
-// The longest content has 10,485,760 characters. JSON can spell one as \uXXXX\uXXXX, which makes 126 MB, and
-// overrides and recipients come on top. V8 ends the process when a text does not fit the heap, so the limit
-// is lower where the heap is small.
-const BODY_LIMIT_BYTES = Math.min(192 * 1024 * 1024, bodyBytesForHeap());
 
 /** POST, GET, list and cancellation of /broadcasts. */
 export function broadcastRoutes(app: App): void {
@@ -32,15 +26,13 @@ export function broadcastRoutes(app: App): void {
     body: NewBroadcastSchema,
     alsoWrong: ({ body }) => problemsBeyondSchema(body, app.context.clock.now()),
     unwrap: 'broadcast',
-    bodyLimit: BODY_LIMIT_BYTES,
+    bodyLimit: BROADCAST_BODY_BYTES,
     longArray: 'recipients',
     reply: { 201: BroadcastSchema },
     refuseUnknown: true,
     idempotency: 'own',
     async handler({ project, body, request, idempotencyKey: idempotency, reply }) {
-      const { longArray, bodyJson: json, bodyTexts: members } = request;
-      const recipients = longArray ?? members?.get('recipients') ?? (json && jsonMember(json, 'recipients'));
-      const raw = { json, recipients, members };
+      const raw = rawBroadcast(request);
       const sent = await sendBroadcast(app.context, project, body, { raw, idempotency });
       if (sent.replayed) reply.header('idempotency-replayed', 'true');
       return rawJson(sent.json);
