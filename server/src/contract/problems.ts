@@ -25,6 +25,14 @@ export function problemsOf(errors: readonly Located[]): string[] {
   return [...messages.slice(0, MAX_MESSAGES), `… and ${more} more problems`];
 }
 
+/** Names the fields of a value that is this member of the request: `Param 'user.email' is missing`. */
+export function problemsWithin(member: string | undefined, problems: readonly string[]): string[] {
+  if (member === undefined) return [...problems];
+  return problems.map((one) =>
+    one.replace("Param '", `Param '${member}.`).replace(`'${member}.(root)'`, `'${member}'`),
+  );
+}
+
 /** Replaces the errors of the branches of a union by those of the branch that was probably meant. */
 function withoutBranches(errors: readonly Located[]): Located[] {
   const kept: Located[] = [];

@@ -71,7 +71,10 @@ describe('a user', () => {
     expect((await update('external_id:old', {})).messages).toEqual(UNKNOWN);
     await create({ external_id: 'taken' });
     expect((await update(id, { external_id: 'taken' })).messages).toEqual([
-      "Param 'external_id' belongs to another user",
+      "Param 'user.external_id' belongs to another user",
+    ]);
+    expect((await update(id, { external_id: null, email: null })).messages).toEqual([
+      "Param 'user' must leave the user an external_id or an email",
     ]);
   });
 

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { described, Id } from '../../contract/common.ts';
+import { problemsWithin } from '../../contract/problems.ts';
 import {
   LEGACY_OVERRIDES,
   type LegacyBroadcast,
@@ -15,7 +16,7 @@ import { NumberedPageQuery } from '../../contract/v1/pages.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
 import { getBroadcast, listNumberedBroadcasts } from '../../domain/line/broadcasts/get.ts';
-import { problemsBeyondSchema, problemsWithin } from '../../domain/line/broadcasts/problems.ts';
+import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { type BroadcastFormat, shortAsString } from '../../domain/line/broadcasts/stored-broadcast.ts';
 import { notificationsOfBroadcast } from '../../domain/line/ledger/of-broadcast.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';

@@ -1,4 +1,5 @@
 import { NoContent, nullable } from '../../contract/common.ts';
+import { problemsWithin } from '../../contract/problems.ts';
 import { EVERY_CATEGORY, type Subscription, TopicInPath } from '../../contract/topic.ts';
 import {
   LegacySubscriptionCategories,
@@ -124,9 +125,7 @@ export function subscriptionRoutes(app: App): void {
 
 /** Repeated categories, with the names that their fields have in v1. */
 function problemsOf(body: unknown): string[] {
-  return repeatedCategories(memberOf(body, 'subscription')).map((problem) =>
-    problem.replace("Param 'categories", "Param 'subscription.categories"),
-  );
+  return problemsWithin('subscription', repeatedCategories(memberOf(body, 'subscription')));
 }
 
 function rejectRepeated(body: unknown): void {

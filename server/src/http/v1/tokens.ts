@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { NoContent } from '../../contract/common.ts';
 import { shownConfig } from '../../contract/integration.ts';
+import { problemsWithin } from '../../contract/problems.ts';
 import { TokenId } from '../../contract/token.ts';
 import { UserInPath } from '../../contract/user.ts';
 import { NumberedPageQuery } from '../../contract/v1/pages.ts';
@@ -310,8 +311,7 @@ async function saveBrowser(
 }
 
 async function hostProblems(context: Pick<CallContext, 'egress'>, path: string, given: unknown) {
-  const problems = await privateHostProblems(context, hosts, given);
-  return problems.map((problem) => problem.replace("Param '", `Param '${path}.`));
+  return problemsWithin(path, await privateHostProblems(context, hosts, given));
 }
 
 async function webPushJson({ db, sealer }: CallContext, userId: string, id: string): Promise<string> {

@@ -88,7 +88,7 @@ export function userRoutes(app: App): void {
     reply: { 200: WrappedUser },
     async handler({ project, params, body, context }) {
       const id = found(await findUser(context.db, project.id, params.user_id), 'user');
-      return wrapped(found(await updateUser(context, project.id, id, body.user), 'user'));
+      return wrapped(found(await updateUser(context, project.id, id, body.user, 'user'), 'user'));
     },
   });
 

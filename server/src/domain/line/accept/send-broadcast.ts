@@ -1,4 +1,5 @@
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
+import { problemsWithin } from '../../../contract/problems.ts';
 import { isDatabaseUnavailable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { Batcher } from '../../../lib/batcher.ts';
@@ -11,7 +12,7 @@ import { BULK, fanOutWeight, type Job, priorityFor } from '../../../queue/jobs.t
 import type { Producer } from '../../../queue/producer.ts';
 import { findReplay, type IdempotencyKey } from '../../ground/requests/idempotency.ts';
 import { readAccepted } from '../broadcasts/get.ts';
-import { broadcastProblems, problemsBeyondSchema, problemsWithin } from '../broadcasts/problems.ts';
+import { broadcastProblems, problemsBeyondSchema } from '../broadcasts/problems.ts';
 import {
   acceptedJson,
   type BroadcastFormat,

@@ -19,11 +19,6 @@ export function problemsBeyondSchema(value: unknown, nowMs: number): string[] {
   return [...topicProblems(value), ...overrideProblems(value), ...timeProblems(value, nowMs)];
 }
 
-/** The same problems, of a broadcast that is this member of the request. */
-export function problemsWithin(member: string | undefined, problems: readonly string[]): readonly string[] {
-  return member === undefined ? problems : problems.map((one) => one.replace("Param '", `Param '${member}.`));
-}
-
 const NO_TIME = 'must be a date and time as in 2026-01-31T12:00:00Z';
 const MAX_DAYS_AHEAD = 400;
 const DAY_MS = 24 * 3_600_000;

@@ -1,3 +1,4 @@
+import { problemsWithin } from '../../../contract/problems.ts';
 import type { SaveUser } from '../../../contract/user.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
@@ -19,16 +20,18 @@ import { writeIdentities, writeUsers } from './write-users.ts';
 /**
  * Updates a user of the project: a given member replaces the stored one, an absent one stays, null clears.
  * Unlike saveUser, it can replace the external id. Returns undefined if there is no such user. Throws
- * `validation_failed` if another user has an identity, or if the user would have none.
+ * `validation_failed` if another user has an identity, or if the user would have none. `within` is the member
+ * of the request that has the user, if it is not the request itself: problems name their field with it.
  */
 export async function updateUser(
   { db, identities, bus }: { db: Pick<Database, 'transaction'>; identities: Identities; bus: Bus },
   projectId: string,
   userId: string,
   given: SaveUser,
+  within?: string,
 ): Promise<UserRow | undefined> {
   const updated = await retryOnConflict(() =>
-    db.transaction((tx) => update(tx, identities, projectId, userId, given)),
+    db.transaction((tx) => update(tx, identities, { projectId, userId, within }, given)),
   );
   if (updated === undefined) return undefined;
   publishChanges(bus, { restored: [], moved: updated.moved });
@@ -38,18 +41,18 @@ export async function updateUser(
 async function update(
   tx: Queryable,
   identities: Identities,
-  projectId: string,
-  userId: string,
+  { projectId, userId, within }: { projectId: string; userId: string; within: string | undefined },
   given: SaveUser,
 ): Promise<{ user: UserRow; moved: string[] } | undefined> {
   const [before] = await tx.query<KnownUser>(selectIdentities, [userId, projectId]);
   if (before === undefined) return undefined;
   const person = personOf(projectId, given);
   const { owners, deleted } = await findOwners(tx, identities, [person], [identityKeysOf(person)], true);
-  const plan = planUpdate(projectId, before, given, {
+  const { plan, problems } = planUpdate(projectId, before, given, {
     owner: (key) => owners.get(key),
     isDeleted: (id) => deleted.has(id),
   });
+  if (problems.length > 0) throw new ClientError('validation_failed', problemsWithin(within, problems));
   if (!(await writeIdentities(tx, plan, new Map([[userId, before]]), false))) throw new ConflictingChange();
   await writeUsers(tx, [person], plan, false);
   const user = await getUser(tx, projectId, userId);
@@ -62,7 +65,7 @@ function planUpdate(
   { id: userId, externalId, email }: KnownUser,
   given: SaveUser,
   lookUp: { owner: (key: string) => string | undefined; isDeleted: (userId: string) => boolean },
-): Plan {
+): { plan: Plan; problems: string[] } {
   const plan: Plan = {
     userIds: [userId],
     created: new Map(),
@@ -103,8 +106,7 @@ function planUpdate(
   const after = { externalId, email, ...plan.changed.get(userId) };
   if (after.externalId === null && after.email === null)
     problems.push("Param '(root)' must leave the user an external_id or an email");
-  if (problems.length > 0) throw new ClientError('validation_failed', problems);
-  return plan;
+  return { plan, problems };
 }
 
 // Primary key.
