@@ -163,23 +163,28 @@ describe('the next opening', () => {
   });
 });
 
-/** Computes the opening minute by minute. */
+const MINUTE_MS = 60_000;
+const QUARTER_MS = 15 * MINUTE_MS;
+
+/**
+ * Computes the opening minute by minute. Clocks change and days begin only at quarters of an hour, so the
+ * second library, which is slow, is called once for each.
+ */
 function firstOpenMinute(windows: readonly Window[], zone: string, nowMs: number): number | undefined {
-  const open = (ms: number) => {
-    const there = DateTime.fromMillis(ms, { zone });
-    const minute = there.hour * 60 + there.minute;
-    return windows.some(({ days, from, to }) => {
-      const dayOf = (one: DateTime) => days === undefined || days.includes(one.weekday);
-      // The previous calendar day, even if the zone skipped it.
-      const before = DateTime.utc(there.year, there.month, there.day).minus({ days: 1 });
-      if (from < to) return dayOf(there) && minute >= from && minute < to;
-      return (dayOf(there) && minute >= from) || (dayOf(before) && minute < to);
-    });
-  };
-  if (open(nowMs)) return nowMs;
-  const step = 60_000;
-  const first = Math.ceil((nowMs + 1) / step) * step;
-  const limit = first + 16 * 86_400_000;
-  for (let ms = first; ms < limit; ms += step) if (open(ms)) return ms;
+  const limit = nowMs + 16 * 86_400_000;
+  for (let quarter = nowMs - (nowMs % QUARTER_MS); quarter < limit; quarter += QUARTER_MS) {
+    const there = DateTime.fromMillis(quarter, { zone });
+    // The previous calendar day, even if the zone skipped it.
+    const before = DateTime.utc(there.year, there.month, there.day).minus({ days: 1 });
+    const open = (minute: number) =>
+      windows.some(({ days, from, to }) => {
+        const dayOf = (one: DateTime) => days === undefined || days.includes(one.weekday);
+        if (from < to) return dayOf(there) && minute >= from && minute < to;
+        return (dayOf(there) && minute >= from) || (dayOf(before) && minute < to);
+      });
+    const first = there.hour * 60 + there.minute;
+    for (let ms = quarter, minute = first; minute < first + 15; ms += MINUTE_MS, minute += 1)
+      if (ms + MINUTE_MS > nowMs && open(minute)) return Math.max(ms, nowMs);
+  }
   return undefined;
 }
