@@ -73,19 +73,22 @@ beforeEach(async () => {
 /** A proxy at the public address of the server, through which the webhooks of vendors arrive. */
 async function startProxy() {
   const paths: string[] = [];
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const { url = '', method = '', headers } = request;
-    paths.push(url);
-    const { host: _host, connection: _connection, 'content-length': _length, ...rest } = headers;
-    const forwarded = await fetch(service.address + url, {
-      method,
-      headers: rest as Record<string, string>,
-      body: Buffer.concat(chunks),
+    request.on('error', () => {}); // the client ended the request
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', async () => {
+      const { url = '', method = '', headers } = request;
+      paths.push(url);
+      const { host: _host, connection: _connection, 'content-length': _length, ...rest } = headers;
+      const forwarded = await fetch(service.address + url, {
+        method,
+        headers: rest as Record<string, string>,
+        body: Buffer.concat(chunks),
+      });
+      response.writeHead(forwarded.status);
+      response.end(await forwarded.text());
     });
-    response.writeHead(forwarded.status);
-    response.end(await forwarded.text());
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return {

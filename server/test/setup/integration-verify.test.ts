@@ -31,7 +31,7 @@ beforeAll(async () => {
       PROVIDER_SES_BASE_URL: `${vendor.address}`,
       PROVIDER_TWILIO_BASE_URL: `${vendor.address}/twilio`,
     },
-    timeouts: { connectMs: 2_000, replyMs: 300 },
+    timeouts: { connectMs: 2_000, replyMs: 1_000 },
   });
 });
 afterAll(async () => {

@@ -63,13 +63,16 @@ export async function startFcmStandIn({
   const sockets = new Set<Socket>();
   let failedTokens: { status: number; body: unknown } | undefined;
 
-  const tokenServer = createServer(async (request, response) => {
+  const tokenServer = createServer((request, response) => {
     standIn.tokenRequests += 1;
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const form = new URLSearchParams(Buffer.concat(chunks).toString());
-    const { status, body } = failedTokens ?? grant(form);
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    request.on('error', () => {}); // the client ended the request
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const form = new URLSearchParams(Buffer.concat(chunks).toString());
+      const { status, body } = failedTokens ?? grant(form);
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    });
   });
 
   function grant(form: URLSearchParams): { status: number; body: unknown } {
@@ -106,7 +109,9 @@ export async function startFcmStandIn({
       return fault(401, 'UNAUTHENTICATED', 'Request had invalid authentication credentials.');
     if (url !== `/v1/projects/${projectId}/messages:send`)
       return fault(404, 'NOT_FOUND', 'Requested entity was not found.');
-    const { message } = JSON.parse(body) as { message: Record<string, unknown> };
+    const { message } = parsed(body) as { message?: Record<string, unknown> };
+    // Also the body of a stream that was reset before it was complete.
+    if (message === undefined) return fault(400, 'INVALID_ARGUMENT', 'Invalid JSON payload received.');
     const failure = failures.get(String(message.token));
     if (failure !== undefined) return failure;
     const problem = problemOf(message);
@@ -207,8 +212,12 @@ function file(name: string): Buffer {
 }
 
 function decoded(part: string): Record<string, unknown> {
+  return parsed(Buffer.from(part, 'base64url').toString());
+}
+
+function parsed(json: string): Record<string, unknown> {
   try {
-    return JSON.parse(Buffer.from(part, 'base64url').toString()) as Record<string, unknown>;
+    return JSON.parse(json) as Record<string, unknown>;
   } catch {
     return {};
   }

@@ -25,15 +25,18 @@ export async function startHttpStandIn(
 ): Promise<HttpStandIn> {
   let open = 0;
   let mostOpen = 0;
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     open += 1;
     mostOpen = Math.max(mostOpen, open);
     response.on('close', () => (open -= 1));
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const { status, headers, body = '' } = await respond(request, Buffer.concat(chunks));
-    response.writeHead(status, { 'content-type': 'application/json', ...headers });
-    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+    request.on('error', () => {}); // the client ended the request
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', async () => {
+      const { status, headers, body = '' } = await respond(request, Buffer.concat(chunks));
+      response.writeHead(status, { 'content-type': 'application/json', ...headers });
+      response.end(typeof body === 'string' ? body : JSON.stringify(body));
+    });
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return {

@@ -23,6 +23,8 @@ const USUAL: Record<Stage, Step> = {
 
 export interface SmtpScript {
   port: number;
+  /** Whether a conversation has come to this stage. */
+  reached(stage: Stage): boolean;
   /** Replies as usual from now on. */
   heal(): void;
   stop(): Promise<void>;
@@ -36,15 +38,17 @@ export async function startSmtpScript(
   const usual = { ...USUAL, ...(pipelining ? { EHLO: `250-PIPELINING\r\n${USUAL.EHLO}` } : {}) };
   const script = { ...usual, ...steps };
   const sockets = new Set<Socket>();
+  const reached = new Set<Stage>();
   const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => {}); // the client may break the connection, too
-    converse(socket, script);
+    converse(socket, script, reached);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   return {
+    reached: (stage) => reached.has(stage),
     heal: () => void Object.assign(script, usual),
     port: typeof address === 'object' && address !== null ? address.port : 0,
     stop: () =>
@@ -55,7 +59,7 @@ export async function startSmtpScript(
   };
 }
 
-function converse(socket: Socket, script: Record<Stage, Step>): void {
+function converse(socket: Socket, script: Record<Stage, Step>, reached: Set<Stage>): void {
   let received = '';
   let inBody = false;
   let recipientRefused = false;
@@ -63,6 +67,7 @@ function converse(socket: Socket, script: Record<Stage, Step>): void {
 
   function act(stage: Stage): void {
     const step = script[stage];
+    reached.add(stage);
     if (step === 'cut') socket.destroy();
     else if (step === 'reset') socket.resetAndDestroy();
     else if (step === 'end' || step === 'half') socket.end(step === 'half' ? '250 2.0' : '');

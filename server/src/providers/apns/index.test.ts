@@ -455,7 +455,7 @@ describe('a sender', () => {
     const odd = await startVendor({ http2: true });
     await sender.close();
     await transport.close();
-    open({ PROVIDER_APNS_BASE_URL: odd.address }, { replyMs: 200 });
+    open({ PROVIDER_APNS_BASE_URL: odd.address }, { replyMs: 1_000 });
     odd.reply('hang');
     expect(await sender.send(message())).toMatchObject({ kind: 'retry', ambiguous: true, code: 'ETIMEDOUT' });
     odd.reply('cut');

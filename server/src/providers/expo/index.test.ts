@@ -150,7 +150,7 @@ describe('a sender', () => {
     transport = createTransport({
       egress,
       origins: { PROVIDER_EXPO_BASE_URL: service.address },
-      timeouts: { connectMs: 1000, replyMs: 3_000, idleMs: 1000 },
+      timeouts: { connectMs: 10_000, replyMs: 10_000, idleMs: 1000 },
     });
     sender = expo.connect(config, { egress, clock: systemClock, transport });
   });

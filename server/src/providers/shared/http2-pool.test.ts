@@ -19,7 +19,8 @@ import { Http2Pool } from './http2-pool.ts';
 import { createTransport, type HttpResult, type Timeouts } from './transport.ts';
 
 const egress = createEgressGuard({ allow: '127.0.0.0/8' });
-const limits: Timeouts = { connectMs: 500, replyMs: 1_000, idleMs: 1_000 };
+// Long enough for a busy machine. Tests of a timeout shorten that one.
+const limits: Timeouts = { connectMs: 15_000, replyMs: 15_000, idleMs: 15_000 };
 const request = {
   method: 'POST',
   path: '/3/device/0',
@@ -236,7 +237,7 @@ describe('GOAWAY', () => {
         setImmediate(() => ok(stream));
       },
     });
-    const pool = poolTo(peer.address, { connectMs: 5_000, replyMs: 5_000 });
+    const pool = poolTo(peer.address);
     // Few enough for the retries: a request is sent on at most three sessions.
     const responses = [];
     for (let round = 0; round < 10; round += 1) {
@@ -347,7 +348,7 @@ describe('a connection that breaks', () => {
   test('silently is detected by a ping, when idle and when a response is late', async () => {
     const peer = await startPeer({ respond: ok });
     const relay = await startRelay(peer.address);
-    const idle = poolTo(relay.address, { connectMs: 100 }, { pingAfterMs: 20 });
+    const idle = poolTo(relay.address, { connectMs: 1_000, replyMs: 1_000 }, { pingAfterMs: 20 });
     expect(await idle.request(request)).toMatchObject({ status: 200 });
     // It survives several pings with a response.
     const pings = relay.bytes();
@@ -358,7 +359,7 @@ describe('a connection that breaks', () => {
     relay.thaw();
     expect(await idle.request(request)).toMatchObject({ status: 200 });
 
-    const busy = poolTo(relay.address, { connectMs: 100, replyMs: 300 });
+    const busy = poolTo(relay.address, { connectMs: 1_000, replyMs: 500 });
     expect(await busy.request(request)).toMatchObject({ status: 200 });
     relay.freeze();
     const closed = relay.closed();
@@ -372,7 +373,7 @@ describe('a connection that breaks', () => {
 describe('no response', () => {
   test('in time: the stream is cancelled, the session continues', async () => {
     const peer = await startPeer();
-    const pool = poolTo(peer.address, { replyMs: 100 });
+    const pool = poolTo(peer.address, { replyMs: 1_000 });
     const asked = pool.request(request);
     await streams(peer, 1);
     const closed = once(peer.streams[0] as ServerHttp2Stream, 'close');
@@ -419,7 +420,7 @@ describe('no response', () => {
 
   test('because no stream became free in time: nothing was written', async () => {
     const peer = await startPeer({ settings: { maxConcurrentStreams: 1 } });
-    const pool = poolTo(peer.address, { connectMs: 100, replyMs: 300 });
+    const pool = poolTo(peer.address, { connectMs: 500, replyMs: 1_000 });
     const responses = await Promise.all([
       pool.request(request),
       pool.request(request),
@@ -474,12 +475,10 @@ describe('closing', () => {
   test('does not wait for a dead peer', async () => {
     const peer = await startPeer({ respond: ok });
     const relay = await startRelay(peer.address);
-    const pool = poolTo(relay.address);
+    const pool = poolTo(relay.address, { connectMs: 500 });
     await pool.request(request);
     relay.freeze();
-    const startedAt = performance.now();
-    await pool.close({ graceMs: 30_000 });
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    await pool.close({ graceMs: 3_600_000 });
   });
 });
 

