@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { type Service, startService } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { isDatabaseUnavailable } from '../db/client.ts';
@@ -26,6 +27,7 @@ export async function start(): Promise<void> {
   });
   returnUnusedMemory();
   collectLessOften();
+  flushCompileCache(); // Node writes it only at an orderly end
   greet(service);
   const code = await stopped.promise;
   console.log('Stopping…');
