@@ -4,7 +4,8 @@ import { mkdtemp, open, rm, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Database, sql } from '../../src/db/client.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { descendants, kill, postmasterOf } from '../support/belfry-process.ts';
@@ -14,7 +15,7 @@ import { processed, startTestService, type TestService, until } from '../support
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
 // A database that does not respond is noticed within 5 s. The rest is for a busy machine.
-const RESPONSE_WITHIN_MS = 8_000;
+const RESPONSE_WITHIN_MS = 15_000;
 const NOTICED_WITHIN_MS = 5_000;
 
 const undo: (() => Promise<unknown>)[] = [];
@@ -130,7 +131,8 @@ describe.runIf(process.platform === 'linux')('a broken PostgreSQL', () => {
       service.project.as('someone new')('GET', '/notifications'),
     ]);
     expect(responses.map(({ status }) => status)).toEqual([503, 503, 503]);
-    expect(performance.now() - second).toBeLessThan(1_000);
+    // None of them waits until it is noticed.
+    expect(performance.now() - second).toBeLessThan(NOTICED_WITHIN_MS);
     // Long enough for the cached caller to expire. A rejection that no code awaited once ended the process
     // here.
     clock.offMs = 60_000;
@@ -176,7 +178,7 @@ test(`connections that break at random moments lose and double nothing (FAULT_SE
   await expectExactlyOnce(service, running);
 });
 
-// The next four tests mostly wait. They run concurrently, each with its own service.
+// The next five tests mostly wait. They run concurrently, each with its own service.
 const SIDE_BY_SIDE = { timeout: 60_000 };
 
 test.concurrent(
@@ -279,6 +281,32 @@ test.concurrent(
     );
     expectCleanResponses(running);
     await expectExactlyOnce(service, running);
+  },
+);
+
+test.concurrent(
+  'a database that accepts no connections rejects requests with 503, and the service recovers',
+  SIDE_BY_SIDE,
+  async ({ onTestFinished }) => {
+    const service = await startTestService();
+    onTestFinished(() => service.stop());
+    const { call } = service.project;
+    const [{ name } = { name: '' }] = await service.context.db.query<{ name: string }>(
+      sql('', 'select current_database() as name'),
+    );
+    const admin = new pg.Client({ ...inject('testServer'), database: 'postgres' });
+    await admin.connect();
+    onTestFinished(() => admin.end());
+    await admin.query(`alter database ${name} allow_connections false`);
+    await admin.query('select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1', [
+      name,
+    ]);
+    expect((await call('GET', '/broadcasts')).codes).toEqual(['service_unavailable']);
+    await admin.query(`alter database ${name} allow_connections true`);
+    await until(
+      () => call('GET', '/broadcasts'),
+      ({ status }) => status === 200,
+    );
   },
 );
 
