@@ -7,9 +7,10 @@ const common = {
   pool: 'forks' as const,
   // The least number of cores. Projects ignore the value of the root, and their default is one on two cores.
   maxWorkers: 2,
-  testTimeout: 20_000,
-  hookTimeout: 60_000, // a hook starts a service with its database, on a busy machine
-  expect: { poll: { timeout: 10_000 } },
+  // No test asserts these: they end what hangs. The rest is for a machine with ten busy processes.
+  testTimeout: 60_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 30_000 } },
 };
 
 // What Node resolves. Vite takes the ES module for bundlers, so that the package would exist twice.

@@ -43,7 +43,7 @@ test.each([
 ])('%.60s ends soon, with a TemplateError', async (text) => {
   const parsed = await parseTemplate(text);
   if ('problem' in parsed) throw new Error(parsed.problem);
-  const startedMs = performance.now();
+  const before = process.cpuUsage();
   expect(() => parsed.render(data)).toThrow(TemplateError);
-  expect(performance.now() - startedMs).toBeLessThan(2_000);
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(2_000);
 });

@@ -34,7 +34,7 @@ async function open({ allowHalfOpen = false } = {}): Promise<Socket & { text: st
 }
 
 const HEAD = 'Host: x\r\nContent-Type: application/json\r\n';
-const SHORT = { headMs: 150, checkEveryMs: 20 };
+const SHORT = { headMs: 1_000, checkEveryMs: 20 };
 
 describe('a connection that sends no request', () => {
   test('is closed, whether it sends nothing or empty lines', async () => {

@@ -1,5 +1,5 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { availableParallelism, loadavg, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -22,7 +22,6 @@ const BURST_MS = 20;
 const KNOWN_USERS = 50;
 const BULK_USERS = 1_000;
 const BULK_ADDRESSES = 100; // the recipients of each bulk broadcast
-const RESUME_WITHIN_MS = 5_000;
 // A third of the broadcasts belong to a project with the in-app channel alone. They go to a few users who are
 // soon known, so they are written together with their notifications.
 const INBOX_SHARE = 0.33;
@@ -259,9 +258,6 @@ test.runIf(process.platform === 'linux')(
     expect(figures.lost).toBeGreaterThan(0);
     expect(figures.undelivered).toBeGreaterThan(0);
     expect(stored.atOnce).toBeGreaterThan(0);
-    // On a busy machine, the start time says little about the server.
-    if ((loadavg()[0] ?? 0) <= 4 * availableParallelism())
-      expect(median(startsMs)).toBeLessThan(RESUME_WITHIN_MS);
 
     const byTag = Map.groupBy(stored.broadcasts, ({ topic }) => topic);
     const users = Map.groupBy(stored.notifications, (row) => row.broadcast_id);

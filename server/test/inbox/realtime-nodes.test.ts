@@ -132,7 +132,7 @@ test('a bus without a database neither throws nor keeps the process alive', asyn
   for (let index = 0; index < 20_000; index += 1) bus.publish(changed(index));
   const startedAt = performance.now();
   await bus.close();
-  expect(performance.now() - startedAt).toBeLessThan(8_000);
+  expect(performance.now() - startedAt).toBeLessThan(20_000);
   await db.close();
 });
 

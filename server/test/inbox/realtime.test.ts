@@ -360,7 +360,7 @@ describe('closing a socket', () => {
     const silentEnded = once(silent, 'close');
     const startedAt = performance.now();
     await stopping.close();
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(10_000); // without a limit it takes 30 s
     expect(await client.closed).toEqual({ code: 1001, reason: 'going away' });
     await silentEnded;
   });

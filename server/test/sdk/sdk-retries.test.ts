@@ -57,23 +57,23 @@ describe('retries', () => {
   });
 
   test('Retry-After may be a date', async () => {
-    fates({ status: 503, headers: { 'retry-after': new Date(Date.now() + 2_000).toUTCString() } });
+    fates({ status: 503, headers: { 'retry-after': new Date(Date.now() + 60_000).toUTCString() } });
     const error = await failure(client({ maxRetries: 0 }).users.list());
     expect(error.status).toBe(503);
     expect(error.retryAfterMs).toBeGreaterThan(0);
-    expect(error.retryAfterMs).toBeLessThanOrEqual(2_000);
+    expect(error.retryAfterMs).toBeLessThanOrEqual(60_000);
   });
 
   test('the rate limit headers of the service are understood', async () => {
     const limited = await startTestService({ settings: { RATE_LIMIT_READS: '2' } });
     try {
       const token = limited.project.jwt;
-      const one = new ProjectClient({ baseUrl: `${limited.address}/v2`, token, totalTimeoutMs: 500 });
+      const one = new ProjectClient({ baseUrl: `${limited.address}/v2`, token, totalTimeoutMs: 10_000 });
       await one.users.list();
       await one.users.list();
       const error = await failure(one.users.list());
       expect(error).toMatchObject({ status: 429, code: 'rate_limit_exceeded' });
-      expect(error.retryAfterMs).toBeGreaterThan(500);
+      expect(error.retryAfterMs).toBeGreaterThan(10_000);
       expect(error.requestId).toMatch(/./);
     } finally {
       await limited.stop();
@@ -103,9 +103,9 @@ describe('retries', () => {
   test('a wait longer than the timeout of the call fails at once', async () => {
     fates({ status: 429, headers: { 'retry-after': '30' } });
     const startedAt = performance.now();
-    const error = await failure(client({ totalTimeoutMs: 5_000 }).users.list());
+    const error = await failure(client({ totalTimeoutMs: 15_000 }).users.list());
     expect(error).toMatchObject({ status: 429, retryAfterMs: 30_000 });
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
   test('every attempt gets a new token', async () => {
@@ -181,7 +181,7 @@ describe('a POST has one effect', () => {
 describe('ends', () => {
   test('an attempt that takes too long is a timeout, and is retried', async () => {
     fates('hang');
-    await client({ timeoutMs: 300 }).users.list();
+    await client({ timeoutMs: 1_500 }).users.list();
     expect(proxy.requests).toHaveLength(2);
     fates('hang', 'hang', 'hang');
     proxy.requests.length = 0;
@@ -195,7 +195,7 @@ describe('ends', () => {
     const startedAt = performance.now();
     const error = await failure(client({ totalTimeoutMs: 400, maxRetries: 50 }).users.list());
     expect(error.code).toBe('timeout');
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
   test('a refused connection is a network error', async () => {

@@ -162,7 +162,7 @@ describe('the stream of notifications', () => {
       number === 1
         ? { status: 200, headers: SSE, body: 'retry: 1\nid: here\n\ndata: {"name":"resync"}\n\n' }
         : 'hang';
-    const listener = listen(randomUUID(), { timeoutMs: 100, idleTimeoutMs: 100 });
+    const listener = listen(randomUUID(), { timeoutMs: 1_000, idleTimeoutMs: 1_000 });
     await expect.poll(() => proxy.requests.length, soon).toBeGreaterThan(2);
     expect(proxy.requests[1]?.headers['last-event-id']).toBe('here');
     expect(listener.events).toEqual([{ name: 'resync' }]);
@@ -170,7 +170,7 @@ describe('the stream of notifications', () => {
   });
 
   test('an open stream without events or heartbeats is a timeout', async () => {
-    const listener = listen(randomUUID(), { idleTimeoutMs: 200, maxRetries: 0 });
+    const listener = listen(randomUUID(), { idleTimeoutMs: 1_000, maxRetries: 0 });
     await expect(listener.ended).rejects.toMatchObject({ code: 'timeout' });
     expect(listener.opened()).toBe(1);
   });

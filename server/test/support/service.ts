@@ -218,7 +218,7 @@ async function send(
 export async function until<Value>(
   read: () => Promise<Value> | Value,
   wanted: (value: Value) => boolean,
-  { withinMs = 10_000, everyMs = 10 }: { withinMs?: number; everyMs?: number } = {},
+  { withinMs = 30_000, everyMs = 10 }: { withinMs?: number; everyMs?: number } = {},
 ): Promise<Value> {
   const deadline = Date.now() + withinMs;
   for (;;) {
@@ -231,7 +231,7 @@ export async function until<Value>(
 }
 
 /** Waits until a broadcast is processed and all its deliveries have ended, and returns it. */
-export async function processed(call: Caller, id: string, withinMs = 15_000): Promise<ApiResponse['body']> {
+export async function processed(call: Caller, id: string, withinMs = 30_000): Promise<ApiResponse['body']> {
   const { body } = await until(
     () => call('GET', `/broadcasts/${id}`),
     (response) => response.body?.status?.status === 'processed' && response.body.status.summary.pending === 0,

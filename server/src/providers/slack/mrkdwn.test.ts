@@ -47,9 +47,9 @@ describe('HTML as mrkdwn', () => {
   });
 
   test('ten megabytes and a thousand levels are converted quickly', () => {
-    const started = performance.now();
+    const before = process.cpuUsage();
     expect(htmlToMrkdwn(`${'<div>'.repeat(1000)}x${'<p>word</p>'.repeat(1_000_000)}`)).not.toBe('');
-    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(2_000);
   });
 });
 

@@ -181,8 +181,9 @@ const MEBI = 1024 * 1024;
 const filled = (unit: string, length = 10 * MEBI): string =>
   unit.repeat(Math.ceil(length / unit.length)).slice(0, length);
 
-// The worst takes 2.5 s on two slow and busy cores; a quadratic step would take hours.
-describe('10 MiB of content is rendered in time', { timeout: 30_000 }, () => {
+// The worst takes 2.5 s; a quadratic step would take hours. Counted is the time of the processor, which other
+// tests share.
+describe('10 MiB of content is rendered in time', { timeout: 120_000 }, () => {
   test.each([
     ['paragraphs', '<p>Hello <b>world</b></p>\n'],
     ['plain text', 'lorem ipsum '],
@@ -201,10 +202,10 @@ describe('10 MiB of content is rendered in time', { timeout: 30_000 }, () => {
     ['half characters', '\ud83d'],
     ['blanks', ' '],
   ])('of %s', (_name, unit) => {
-    const started = performance.now();
+    const before = process.cpuUsage();
     const prepared = prepareEmail({ title: 'T', content: filled(unit), actionUrl: 'https://x.example/' });
     const { html, text } = finishEmail(prepared, { unsubscribeUrl: 'https://u.example/' });
-    expect(performance.now() - started).toBeLessThan(15_000);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(15_000);
     expect(html).toContain('Unsubscribe');
     expect(text).toContain('https://x.example/');
   });

@@ -180,7 +180,8 @@ describe('an e-mail', () => {
 
 const MEBI = 1024 * 1024;
 
-describe('10 MiB of content is rewritten in time', { timeout: 30_000 }, () => {
+// Counted is the time of the processor, which other tests share.
+describe('10 MiB of content is rewritten in time', { timeout: 120_000 }, () => {
   test.each([
     ['links', '<a href="https://x.example/">x</a>'],
     ['open links', '<a href="'],
@@ -195,9 +196,9 @@ describe('10 MiB of content is rewritten in time', { timeout: 30_000 }, () => {
     ['slashes', '<a////'],
   ])('of %s', (_, unit) => {
     const html = unit.repeat(Math.ceil((10 * MEBI) / unit.length));
-    const started = performance.now();
+    const before = process.cpuUsage();
     tracked(html);
     tracked(`<a href="${html}">`);
-    expect(performance.now() - started).toBeLessThan(15_000);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(15_000);
   });
 });
