@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { countResults } from './count-results.mjs';
 import { ensureInstalled } from './install.mjs';
-import { findNode, launch, root } from './runtime.mjs';
+import { findNode, launch, root, scriptEnv } from './runtime.mjs';
 
 const CHECKS = [
   [
@@ -105,7 +105,7 @@ function run([script, ...args], { capture, env = {} }) {
   const plain = process.stdout.isTTY ? {} : { NO_COLOR: '1' }; // some tools colour the log of a CI
   const child = spawn(node, [script, ...args], {
     cwd: root,
-    env: { ...process.env, ...plain, ...env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
+    env: { ...scriptEnv, ...plain, ...env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
     stdio: capture ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
   });
   // Ctrl-C in a terminal also reaches the tool, and this process must outlive it. SIGTERM only comes here.
