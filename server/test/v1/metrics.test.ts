@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -51,6 +52,23 @@ test('metrics count the broadcasts and recipients of a project by day, category 
     labels: ['t'],
     schema: schema('topic', 'string'),
   });
+});
+
+test('metrics add up more recipients than an integer of the database holds', async () => {
+  const large = await service.createProject('large');
+  const recipients = [{ external_id: 'ada' }];
+  for (const title of ['one', 'two']) {
+    const sent = await large.call('POST', '/broadcasts', { title, category: 'news', topic: 't', recipients });
+    await processed(large.call, sent.body.id);
+  }
+  await service.context.db.query(sql('', 'update broadcasts set total = 2000000000 where project_id = $1'), [
+    large.id,
+  ]);
+  for (const path of ['', '/categories', '/topics']) {
+    const { body } = await large.v1('GET', `/metrics${path}`);
+    const sum = body.metrics.reduce((all: number, [, recipients]: [number, number]) => all + recipients, 0);
+    expect([path, sum]).toEqual([path, 4_000_000_000]);
+  }
 });
 
 test('metrics need the API secret; without the API key, they are those of Prometheus', async () => {

@@ -1,5 +1,6 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import { NEWEST } from '../../../lib/cursor.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -26,37 +27,38 @@ export async function countBroadcasts(
   const today = Math.floor(clock.now() / DAY_MS);
   const days = Array.from({ length: DAYS }, (_, index) => (today - DAYS + 1 + index) * DAY_MS);
   const first = firstIdAt(days[0] ?? 0);
-  if (by !== 'day') return db.query<BroadcastCount>(GROUPED[by], [projectId, first]);
-  const counts = await db.query<Omit<BroadcastCount, 'label'>>(countDays, [
-    projectId,
-    first,
-    days.map(firstIdAt),
-    days.map((ms) => firstIdAt(ms + DAY_MS)),
-  ]);
+  const newest = [projectId, first, MAX_READ];
+  if (by !== 'day') return db.query<BroadcastCount>(GROUPED[by], newest);
+  const starts = [...days, (today + 1) * DAY_MS].map(firstIdAt);
+  const counts = await db.query<Omit<BroadcastCount, 'label'>>(countDays, [...newest, starts]);
   return counts.map((count, index) => ({ label: new Date(days[index] ?? 0).toISOString(), ...count }));
 }
 
-// Index broadcasts_of_project.
+// Index broadcasts_of_project, by pairs (db/list-statements.ts). The limit is a parameter: with a constant of
+// that size the planner may read all broadcasts and sort them.
 const NEWEST_OF_PROJECT = `select id, category, topic, total
     from broadcasts
-    where project_id = $1 and id >= $2
+    where (project_id, id) >= ($1, $2) and (project_id, id) <= ($1, '${NEWEST}')
     order by project_id desc, id desc
-    limit ${MAX_READ}`;
+    limit $3`;
+// The last start is the end of the last day.
 const countDays = sql(
   'count_broadcasts_by_day',
-  `with newest as materialized (
-    ${NEWEST_OF_PROJECT}
-  )
-  select count(newest.id)::int as broadcasts, coalesce(sum(newest.total), 0)::int as recipients
-  from unnest($3::uuid[], $4::uuid[]) as day (since, before)
-  left join newest on newest.id >= day.since and newest.id < day.before
-  group by day.since
-  order by day.since`,
+  `select coalesce(counted.broadcasts, 0) as broadcasts, coalesce(counted.recipients, 0) as recipients
+  from generate_series(1, cardinality($4::uuid[]) - 1) as day
+  left join (
+    select width_bucket(id, $4::uuid[]) as day, count(*)::int as broadcasts, sum(total) as recipients
+    from (
+      ${NEWEST_OF_PROJECT}
+    ) newest
+    group by 1
+  ) counted using (day)
+  order by day`,
 );
 const grouped = (name: string, label: string, where: string) =>
   sql(
     name,
-    `select label, count(*)::int as broadcasts, sum(total)::int as recipients
+    `select label, count(*)::int as broadcasts, sum(total) as recipients
   from (
     select ${label} as label, total
     from (
