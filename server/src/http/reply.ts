@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream';
+import { finished, Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { problemsIn } from '../contract/validation.ts';
 import type { JsonText } from '../lib/json-text.ts';
@@ -33,16 +33,26 @@ export function sendJson(reply: FastifyReply, status: number, body: JsonText): F
 // One write of a joined text is cheaper than a stream, up to the size that takes a millisecond to copy.
 const STREAMED_FROM_BYTES = 1024 * 1024;
 
-/** Sends a body part by part, each when the client has read the one before. Resolves at the end. */
+// Longer than a statement may take to read the next part.
+const STALLED_MS = 60_000;
+
+/**
+ * Sends a body part by part, each when the client has read the one before. Resolves at the end. Disconnects a
+ * client that reads nothing for a minute.
+ */
 export async function sendParts(
   reply: FastifyReply,
   mediaType: string,
   parts: AsyncIterable<string>,
+  { stalledMs = STALLED_MS }: { stalledMs?: number } = {},
 ): Promise<void> {
   reply.code(200).header('content-type', mediaType);
-  reply.send(Readable.from(parts, { highWaterMark: 1 }));
-  // Also resolves if the client disconnects.
-  await new Promise<void>((resolve) => reply.raw.once('close', resolve));
+  reply.raw.setTimeout(stalledMs);
+  // Fastify would read all parts for HEAD, and discard them.
+  const sent = reply.request.method === 'HEAD' ? [] : parts;
+  reply.send(Readable.from(sent, { highWaterMark: 1 }));
+  // Also resolves if the client disconnects, or had disconnected before.
+  await new Promise<void>((resolve) => finished(reply.raw, () => resolve()));
 }
 
 /**
