@@ -1,3 +1,4 @@
+import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { Context } from '../../context.ts';
@@ -6,6 +7,7 @@ import { numbersOf } from '../../ground/events/stored-types.ts';
 import { deliveriesOfUser } from '../../line/ledger/of-user.ts';
 import { notificationsJson } from '../../line/notifications/json.ts';
 import { COLUMNS, type NotificationRow } from '../../line/notifications/row.ts';
+import type { TokenRow } from '../../people/tokens/list.ts';
 import { listSubscriptions, subscriptionOf } from '../../people/topics/list.ts';
 import { type UserRow, userJson } from '../../people/users/get.ts';
 import { getWindows } from '../../setup/delivery-windows/get.ts';
@@ -29,15 +31,16 @@ export async function* exportUser(
 ): AsyncGenerator<string> {
   const { db } = context;
   const owner = { projectId, userId: user.id };
-  const [former, preferences, windows, tokens] = await Promise.all([
+  const [former, preferences, windows] = await Promise.all([
     db.query(selectFormer, [user.id]),
     getPreferences(context, owner),
     getWindows(db, owner),
-    db.query(selectTokens, [user.id]),
   ]);
   yield `{"user":${userJson(user)},"former_identities":${JSON.stringify(former)}`;
   yield `,"preferences":${JSON.stringify(preferences)},"delivery_windows":${windows}`;
-  yield `,"tokens":${JSON.stringify(tokens)},"subscriptions":[`;
+  yield ',"tokens":[';
+  yield* listed(tokens(db, user.id));
+  yield '],"subscriptions":[';
   yield* listed(subscriptions(db, user.id));
   yield '],"notifications":[';
   yield* listed(notifications(context, user.id));
@@ -52,6 +55,17 @@ async function* listed(texts: AsyncIterable<string>): AsyncGenerator<string> {
   for await (const text of texts) {
     yield `${separator}${text}`;
     separator = ',';
+  }
+}
+
+type StoredToken = Omit<TokenRow, 'user_id' | 'sealed_data'> & { channel: string };
+
+async function* tokens(db: Queryable, userId: string): AsyncGenerator<string> {
+  for (let id = OLDEST, more = true; more; ) {
+    const rows = await db.query<StoredToken>(selectTokens, [userId, id, PER_PAGE]);
+    for (const { public_id, ...token } of rows) yield JSON.stringify({ ...token, id: public_id ?? token.id });
+    more = rows.length === PER_PAGE;
+    id = rows.at(-1)?.id ?? id;
   }
 }
 
@@ -84,14 +98,13 @@ async function* events(
   db: Queryable,
   { projectId, userId }: { projectId: string; userId: string },
 ): AsyncGenerator<string> {
-  for (let id = OLDEST, more = true; more; ) {
-    const rows = await db.query<EventRow>(selectEvents, [userId, projectId, id, PER_PAGE]);
-    for (const row of rows) {
+  const ids = await db.query<{ id: string }>(selectEventIds, [userId, projectId]);
+  for (let start = 0; start < ids.length; start += PER_PAGE) {
+    const page = ids.slice(start, start + PER_PAGE).map(({ id }) => id);
+    for (const row of await db.query<EventRow>(selectEvents, [projectId, uuidArray(page)])) {
       const { from, to } = numbersOf(row, undefined);
       for (const event of expand(row, from, to)) yield JSON.stringify(event);
     }
-    more = rows.length === PER_PAGE;
-    id = rows.at(-1)?.id ?? id;
   }
 }
 
@@ -102,10 +115,11 @@ const selectFormer = sql(
 );
 const selectTokens = sql(
   'export_tokens',
-  `select coalesce(public_id, id::text) as id, channel, created_at, updated_at, discarded_at
+  `select id, public_id, channel, created_at, updated_at, discarded_at
   from tokens
-  where user_id = $1
-  order by id`,
+  where user_id = $1 and id > $2
+  order by id
+  limit $3`,
 );
 const selectNotifications = sql(
   'export_notifications',
@@ -115,12 +129,12 @@ const selectNotifications = sql(
   order by id
   limit $3`,
 );
-// Index events_of_users.
-const selectEvents = sql(
-  'export_events',
-  `select id, type, size, broadcast_id, broadcast_ids, user_ids, details
+// Index events_of_users. It has no order, so the ids are read once.
+const selectEventIds = sql(
+  'export_event_ids',
+  `select id
   from events
-  where user_ids = array[$1::uuid] and project_id = $2 and id > $3
+  where user_ids = array[$1::uuid] and project_id = $2
     and (
       type in (
         'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken',
@@ -131,6 +145,13 @@ const selectEvents = sql(
         and details is not null
       )
     )
-  order by id
-  limit $4`,
+  order by id`,
+);
+// Primary key.
+const selectEvents = sql(
+  'export_events',
+  `select id, type, size, broadcast_id, broadcast_ids, user_ids, details
+  from events
+  where project_id = $1 and id = any ($2::uuid[])
+  order by id`,
 );

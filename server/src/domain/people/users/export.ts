@@ -1,9 +1,11 @@
-import type { Queryable } from '../../../db/client.ts';
-import { OLDEST } from '../../../lib/cursor.ts';
-import { type UserRow, userJson } from './get.ts';
-import { listUsers } from './list.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import { USER_COLUMNS, type UserRow, userJson } from './get.ts';
 
 const PER_PAGE = 1_000;
+// A page ends after the user with whom the attributes of its users exceed this. One user may have 10 MiB.
+const PAGE_BYTES = 4 * 1024 * 1024;
+
 export type ExportFormat = 'ndjson' | 'csv';
 
 /**
@@ -17,13 +19,34 @@ export async function* exportUsers(
 ): AsyncGenerator<string> {
   const [head, toText] = format === 'csv' ? [`${COLUMNS.join(',')}\r\n`, csvLine] : ['', jsonLine];
   if (head !== '') yield head;
-  for (let id = OLDEST, isLast = false; !isLast; ) {
-    const rows = await listUsers(db, projectId, undefined, { direction: 'newer', id, limit: PER_PAGE });
-    isLast = rows.length < PER_PAGE;
-    id = rows.at(-1)?.id ?? id;
+  for (let id: string | undefined = OLDEST; id !== undefined; ) {
+    const rows: UserRow[] = await db.query(selectPage, [projectId, id, PER_PAGE, PAGE_BYTES]);
     if (rows.length > 0) yield rows.map(toText).join('');
+    id = rows.at(-1)?.id;
   }
 }
+
+// Index users_of_project (project_id, id), by pairs (db/list-statements.ts), and primary key of users.
+const selectPage = sql(
+  'export_users',
+  `select ${USER_COLUMNS}
+  from users u
+  where u.id = any (array(
+    select id
+    from (
+      select id, sum(bytes) over (order by id) - bytes as bytes_before
+      from (
+        select id, coalesce(octet_length(custom_attributes::text), 0) as bytes
+        from users
+        where (project_id, id) > ($1, $2) and (project_id, id) <= ($1, '${NEWEST}') and deleted_at is null
+        order by project_id, id
+        limit $3
+      ) page
+    ) sized
+    where bytes_before <= $4
+  ))
+  order by u.id`,
+);
 
 function jsonLine(user: UserRow): string {
   return `${userJson(user)}\n`;
