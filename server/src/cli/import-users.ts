@@ -1,8 +1,10 @@
+import { isUtf8 } from 'node:buffer';
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { MAX_IMPORTED_USERS, type UserImport } from '../contract/user-import.ts';
+import { csvDelimiter } from '../lib/csv-delimiter.ts';
 import { ApiError, projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { CommandError, UsageError } from './command.ts';
 import { print, printJson } from './output.ts';
@@ -16,6 +18,8 @@ interface Part {
 
 // Below the limit of the server, 10 MiB.
 const MAX_BYTES = 9 * 2 ** 20;
+// Below the most that a string can have.
+const MAX_FILE_BYTES = 500_000_000;
 const POLL_MS = 300;
 const BAR_CELLS = 20;
 
@@ -93,12 +97,16 @@ function barText(done: number, total: number, failed: number): string {
 }
 
 async function textOf(file: string): Promise<string> {
+  let bytes: Buffer;
   try {
-    return await readFile(file, 'utf8');
+    bytes = await readFile(file);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new CommandError(`${file} cannot be read (${code}): check the path`);
   }
+  if (bytes.length > MAX_FILE_BYTES) throw new CommandError(`${file} is larger than 500 MB: divide it`);
+  if (!isUtf8(bytes)) throw new CommandError(`${file} is not UTF-8: save it with this encoding`);
+  return bytes.toString();
 }
 
 /** Divides a file into imports. */
@@ -125,12 +133,16 @@ function partsOf(file: string, text: string): { mediaType: string; parts: Part[]
 /** Returns the records as they are in the file, which may have line breaks within quotes. */
 function csvRecords(file: string, text: string): string[] {
   const [header = ''] = text.split('\n', 1);
-  const delimiter = [',', ';', '\t'].find((one) => header.includes(one)) ?? ',';
   try {
     const records = parse(text, {
-      ...{ bom: true, raw: true, delimiter, relax_column_count: true, skip_empty_lines: true },
+      bom: true,
+      raw: true,
+      delimiter: csvDelimiter(header),
+      relax_column_count: true,
+      skip_empty_lines: true,
     }) as unknown as { raw: string }[];
-    return records.map(({ raw }) => raw.trim());
+    // Without line breaks alone: tabs and spaces at the ends belong to cells.
+    return records.map(({ raw }) => raw.replace(/^[\r\n]+|[\r\n]+$/g, ''));
   } catch (error) {
     throw new CommandError(`${file} is not valid CSV: ${(error as Error).message}`);
   }

@@ -10,6 +10,7 @@ import {
 import { problemsIn } from '../contract/validation.ts';
 import type { ImportPage } from '../domain/people/imports/create.ts';
 import { ClientError } from '../errors.ts';
+import { csvDelimiter } from '../lib/csv-delimiter.ts';
 import { scanObject } from '../lib/json-member.ts';
 import { packJson } from '../lib/packed-json.ts';
 
@@ -24,6 +25,7 @@ export type RowFormat = (typeof ROW_FORMATS)[keyof typeof ROW_FORMATS];
 const PAGE = 1_000;
 const MAX_PROBLEMS = 10;
 const MAX_COLUMNS = 200;
+const MAX_MESSAGE = 300;
 const LINE_LIMITS = { keysAndValues: 10_000, inMember: 10_000, levels: 100 };
 
 /** A row: a value, or what is wrong with its text. */
@@ -136,7 +138,7 @@ function csvRecords(sent: Buffer): string[][] {
   try {
     return parse(sent, {
       bom: true,
-      delimiter: delimiterOf(sent),
+      delimiter: csvDelimiter(headerOf(sent)),
       relax_column_count: true,
       skip_empty_lines: true,
       // One more than allowed, and the header.
@@ -144,17 +146,15 @@ function csvRecords(sent: Buffer): string[][] {
     });
   } catch (error) {
     if ((error as { code?: unknown }).code === undefined) throw error;
-    throw new ClientError('validation_failed', [`The CSV is not valid: ${(error as Error).message}`]);
+    // The message can repeat a value.
+    const message = (error as Error).message.slice(0, MAX_MESSAGE);
+    throw new ClientError('validation_failed', [`The CSV is not valid: ${message.toWellFormed()}`]);
   }
 }
 
-/**
- * Returns the delimiter that the header has: a comma or, in the locales of some spreadsheets, another one.
- */
-function delimiterOf(sent: Buffer): string {
+function headerOf(sent: Buffer): string {
   const end = sent.indexOf('\n');
-  const header = sent.toString('utf8', 0, end < 0 ? sent.length : end);
-  return [',', ';', '\t'].find((delimiter) => header.includes(delimiter)) ?? ',';
+  return sent.toString('utf8', 0, end < 0 ? sent.length : end);
 }
 
 function checkHeader(header: readonly string[]): void {

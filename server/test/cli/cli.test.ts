@@ -13,6 +13,7 @@ import { decodeJwt } from '../../src/lib/jwt.ts';
 import { belfry, type Ended, ended, Output } from '../support/cli.ts';
 import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { caller } from '../support/service.ts';
 
 // Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
@@ -348,7 +349,7 @@ describe('send', () => {
 });
 
 describe('users import', () => {
-  const write = async (name: string, text: string) => {
+  const write = async (name: string, text: string | Buffer) => {
     const file = join(dataDir, name);
     await writeFile(file, text);
     return file;
@@ -376,12 +377,30 @@ describe('users import', () => {
     ['users.json', '{"users":[{"external_id":"j1"},{"external_id":"j2"}]}'],
     ['list.json', '[{"external_id":"l1"},{"external_id":"l2"}]'],
     ['users.ndjson', '{"external_id":"n1"}\n\n{"external_id":"n2"}\n'],
+    ['semicolons.csv', 'external_id;custom_attributes.a,b\r\ns1;x\r\n\r\ns2;\r\n'],
   ])('reads %s', async (name, text) => {
     const { code, out } = await run(['users', 'import', await write(name, text)]);
     expect([code, out]).toEqual([0, '2 users: 2 created, 0 updated, 0 failed\n']);
   });
 
+  test('keeps empty cells at the ends of a line, and values with spaces', async () => {
+    const file = await write(
+      'tabs.tsv.csv',
+      'external_id\temail\tlast_name\n\ttabs@cli.example\t\n t2\t\tB \n',
+    );
+    expect(await run(['users', 'import', file])).toMatchObject({
+      code: 0,
+      out: '2 users: 2 created, 0 updated, 0 failed\n',
+    });
+    const call = caller(() => credentials.legacy_base_url, credentials.project_jwt);
+    const { body } = await call('GET', '/users/email:tabs@cli.example');
+    expect(body).toMatchObject({ external_id: null, last_name: null });
+    expect((await call('GET', '/users/external_id:%20t2')).body).toMatchObject({ last_name: 'B ' });
+  });
+
   test.each([
+    ['latin1.csv', Buffer.from('external_id,first_name\nl,Jos\xe9\n', 'latin1'), 'is not UTF-8'],
+    ['utf16.csv', Buffer.from('\ufeffexternal_id\nu\n', 'utf16le'), 'is not UTF-8'],
     ['empty.csv', 'external_id\n', 'has no users'],
     ['open.csv', 'external_id\n"x\n', 'is not valid CSV'],
     ['broken.json', '{"users":[', 'is not valid JSON'],
