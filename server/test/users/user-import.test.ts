@@ -1,7 +1,14 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { newId } from '../../src/lib/ids.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import { BULK } from '../../src/queue/jobs.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 
 let service: TestService;
@@ -287,6 +294,46 @@ test('10,000 users are imported once, although the server restarts meanwhile', a
   expect(counts).toEqual({ users: 9_900, events: 9_900 });
 });
 
+test('the job of a page that runs once more changes nothing', async () => {
+  const of = await service.createProject('repeated');
+  const users = Array.from({ length: 2_500 }, (_, index) => ({
+    external_id: `r${index}`,
+    email: index % 2 ? 'x' : null,
+  }));
+  const done = await importUsers(users, of);
+  expect(done).toMatchObject({ created: 1_250, failed: 1_250 });
+  const stored = () =>
+    service.context.db.query(
+      sql(
+        '',
+        `select (select array_agg(u order by id) from users u where project_id = $1)::text as users,
+          (select array_agg(p order by page) from user_import_pages p where import_id = $2)::text as pages,
+          (select array_agg(i) from user_imports i where id = $2)::text as import,
+          (select count(*) from events where project_id = $1) as events`,
+      ),
+      [of.id, done.id],
+    );
+  const before = await stored();
+  await service.context.db.transaction((tx) =>
+    enqueue(
+      tx,
+      [0, 1, 2, 2].map((page) => ({
+        kind: 'import_users',
+        projectId: of.id,
+        priority: BULK,
+        weight: 1,
+        payload: { import_id: done.id, page },
+      })),
+    ),
+  );
+  await expect
+    .poll(() =>
+      service.context.db.query(sql('', 'select count(*)::int from jobs where project_id = $1'), [of.id]),
+    )
+    .toEqual([{ count: 0 }]);
+  expect(await stored()).toEqual(before);
+});
+
 test('the users of a processed import are erased, and after seven days the failures too', async () => {
   const { id } = await importUsers([
     { external_id: 'erased one', email: 'erased@import.example' },
@@ -334,6 +381,11 @@ describe('a body is rejected', () => {
     expect([response.status, response.messages.join()]).toEqual([status, expect.stringContaining(message)]);
   });
 
+  test('with a problem in a long value, which is not repeated', async () => {
+    const { status, text } = await send(`email\n${'x'.repeat(1_000_000)}"\n`, 'csv');
+    expect([status, text.length < 1_000]).toEqual([422, true]);
+  });
+
   test('in another encoding or type, over 10 MiB, or missing', async () => {
     const request = (raw: Buffer | string, type: string) =>
       service.request('POST', '/v2/users/import', {
@@ -348,6 +400,32 @@ describe('a body is rejected', () => {
     expect((await project.call('POST', '/users/import')).status).toBe(422);
     const other = await project.call('PUT', '/users', 'email\n', { 'content-type': 'text/csv' });
     expect(other.codes).toEqual(['unsupported_media_type']);
+  });
+});
+
+test('the examples of the guide run', async ({ onTestFinished }) => {
+  const guide = await readFile(new URL('../../../docs/guides/importing-users.md', import.meta.url), 'utf8');
+  const examples = [...guide.matchAll(/^```sh\n(.*?)^```/gms)].map(([, text]) => text);
+  expect(examples.join('').match(/\bcurl\b/g)).toHaveLength(7);
+  const of = await service.createProject('guide');
+  const { id } = await importUsers([{ external_id: 'ada' }], of);
+  const [shownId = ''] = /(?<=imports\/)[\w-]+/.exec(guide) ?? [];
+  const folder = await mkdtemp(join(tmpdir(), 'belfry-guide-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const script = ['set -euo pipefail', 'curl() { command curl --fail "$@"; }', ...examples].join('\n');
+  await promisify(execFile)('bash', ['-c', script.replaceAll(shownId, id)], {
+    cwd: folder,
+    env: {
+      PATH: process.env.PATH,
+      BELFRY: `${service.address}/v2`,
+      AUTH: `Authorization: Bearer ${of.jwt}`,
+      JSON: 'Content-Type: application/json',
+    },
+  });
+  const csv = await readFile(join(folder, 'users.csv'), 'utf8');
+  expect(csv.split('\r\n')[1]).toMatch(/^[\w-]+,ada,/);
+  expect(JSON.parse(await readFile(join(folder, 'ada.json'), 'utf8'))).toMatchObject({
+    user: { external_id: 'ada' },
   });
 });
 
