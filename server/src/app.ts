@@ -28,6 +28,7 @@ import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
 import { loadPauses } from './domain/setup/integrations/pauses.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
+import type { HttpContext } from './http/context.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
@@ -94,8 +95,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     await context.bus.listening();
     const discarder = new TokenDiscarder(context);
     undo.push(() => discarder.close());
-    const { acceptor, start, stop: stopWork } = startWorker({ ...context, discarder }, options, undo);
-    const server = await startServer({ ...context, discarder }, acceptor, options, undo);
+    const { start, stop: stopWork, ...ofWorker } = startWorker({ ...context, discarder }, options, undo);
+    const server = await startServer({ ...context, discarder }, ofWorker, options, undo);
     startMaintenance(context, undo);
     // Starts before the requests are drained, so that both drain at the same time.
     undo.push(async () => void stopWork());
@@ -109,9 +110,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   }
 }
 
-/** The worker's start and stop, and the acceptor of broadcasts, which passes jobs on to it. */
-interface RunningWorker {
-  acceptor: Acceptor;
+/** The worker's start and stop, and the parts that pass jobs on to it. */
+interface RunningWorker extends Pick<HttpContext, 'acceptor' | 'wake'> {
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -220,7 +220,7 @@ function startWorker(
     await adoptPauses();
     await worker.start();
   };
-  return { acceptor, start, stop };
+  return { acceptor, wake: (kind) => worker.producer(kind).wake(), start, stop };
 }
 
 /** Logs for the operator which integration of which project is paused, and why. */
@@ -239,7 +239,7 @@ function contactOf({ OPERATOR_CONTACT, PUBLIC_URL }: Config): string | undefined
 
 async function startServer(
   context: Discarding,
-  acceptor: Acceptor,
+  ofWorker: Pick<HttpContext, 'acceptor' | 'wake'>,
   options: ServiceOptions,
   undo: (() => Promise<void>)[],
 ): Promise<HttpServer> {
@@ -250,7 +250,7 @@ async function startServer(
   const follower = new FeedFollower(context);
   const eventStreams = new EventStreams({ ...context, follower });
   const hits = new HitRecorder(context);
-  const httpContext = { ...context, lastSeen, keyUses, acceptor, hub, streams, eventStreams, hits };
+  const httpContext = { ...context, ...ofWorker, lastSeen, keyUses, hub, streams, eventStreams, hits };
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });

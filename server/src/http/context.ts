@@ -6,6 +6,7 @@ import type { Acceptor } from '../domain/line/accept/send-broadcast.ts';
 import type { TokenDiscarder } from '../domain/people/tokens/discard-gone.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
 import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
+import type { JobKind } from '../queue/jobs.ts';
 import type { EventStreams } from './realtime/event-streams.ts';
 import type { Streams } from './realtime/stream.ts';
 
@@ -19,6 +20,8 @@ export interface HttpContext extends Context {
   readonly eventStreams: EventStreams;
   readonly discarder: TokenDiscarder;
   readonly hits: HitRecorder;
+  /** Starts jobs of this kind that were just committed. Otherwise they wait for the worker's next poll. */
+  wake(kind: JobKind): void;
 }
 
 /** The context as handlers get it: the database is the pool, or the transaction of an idempotent call. */

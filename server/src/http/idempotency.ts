@@ -109,5 +109,6 @@ function within(context: HttpContext, tx: Queryable, afterCommit: (effect: () =>
       publish: (message: RealtimeMessage) => afterCommit(() => context.bus.publish(message)),
       subscribe: (handler) => context.bus.subscribe(handler),
     },
+    wake: (kind) => afterCommit(() => context.wake(kind)),
   };
 }

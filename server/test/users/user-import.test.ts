@@ -294,6 +294,25 @@ test('10,000 users are imported once, although the server restarts meanwhile', a
   expect(counts).toEqual({ users: 9_900, events: 9_900 });
 });
 
+test('an import does not wait until the worker polls', async ({ onTestFinished }) => {
+  const patient = await startTestService({ pollMs: 120_000 });
+  onTestFinished(patient.stop);
+  for (const [name, headers] of [
+    ['plain', {}],
+    ['keyed', { 'idempotency-key': newId() }],
+  ] as const) {
+    const sent = await patient.project.call(
+      'POST',
+      '/users/import',
+      { users: [{ external_id: name }] },
+      headers,
+    );
+    expect(await processed(sent.body.id, patient.project)).toMatchObject({ created: 1 });
+  }
+  const sent = await patient.project.v1('POST', '/imports', { import: { users: [{ external_id: 'v1' }] } });
+  expect(await processed(sent.body.import.id, patient.project)).toMatchObject({ created: 1 });
+});
+
 test('the job of a page that runs once more changes nothing', async () => {
   const of = await service.createProject('repeated');
   const users = Array.from({ length: 2_500 }, (_, index) => ({

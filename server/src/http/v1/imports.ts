@@ -26,7 +26,9 @@ export function importRoutes(app: App): void {
     async handler({ project, request: { pages }, context }) {
       if (pages === undefined)
         throw new ClientError('validation_failed', ["Param 'import.users' is missing"]);
-      return { import: legacyImport(await createImport(context, project.id, pages), []) };
+      const created = await createImport(context, project.id, pages);
+      context.wake('import_users');
+      return { import: legacyImport(created, []) };
     },
   });
 

@@ -27,10 +27,11 @@ export function userImportRoutes(app: App): void {
     users: true,
     bodyLimit: 10 * 1024 * 1024,
     reply: { 202: UserImport },
-    async handler({ project, request, context }) {
-      const { pages } = request;
+    async handler({ project, request: { pages }, context }) {
       if (pages === undefined) throw new ClientError('validation_failed', ["Param 'users' is missing"]);
-      return rawJson(JSON.stringify({ ...(await createImport(context, project.id, pages)), failures: [] }));
+      const created = await createImport(context, project.id, pages);
+      context.wake('import_users');
+      return rawJson(JSON.stringify({ ...created, failures: [] }));
     },
   });
 
