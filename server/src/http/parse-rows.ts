@@ -25,6 +25,7 @@ export type RowFormat = (typeof ROW_FORMATS)[keyof typeof ROW_FORMATS];
 const PAGE = 1_000;
 const MAX_PROBLEMS = 10;
 const MAX_COLUMNS = 200;
+const MAX_HEADER_BYTES = 100_000;
 const MAX_MESSAGE = 300;
 const LINE_LIMITS = { keysAndValues: 10_000, inMember: 10_000, levels: 100 };
 
@@ -135,10 +136,11 @@ function csvRows(sent: Buffer): Row[] {
 }
 
 function csvRecords(sent: Buffer): string[][] {
+  const delimiter = csvDelimiter(headerOf(sent));
   try {
     return parse(sent, {
       bom: true,
-      delimiter: csvDelimiter(headerOf(sent)),
+      delimiter,
       relax_column_count: true,
       skip_empty_lines: true,
       // One more than allowed, and the header.
@@ -152,9 +154,13 @@ function csvRecords(sent: Buffer): string[][] {
   }
 }
 
+/** Throws for a header that is too long: millions of columns would occupy the parser for seconds. */
 function headerOf(sent: Buffer): string {
-  const end = sent.indexOf('\n');
-  return sent.toString('utf8', 0, end < 0 ? sent.length : end);
+  const [header = ''] = sent.toString('utf8', 0, MAX_HEADER_BYTES + 1).split(/[\r\n]/, 1);
+  if (Buffer.byteLength(header) <= MAX_HEADER_BYTES) return header;
+  throw new ClientError('validation_failed', [
+    `The header of the CSV has more than ${MAX_HEADER_BYTES} bytes`,
+  ]);
 }
 
 function checkHeader(header: readonly string[]): void {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
+import { exportUsers } from '../../src/domain/people/users/export.ts';
 import { newId } from '../../src/lib/ids.ts';
 import {
   processed,
@@ -91,6 +92,25 @@ describe('all users', () => {
       Array.from({ length: 12_000 }, (_, index) => `m${index + 1}`),
     );
     expect(service.logged.filter((line) => /already sent|"level":50/.test(line))).toEqual([]);
+  });
+
+  test('are read in parts of a few megabytes, whatever attributes they have', async () => {
+    const of = await service.createProject('large');
+    await service.context.db.query(
+      sql(
+        '',
+        `insert into users (id, project_id, external_id, custom_attributes, created_at, updated_at)
+        select gen_random_uuid(), $1, 'l' || i, json_build_object('text', repeat('x', 1000000)), now(), now()
+        from generate_series(1, 12) i`,
+      ),
+      [of.id],
+    );
+    const names = new Set<string>();
+    for await (const text of exportUsers(service.context.db, of.id, 'ndjson')) {
+      expect(text.length).toBeLessThan(6_000_000);
+      for (const line of text.trimEnd().split('\n')) names.add(JSON.parse(line).external_id);
+    }
+    expect(names.size).toBe(12);
   });
 
   test('rejects another format', async () => {

@@ -395,6 +395,7 @@ describe('a body is rejected', () => {
     ['no column of identities', 'csv', 'first_name\n', 422, 'needs a column external_id or email'],
     ['an open quote', 'csv', 'email\n"x\n', 422, 'The CSV is not valid'],
     ['many columns', 'csv', 'email,'.repeat(300), 422, 'more than 200 columns'],
+    ['a long header', 'csv', ','.repeat(1_000_000), 422, 'header of the CSV has more than 100000 bytes'],
   ])('with %s', async (_what, format, body, status, message) => {
     const response = await send(body, format);
     expect([response.status, response.messages.join()]).toEqual([status, expect.stringContaining(message)]);
