@@ -1977,6 +1977,8 @@ export type UserExport = {
         /** The deliveries over all channels. */
         deliveries: Array<Delivery>;
     }>;
+    /** The runs of workflows for the user. */
+    workflow_runs: Array<WorkflowRun>;
     /** The events that say something about the user besides its id. */
     events: Array<Event>;
 };

@@ -7,6 +7,7 @@ import { Notification } from './notification.ts';
 import { Preferences } from './preference.ts';
 import { Subscription } from './topic.ts';
 import { User } from './user.ts';
+import { WorkflowRun } from './workflow.ts';
 
 export const UserExportQuery = Type.Object({
   format: Type.Optional(
@@ -43,6 +44,7 @@ export const UserExport = Type.Object(
         deliveries: Type.Array(Delivery, { description: 'The deliveries over all channels.' }),
       }),
     ),
+    workflow_runs: Type.Array(WorkflowRun, { description: 'The runs of workflows for the user.' }),
     events: Type.Array(Event, {
       description: 'The events that say something about the user besides its id.',
     }),

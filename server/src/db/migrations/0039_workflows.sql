@@ -47,7 +47,7 @@ create table workflow_runs (
 );
 create index workflow_runs_listed on workflow_runs (project_id, workflow_key, id);
 create index workflow_runs_by_state on workflow_runs (project_id, workflow_key, state, id);
-create index workflow_runs_of_user on workflow_runs (user_id) where user_id is not null;
+create index workflow_runs_of_user on workflow_runs (user_id, id) where user_id is not null;
 create index workflow_runs_ended on workflow_runs (completed_at) where completed_at is not null;
 
 create table workflow_run_steps (

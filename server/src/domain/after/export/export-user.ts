@@ -12,6 +12,7 @@ import { listSubscriptions, subscriptionOf } from '../../people/topics/list.ts';
 import { type UserRow, userJson } from '../../people/users/get.ts';
 import { getWindows } from '../../setup/delivery-windows/get.ts';
 import { getPreferences } from '../../setup/preferences/get.ts';
+import { runsOfUser } from '../../workflows/runs/get.ts';
 
 const PER_PAGE = 100;
 
@@ -44,6 +45,8 @@ export async function* exportUser(
   yield* listed(subscriptions(db, user.id));
   yield '],"notifications":[';
   yield* listed(notifications(context, user.id));
+  yield '],"workflow_runs":[';
+  yield* listed(workflowRuns(db, user.id));
   yield '],"events":[';
   yield* listed(events(db, owner));
   yield ']}';
@@ -91,6 +94,15 @@ async function* notifications(context: ExportContext, userId: string): AsyncGene
       yield `${text.slice(0, -1)},"deliveries":${JSON.stringify(deliveries.get(id) ?? [])}}`;
     }
     if (rows.length === 0) return;
+  }
+}
+
+async function* workflowRuns(db: Queryable, userId: string): AsyncGenerator<string> {
+  for (let after = OLDEST; ; ) {
+    const runs = await runsOfUser(db, userId, { after, limit: PER_PAGE });
+    for (const { text } of runs) yield text;
+    if (runs.length < PER_PAGE) return;
+    after = runs.at(-1)?.id ?? after;
   }
 }
 

@@ -13,6 +13,7 @@ import {
 } from '../../line/routing/condition-data.ts';
 import { getVersion } from '../definitions/get.ts';
 import { type Program, parseProgram } from '../definitions/program.ts';
+import { loadSteps } from '../runs/get.ts';
 import { RUN_COLUMNS, type RunRow, type Stage, type StepRow } from '../runs/row.ts';
 
 export type RunJob = Job<'run_workflow'> | Job<'call_workflow'>;
@@ -94,14 +95,6 @@ async function loadPrograms(db: Queryable, runs: readonly StoredRun[]): Promise<
   return found;
 }
 
-async function loadSteps(db: Queryable, runs: readonly StoredRun[]): Promise<Map<string, StepRow[]>> {
-  if (runs.length === 0) return new Map();
-  const rows = await db.query<StepRow & { run_id: string }>(selectSteps, [
-    uuidArray(runs.map(({ id }) => id)),
-  ]);
-  return Map.groupBy(rows, (row) => row.run_id);
-}
-
 async function loadUsers(db: Queryable, runs: readonly StoredRun[]): Promise<ReadonlyMap<string, UserData>> {
   const ids = runs.flatMap(({ user_id: id }) => id ?? []);
   return ids.length === 0 ? new Map() : loadUserData(db, ids);
@@ -134,12 +127,6 @@ const selectRuns = sql(
   from unnest($1::uuid[], $2::int[]) as j (id, turn)
   join workflow_runs r using (id, turn)
   where r.state < 3`,
-);
-const selectSteps = sql(
-  'steps_of_workflow_runs',
-  `select run_id, place, command, state, started_at, completed_at, output::text as output, error
-  from workflow_run_steps
-  where run_id = any ($1::uuid[])`,
 );
 const selectBroadcasts = sql(
   'broadcasts_of_workflow_runs',

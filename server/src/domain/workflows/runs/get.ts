@@ -1,3 +1,4 @@
+import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { bothDirections, type ListStatements } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
@@ -7,13 +8,44 @@ import { RUN_COLUMNS, type RunRow, runRecord, type StepRow, stepRecord } from '.
 
 /** Returns a run of the project with its input and its steps, as JSON text; undefined if there is none. */
 export async function getRun(db: Queryable, projectId: string, id: string): Promise<string | undefined> {
-  const [row] = await db.query<RunRow & { input: Buffer }>(selectRun, [id, projectId]);
-  if (row === undefined) return undefined;
-  const steps = await db.query<StepRow>(selectSteps, [id]);
-  steps.sort((a, b) => comparePlaces(a.place, b.place));
-  const { input, ...run } = row;
-  const text = JSON.stringify({ ...runRecord(run), steps: steps.map(stepRecord) });
-  return `${text.slice(0, -1)},"input":${unpackJson(input)}}`;
+  const rows = await db.query<RunWithInput>(selectRun, [id, projectId]);
+  const [run] = await withSteps(db, rows);
+  return run?.text;
+}
+
+/** Returns up to `limit` runs of a user behind the id `after`, in order, each as the same text. */
+export async function runsOfUser(
+  db: Queryable,
+  userId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<{ id: string; text: string }[]> {
+  return withSteps(db, await db.query<RunWithInput>(selectRunsOfUser, [userId, after, limit]));
+}
+
+type RunWithInput = RunRow & { input: Buffer };
+
+async function withSteps(
+  db: Queryable,
+  runs: readonly RunWithInput[],
+): Promise<{ id: string; text: string }[]> {
+  const stepsOf = await loadSteps(db, runs);
+  return runs.map(({ input, ...run }) => {
+    const steps = (stepsOf.get(run.id) ?? []).sort((a, b) => comparePlaces(a.place, b.place));
+    const text = JSON.stringify({ ...runRecord(run), steps: steps.map(stepRecord) });
+    return { id: run.id, text: `${text.slice(0, -1)},"input":${unpackJson(input)}}` };
+  });
+}
+
+/** Loads the steps of runs, by the id of the run. */
+export async function loadSteps(
+  db: Queryable,
+  runs: readonly { id: string }[],
+): Promise<Map<string, StepRow[]>> {
+  if (runs.length === 0) return new Map();
+  const rows = await db.query<StepRow & { run_id: string }>(selectSteps, [
+    uuidArray(runs.map(({ id }) => id)),
+  ]);
+  return Map.groupBy(rows, (row) => row.run_id);
 }
 
 /** Returns up to `limit` runs of a workflow beyond the cursor, nearest first: all, or those in a state. */
@@ -35,9 +67,18 @@ const selectRun = sql(
 );
 const selectSteps = sql(
   'workflow_run_steps',
-  `select place, command, state, started_at, completed_at, output::text as output, error
+  `select run_id, place, command, state, started_at, completed_at, output::text as output, error
   from workflow_run_steps
-  where run_id = $1`,
+  where run_id = any ($1::uuid[])`,
+);
+// Index workflow_runs_of_user.
+const selectRunsOfUser = sql(
+  'workflow_runs_of_user',
+  `select ${RUN_COLUMNS}, input
+  from workflow_runs
+  where user_id = $1 and id > $2
+  order by id
+  limit $3`,
 );
 // Indexes workflow_runs_listed and workflow_runs_by_state. Rows are compared, because otherwise the planner
 // may take the primary key for the order, and read through the runs of others.

@@ -53,7 +53,8 @@ export function runRecord({ id, workflow_key, version, user_id, created_at, ...r
 }
 
 /** Returns the API form of a step. */
-export function stepRecord({ output, ...row }: StepRow) {
+export function stepRecord({ place, command, state, started_at, completed_at, output, error }: StepRow) {
+  const row = { place, command, state, started_at, completed_at, error };
   return set({ ...row, output: output === null ? null : JSON.parse(output) });
 }
 
