@@ -7,7 +7,7 @@ import { identifyUser } from '../domain/people/users/identify.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
 import type { Project, ProjectCache } from '../domain/setup/projects/cache.ts';
 import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
-import type { ProjectKey } from '../domain/setup/projects/keys.ts';
+import { isValidKey, type ProjectKey } from '../domain/setup/projects/keys.ts';
 import { ClientError } from '../errors.ts';
 import { cacheLimit } from '../lib/cache-limit.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -36,6 +36,18 @@ export interface Credential {
   readonly expiresAtMs: number;
   /** The key that signed it. */
   readonly key: ProjectKey;
+  /** The `jti` of a Project JWT, which can be revoked. */
+  readonly tokenId?: string;
+}
+
+/** Whether a credential is valid in its project as it is now. */
+export function isStillValid(
+  { expiresAtMs, key, tokenId }: Credential,
+  { apiSecrets, signingKeys, revokedTokens }: Project,
+  nowMs: number,
+): boolean {
+  if (expiresAtMs <= nowMs || (tokenId !== undefined && revokedTokens.has(tokenId))) return false;
+  return isValidKey([...apiSecrets, ...signingKeys], key.id, nowMs);
 }
 
 export type Caller = ProjectCaller | UserCaller;
@@ -174,7 +186,7 @@ function tokenError(verdict: Extract<JwtVerdict, { ok: false }>): ClientError {
 function projectToken(claims: Claims, project: Project, key: ProjectKey): Verified {
   const { tokenId } = readProjectClaims(claims);
   if (project.revokedTokens.has(tokenId)) throw new ClientError('jwt_auth_failed');
-  const credential = credentialOf(claims, key);
+  const credential = { ...credentialOf(claims, key), tokenId };
   return {
     kind: 'project',
     project,
