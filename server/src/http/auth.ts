@@ -34,20 +34,21 @@ export interface UserCaller {
 export interface Credential {
   /** Its own `exp`, or the end of the key that signed it if that is earlier. */
   readonly expiresAtMs: number;
-  /** The key that signed it. */
+  /** The key that signed it, or the API secret of a user for whom a backend acts. */
   readonly key: ProjectKey;
-  /** The `jti` of a Project JWT, which can be revoked. */
-  readonly tokenId?: string;
+  /** The Project JWT with which a backend acts for the user. */
+  readonly actingToken?: { id: string; keyId: string };
 }
 
-/** Whether a credential is valid in its project as it is now. */
+/** Whether the credential of a user is valid in the project as it is now. */
 export function isStillValid(
-  { expiresAtMs, key, tokenId }: Credential,
+  { expiresAtMs, key, actingToken }: Credential,
   { apiSecrets, signingKeys, revokedTokens }: Project,
   nowMs: number,
 ): boolean {
-  if (expiresAtMs <= nowMs || (tokenId !== undefined && revokedTokens.has(tokenId))) return false;
-  return isValidKey([...apiSecrets, ...signingKeys], key.id, nowMs);
+  if (expiresAtMs <= nowMs || !isValidKey(apiSecrets, key.id, nowMs)) return false;
+  if (actingToken === undefined) return true;
+  return isValidKey(signingKeys, actingToken.keyId, nowMs) && !revokedTokens.has(actingToken.id);
 }
 
 export type Caller = ProjectCaller | UserCaller;
@@ -186,7 +187,7 @@ function tokenError(verdict: Extract<JwtVerdict, { ok: false }>): ClientError {
 function projectToken(claims: Claims, project: Project, key: ProjectKey): Verified {
   const { tokenId } = readProjectClaims(claims);
   if (project.revokedTokens.has(tokenId)) throw new ClientError('jwt_auth_failed');
-  const credential = { ...credentialOf(claims, key), tokenId };
+  const credential = credentialOf(claims, key);
   return {
     kind: 'project',
     project,

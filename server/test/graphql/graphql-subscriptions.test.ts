@@ -1,9 +1,11 @@
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Client, createClient } from 'graphql-ws';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { rollKey } from '../../src/domain/setup/projects/roll-key.ts';
+import { issueToken, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
 import { Documents } from '../../src/http/graphql/documents.ts';
 import { graphqlApi } from '../../src/http/graphql/index.ts';
 import { graphqlSchema } from '../../src/http/graphql/schema.ts';
@@ -196,22 +198,55 @@ describe('a connection is closed', () => {
     expect(await closed).toMatchObject({ code: 4403, reason: 'the user was deleted' });
   });
 
-  test('when its key is rolled, at the next ping; and when it does not respond to one', async () => {
-    const { ticks, address } = await ownSockets();
-    const visitAll = () => {
-      for (let slice = 0; slice < Rounds.SLICES; slice += 1) for (const tick of ticks) tick();
-    };
+  test('when its key is rolled, at the next ping', async () => {
+    const { visitAll, address } = await ownSockets();
     const own = await service.createProject('rolled');
     const token = own.userJwt({ user_external_id: 'rolled' });
-    const rolled = subscribed({ authorization: `Bearer ${token}` }, address);
-    await rolled.listening;
+    const { closed, listening } = subscribed({ authorization: `Bearer ${token}` }, address);
+    await listening;
     visitAll(); // valid: a ping
+    const { projects } = service.http.context;
+    const keyOf = async () => (await projects.byId(own.id))?.apiSecrets[0].id;
+    const before = await keyOf();
     await rollKey(service.context, { projectId: own.id, kind: 'api_secret', overlapMs: 0 });
-    await vi.waitFor(() => {
-      visitAll();
-      return Promise.race([rolled.closed, Promise.reject(new Error('open'))]);
-    }, 10_000);
-    expect((await rolled.closed).code).toBeGreaterThan(1000);
+    await until(keyOf, (key) => key !== before);
+    visitAll();
+    expect(await closed).toMatchObject({ code: 4403, reason: 'the credential is no longer valid' });
+  });
+
+  test('when its Project JWT is revoked, at the next ping', async () => {
+    const { visitAll, address } = await ownSockets();
+    const { project } = service;
+    const issued = await issueToken(service.context, { projectId: project.id, name: 'acting' });
+    const acting = { authorization: `Bearer ${issued?.token}`, 'X-SERVICE-USER-EXTERNAL-ID': 'ada' };
+    const { closed, listening } = subscribed(acting, address);
+    await listening;
+    visitAll(); // valid: a ping
+    const { projects } = service.http.context;
+    const { jti = '' } = issued?.issued ?? {};
+    await revokeToken(service.context, jti);
+    await until(
+      async () => (await projects.byId(project.id))?.revokedTokens.has(jti),
+      (isRevoked) => isRevoked === true,
+    );
+    visitAll();
+    expect(await closed).toMatchObject({ code: 4403, reason: 'the credential is no longer valid' });
+  });
+
+  test('when it does not respond to a ping', async () => {
+    const { visitAll, address } = await ownSockets();
+    const socket = new WebSocket(`${address.replace('http', 'ws')}/graphql`, ['graphql-transport-ws'], {
+      autoPong: false,
+    });
+    const closed = once(socket, 'close');
+    await once(socket, 'open');
+    socket.send(JSON.stringify({ type: 'connection_init', payload: bearer('silent') }));
+    await once(socket, 'message');
+    const pinged = once(socket, 'ping');
+    visitAll();
+    await pinged;
+    visitAll();
+    expect((await closed)[0]).toBe(1006);
   });
 
   test('when it reads too slowly', async () => {
@@ -253,7 +288,10 @@ async function ownSockets() {
     await sockets.close();
     server.close();
   });
-  return { ticks, address: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  const visitAll = () => {
+    for (let slice = 0; slice < Rounds.SLICES; slice += 1) for (const tick of ticks) tick();
+  };
+  return { visitAll, address: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
 describe('a message is refused', () => {

@@ -31,6 +31,10 @@ export const INBOX_INTERFACES: Record<string, (project: TestProject, externalId:
     v1: (project, externalId) => legacy(project.v1As(externalId), 'POST', '/unarchive'),
     'v1 with DELETE': (project, externalId) => legacy(project.v1As(externalId), 'DELETE', '/archive'),
     GraphQL: (project, externalId) => graphql(project.v1As(externalId)),
+    'GraphQL by a backend': (project, externalId) => {
+      const named = { 'x-service-user-external-id': externalId };
+      return graphql((method, path, body) => project.v1(method, path, body, named));
+    },
   };
 
 function rest(call: Caller, prefix = ''): InboxInterface {

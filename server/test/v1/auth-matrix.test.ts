@@ -37,6 +37,11 @@ beforeAll(async () => {
     'a user with the API secret': { ...ada, ...secret },
     'a User JWT': bearer(project.userJwt({ user_external_id: 'ada' })),
     'a Project JWT': bearer(project.jwt),
+    'a user with a Project JWT': { ...bearer(project.jwt), 'x-service-user-external-id': 'ada' },
+    'a user with a User JWT': {
+      ...bearer(project.userJwt({ user_external_id: 'ada' })),
+      'x-service-user-external-id': 'eve',
+    },
   };
 });
 afterAll(() => it.stop());
@@ -69,6 +74,8 @@ const EXPECTED: Record<string, { project: Expected; user: Expected }> = {
   'a user with the API secret': both('admitted'),
   'a User JWT': { project: [403, 'forbidden'], user: 'admitted' },
   'a Project JWT': { project: 'admitted', user: [403, 'forbidden'] },
+  'a user with a Project JWT': both('admitted'),
+  'a user with a User JWT': { project: [403, 'forbidden'], user: [401, 'api_key_not_provided'] },
 };
 
 function both(...expected: [number, string] | ['admitted']): { project: Expected; user: Expected } {

@@ -172,6 +172,15 @@ describe('operations of a user', () => {
     expect(resultOf(await asUser({ authorization: `Bearer ${it.project.jwt}` }))).toEqual([403, 'forbidden']);
   });
 
+  test('accept a Project JWT with a user in the headers, and no other JWT with one', async () => {
+    const jwt = { authorization: `Bearer ${it.project.jwt}` };
+    expect(await userOf({ ...jwt, ...externalId('kay') })).toEqual(['kay', null]);
+    expect(await userOf({ ...jwt, ...email('kay@example.com') })).toEqual([null, 'kay@example.com']);
+    expect(resultOf(await asUser({ ...jwt, ...externalId(' ') }))).toEqual([401, 'user_email_not_provided']);
+    const user = { authorization: `Bearer ${it.project.userJwt({ user_external_id: 'jean' })}` };
+    expect(resultOf(await asUser({ ...user, ...externalId('kay') }))).toEqual([401, 'api_key_not_provided']);
+  });
+
   test('need no HMAC if the project does not require it, but refuse a wrong one', async () => {
     const project = await it.createProject('without hmac');
     const ada = { 'x-service-api-key': project.apiKey, ...externalId('ada') };

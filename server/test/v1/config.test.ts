@@ -49,6 +49,14 @@ test('the fragment of the address authenticates the user on the page', async () 
   expect(body.data).toMatchObject([{ endpoint: 'https://push.example.com/1' }]);
 });
 
+test('a Project JWT that acts for the user gets tokens that are valid', async () => {
+  const headers = { authorization: `Bearer ${service.project.jwt}`, 'x-service-user-external-id': 'ada' };
+  const { body } = await service.request('GET', '/config', { headers });
+  const token = new URL(body.channels.web_push.config.subscribe_url).hash.slice(1);
+  const started = await service.request('POST', '/integrations/web_push/installations/start', { token });
+  expect(started.status).toBe(200);
+});
+
 test.each([
   ['/push/subscribe', 'text/html'],
   ['/push/subscribe.js', 'text/javascript'],

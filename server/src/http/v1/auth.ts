@@ -4,14 +4,21 @@ import { identifyUser } from '../../domain/people/users/identify.ts';
 import type { Project } from '../../domain/setup/projects/cache.ts';
 import type { ProjectKey } from '../../domain/setup/projects/keys.ts';
 import { ClientError, type ErrorCode } from '../../errors.ts';
-import type { Authenticator, AuthenticatorDeps, Caller, Credential, UserCaller } from '../auth.ts';
+import type {
+  Authenticator,
+  AuthenticatorDeps,
+  Caller,
+  Credential,
+  ProjectCaller,
+  UserCaller,
+} from '../auth.ts';
 import { brandHeader } from '../brand.ts';
 import { EXTERNAL_ID_RULE, type NamedUser, readEmail, readExternalId } from '../claims.ts';
 
 /**
  * An authenticator for the headers of v1: `X-<BRAND>-API-KEY` with the API secret for a project, or with a
- * user and its HMAC for a user. Requests with `Authorization` and without a user in the headers are left to
- * `bearer`, which authenticates JWTs.
+ * user and its HMAC for a user. `bearer` authenticates a JWT in `Authorization`. A Project JWT may stand for
+ * the API key and secret, and acts for the user in the headers if there is one.
  */
 export function createHeaderAuthenticator(
   deps: AuthenticatorDeps & { brand: string },
@@ -22,11 +29,14 @@ export function createHeaderAuthenticator(
 
   async function authenticate(headers: IncomingHttpHeaders, wanted?: Caller['kind']): Promise<Caller> {
     const given = readHeaders(headers);
-    if (headers.authorization !== undefined && !given.hasUser && given.apiSecret === undefined) {
+    const usesHeaders = given.apiSecret !== undefined || (given.apiKey !== undefined && given.hasUser);
+    if (headers.authorization !== undefined && !usesHeaders) {
       const caller = await bearer(headers);
       if (given.apiKey !== undefined && given.apiKey !== caller.project.apiKey)
         throw refused('incorrect_api_key');
-      return caller;
+      if (!given.hasUser || wanted === 'project') return caller;
+      if (caller.kind === 'user') throw refused('api_key_not_provided');
+      return userOf(caller.project, readUser(given, brand), actingCredential(caller));
     }
     if (given.apiKey === undefined) throw refused('api_key_not_provided');
     const project = await projects.byApiKey(given.apiKey);
@@ -59,9 +69,13 @@ export function createHeaderAuthenticator(
     // The HMAC of an external id does not prove the address beside it, which may be that of another user.
     if (secret === undefined && key !== undefined && named.externalId !== undefined) delete named.email;
     if (key !== undefined) keyUses.note(key);
+    return userOf(project, named, credentialOf(key ?? project.apiSecrets[0]));
+  }
+
+  async function userOf(project: Project, named: NamedUser, credential: Credential): Promise<UserCaller> {
     const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);
-    return { kind: 'user', project, userId, credential: credentialOf(key ?? project.apiSecrets[0]) };
+    return { kind: 'user', project, userId, credential };
   }
 
   /** The key that made the HMAC of the user; undefined if there is no HMAC and the project needs none. */
@@ -161,6 +175,12 @@ function utf8(header: string): string {
 
 function equal(a: Buffer, b: Buffer): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
+}
+
+/** The credential of the user for whom a Project JWT acts. Tokens of the user are signed with the API secret. */
+function actingCredential({ project, tokenId, credential }: ProjectCaller): Credential {
+  const actingToken = { id: tokenId, keyId: credential.key.id };
+  return { expiresAtMs: credential.expiresAtMs, key: project.apiSecrets[0], actingToken };
 }
 
 function credentialOf(key: ProjectKey): Credential {
