@@ -60,7 +60,7 @@ async function call(path, body) {
     headers: { authorization: 'Bearer ' + token, 'content-type': 'application/json' },
     body: body && JSON.stringify(body),
   });
-  if (!response.ok) throw new Error('HTTP ' + response.status);
+  if (!response.ok) throw Object.assign(new Error('HTTP ' + response.status), { status: response.status });
   return (await response.json()).web_push;
 }
 
@@ -92,10 +92,19 @@ async function turnOn() {
     show('Notifications are on in this browser. You can close this page.', true);
   } catch (error) {
     console.error(error);
-    if (Notification.permission === 'denied')
-      show('This browser blocks notifications of this site. Allow them in its settings, and try again.');
-    else show('That did not work. Open this page from the app again, and try again.');
+    show(problemOf(error), false);
   }
+}
+
+function problemOf(error) {
+  if (Notification.permission === 'denied')
+    return 'This browser blocks notifications of this site. Allow them in its settings, and try again.';
+  // The error of subscribe() when the browser cannot register with its vendor's push service.
+  if (error.name === 'AbortError')
+    return 'This browser cannot reach its push service. Check its network and its settings, and try again, ' +
+      'or use another browser.';
+  if (error.status === 401) return 'This link has expired. Open this page from the app again.';
+  return 'That did not work. Try again, or open this page from the app again.';
 }
 
 if (!('PushManager' in window && 'serviceWorker' in navigator))

@@ -1,0 +1,129 @@
+import { createContext, runInContext } from 'node:vm';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestService, type TestService } from '../support/service.ts';
+
+// Runs the script of the page with stand-ins of what a browser offers. The requests are real.
+
+let service: TestService;
+beforeAll(async () => {
+  service = await startTestService();
+  await service.project.as('ada')('POST', '/integrations/web_push/installations/start');
+});
+afterAll(() => service.stop());
+
+const SUBSCRIPTION = {
+  endpoint: 'https://push.example.com/1',
+  expirationTime: null,
+  keys: { auth: 'tBHItJI5svbpez7KI4CCXg', p256dh: 'BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA' },
+};
+
+interface Browser {
+  subscribe: (options: { applicationServerKey: string }) => Promise<{ toJSON(): object }>;
+  permission?: string;
+  /** The subscription that the browser has. */
+  existing?: { unsubscribe(): Promise<void> };
+  token?: string;
+}
+
+/** Opens the page, and presses its button. Returns the text and the button. */
+async function turnOn({ subscribe, permission = 'default', existing, token }: Browser) {
+  const { text: script } = await service.request('GET', '/push/subscribe.js');
+  const { body } = await service.project.v1As('ada')('GET', '/config');
+  const hash = new URL(body.channels.web_push.config.subscribe_url).hash;
+  const text = { textContent: '' };
+  let press = async () => {};
+  const button = {
+    hidden: false,
+    disabled: false,
+    addEventListener: (_type: string, listener: () => Promise<void>) => {
+      press = listener;
+    },
+  };
+  const pushManager = { subscribe, getSubscription: async () => existing };
+  const registered: string[] = [];
+  const navigator = {
+    serviceWorker: {
+      register: async (path: string) => registered.push(path),
+      ready: Promise.resolve({ pushManager }),
+    },
+  };
+  runInContext(
+    script,
+    createContext({
+      URLSearchParams,
+      console: { error() {} },
+      document: { querySelector: (selector: string) => (selector === 'p' ? text : button) },
+      fetch: (path: string, init: RequestInit) => fetch(`${service.address}${path}`, init),
+      location: { hash: token === undefined ? hash : `#${token}`, search: '' },
+      navigator,
+      Notification: { permission },
+      window: { PushManager: true, ...navigator },
+    }),
+  );
+  await press();
+  return { text: text.textContent, button, registered };
+}
+
+const subscribed = async () => ({ toJSON: () => SUBSCRIPTION });
+const rejected = (name: string) => () => Promise.reject(new DOMException('failed', name));
+
+test('the button registers the worker and saves the subscription of the browser', async () => {
+  const keys: string[] = [];
+  const page = await turnOn({
+    subscribe: ({ applicationServerKey }) => {
+      keys.push(applicationServerKey);
+      return subscribed();
+    },
+  });
+  expect(page.text).toBe('Notifications are on in this browser. You can close this page.');
+  expect([page.registered, page.button.hidden]).toEqual([['worker.js'], true]);
+  expect(keys).toEqual([expect.stringMatching(/^[\w-]{87}$/)]);
+  const { body } = await service.project.as('ada')('GET', '/channels/web_push/tokens');
+  expect(body.data).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint }]);
+});
+
+test('a browser that is subscribed with another key is subscribed with this one', async () => {
+  const steps: string[] = [];
+  const existing = { unsubscribe: async () => void steps.push('unsubscribe') };
+  const page = await turnOn({
+    existing,
+    subscribe: () => {
+      steps.push('subscribe');
+      return steps.length === 1 ? rejected('InvalidStateError')() : subscribed();
+    },
+  });
+  expect(steps).toEqual(['subscribe', 'unsubscribe', 'subscribe']);
+  expect(page.text).toMatch(/^Notifications are on/);
+});
+
+test.each<[string, Partial<Browser>, string]>([
+  [
+    'the push service cannot be reached',
+    { subscribe: rejected('AbortError') },
+    'This browser cannot reach its push service. Check its network and its settings, and try again, or use ' +
+      'another browser.',
+  ],
+  [
+    'the user has blocked notifications',
+    { subscribe: rejected('NotAllowedError'), permission: 'denied' },
+    'This browser blocks notifications of this site. Allow them in its settings, and try again.',
+  ],
+  [
+    'the link is no longer valid',
+    { token: 'old' },
+    'This link has expired. Open this page from the app again.',
+  ],
+  [
+    'anything else fails',
+    { subscribe: rejected('UnknownError') },
+    'That did not work. Try again, or open this page from the app again.',
+  ],
+])('the page says so if %s, and its button works again', async (_name, browser, expected) => {
+  const { text, button } = await turnOn({ subscribe: subscribed, ...browser });
+  expect([text, button.hidden, button.disabled]).toEqual([expected, false, false]);
+});
+
+test('a link without a token has no button', async () => {
+  const { text, button } = await turnOn({ subscribe: subscribed, token: '' });
+  expect([text, button.hidden]).toEqual(['This link is incomplete. Open it from the app again.', true]);
+});
