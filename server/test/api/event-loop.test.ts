@@ -12,6 +12,7 @@ import { type MeasuredServer, startMeasuredServer } from '../support/start-measu
 const MOST_MS = 50;
 const RUNS = 4;
 
+const LATER = new Date(Date.now() + 100 * 86_400_000).toISOString();
 const REPORTING = ['github', 'stripe', 'mailgun', 'ses', 'twilio', 'sendgrid'] as const;
 /** The ids of the integrations that these receipts are for. */
 const hooks = new Map<string, string>();
@@ -19,6 +20,10 @@ let server: MeasuredServer;
 beforeAll(async () => {
   server = await startMeasuredServer();
   const [project] = server.projects;
+  for (let sent = 0; sent < 12; sent += 1) {
+    const body = `${recipients((index) => `{"external_id":"r${index}"}`).slice(0, -1)},"send_at":"${LATER}"}`;
+    await project?.call('POST', '/broadcasts', body);
+  }
   for (const name of REPORTING) {
     await project?.call('PUT', `/integrations/${name}`, integrationConfigs[name].full);
     const { body } = (await project?.call('GET', `/integrations/${name}`)) ?? {};
@@ -380,6 +385,7 @@ const graphql =
   });
 const times = (count: number, text: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => text(index)).join(' ');
+const twice = (name: string, selection: string) => `${name} { ${selection} } ${name} { ${selection} }`;
 const doubling = times(100, (index) => `fragment F${index} on Query { ...F${index + 1} ...F${index + 1} }`);
 
 CASES.push(
@@ -392,6 +398,7 @@ CASES.push(
     graphql(() => `{${times(300, () => 'notifications{nodes{id}}')}}`),
   ],
   ['GraphQL with 30 aliases', [200], graphql(() => `{${times(30, (index) => `a${index}: unreadCount`)}}`)],
+  ['GraphQL with 10,000 aliases', [200], graphql(() => `{${times(10_000, (index) => `a${index}: a`)}}`)],
   ['GraphQL with 460 aliases', [200], graphql(() => `{${times(460, (index) => `a${index}: unreadCount`)}}`)],
   [
     'GraphQL with 100 unknown fields',
@@ -407,6 +414,57 @@ CASES.push(
     'GraphQL with circular fragments',
     [200],
     graphql(() => `{...F0} ${doubling} fragment F100 on Query { ...F0 }`),
+  ],
+  [
+    'GraphQL with a chain of 200 fragments',
+    [200],
+    graphql(
+      () =>
+        `{...F0} ${times(200, (n) => `fragment F${n} on Query {...F${n + 1}}`)} fragment F200 on Query {a}`,
+    ),
+  ],
+  [
+    'GraphQL with 100 fragments in one place',
+    [200],
+    graphql(() => {
+      const fragments = times(100, (n) => `fragment F${n} on Query { notifications { totalCount } }`);
+      return `{${times(100, (n) => `...F${n}`)}} ${fragments}`;
+    }),
+  ],
+  [
+    'introspection with fragments that double 11 times',
+    [200],
+    graphql(() => {
+      const fragments = times(11, (n) => `fragment F${n} on __Type { ${twice('ofType', `...F${n + 1}`)} }`);
+      return `{ __type(name: "User") { ...F0 } } ${fragments} fragment F11 on __Type { name }`;
+    }),
+  ],
+  ['GraphQL with 700 unknown directives', [200], graphql(() => `{ unreadCount ${times(700, () => '@a')} }`)],
+  [
+    'GraphQL with 240 directives',
+    [200],
+    graphql(() => `{ unreadCount ${times(240, () => '@include(if: true)')} }`),
+  ],
+  [
+    'GraphQL with 290 variables that are not used',
+    [200],
+    graphql(() => `query (${times(290, (n) => `$a${n}: Int`)}) { unreadCount }`),
+  ],
+  [
+    'GraphQL with a value of 700 levels',
+    [200],
+    graphql(() => `{ unreadCount(categories: ${'['.repeat(700)}${']'.repeat(700)}) }`),
+  ],
+  [
+    'GraphQL for 20 broadcasts to 1000 recipients',
+    [200],
+    () => ({
+      ...graphql(() => {
+        const nodes = '{ nodes { recipients { externalId email firstName lastName } } }';
+        return `{ ${times(2, (n) => `a${n}: broadcasts(first: 10, status: SCHEDULED) ${nodes}`)} }`;
+      })(),
+      jwt: server.projects[0]?.jwt ?? '',
+    }),
   ],
   [
     'GraphQL for 100,000 nested nodes',

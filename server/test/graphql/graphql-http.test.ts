@@ -170,6 +170,13 @@ describe('a request that is refused has the code of REST', () => {
     const two = 'mutation { a: readAllNotifications b: seenAllNotifications }';
     expect((await send(two)).status).toBe(200);
     expect((await send(two)).status).toBe(429);
+    const hidden = `mutation { ...A }
+      fragment A on Mutation { ... on Mutation { a: readAllNotifications ...B } }
+      fragment B on Mutation { b: seenAllNotifications }`;
+    const sendHidden = (name: string) =>
+      limited.request('POST', '/graphql', { token: userJwt(limited, name), body: { query: hidden } });
+    expect((await sendHidden('grace')).status).toBe(200);
+    expect((await sendHidden('grace')).status).toBe(429);
     const query = '{ unreadCount }';
     const statuses = [];
     for (let sent = 0; sent < 5; sent += 1)
@@ -195,6 +202,125 @@ describe('a request that is refused has the code of REST', () => {
     expect(service.logged.some((line) => line.includes('secret'))).toBe(true);
   });
 });
+
+describe('an operation that fails has the code and the words of REST', () => {
+  const id = newId();
+  type Case = [
+    name: string,
+    rest: [method: string, path: string, body?: object],
+    query: string,
+    input: object,
+  ];
+
+  const project: Case[] = [
+    [
+      'a broadcast without a title',
+      ['POST', '/broadcasts', { title: '', recipients: [{ external_id: 'a' }] }],
+      'mutation ($input: BroadcastInput!) { createBroadcast(input: $input) { id } }',
+      { title: '', recipients: [{ externalId: 'a' }] },
+    ],
+    [
+      'a broadcast that is scheduled too late',
+      [
+        'POST',
+        '/broadcasts',
+        { title: 'x', recipients: [{ external_id: 'a' }], send_at: '2100-01-01T00:00:00Z' },
+      ],
+      'mutation ($input: BroadcastInput!) { createBroadcast(input: $input) { id } }',
+      { title: 'x', recipients: [{ externalId: 'a' }], sendAt: '2100-01-01T00:00:00Z' },
+    ],
+    [
+      'an unknown broadcast to cancel',
+      ['POST', `/broadcasts/${id}/cancel`],
+      `mutation { cancelBroadcast(id: "${id}") { id } }`,
+      {},
+    ],
+    [
+      'an unknown broadcast to replay',
+      ['POST', `/broadcasts/${id}/deliveries/replay`, {}],
+      `mutation { replayBroadcastDeliveries(id: "${id}", input: {}) }`,
+      {},
+    ],
+    [
+      'a user without an identity',
+      ['PUT', '/users', { first_name: 'A' }],
+      'mutation ($input: UserInput!) { saveUser(input: $input) { id } }',
+      { firstName: 'A' },
+    ],
+    [
+      'a user with a name that is too long',
+      ['PUT', '/users', { external_id: 'a', first_name: 'x'.repeat(256) }],
+      'mutation ($input: UserInput!) { saveUser(input: $input) { id } }',
+      { externalId: 'a', firstName: 'x'.repeat(256) },
+    ],
+    ['an unknown user', ['DELETE', `/users/${id}`], `mutation { deleteUser(id: "${id}") }`, {}],
+    [
+      'a category with a wrong condition',
+      ['PUT', '/channels', { key: 'promos', channels: [{ channel: 'email', if: 'user.' }] }],
+      'mutation ($input: CategoryDeliveryConfigInput!) { saveCategory(input: $input) { key } }',
+      { key: 'promos', channels: [{ channel: 'EMAIL', if: 'user.' }] },
+    ],
+    [
+      'an unknown category',
+      ['DELETE', '/channels/unknown'],
+      'mutation { deleteCategory(key: "unknown") }',
+      {},
+    ],
+  ];
+  const user: Case[] = [
+    [
+      'an unknown notification',
+      ['POST', `/notifications/${id}/read`],
+      `mutation { readNotification(id: "${id}") { id } }`,
+      {},
+    ],
+    [
+      'a subscription to a topic with a wrong name',
+      ['POST', '/subscriptions', { topic: 'a b' }],
+      'mutation ($input: SubscriptionInput!) { saveSubscription(input: $input) { topic } }',
+      { topic: 'a b' },
+    ],
+    [
+      'an unknown subscription',
+      ['DELETE', '/subscriptions/unknown'],
+      'mutation { deleteSubscription(topic: "unknown") { topic } }',
+      {},
+    ],
+    [
+      'a token at a private host',
+      ['PUT', '/channels/teams/tokens', { webhook: { url: 'http://10.0.0.1/x' } }],
+      'mutation ($input: TeamsTokenInput!) { saveTeamsToken(input: $input) { __typename } }',
+      { webhook: { url: 'http://10.0.0.1/x' } },
+    ],
+  ];
+
+  const cases: [string, 'project' | 'user', Case][] = [
+    ...project.map((one) => [one[0], 'project', one] as [string, 'project', Case]),
+    ...user.map((one) => [one[0], 'user', one] as [string, 'user', Case]),
+  ];
+  test.each(cases)('%s', async (_name, kind, [, [method, path, body], query, input]) => {
+    const token = kind === 'project' ? service.project.jwt : userJwt();
+    const rest = await service.request(method, `/v2${path}`, { token, body });
+    const sent = await service.request('POST', '/graphql', { token, body: { query, variables: { input } } });
+    const { errors } = sent.body;
+    const problems = errors.flatMap(
+      ({ message, extensions: { code, problems: all = [{ code, message }] } }: Result) => all,
+    );
+    expect(rest.codes.length).toBeGreaterThan(0);
+    expect(problems.map(({ code }: Result) => code)).toEqual(rest.codes);
+    const camel = (text: string) => text.replace(/_(.)/g, (_all, letter) => letter.toUpperCase());
+    expect(problems.map(({ message }: Result) => message)).toEqual(
+      rest.messages.map((text) =>
+        text.replace(/^Param '([^']*)'/, (_all, param) =>
+          param === '(root)' ? "Param 'input'" : `Param 'input.${camel(param)}'`,
+        ),
+      ),
+    );
+  });
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
+type Result = any;
 
 describe('an Idempotency-Key', () => {
   test('makes a mutation run once', async () => {
@@ -258,8 +384,45 @@ describe('limits', () => {
   });
 
   test('searches for deliveries in many broadcasts are refused', async () => {
-    const query = '{ broadcasts { nodes { deliveries(state: FAILED) { nodes { id } } } } }';
-    expect(await message(query)).toMatch(/^The query can return 105,101 values/);
+    const query = (selection: string) =>
+      `{ broadcasts { nodes { deliveries(state: FAILED) { ${selection} } } } }`;
+    expect(await message(query('nodes { id }'))).toMatch(/^The query can return 105,101 values/);
+    expect(await message(query('totalCount ... on DeliveryConnection { nodes { id } }'))).toMatch(
+      /107,601 values/,
+    );
+    expect(await message(query('totalCount'))).toMatch(/^This field needs/);
+  });
+
+  test('a page of a size below 1 does not make others cheaper', async () => {
+    const nested = 'broadcasts(first: 100) { nodes { deliveries(first: 100) { nodes { id } } } }';
+    const wrong = (first: string) => `notifications(first: ${first}) { nodes { id title } }`;
+    const expected = /^The query can return 20,20\d values/;
+    expect(await message(`{ ${wrong('-1000000')} ${nested} }`)).toMatch(expected);
+    const query = `query ($first: Int) { ${wrong('$first')} ${nested} }`;
+    expect(await message(query, { first: -1_000_000 })).toMatch(expected);
+  });
+
+  test('null in a variable is the default size of a page, not the default of the variable', async () => {
+    const query = `query ($first: Int = 1) {
+      broadcasts(first: $first) { nodes { deliveries(first: 100) { nodes { id state } } } }
+    }`;
+    expect(await message(query)).toMatch(/^This field needs/);
+    expect(await message(query, { first: null })).toMatch(/^The query can return 15,101 values/);
+  });
+
+  test('lists that are no pages count', async () => {
+    const query =
+      '{ broadcasts { nodes { recipients { externalId email } status { errors { message } } } } }';
+    expect(await message(query)).toMatch(/^The query can return 15,201 values/);
+  });
+
+  test('aliases in fragments count where they are used', async () => {
+    const aliases = Array.from({ length: 16 }, (_, n) => `a${n}: id`).join(' ');
+    const page = 'notifications(first: 1) { nodes { ...A } }';
+    const query = `{ ${page} b: ${page} } fragment A on Notification { ${aliases} }`;
+    expect(await message(query)).toBe('The query has too many aliases: at most 30');
+    const inline = `{ ${page.replace('...A', `... on Notification { ${aliases} }`)} }`;
+    expect((await post(inline)).body.errors).toBeUndefined();
   });
 
   test('fragments count where they are used', async () => {

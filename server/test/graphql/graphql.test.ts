@@ -294,6 +294,50 @@ describe('the user', () => {
   });
 });
 
+describe('a backend that acts for a user', () => {
+  const named = { 'x-service-user-external-id': 'acted' };
+  const credentials: [string, () => Record<string, string>][] = [
+    ['a Project JWT', () => ({ authorization: `Bearer ${project.jwt}` })],
+    [
+      'the API secret',
+      () => ({ 'x-service-api-key': project.apiKey, 'x-service-api-secret': project.apiSecret }),
+    ],
+  ];
+
+  test.each(credentials)('has the rights of the user alone, with %s', async (_name, credential) => {
+    const act: Send = (query, variables) =>
+      service.request('POST', '/graphql', {
+        headers: { ...credential(), ...named },
+        body: { query, variables },
+      });
+    const asActed = asUser('acted');
+    await notify('acted');
+    const unread = '{ notifications(first: 1, read: false) { nodes { id } totalCount } }';
+    const { notifications } = await data(act(unread));
+    expect({ notifications }).toEqual(await data(asActed(unread)));
+    const [{ id }] = notifications.nodes;
+    const read = 'mutation ($id: ID!) { readNotification(id: $id) { id status } }';
+    expect(await data(act(read, { id }))).toEqual({ readNotification: { id, status: 'READ' } });
+    const after = await data(asActed('query ($id: ID!) { notification(id: $id) { status } }', { id }));
+    expect(after).toEqual({ notification: { status: 'READ' } });
+    await data(act('mutation { saveSubscription(input: { topic: "acted" }) { topic } }'));
+    expect((await project.as('acted')('GET', '/subscriptions')).body.data).toMatchObject([
+      { topic: 'acted' },
+    ]);
+    expect(codes(await act('{ users { totalCount } }'))).toEqual(['forbidden']);
+    expect(codes(await asUser('bystander')(read, { id }))).toEqual(['not_found']);
+  });
+
+  test('reaches only users of its project', async () => {
+    await notify('acted');
+    const other = await service.createProject('acting');
+    const headers = { authorization: `Bearer ${other.jwt}`, ...named };
+    const query = '{ notifications { totalCount } }';
+    const sent = service.request('POST', '/graphql', { headers, body: { query } });
+    expect(await data(sent)).toEqual({ notifications: { totalCount: 0 } });
+  });
+});
+
 describe('the project', () => {
   test('users are created, updated, found, listed and deleted', async () => {
     const send = asProject();
@@ -395,13 +439,16 @@ describe('the project', () => {
     const { broadcasts, broadcast } = await data(
       send(
         `query ($id: ID!) {
-          broadcasts { totalCount nodes { ...WithDeliveries } }
+          broadcasts(first: 20) { totalCount nodes { ...WithDeliveries } }
           broadcast(id: $id) { ...WithDeliveries }
         }
         fragment WithDeliveries on Broadcast {
           id status { status summary { total failures pending } errors { message } }
-          deliveries(first: 3) { nodes { ...D } edges { cursor } pageInfo { hasNextPage endCursor } }
-          inbox: deliveries(channel: IN_APP) { nodes { state } }
+          deliveries(first: 3) {
+            totalCount nodes { ...D } edges { cursor } pageInfo { hasNextPage endCursor }
+          }
+          inbox: deliveries(channel: IN_APP) { totalCount nodes { state } }
+          failed: deliveries(state: FAILED) { totalCount }
         }
         fragment D on Delivery { id userId channel state code }`,
         { id: created.id },
@@ -413,7 +460,8 @@ describe('the project', () => {
       summary: { total: 2, failures: 0, pending: 0 },
       errors: null,
     });
-    expect(broadcast.inbox.nodes).toEqual([{ state: 'SENT' }, { state: 'SENT' }]);
+    expect(broadcast.inbox).toEqual({ totalCount: 2, nodes: [{ state: 'SENT' }, { state: 'SENT' }] });
+    expect(broadcast.failed).toEqual({ totalCount: 0 });
     const listed = await other.call('GET', `/broadcasts/${created.id}/deliveries`);
     const expected = listed.body.data.map(
       ({ id, user_id: userId, channel, state, code }: Record<string, string>) => ({
@@ -424,24 +472,28 @@ describe('the project', () => {
         code,
       }),
     );
-    const { nodes, pageInfo } = broadcast.deliveries;
-    expect([nodes, pageInfo.hasNextPage]).toEqual([expected.slice(0, 3), true]);
+    const { nodes, pageInfo, totalCount } = broadcast.deliveries;
+    expect([nodes, pageInfo.hasNextPage, totalCount]).toEqual([expected.slice(0, 3), true, 4]);
     const rest = await data(
       send(
         `query ($id: ID!, $after: String) {
           broadcast(id: $id) {
-            deliveries(after: $after) { nodes { id } pageInfo { hasNextPage } }
-            skipped: deliveries(state: SKIPPED) { nodes { id } }
+            deliveries(after: $after) { totalCount nodes { id } pageInfo { hasNextPage } }
+            skipped: deliveries(state: SKIPPED) { totalCount nodes { id } }
           }
         }`,
         { id: created.id, after: pageInfo.endCursor },
       ),
     );
     expect(rest.broadcast.deliveries).toEqual({
+      totalCount: 4,
       nodes: [{ id: expected[3].id }],
       pageInfo: { hasNextPage: false },
     });
-    expect(rest.broadcast.skipped.nodes).toHaveLength(2);
+    expect(rest.broadcast.skipped).toEqual({
+      totalCount: null,
+      nodes: [{ id: expect.any(String) }, { id: expect.any(String) }],
+    });
     const cancel = 'mutation ($id: ID!) { cancelBroadcast(id: $id) { id } }';
     expect(await data(send(cancel, { id: created.id }))).toEqual({ cancelBroadcast: { id: created.id } });
     expect(codes(await send(cancel, { id: newId() }))).toEqual(['not_found']);
@@ -495,12 +547,27 @@ describe('statements', () => {
       Array.from({ length: 50 }, (_, n) => other.call('POST', '/broadcasts', { title: `${n}`, recipients })),
     );
     for (const { body } of sent) await processed(other.call, body.id);
-    const query = (first: number) =>
-      `{ broadcasts(first: ${first}) { nodes { deliveries(first: 10) { nodes { id state } } } } }`;
-    const one = await statementsOf(other.jwt, query(1));
-    const fifty = await statementsOf(other.jwt, query(50));
+    const statements = (first: number, deliveries: string) =>
+      statementsOf(other.jwt, `{ broadcasts(first: ${first}) { nodes { ${deliveries} } } }`);
+    const selection = 'deliveries(first: 10) { nodes { id state } totalCount }';
+    const one = await statements(1, selection);
+    const fifty = await statements(50, selection);
     expect(fifty).toEqual(one);
     expect(fifty.filter((name) => name === 'list_first_broadcast_users')).toHaveLength(1);
+    expect(fifty.filter((name) => name === 'count_planned_deliveries')).toHaveLength(1);
+    const page = await statements(50, 'deliveries(first: 10) { nodes { id state } }');
+    expect(page.toSorted()).toEqual(fifty.filter((name) => name !== 'count_planned_deliveries').toSorted());
+    // Each combination of arguments is read for all broadcasts together.
+    const counts = await statements(
+      50,
+      `a: deliveries { totalCount } b: deliveries(channel: EMAIL) { totalCount }
+      c: deliveries(state: FAILED) { totalCount } d: deliveries(channel: EMAIL, first: 1) { totalCount }`,
+    );
+    expect(counts.filter((name) => name.startsWith('count')).toSorted()).toEqual([
+      'count_failures_by_broadcast',
+      'count_planned_deliveries',
+      'count_planned_deliveries',
+    ]);
   });
 
   test('totalCount and the page are read only if they are selected', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { replayDeliveries } from '../../src/domain/after/replay/replay.ts';
+import { countDeliveries } from '../../src/domain/line/ledger/count.ts';
 import { listDeliveries } from '../../src/domain/line/ledger/list.ts';
 import { listFirstDeliveries } from '../../src/domain/line/ledger/list-first.ts';
 import { deliveriesOfNotification } from '../../src/domain/line/ledger/of-notification.ts';
@@ -71,6 +72,8 @@ async function readAll(): Promise<void> {
   await listDeliveries(deps(), id, {}, { direction: 'older', id: NEWEST, limit: 101 });
   await listDeliveries(deps(), id, {}, { direction: 'newer', id: OLDEST, limit: 101 });
   await listFirstDeliveries(deps(), [id], { channel: 'email', limit: 100 });
+  await countDeliveries(db, [id], { channel: undefined, failed: false });
+  await countDeliveries(db, [id], { channel: undefined, failed: true });
   await deliveriesOfNotification(deps(), projectId, notificationId(id, user));
   await replayDeliveries({ db, clock }, projectId, id, { user_ids: [user], channel: 'sms' });
   await replayDeliveries({ db, clock }, projectId, id, { user_ids: [newId()], state: 'skipped' });
@@ -108,6 +111,27 @@ test('the first pages of several broadcasts read only their own rows, and contin
   expect(page?.items).toEqual(whole.rows.slice(0, 3));
   const rest = { direction: 'older', id: page?.older ?? '', limit: 2 } as const;
   expect((await listDeliveries(deps(), id, { channel: 'email' }, rest)).rows).toEqual(whole.rows.slice(3));
+});
+
+test('the deliveries of several broadcasts are counted by index', async () => {
+  const counts = new Map<string, number | undefined>();
+  const reads = await readsOf(db, async () => {
+    for (const failed of [false, true])
+      for (const channel of [undefined, 'email', 'sms']) {
+        const found = await countDeliveries(db, [id, newId()], { channel, failed });
+        expect(found.size).toBeLessThan(2);
+        counts.set(`${failed} ${channel}`, found.get(id));
+      }
+  });
+  expect(reads.scanned).toEqual([]);
+  expect(Object.fromEntries(counts)).toEqual({
+    'false undefined': 2 * PAGES * USERS,
+    'false email': PAGES * USERS,
+    'false sms': 0,
+    'true undefined': (PAGES * USERS) / 2,
+    'true email': (PAGES * USERS) / 2,
+    'true sms': undefined,
+  });
 });
 
 test('pages of users without the wanted channel are skipped', async () => {

@@ -21,7 +21,7 @@ import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
 import { type ListPage, readPage } from '../../lib/page.ts';
 import { type Connection, connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
-import { argumentReader, type Builder, set } from './fields.ts';
+import { argumentReader, type Builder, nonNull } from './fields.ts';
 import type { Scope } from './scope.ts';
 
 const ById = Type.Object({ id: described(Id, 'The id of the broadcast.') });
@@ -29,15 +29,21 @@ const { state, channel } = DeliveryListQuery.properties;
 const DeliveryArgs = Type.Object({ ...pageArgs, state, channel });
 const DELIVERY_CURSOR = /^((\d{1,9}|failed)-)?[0-9a-f-]{36}\.[a-z_]{1,20}$/i;
 
+// Broadcasts are parsed and their members are resolved, unlike in REST: 1000 recipients have 50 kB and more.
+const MAX_PAGE_BYTES = 256 * 1024;
+
 /** Adds the broadcasts of a project with their deliveries. */
 export function broadcastFields({ types, queries, mutations }: Builder): void {
   const type = types.object(BroadcastSchema);
   const present = (json: JsonText) => types.present(BroadcastSchema, JSON.parse(json.toString()));
-  const deliveries = connectionType(types.object(Delivery), { counted: false });
+  const deliveries = connectionType(types.object(Delivery), {
+    type: GraphQLInt,
+    description: 'The exact number of deliveries in the whole list; null with a `state` other than `FAILED`.',
+  });
   const readArgs = argumentReader(DeliveryArgs);
   types.extend('Broadcast', () => ({
     deliveries: {
-      type: set(deliveries),
+      type: nonNull(deliveries),
       description: 'Each notification of the broadcast once for every channel that was set up.',
       args: types.arguments('deliveries', DeliveryArgs),
       resolve: (broadcast, given, scope) => {
@@ -48,14 +54,14 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
   }));
 
   queries.ofProject('broadcasts', {
-    type: set(connectionType(type)),
-    description: 'The broadcasts of the project, newest first.',
+    type: nonNull(connectionType(type)),
+    description: 'The broadcasts of the project, newest first. A page with long ones may end early.',
     args: Type.Object({ ...pageArgs, status: BroadcastListQuery.properties.status }),
     async resolve({ context: { db }, project }, args) {
       const scheduled = args.status === 'scheduled';
       const page = readPageArgs(args, isId);
       return connect({
-        page: () => listBroadcasts(db, project.id, page, { scheduled }),
+        page: () => listBroadcasts(db, project.id, page, { scheduled, maxBytes: MAX_PAGE_BYTES }),
         edge(json) {
           const node = present(json) as { id: string };
           return { cursor: node.id, node };
@@ -76,7 +82,7 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofProject('createBroadcast', {
-    type: set(type),
+    type: nonNull(type),
     description:
       'Sends a broadcast to up to 1000 recipients. Returns as soon as it is stored; delivery continues in ' +
       'the background.',
@@ -88,7 +94,7 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofProject('cancelBroadcast', {
-    type: set(type),
+    type: nonNull(type),
     description: 'Cancels a broadcast: what is not sent yet is skipped. Has no effect once it has ended.',
     args: ById,
     async resolve({ context, project }, { id }) {
@@ -100,7 +106,7 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofProject('replayBroadcastDeliveries', {
-    type: set(GraphQLInt),
+    type: nonNull(GraphQLInt),
     description: 'Starts failed deliveries from the beginning. Returns how many.',
     args: Type.Object({ ...ById.properties, input: ReplayDeliveries }),
     resolve: ({ context, project }, { id, input }) =>
@@ -132,11 +138,13 @@ function deliveriesOf(
       items: found.items.map((one, index) => ({ ...one, delivery: explained[index] ?? one.delivery })),
     };
   };
-  const isFirst = page.direction === 'older' && page.id === NEWEST && filter.state === undefined;
+  const { channel, state } = filter;
+  const isFirst = page.direction === 'older' && page.id === NEWEST && state === undefined;
   return connect({
-    page: isFirst
-      ? () => loaders.firstDeliveries(broadcastId, { channel: filter.channel, limit: page.limit })
-      : search,
+    page: isFirst ? () => loaders.firstDeliveries(broadcastId, { channel, limit: page.limit }) : search,
     edge: ({ id, delivery }) => ({ cursor: id, node: present(delivery) }),
+    ...(state === undefined || state === 'failed'
+      ? { count: () => loaders.deliveryCount(broadcastId, { channel, failed: state === 'failed' }) }
+      : {}),
   });
 }

@@ -13,7 +13,7 @@ import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
-import { type Builder, set } from './fields.ts';
+import { type Builder, nonNull } from './fields.ts';
 
 const ByKey = Type.Object({ key: Type.String({ description: 'The key of the category.' }) });
 
@@ -28,7 +28,7 @@ export function categoryFields({ types, queries, mutations }: Builder): void {
   };
 
   queries.ofAnyone('categories', {
-    type: set(connectionType(type)),
+    type: nonNull(connectionType(type)),
     description: 'The category configs of the project, newest first. Users get no conditions and windows.',
     args: Type.Object(pageArgs),
     async resolve({ context: { db }, caller }, args) {
@@ -54,7 +54,7 @@ export function categoryFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofProject('saveCategory', {
-    type: set(type),
+    type: nonNull(type),
     description: 'Saves on which channels a category is sent. Replaces the config that has this key.',
     args: Type.Object({ input: CategoryConfig }),
     async resolve({ context, project }, { input }) {
@@ -64,7 +64,7 @@ export function categoryFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofProject('deleteCategory', {
-    type: set(GraphQLString),
+    type: nonNull(GraphQLString),
     description: 'Deletes the config of a category, which is then sent on every channel. Returns its key.',
     args: ByKey,
     async resolve({ context, project }, { key }) {

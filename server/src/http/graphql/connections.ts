@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import {
   GraphQLBoolean,
   type GraphQLFieldConfigMap,
@@ -5,6 +6,7 @@ import {
   GraphQLList,
   GraphQLNonNull,
   GraphQLObjectType,
+  type GraphQLOutputType,
   GraphQLString,
 } from 'graphql';
 import { Type } from 'typebox';
@@ -14,6 +16,7 @@ import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import type { ListPage } from '../../lib/page.ts';
 import type { Scope } from './scope.ts';
 
+const MAX_TURN_MS = 10;
 export const MAX_ON_PAGE = 100;
 export const DEFAULT_ON_PAGE = 50;
 
@@ -86,11 +89,18 @@ export function connect<Row>(options: {
   };
 }
 
-function connectionPage<Row>(
+async function connectionPage<Row>(
   { items, older, newer }: ListPage<Row>,
   edge: (row: Row) => { cursor: string; node: object },
-): ConnectionPage {
-  const edges = items.map(edge);
+): Promise<ConnectionPage> {
+  const edges: ConnectionPage['edges'] = [];
+  let startedAt = performance.now();
+  for (const item of items) {
+    edges.push(edge(item));
+    if (performance.now() - startedAt < MAX_TURN_MS) continue;
+    await setImmediate(); // other requests, while long texts are parsed
+    startedAt = performance.now();
+  }
   return {
     edges,
     pageInfo: {
@@ -113,8 +123,16 @@ const PageInfoType = new GraphQLObjectType({
   },
 });
 
-/** The type of a connection, with `totalCount` if its records can be counted. */
-export function connectionType(node: GraphQLObjectType, { counted = true } = {}): GraphQLObjectType {
+const TOTAL_COUNT = {
+  type: new GraphQLNonNull(GraphQLInt),
+  description: 'The exact number of records in the whole list.',
+};
+
+/** The type of a connection. Some lists cannot always be counted. */
+export function connectionType(
+  node: GraphQLObjectType,
+  totalCount: { type: GraphQLOutputType; description: string } = TOTAL_COUNT,
+): GraphQLObjectType {
   const edge = new GraphQLObjectType({
     name: `${node.name}Edge`,
     fields: {
@@ -135,13 +153,7 @@ export function connectionType(node: GraphQLObjectType, { counted = true } = {})
       type: new GraphQLNonNull(PageInfoType),
       resolve: async (connection) => (await connection.page()).pageInfo,
     },
+    totalCount: { ...totalCount, resolve: (connection) => connection.count?.() },
   };
-  if (counted) {
-    fields.totalCount = {
-      type: new GraphQLNonNull(GraphQLInt),
-      description: 'The exact number of records in the whole list.',
-      resolve: (connection) => connection.count?.(),
-    };
-  }
   return new GraphQLObjectType({ name: `${node.name}Connection`, fields });
 }

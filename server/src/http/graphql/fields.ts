@@ -75,11 +75,20 @@ export class FieldMaker {
     admit: (scope: Scope) => Scope & Who,
   ): void {
     const read = argumentReader(schema ?? Type.Object({}));
+    const hasInput = 'input' in (schema?.properties ?? {});
     this.fields[name] = {
       type,
       description: `${description} ${needs}`,
       args: this.#types.arguments(name, schema ?? Type.Object({})),
-      resolve: (_source, given, scope) => resolve(admit(scope), read(given) as Static<Args>),
+      async resolve(_source, given, scope) {
+        const admitted = admit(scope);
+        const args = read(given) as Static<Args>;
+        try {
+          return await resolve(admitted, args);
+        } catch (error) {
+          throw hasInput ? ofInput(error) : error;
+        }
+      },
     };
   }
 }
@@ -96,6 +105,13 @@ export function argumentReader<Args extends TObject>(schema: Args): (given: unkn
   };
 }
 
+/** Returns an error of the domain, which names the members of the input, in the terms of GraphQL. */
+function ofInput(error: unknown): unknown {
+  if (!(error instanceof ClientError) || error.code !== 'validation_failed') return error;
+  const messages = error.problems.map(({ message }) => message.replace(/^Param '/, "Param 'input."));
+  return new ClientError(error.code, messages.map(withGraphqlNames));
+}
+
 /** Names the parameter of a problem as GraphQL does: `Param 'input.firstName' is missing`. */
 function withGraphqlNames(problem: string): string {
   return problem.replace(/^Param '[^']*'/, camelCase);
@@ -108,6 +124,6 @@ function wrongCaller({ caller, credentialNames }: Scope, wanted: Caller['kind'])
 }
 
 /** A type that is never null. */
-export function set<Type extends GraphQLOutputType>(type: Type): GraphQLNonNull<Type> {
+export function nonNull<Type extends GraphQLOutputType>(type: Type): GraphQLNonNull<Type> {
   return new GraphQLNonNull(type) as GraphQLNonNull<Type>;
 }

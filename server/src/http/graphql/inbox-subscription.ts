@@ -5,7 +5,7 @@ import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
 import { ClientError } from '../../errors.ts';
 import type { ContractTypes } from './contract-types.ts';
-import { set } from './fields.ts';
+import { nonNull } from './fields.ts';
 import type { InboxEventSource } from './inbox-events.ts';
 import type { Scope } from './scope.ts';
 
@@ -23,7 +23,7 @@ export function inboxSubscription(types: ContractTypes): Record<string, GraphQLF
   }));
   return {
     inbox: {
-      type: set(types.object(InboxEvent)),
+      type: nonNull(types.object(InboxEvent)),
       description: 'The changes of the inbox of the user from now on. Needs the rights of a user.',
       subscribe: (_source, _args, { listen }) => {
         if (listen === undefined) throw new ClientError('bad_request', ['A subscription needs a WebSocket']);

@@ -1,11 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import {
-  type DocumentNode,
-  GraphQLError,
-  getOperationAST,
-  type OperationDefinitionNode,
-  OperationTypeNode,
-} from 'graphql';
+import { type DocumentNode, GraphQLError, getOperationAST, OperationTypeNode } from 'graphql';
 import { createHandler, type Response } from 'graphql-http';
 import { ClientError } from '../../errors.ts';
 import { memberOf } from '../../lib/members.ts';
@@ -17,6 +11,7 @@ import type { App } from '../route.ts';
 import { Documents } from './documents.ts';
 import { formatError, graphqlErrors, internalErrors } from './errors.ts';
 import { graphiqlRoutes, sendGraphiql, wantsPage } from './graphiql.ts';
+import { countWrites } from './limits.ts';
 import { graphqlSchema } from './schema.ts';
 import { createScope, type Scope } from './scope.ts';
 import { GraphqlSockets } from './sockets.ts';
@@ -57,11 +52,11 @@ export function graphqlRoute(app: App): void {
       request.heldBody?.hold();
       try {
         if (Array.isArray(request.body)) throw new ClientError('bad_request', [NO_BATCHES]);
-        const operation = operationOf(documents, request);
-        if (operation?.operation === OperationTypeNode.MUTATION && request.method !== 'POST')
+        const writes = writesOf(documents, request);
+        if (writes > 0 && request.method !== 'POST')
           throw new ClientError('method_not_allowed', ['A mutation needs POST'], { allow: 'POST' });
-        await count(app, operation, request, reply);
-        return send(reply, await respond(app, handle, operation, request, reply));
+        await count(app, writes, request, reply);
+        return send(reply, await respond(app, handle, writes > 0, request, reply));
       } finally {
         request.heldBody?.release();
       }
@@ -83,30 +78,25 @@ async function authenticate(
   }
 }
 
-/** The operation of a request; undefined if there is none, which the handler reports. */
-function operationOf(
-  documents: Documents,
-  { method, query, body }: FastifyRequest,
-): OperationDefinitionNode | undefined {
+/** The fields of a mutation; 0 for any other request, also one that the handler will reject. */
+function writesOf(documents: Documents, { method, query, body }: FastifyRequest): number {
   const params = method === 'POST' ? body : query;
   const [text, name] = [memberOf(params, 'query'), memberOf(params, 'operationName')];
-  if (typeof text !== 'string') return undefined;
-  try {
-    return getOperationAST(documents.parse(text), typeof name === 'string' ? name : undefined) ?? undefined;
-  } catch {
-    return undefined;
-  }
+  if (typeof text !== 'string') return 0;
+  const document = parsed(documents, text);
+  if (document instanceof GraphQLError) return 0;
+  const operation = getOperationAST(document, typeof name === 'string' ? name : undefined);
+  if (operation?.operation !== OperationTypeNode.MUTATION) return 0;
+  return Math.max(1, countWrites(document, operation));
 }
 
 /** Counts a request for the rate limits: each field of a mutation as a write, anything else as a read. */
 async function count(
   { api, limits }: App,
-  operation: OperationDefinitionNode | undefined,
+  writes: number,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const writes =
-    operation?.operation === OperationTypeNode.MUTATION ? operation.selectionSet.selections.length : 0;
   const caller = callerOf(request);
   const method = writes > 0 ? 'POST' : 'GET';
   for (let counted = 0; counted < Math.max(1, writes); counted += 1)
@@ -117,12 +107,11 @@ async function count(
 async function respond(
   { context }: App,
   handle: (request: FastifyRequest) => Promise<Response>,
-  operation: OperationDefinitionNode | undefined,
+  isMutation: boolean,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Response> {
-  const key =
-    operation?.operation === OperationTypeNode.MUTATION ? idempotencyKeyOf(request, OPERATION_ID) : undefined;
+  const key = isMutation ? idempotencyKeyOf(request, OPERATION_ID) : undefined;
   if (key === undefined) return handle(request);
   let own: Response | undefined;
   const storing = { key, status: 200, mode: 'claimed', secret: true } as const;

@@ -1,4 +1,5 @@
 import {
+  type DefinitionNode,
   type DocumentNode,
   type FieldNode,
   type FragmentDefinitionNode,
@@ -58,6 +59,28 @@ export function limitProblems({ depth, aliases, values }: Size): string[] {
   return problems;
 }
 
+/** Counts the fields that a mutation runs: those of its fragments too, and once those with the same name. */
+export function countWrites(
+  { definitions }: DocumentNode,
+  { selectionSet }: OperationDefinitionNode,
+): number {
+  const fragments = fragmentsOf(definitions);
+  const names = new Set<string>();
+  const pending = [selectionSet];
+  for (const { selections } of pending) {
+    for (const selection of selections) {
+      if (selection.kind === Kind.FIELD) names.add((selection.alias ?? selection.name).value);
+      else if (selection.kind === Kind.INLINE_FRAGMENT) pending.push(selection.selectionSet);
+      else {
+        const fragment = fragments.get(selection.name.value);
+        if (fragment !== undefined) pending.push(fragment.selectionSet);
+        fragments.delete(selection.name.value); // visited
+      }
+    }
+  }
+  return names.size;
+}
+
 interface Size {
   depth: number;
   aliases: number;
@@ -82,11 +105,7 @@ class Measure {
     variables: Readonly<Record<string, unknown>>,
     paged: ReadonlySet<string>,
   ) {
-    this.#fragments = new Map(
-      definitions.flatMap((one) =>
-        one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one] as const] : [],
-      ),
-    );
+    this.#fragments = fragmentsOf(definitions);
     this.#variables = variables;
     this.#paged = paged;
   }
@@ -122,7 +141,10 @@ class Measure {
     const inner = selectionSet === undefined ? NOTHING : this.#ofSelections(selectionSet);
     const isPaged = this.#paged.has(name.value);
     const given = new Set(args.map((argument) => argument.name.value));
-    const isSearch = isPaged && SEARCHES.get(name.value)?.some((argument) => given.has(argument)) === true;
+    const isSearch =
+      isPaged &&
+      SEARCHES.get(name.value)?.some((argument) => given.has(argument)) === true &&
+      !isCount(selectionSet);
     return {
       depth: inner.depth + 1,
       aliases: inner.aliases + (alias === undefined ? 0 : 1),
@@ -130,7 +152,7 @@ class Measure {
       values:
         1 +
         (isSearch ? VALUES_OF_SEARCH : 0) +
-        inner.values * (isPaged ? this.#pageSize(args) : (INTROSPECTED.get(name.value) ?? 1)),
+        inner.values * (isPaged ? this.#pageSize(args) : (COUNTED.get(name.value) ?? 1)),
     };
   }
 
@@ -150,7 +172,7 @@ class Measure {
     for (const { name, value } of args) {
       if (name.value !== 'first' && name.value !== 'last') continue;
       const given = this.#numberOf(value);
-      if (given !== null) return given ?? MAX_ON_PAGE;
+      if (given !== null) return Math.max(1, given ?? MAX_ON_PAGE);
     }
     return DEFAULT_ON_PAGE;
   }
@@ -160,16 +182,37 @@ class Measure {
     if (value.kind === Kind.INT) return Number(value.value);
     if (value.kind === Kind.NULL) return null;
     if (value.kind !== Kind.VARIABLE) return undefined;
-    const given = this.#variables[value.name.value] ?? this.#defaults[value.name.value] ?? null;
+    const own = this.#variables[value.name.value];
+    const given = own === undefined ? (this.#defaults[value.name.value] ?? null) : own; // null has no default
     return given === null || typeof given === 'number' ? given : undefined;
   }
 }
 
+/** Whether only the count of a list is selected. */
+function isCount(selectionSet: SelectionSetNode | undefined): boolean {
+  return (
+    selectionSet?.selections.every(
+      (selection) => selection.kind === Kind.FIELD && selection.name.value === 'totalCount',
+    ) === true
+  );
+}
+
+function fragmentsOf(definitions: readonly DefinitionNode[]): Map<string, FragmentDefinitionNode> {
+  return new Map(
+    definitions.flatMap((one) =>
+      one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one] as const] : [],
+    ),
+  );
+}
+
 /**
- * The lists of introspection, which count less than they have: the query of GraphiQL is within the limit, and
- * larger ones are not.
+ * What lists that are no pages count. Most have less than they may have: a broadcast few of 1000 recipients,
+ * and a page of broadcasts ends early if it is long. The query of GraphiQL for introspection is within the
+ * limit, and larger ones are not.
  */
-const INTROSPECTED: ReadonlyMap<string, number> = new Map([
+const COUNTED: ReadonlyMap<string, number> = new Map([
+  ['recipients', 100],
+  ['errors', 100],
   ['types', 15],
   ['fields', 4],
   ['inputFields', 2],

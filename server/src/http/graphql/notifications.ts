@@ -19,7 +19,7 @@ import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
-import { type Builder, type OfUser, set } from './fields.ts';
+import { type Builder, nonNull, type OfUser } from './fields.ts';
 import type { Scope } from './scope.ts';
 
 const ById = Type.Object({ id: described(Id, 'The id of the notification.') });
@@ -30,7 +30,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
   const present = (json: JsonText) => types.present(Notification, JSON.parse(json.toString()));
 
   queries.ofUser('notifications', {
-    type: set(connectionType(type)),
+    type: nonNull(connectionType(type)),
     description:
       'The notifications of the user, in the order of their arrival, newest first. Archived ones are only ' +
       'listed with `archived: true` or `status: ARCHIVED`.',
@@ -61,7 +61,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
   });
 
   queries.ofUser('unreadCount', {
-    type: set(GraphQLInt),
+    type: nonNull(GraphQLInt),
     description: 'How many notifications are neither read nor archived; exact up to 5,000.',
     args: SeveralFilter,
     async resolve({ context, user }, args) {
@@ -73,7 +73,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
 
   const change = (action: Exclude<NotificationAction, 'delete'>, description: string) => {
     mutations.ofUser(`${action}Notification`, {
-      type: set(type),
+      type: nonNull(type),
       description: `${description} Repeating it has no effect.`,
       args: ById,
       async resolve(scope, { id }) {
@@ -91,7 +91,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
   change('unarchive', 'Moves the notification back to the inbox, as read or unread as it was.');
 
   mutations.ofUser('deleteNotification', {
-    type: set(GraphQLID),
+    type: nonNull(GraphQLID),
     description: 'Removes the notification from the inbox for good. Returns its id.',
     args: ById,
     async resolve(scope, { id }) {
@@ -102,7 +102,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
 
   const changeAll = (action: BulkAction, description: string) => {
     mutations.ofUser(`${action}AllNotifications`, {
-      type: set(GraphQLBoolean),
+      type: nonNull(GraphQLBoolean),
       description: `${description}, or only those of some categories or topics. Returns true.`,
       args: SeveralFilter,
       async resolve({ context, user, clientId }, args) {

@@ -6,7 +6,7 @@ import { getPreferences } from '../../domain/setup/preferences/get.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import type { ListPage } from '../../lib/page.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
-import { type Builder, set } from './fields.ts';
+import { type Builder, nonNull } from './fields.ts';
 
 const Category = Preferences.properties.categories.items;
 type Category = Preferences['categories'][number];
@@ -17,7 +17,7 @@ export function preferenceFields({ types, queries, mutations }: Builder): void {
   const present = (category: Category) => types.present(Category, category);
 
   queries.ofUser('preferences', {
-    type: set(connectionType(type)),
+    type: nonNull(connectionType(type)),
     description:
       'The categories that the project has configured and those for which the user saved a preference, ' +
       'each with its channels. A channel is enabled until the user switches it off.',
@@ -38,7 +38,7 @@ export function preferenceFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofUser('savePreferences', {
-    type: set(new GraphQLList(set(type))),
+    type: nonNull(new GraphQLList(nonNull(type))),
     description:
       'Switches categories on or off. Changes only the categories and channels in the input, and returns ' +
       'all preferences.',

@@ -7,7 +7,7 @@ import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
-import { type Builder, set } from './fields.ts';
+import { type Builder, nonNull } from './fields.ts';
 
 /** Adds the topics of a user. */
 export function subscriptionFields({ types, queries, mutations }: Builder): void {
@@ -16,7 +16,7 @@ export function subscriptionFields({ types, queries, mutations }: Builder): void
   const present = (subscription: Subscription) => types.present(Shown, subscription);
 
   queries.ofUser('topics', {
-    type: set(connectionType(type)),
+    type: nonNull(connectionType(type)),
     description:
       'The topics that the user subscribed to or unsubscribed from, newest first, with the status of their ' +
       'categories.',
@@ -32,14 +32,14 @@ export function subscriptionFields({ types, queries, mutations }: Builder): void
   });
 
   mutations.ofUser('saveSubscription', {
-    type: set(type),
+    type: nonNull(type),
     description: 'Subscribes to a topic or unsubscribes from it. Changes only the categories in the input.',
     args: Type.Object({ input: SaveSubscription }),
     resolve: async ({ context, user }, { input }) => present(await saveSubscription(context, user, input)),
   });
 
   mutations.ofUser('deleteSubscription', {
-    type: set(type),
+    type: nonNull(type),
     description: 'Removes a topic with all its categories. Returns the deleted subscription.',
     args: Type.Object({ topic: Type.String({ description: 'The name of the topic.' }) }),
     async resolve({ context, user }, { topic }) {

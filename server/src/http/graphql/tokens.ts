@@ -8,7 +8,7 @@ import { ClientError } from '../../errors.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
 import { integrations } from '../../providers/index.ts';
 import type { Integration, TokenMembers } from '../../providers/provider.ts';
-import { type Builder, set } from './fields.ts';
+import { type Builder, nonNull } from './fields.ts';
 
 /** Adds the tokens of a user: a pair of mutations for each integration that has tokens. */
 export function tokenFields({ types, mutations }: Builder): void {
@@ -18,7 +18,7 @@ export function tokenFields({ types, mutations }: Builder): void {
     const { save, saved, hosts = [], collection } = tokens;
 
     mutations.ofUser(`save${pascalCase(name)}Token`, {
-      type: set(types.object(saved)),
+      type: nonNull(types.object(saved)),
       description: 'Saves a token of the user. A discarded token becomes active again under a new id.',
       args: Type.Object({ input: save }),
       async resolve({ context, user }, { input }) {
@@ -28,7 +28,7 @@ export function tokenFields({ types, mutations }: Builder): void {
     });
 
     mutations.ofUser(`discard${pascalCase(name)}Token`, {
-      type: set(discarded),
+      type: nonNull(discarded),
       description: 'Discards a token for good: nothing is delivered to it from then on.',
       args: Type.Object({ id: Type.String({ maxLength: 511, format: 'text', description: 'Its id.' }) }),
       async resolve({ context, user }, { id: shownId }) {

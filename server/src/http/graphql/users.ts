@@ -11,7 +11,7 @@ import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
-import { type Builder, set } from './fields.ts';
+import { type Builder, nonNull } from './fields.ts';
 
 const ById = Type.Object({ id: described(Id, 'The id of the user.') });
 
@@ -21,7 +21,7 @@ export function userFields({ types, queries, mutations }: Builder): void {
   const present = (row: UserRow) => types.present(User, JSON.parse(userJson(row)));
 
   queries.ofProject('users', {
-    type: set(connectionType(type)),
+    type: nonNull(connectionType(type)),
     description: 'The users of the project, newest first. Deleted users are not listed.',
     args: Type.Object({ ...pageArgs, query: UserListQuery.properties.query }),
     async resolve({ context: { db }, project }, args) {
@@ -45,14 +45,14 @@ export function userFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofProject('saveUser', {
-    type: set(type),
+    type: nonNull(type),
     description: 'Creates or updates a user.',
     args: Type.Object({ input: SaveUser }),
     resolve: async ({ context, project }, { input }) => present(await saveUser(context, project.id, input)),
   });
 
   mutations.ofProject('updateUser', {
-    type: set(type),
+    type: nonNull(type),
     description: 'Updates a user, including its identities. Members that are missing stay, and null clears.',
     args: Type.Object({ ...ById.properties, input: UpdateUser }),
     async resolve({ context, project }, { id, input }) {
@@ -63,7 +63,7 @@ export function userFields({ types, queries, mutations }: Builder): void {
   });
 
   mutations.ofProject('deleteUser', {
-    type: set(GraphQLID),
+    type: nonNull(GraphQLID),
     description:
       'Deletes a user: hidden at once, and erased after seven days, unless a request of the user restores ' +
       'it. Returns the id.',

@@ -177,7 +177,7 @@ function equal(a: Buffer, b: Buffer): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** The credential of the user for whom a Project JWT acts. Tokens of the user are signed with the API secret. */
+/** The credential of a user for whom a Project JWT acts. The API secret signs tokens of the user. */
 function actingCredential({ project, tokenId, credential }: ProjectCaller): Credential {
   const actingToken = { id: tokenId, keyId: credential.key.id };
   return { expiresAtMs: credential.expiresAtMs, key: project.apiSecrets[0], actingToken };

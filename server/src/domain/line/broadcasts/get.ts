@@ -43,19 +43,19 @@ export async function readAccepted(db: Queryable, projectId: string, id: string)
 
 /**
  * Reads a page of the project's broadcasts, or of those that are not due yet, newest first, as JSON texts. A
- * page ends early when its texts have 16 MiB.
+ * page ends early when its texts have `maxBytes`.
  */
 export function listBroadcasts(
   db: Queryable,
   projectId: string,
   page: Cursor,
-  { scheduled = false }: { scheduled?: boolean } = {},
+  { scheduled = false, maxBytes = MAX_PAGE_BYTES }: { scheduled?: boolean; maxBytes?: number } = {},
 ): Promise<ListPage<JsonText>> {
   const list = scheduled ? LIST_SCHEDULED : LIST;
   return readTextPage(
     page,
     ({ direction, id, limit }) => db.query<ListedBroadcast>(list[direction], [projectId, id, limit]),
-    (rows) => textsOf(db, projectId, rows),
+    (rows) => textsOf(db, projectId, rows, { maxBytes }),
   );
 }
 
@@ -82,7 +82,7 @@ export async function listNumberedBroadcasts(
 ): Promise<{ total: number; rows: readonly { id: string }[]; texts: JsonText[] }> {
   const total = await countBroadcasts(db, projectId);
   const listed = await db.query<ListedBroadcast>(selectNumbered, [projectId, perPage, (page - 1) * perPage]);
-  const texts = await textsOf(db, projectId, listed, format);
+  const texts = await textsOf(db, projectId, listed, { format });
   return { total, rows: listed, texts };
 }
 
@@ -130,13 +130,13 @@ async function textsOf(
   db: Queryable,
   projectId: string,
   listed: readonly ListedBroadcast[],
-  format?: BroadcastFormat,
+  { format, maxBytes = MAX_PAGE_BYTES }: { format?: BroadcastFormat; maxBytes?: number },
 ): Promise<JsonText[]> {
   const ids: string[] = [];
   let bytes = 0;
   for (const one of listed) {
     bytes += one.bytes;
-    if (ids.length > 0 && bytes > MAX_PAGE_BYTES) break;
+    if (ids.length > 0 && bytes > maxBytes) break;
     ids.push(one.id);
   }
   const rows = await readRows(db, selectBroadcasts, [ids, projectId]);
@@ -149,7 +149,7 @@ async function textsOf(
     // One by one, because a text may be a thousand times as long as its stored form.
     const text = await broadcastJson(row, format);
     characters += text.length;
-    if (texts.length > 0 && characters > MAX_PAGE_BYTES) break;
+    if (texts.length > 0 && characters > maxBytes) break;
     texts.push(text);
   }
   return texts;
