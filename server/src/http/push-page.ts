@@ -65,18 +65,29 @@ async function call(path, body) {
 }
 
 async function subscribe() {
+  // Before anything else, because browsers ask the user only shortly after a click.
+  await Notification.requestPermission();
   const { public_key: key } = await call('/integrations/web_push/installations/start');
   await navigator.serviceWorker.register('worker.js');
   const { pushManager } = await navigator.serviceWorker.ready;
   const options = { userVisibleOnly: true, applicationServerKey: key.replace(/=/g, '') };
-  const subscription = await pushManager.subscribe(options).catch(async (error) => {
+  const subscription = await inTime(pushManager.subscribe(options)).catch(async (error) => {
     // The browser is subscribed with another key.
     const other = await pushManager.getSubscription();
     if (!other) throw error;
     await other.unsubscribe();
-    return pushManager.subscribe(options);
+    return inTime(pushManager.subscribe(options));
   });
   await call('/channels/web_push/tokens', { web_push: subscription.toJSON() });
+}
+
+// Chromium waits for minutes if it cannot reach the push service.
+function inTime(subscribing) {
+  const tooLate = new DOMException('The push service did not respond', 'AbortError');
+  return Promise.race([
+    subscribing,
+    new Promise((_resolve, reject) => setTimeout(() => reject(tooLate), 20_000)),
+  ]);
 }
 
 function show(words, isDone) {

@@ -23,10 +23,12 @@ interface Browser {
   /** The subscription that the browser has. */
   existing?: { unsubscribe(): Promise<void> };
   token?: string;
+  /** The time that the page waits for the push service is over at once. */
+  isLate?: boolean;
 }
 
 /** Opens the page, and presses its button. Returns the text and the button. */
-async function turnOn({ subscribe, permission = 'default', existing, token }: Browser) {
+async function turnOn({ subscribe, permission = 'default', existing, token, isLate }: Browser) {
   const { text: script } = await service.request('GET', '/push/subscribe.js');
   const { body } = await service.project.v1As('ada')('GET', '/config');
   const hash = new URL(body.channels.web_push.config.subscribe_url).hash;
@@ -56,7 +58,9 @@ async function turnOn({ subscribe, permission = 'default', existing, token }: Br
       fetch: (path: string, init: RequestInit) => fetch(`${service.address}${path}`, init),
       location: { hash: token === undefined ? hash : `#${token}`, search: '' },
       navigator,
-      Notification: { permission },
+      DOMException,
+      Notification: { permission, requestPermission: async () => permission },
+      setTimeout: (late: () => void) => setTimeout(late, isLate ? 0 : 60_000).unref(),
       window: { PushManager: true, ...navigator },
     }),
   );
@@ -100,6 +104,12 @@ test.each<[string, Partial<Browser>, string]>([
   [
     'the push service cannot be reached',
     { subscribe: rejected('AbortError') },
+    'This browser cannot reach its push service. Check its network and its settings, and try again, or use ' +
+      'another browser.',
+  ],
+  [
+    'the push service does not respond',
+    { subscribe: () => new Promise<never>(() => {}), isLate: true },
     'This browser cannot reach its push service. Check its network and its settings, and try again, or use ' +
       'another browser.',
   ],
