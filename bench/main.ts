@@ -19,6 +19,7 @@ import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
 import { measureWebPush } from './scenarios/web-push.ts';
 import { measureWebhooks } from './scenarios/webhooks.ts';
+import { measureWorkflows } from './scenarios/workflows.ts';
 import { Report } from './support/report.ts';
 import type { Scenario } from './support/scenario.ts';
 
@@ -35,6 +36,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
   graphql: { title: 'an inbox page over GraphQL and REST', measure: measureGraphql },
   imports: { title: 'importing users', measure: measureImports },
+  workflows: { title: 'runs of workflows', measure: measureWorkflows },
   deliveries: { title: 'a campaign: inboxes and phones', measure: measureDeliveries },
   fairness: {
     title: 'a single message beside a bulk, and beside mailers that hang',

@@ -63,10 +63,22 @@ export function versionJson({ version, created_at, steps }: VersionRow): string 
   return `${JSON.stringify({ version, created_at }).slice(0, -1)},"steps":${unpackJson(steps)}}`;
 }
 
+/**
+ * The versions of workflow `$2` of project `$1`. Rows are compared, because otherwise the planner may sort
+ * all of them for the newest.
+ */
+export const VERSIONS =
+  '(project_id, key, version) >= ($1, $2, 0) and (project_id, key, version) <= ($1, $2, 2147483647)';
+
 // Primary keys, all.
 const COLUMNS = 'w.key, w.version, w.disabled, w.created_at, w.updated_at, v.steps';
 const WITH_STEPS = `from workflows w
-  join workflow_versions v on v.project_id = w.project_id and v.key = w.key and v.version = w.version`;
+  cross join lateral (
+    select steps
+    from workflow_versions
+    where project_id = w.project_id and key = w.key and version = w.version
+    limit 1
+  ) v`;
 const selectWorkflow = sql(
   'get_workflow',
   `select ${COLUMNS} ${WITH_STEPS} where w.project_id = $1 and w.key = $2`,
@@ -85,7 +97,7 @@ const selectVersions = sql(
   'list_workflow_versions',
   `select version, steps, created_at
   from workflow_versions
-  where project_id = $1 and key = $2
-  order by version desc
+  where ${VERSIONS}
+  order by project_id desc, key desc, version desc
   limit 100`,
 );

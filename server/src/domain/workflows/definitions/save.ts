@@ -5,7 +5,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { getVersion, getWorkflow, type WorkflowRow } from './get.ts';
+import { getVersion, getWorkflow, VERSIONS, type WorkflowRow } from './get.ts';
 import { parseProgram } from './program.ts';
 
 const MAX_WORKFLOWS = 1_000;
@@ -116,7 +116,11 @@ const insertVersion = sql(
   `insert into workflow_versions (project_id, key, version, steps, created_at)
   select $1, $2, coalesce(max(version), 0) + 1, $3, $4
   from (
-    select version from workflow_versions where project_id = $1 and key = $2 order by version desc limit 1
+    select version
+    from workflow_versions
+    where ${VERSIONS}
+    order by project_id desc, key desc, version desc
+    limit 1
   ) newest
   returning version`,
 );

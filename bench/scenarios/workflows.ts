@@ -1,0 +1,151 @@
+import { join } from 'node:path';
+import { type Belfry, startBelfry } from '../support/belfry.ts';
+import { cpuOf, used } from '../support/processes.ts';
+import { queueEmpty } from '../support/queue.ts';
+import type { Bench, Scenario } from '../support/scenario.ts';
+
+const CONNECTIONS = 32;
+const USERS = 1_000;
+const OF_REQUEST = 1_000;
+/** A run with one step may cost twice a broadcast. */
+const AIM = 2;
+
+const ONE_STEP = [{ command: 'broadcast', input: { title: 'Hello {{ user.external_id }}' } }];
+const TEN_STEPS = Array.from({ length: 10 }, (_, index) =>
+  index === 9
+    ? ONE_STEP[0]
+    : {
+        command: 'set',
+        if: `input.number >= ${index - 1}`,
+        input: { [`step${index}`]: '{{ input.number }}' },
+      },
+);
+
+/**
+ * (workflows) Runs with one broadcast step, and with ten steps and conditions, in CPU time of the server
+ * against plain broadcasts to the same users; and many runs that are due in the same second.
+ */
+export const measureWorkflows: Scenario = async (bench) => {
+  const belfry = await startBelfry({ ...bench, dataDir: join(bench.dataDir, 'workflows') });
+  try {
+    const runs = bench.quick ? 2_000 : 20_000;
+    await save(belfry, 'one', ONE_STEP);
+    await save(belfry, 'ten', TEN_STEPS);
+    await plain(belfry, runs); // creates the users, and warms up
+    await single(belfry, 'one', runs / 4);
+    const broadcast = await costOf(belfry, runs, () => plain(belfry, runs));
+    show(bench, 'a plain broadcast to one user', broadcast);
+    const kinds: [string, () => Promise<void>][] = [
+      ['a run with one broadcast step', () => single(belfry, 'one', runs)],
+      ['the same, started 1000 at a time', () => bulk(belfry, 'one', runs)],
+      ['a run with ten steps and conditions, started 1000 at a time', () => bulk(belfry, 'ten', runs)],
+    ];
+    for (const [name, work] of kinds) {
+      const cost = await costOf(belfry, runs, work);
+      show(bench, name, cost);
+      bench.figure({
+        name: `${name}: CPU, of that of a plain broadcast`,
+        value: cost.micros / broadcast.micros,
+        unit: 'times',
+        ...(name.includes('one') ? { aim: { value: AIM, better: 'less' as const } } : {}),
+      });
+    }
+    await measureDue(bench, belfry, bench.quick ? 5_000 : 100_000);
+  } finally {
+    await belfry.stop();
+  }
+};
+
+interface Cost {
+  micros: number;
+  perSecond: number;
+  note: string;
+}
+
+async function costOf({ pid, ...belfry }: Belfry, count: number, work: () => Promise<void>): Promise<Cost> {
+  const before = cpuOf(pid);
+  const startedMs = performance.now();
+  await work();
+  await queueEmpty({ pid, ...belfry });
+  const seconds = (performance.now() - startedMs) / 1_000;
+  const { nodeCpuMs, postgresCpuMs } = used(before, cpuOf(pid));
+  const each = (ms: number) => ((ms * 1_000) / count).toFixed(0);
+  return {
+    micros: ((nodeCpuMs + postgresCpuMs) * 1_000) / count,
+    perSecond: count / seconds,
+    note: `µs of CPU for each: Node ${each(nodeCpuMs)}, PostgreSQL ${each(postgresCpuMs)}`,
+  };
+}
+
+function show(bench: Bench, name: string, { perSecond, note }: Cost): void {
+  bench.figure({ name, value: perSecond, unit: '/s', note });
+}
+
+async function save(belfry: Belfry, key: string, steps: readonly unknown[]): Promise<void> {
+  const { status } = await belfry.call('PUT', '/workflows', { key, steps });
+  if (status !== 200) throw new Error(`a workflow was not saved: ${status}`);
+}
+
+const userOf = (number: number) => ({ external_id: `user-${number % USERS}` });
+
+function plain(belfry: Belfry, count: number): Promise<void> {
+  return inParallel(count, async (number) => {
+    const user = userOf(number);
+    const title = `Hello ${user.external_id}`;
+    expect(await belfry.call('POST', '/broadcasts', { title, recipients: [user] }), 201);
+  });
+}
+
+function single(belfry: Belfry, key: string, count: number): Promise<void> {
+  return inParallel(count, async (number) => {
+    const input = { user: userOf(number), number };
+    expect(await belfry.call('POST', '/workflows/runs', { key, input }), 200);
+  });
+}
+
+async function bulk(belfry: Belfry, key: string, count: number, more: object = {}): Promise<void> {
+  for (let start = 0; start < count; start += OF_REQUEST) {
+    const inputs = Array.from({ length: OF_REQUEST }, (_, index) => ({
+      user: userOf(start + index),
+      number: start + index,
+      ...more,
+    }));
+    expect(await belfry.call('POST', '/workflows/runs/bulk', { key, inputs }), 200);
+  }
+}
+
+/** The time from the moment at which many runs are due until all have sent their broadcast. */
+async function measureDue(bench: Bench, belfry: Belfry, count: number): Promise<void> {
+  await save(belfry, 'due', [{ command: 'wait', input: { until: '{{ input.at }}' } }, ...ONE_STEP]);
+  const dueMs = Date.now() + (count / 1_000) * 400 + 5_000;
+  await bulk(belfry, 'due', count, { at: new Date(dueMs).toISOString() });
+  const startedLate = Date.now() > dueMs;
+  await queueEmptyAfter(belfry, dueMs);
+  bench.figure({
+    name: `${count} runs due in the same second: until all are completed`,
+    value: (Date.now() - dueMs) / 1_000,
+    unit: 's',
+    note: startedLate ? 'some were started later' : 'all waited',
+  });
+}
+
+async function queueEmptyAfter(belfry: Belfry, ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, Math.max(0, ms - Date.now())));
+  await queueEmpty(belfry);
+}
+
+async function inParallel(count: number, work: (number: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async () => {
+    while (next < count) {
+      const number = next;
+      next += 1;
+      await work(number);
+    }
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, worker));
+}
+
+function expect({ status }: { status: number }, wanted: number): void {
+  if (status !== wanted) throw new Error(`a request returned ${status}`);
+}

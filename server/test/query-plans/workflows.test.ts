@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { uuidArray } from '../../src/db/arrays.ts';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { Identities } from '../../src/domain/ground/identities/identities.ts';
+import { getWorkflow, listVersions, listWorkflows } from '../../src/domain/workflows/definitions/get.ts';
+import { saveWorkflow } from '../../src/domain/workflows/definitions/save.ts';
+import { loadRuns } from '../../src/domain/workflows/engine/load.ts';
+import { recordTurns } from '../../src/domain/workflows/engine/record.ts';
+import { cancelRun } from '../../src/domain/workflows/runs/change.ts';
+import { getRun, listRuns, runsOfUser } from '../../src/domain/workflows/runs/get.ts';
+import { startRuns } from '../../src/domain/workflows/runs/start.ts';
+import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { packJson } from '../../src/lib/packed-json.ts';
+import { createSealer } from '../../src/lib/seal.ts';
+import type { Job } from '../../src/queue/jobs.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { readsOf } from '../support/reads-of.ts';
+
+// What workflows read. The plans are generic, first those made while the tables were empty, then those made
+// when they were full.
+
+const RUNS = 30_000;
+const IN_TURN = 256;
+const WORKFLOWS = 50;
+const VERSIONS = 300;
+const [projectId, other, user] = [newId(), newId(), newId()];
+const runs = Array.from({ length: RUNS }, () => newId());
+const middle = runs[RUNS / 2] ?? '';
+const clock = { now: Date.now };
+const steps = [{ command: 'set', input: { a: '{{ steps[0].state }} {{ user.email }}' } }];
+
+let database: TestDatabase;
+let db: Database;
+let bus: PostgresBus;
+
+/** A database whose transactions are part of the one that is rolled back. */
+const joined = (): Database => ({ ...db, transaction: (work) => work(db) });
+const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
+const jobs = runs.slice(-IN_TURN).map(
+  (id): Job<'run_workflow'> => ({
+    id: 1,
+    kind: 'run_workflow',
+    projectId,
+    partitionKey: projectId,
+    priority: 0,
+    weight: 1,
+    attempt: 1,
+    payload: { run_id: id, turn: 3 },
+  }),
+);
+const page = (id: string) => ({ direction: 'older', id, limit: 51 }) as const;
+
+/** What an operation reads at most. */
+const READS: [string, () => Promise<unknown>, number][] = [
+  ['a workflow', () => getWorkflow(db, projectId, 'flow-1'), 4],
+  ['the list of workflows', () => listWorkflows(db, projectId), 3 * WORKFLOWS],
+  ['the versions', () => listVersions(db, projectId, 'flow-1'), VERSIONS],
+  [
+    'saving',
+    () => saveWorkflow({ db: joined(), clock }, projectId, { key: 'flow-1', steps: [...steps, ...steps] }),
+    110,
+  ],
+  ['a page of runs', () => listRuns(db, projectId, { key: 'flow-1' }, page(NEWEST)), 51],
+  ['a later page of runs', () => listRuns(db, projectId, { key: 'flow-1' }, page(middle)), 51],
+  [
+    'a page of runs in a rare state',
+    () => listRuns(db, projectId, { key: 'flow-1', state: 5 }, page(NEWEST)),
+    51,
+  ],
+  ['a run', () => getRun(db, projectId, middle), 2],
+  ['runs of a user', () => runsOfUser(db, user, { after: OLDEST, limit: 100 }), 200],
+  ['cancelling', () => cancelRun({ db: joined(), clock }, projectId, runs.at(-2) ?? ''), 4],
+  [
+    'starting a thousand runs',
+    () =>
+      startRuns(
+        { db: joined(), clock, bus, identities: new Identities(bus) },
+        projectId,
+        'flow-1',
+        Array.from({ length: 1_000 }, () => ({})),
+      ),
+    1,
+  ],
+  ['loading a batch of turns', () => loadRuns(db, jobs), 3 * IN_TURN + 2],
+  [
+    'recording them',
+    async () => {
+      const loaded = await loadRuns(db, jobs);
+      const turns = [...loaded.values()].map((one) => ({
+        run: one,
+        place: '1',
+        stage: 0 as const,
+        steps: [],
+        data: one.data,
+        broadcastId: null,
+        next: { kind: 'continue' } as const,
+      }));
+      await recordTurns(db, newId(), { jobs: [], turns, nowMs: Date.now() });
+    },
+    5 * IN_TURN + 2,
+  ],
+  [
+    'deleting runs that have ended',
+    () =>
+      purgeExpired(
+        {
+          db: joined(),
+          clock,
+          sealer: createSealer([Buffer.alloc(32)]),
+          config: { EVENTS_RETENTION_DAYS: 30, NOTIFICATIONS_RETENTION_DAYS: 0 },
+        },
+        new AbortController().signal,
+      ),
+    1_000,
+  ],
+];
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'workflow plans' });
+  bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
+  await run('set plan_cache_mode = force_generic_plan');
+  for (const [, work] of READS) await readsOf(db, () => work().catch(() => undefined));
+  await fill();
+});
+afterAll(async () => {
+  await bus.close();
+  await db.close();
+  await database.drop();
+});
+
+async function fill(): Promise<void> {
+  const packed = packJson(JSON.stringify(steps));
+  for (const owner of [projectId, other]) {
+    await run(
+      `insert into workflows (project_id, key, version, disabled, created_at, updated_at)
+      select $1, 'flow-' || n, 1, false, now(), now() from generate_series(1, ${WORKFLOWS}) n`,
+      [owner],
+    );
+    await run(
+      `insert into workflow_versions (project_id, key, version, steps, created_at)
+      select $1, 'flow-' || n, version, $2, now()
+      from generate_series(1, ${WORKFLOWS}) n,
+        generate_series(1, case when n = 1 then ${VERSIONS} else 1 end) version`,
+      [owner, packed],
+    );
+  }
+  // A third is of another project. A hundred have ended long ago, and as many have failed.
+  await run(
+    `insert into workflow_runs (
+      id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, input, created_at,
+      completed_at
+    )
+    select id, case when n % 3 = 0 and n % 500 > 0 then $2::uuid else $1::uuid end, 'flow-' || 1 + n % 2, 1,
+      case when n % 300 = 0 then $3::uuid end, case when n % 500 = 0 then 5 when n > $5 then 1 else 3 end,
+      '0', 0, 3, now(), $6, now(),
+      case when n <= 100 then now() - interval '40 days' when n <= $5 then now() end
+    from unnest($4::uuid[]) with ordinality as r (id, n)`,
+    [projectId, other, user, uuidArray(runs), RUNS - 2 * IN_TURN, packJson('{}')],
+  );
+  await run(
+    `insert into workflow_run_steps (run_id, place, command, state, started_at)
+    select id, '0', 'set', 'completed', now() from workflow_runs`,
+  );
+}
+
+describe.each([
+  ['plans made while the tables were empty', undefined],
+  ['plans made when the tables were full', 'analyze'],
+])('with %s', (_when, prepare) => {
+  beforeAll(async () => {
+    if (prepare !== undefined) await run(prepare);
+  });
+
+  test.each(READS)('%s reads a bounded number of rows', async (what, work, most) => {
+    const { scanned, rows } = await readsOf(db, work);
+    expect({ what, scanned, rows: rows <= most ? most : rows }).toEqual({ what, scanned: [], rows: most });
+  });
+});
