@@ -178,6 +178,16 @@ const SOURCES: [RegExp, Source][] = [
       remove: ({ id }) => gone(`/suppressions/${id}`),
     },
   ],
+  [
+    /^\/workflows\/\{workflow_key\}\/runs$/,
+    {
+      create: async () => {
+        await put('/workflows', { key: 'many', steps: [{ command: 'pause' }] });
+        return expectDone(await project()('POST', '/workflows/runs', { key: 'many' }));
+      },
+      path: async () => '/workflows/many/runs',
+    },
+  ],
   [/^\/users$/, { create: (number) => put('/users', { external_id: `user ${number}` }) }],
   tokens('in_app/inbox', (number) => ({ token: `${number}`.padStart(64, 'x') })),
   ...['apns', 'expo', 'fcm'].map((platform) =>

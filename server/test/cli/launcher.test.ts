@@ -61,7 +61,8 @@ if (process.env.NPM_DOES === 'hang') { console.error('hanging'); setInterval(() 
 function launch(args: string[], environment: Record<string, string> = {}): ChildProcess {
   const PATH = `${join(copy, 'path')}${delimiter}${process.env.PATH}`;
   return spawn(process.execPath, [join(copy, 'bin/belfry.mjs'), ...args], {
-    env: { ...process.env, PATH, ...environment },
+    // Without the cache of the process that runs the tests.
+    env: { ...process.env, NODE_COMPILE_CACHE: undefined, PATH, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }

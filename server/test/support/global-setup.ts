@@ -39,8 +39,6 @@ const SETTINGS = [
   // Without it, a database is dropped in 50 ms instead of a second, because PostgreSQL then flushes all of
   // them. Tests of durability start a server of their own.
   'fsync = off',
-  // Each creation of a database is a checkpoint, after which the first change of a page would log the page.
-  'full_page_writes = off',
 ];
 
 async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
