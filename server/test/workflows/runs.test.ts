@@ -256,7 +256,7 @@ describe('conditions', () => {
         { command: 'pause' },
         step("user.custom_attributes.plan == 'premium'"),
         step("user.custom_attributes.plan == 'free'"),
-        step('{{notification.unseen}} == true'),
+        step("{{notification.unseen}} == true && notification.title == 'Hello'"),
         step('{{notification.unseen}} == false'),
         step("steps[0].state == 'completed' && steps[1].state == 'completed' && steps[3].state == 'skipped'"),
         step("input.user.external_id == 'ada' && run.workflow_key == 'flow'"),

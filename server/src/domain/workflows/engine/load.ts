@@ -3,7 +3,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import { notificationId } from '../../../lib/ids.ts';
-import { unpackJson } from '../../../lib/packed-json.ts';
+import { unpackJson, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import {
   type BroadcastTexts,
@@ -100,6 +100,10 @@ async function loadUsers(db: Queryable, runs: readonly StoredRun[]): Promise<Rea
   return ids.length === 0 ? new Map() : loadUserData(db, ids);
 }
 
+// A batch has up to 256 runs. Of longer messages, conditions read the state alone.
+const MAX_MESSAGE_BYTES = 64 * 1024;
+const NO_TEXTS = { title: '', content: null, action_url: null };
+
 /** Returns the notification of a run: that of its user, of the last broadcast that it sent. */
 async function loadNotifications(
   db: Queryable,
@@ -109,8 +113,16 @@ async function loadNotifications(
     userId && id ? [{ userId, id }] : [],
   );
   if (sent.length === 0) return () => null;
-  const rows = await db.query<BroadcastTexts>(selectBroadcasts, [uuidArray(sent.map(({ id }) => id))]);
-  const broadcasts = new Map(rows.map((row) => [row.id, row]));
+  const rows = await db.query<Omit<BroadcastTexts, 'message'> & { message: Buffer | null }>(
+    selectBroadcasts,
+    [uuidArray([...new Set(sent.map(({ id }) => id))])],
+  );
+  const broadcasts = new Map<string, BroadcastTexts>();
+  for (const { message, ...row } of rows)
+    broadcasts.set(row.id, {
+      ...row,
+      message: message === null ? NO_TEXTS : JSON.parse(await unpackJsonInTurns([message])),
+    });
   const pairs = sent.flatMap(({ userId, id }) => {
     const broadcast = broadcasts.get(id);
     return broadcast === undefined ? [] : [{ broadcast, userId }];
@@ -130,5 +142,8 @@ const selectRuns = sql(
 );
 const selectBroadcasts = sql(
   'broadcasts_of_workflow_runs',
-  'select id, category, topic, message from broadcasts where id = any ($1::uuid[])',
+  `select id, category, topic,
+    case when octet_length(message) <= ${MAX_MESSAGE_BYTES} then message end as message
+  from broadcasts
+  where id = any ($1::uuid[])`,
 );
