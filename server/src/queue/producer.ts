@@ -29,8 +29,11 @@ export class Producer {
   readonly #failureDeps: FailureDeps;
   readonly #releases = new ReleaseQueue();
   readonly #reservations: Reservations;
-  /** The jobs that run or are reserved here. */
-  readonly #held = new Set<number>();
+  /**
+   * The jobs that run or are reserved here, by id, and how often: a job whose lease has expired can be
+   * claimed here again before its former run has ended.
+   */
+  readonly #held = new Map<number, number>();
   readonly #onIdle: (() => void)[] = [];
   #state = INITIAL;
   #isRunning = false;
@@ -101,7 +104,7 @@ export class Producer {
     if (!this.#isRunning || this.#state.mayHaveMore || this.#mayHaveUnknown || !this.#lease.isFresh)
       return undefined;
     return this.#reservations.open(this.#lease.id, { jobs, weight }, (written) => {
-      for (const job of written) this.#held.add(job.id);
+      this.#hold(written);
       this.#continue();
     });
   }
@@ -121,7 +124,7 @@ export class Producer {
         this.#lastRanReserved = step === 'run reserved';
         if (step === 'release reserved') this.#releaseReserved();
         else if (step === 'claim') await this.#runClaimed();
-        else void this.#run(this.#reservations.takeBatch());
+        else this.#runReserved();
       }
     } catch (error) {
       // The next poll tries again. If the database is unavailable, there is nothing to do until then.
@@ -146,8 +149,14 @@ export class Producer {
   /** Lets any worker have the jobs: when this one is unblocked, its lease may have expired. */
   #releaseReserved(): void {
     const { jobs, leaseId } = this.#reservations.takeBatch();
-    for (const job of jobs) this.#held.delete(job.id);
+    this.#letGo(jobs);
     this.#releases.add(jobs, leaseId);
+  }
+
+  #runReserved(): void {
+    const batch = this.#reservations.takeBatch();
+    void this.#run(batch); // holds them, too
+    this.#letGo(batch.jobs);
   }
 
   async #runClaimed(): Promise<void> {
@@ -170,7 +179,7 @@ export class Producer {
   async #releaseUnknown(leaseId: string): Promise<void> {
     if (!this.#mayHaveUnknown || this.#reservations.areOpen) return;
     // Nothing is reserved before the response: each job under our lease is either known or lost.
-    const jobs = await releaseUnknown(this.#db, leaseId, this.#kind, [...this.#held]);
+    const jobs = await releaseUnknown(this.#db, leaseId, this.#kind, [...this.#held.keys()]);
     this.#mayHaveUnknown = false;
     if (jobs > 0)
       this.#log.warn(
@@ -190,17 +199,29 @@ export class Producer {
 
   async #run({ jobs, leaseId }: Batch): Promise<void> {
     const { heartbeat, end } = this.#slots.take(jobs);
-    for (const job of jobs) this.#held.add(job.id);
+    this.#hold(jobs);
     const running = this.#handler.run(jobs, leaseId, heartbeat);
     const queued = await running.catch((error: unknown) =>
       afterFailure(this.#failureDeps, { jobs, leaseId }, heartbeat, error),
     );
     end();
-    for (const job of jobs) this.#held.delete(job.id);
+    this.#letGo(jobs);
     if (this.#state.mayHaveMore || !this.#releases.isEmpty) this.#mayHaveReady = true;
     for (const kind of queued) this.#wakeKind(kind);
     this.#continue();
     this.#notifyIdle();
+  }
+
+  #hold(jobs: readonly Job[]): void {
+    for (const { id } of jobs) this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
+  }
+
+  #letGo(jobs: readonly Job[]): void {
+    for (const { id } of jobs) {
+      const count = (this.#held.get(id) ?? 0) - 1;
+      if (count > 0) this.#held.set(id, count);
+      else this.#held.delete(id);
+    }
   }
 
   #notifyIdle(): void {

@@ -160,3 +160,40 @@ test('a reserved job does not count as lost while its writer is busy', async () 
   await queueEmpty();
   expect(batches[1]).toEqual(jobs);
 });
+
+test('a job that is claimed again before its former run has ended is not released by its end', async () => {
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  gate = gates[0]?.promise ?? gate;
+  const job: NewJob<'fan_out'> = {
+    kind: 'fan_out',
+    projectId: newId(),
+    priority: 0,
+    weight: 100, // so that other batches start beside it
+    payload: { broadcast_id: newId() },
+  };
+  await enqueue(db, [job]);
+  await expect.poll(() => batches.length).toBe(1);
+  const before = await leaseIds();
+  // As another server does when the lease has expired.
+  await db.query(sql('', "update jobs set lease_id = null, due_at = now() + interval '1 hour'"));
+  await db.query(sql('', 'delete from leases'));
+  await expect.poll(async () => (await leaseIds()).some((id) => !before.includes(id))).toBe(true);
+  gate = gates[1]?.promise ?? gate;
+  await db.query(sql('', 'update jobs set due_at = null'));
+  await expect.poll(() => batches.length).toBe(2);
+  gate = Promise.resolve();
+  gates[0]?.resolve();
+  // Two jobs that only a poll can find, one after the other: a poll also looks for lost claims.
+  for (const count of [3, 4]) {
+    await enqueue(db, [{ ...job, payload: { broadcast_id: newId() } }]);
+    await expect.poll(() => batches.length).toBe(count);
+  }
+  const [first] = batches;
+  const runs = batches.filter(([one]) => one?.id === first?.[0]?.id);
+  gates[1]?.resolve();
+  expect(runs).toHaveLength(2);
+  await expect.poll(() => db.query(sql('', 'select from jobs'))).toEqual([]);
+});
+
+const leaseIds = async () =>
+  (await db.query<{ id: string }>(sql('', 'select id from leases'))).map(({ id }) => id);
