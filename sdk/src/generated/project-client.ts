@@ -1228,7 +1228,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'PUT', path: '/workflows', body }, options),
     /**
      * List the workflows in alphabetical order.
-     * Returns all of them; a project has at most 1,000. Requires a Project JWT.
+     * Returns all of them: at most 1,000, with 16 MiB of steps. Requires a Project JWT.
      *
      * `GET /workflows`
      */

@@ -373,7 +373,7 @@ async function fill(client: pg.Client): Promise<void> {
     at,
   ]);
   await client.query('insert into user_import_pages values ($1, 0, $2, null, 1)', [id, randomBytes(90)]);
-  await client.query("insert into workflows values ($1, 'flow', 1, false, $2, $2)", [id, at]);
+  await client.query("insert into workflows values ($1, 'flow', 1, false, 9, $2, $2)", [id, at]);
   await client.query("insert into workflow_versions values ($1, 'flow', 1, $2, $3)", [
     id,
     randomBytes(90),
@@ -381,10 +381,10 @@ async function fill(client: pg.Client): Promise<void> {
   ]);
   await client.query(
     `insert into workflow_runs (
-      id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, input, data,
-      created_at
+      id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
+      data, created_at
     )
-    values ($1, $1, 'flow', 1, $1, 2, '0', 2, 3, $2, $3, '{"a": 1}', $2)`,
+    values ($1, $1, 'flow', 1, $1, 2, '0', 2, 3, $2, 9, $3, '{"a": 1}', $2)`,
     [id, at, randomBytes(90)],
   );
   await client.query(

@@ -97,6 +97,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
         steps: [],
         data: one.data,
         broadcastId: null,
+        added: 0,
         next: { kind: 'continue' } as const,
       }));
       await recordTurns(db, newId(), { jobs: [], turns, nowMs: Date.now() });
@@ -137,8 +138,8 @@ async function fill(): Promise<void> {
   const packed = packJson(JSON.stringify(steps));
   for (const owner of [projectId, other]) {
     await run(
-      `insert into workflows (project_id, key, version, disabled, created_at, updated_at)
-      select $1, 'flow-' || n, 1, false, now(), now() from generate_series(1, ${WORKFLOWS}) n`,
+      `insert into workflows (project_id, key, version, disabled, size, created_at, updated_at)
+      select $1, 'flow-' || n, 1, false, 100, now(), now() from generate_series(1, ${WORKFLOWS}) n`,
       [owner],
     );
     await run(
@@ -152,12 +153,12 @@ async function fill(): Promise<void> {
   // A third is of another project. A hundred have ended long ago, and as many have failed.
   await run(
     `insert into workflow_runs (
-      id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, input, created_at,
-      completed_at
+      id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
+      created_at, completed_at
     )
     select id, case when n % 3 = 0 and n % 500 > 0 then $2::uuid else $1::uuid end, 'flow-' || 1 + n % 2, 1,
       case when n % 300 = 0 then $3::uuid end, case when n % 500 = 0 then 5 when n > $5 then 1 else 3 end,
-      '0', 0, 3, now(), $6, now(),
+      '0', 0, 3, now(), 2, $6, now(),
       case when n <= 100 then now() - interval '40 days' when n <= $5 then now() end
     from unnest($4::uuid[]) with ordinality as r (id, n)`,
     [projectId, other, user, uuidArray(runs), RUNS - 2 * IN_TURN, packJson('{}')],

@@ -146,6 +146,19 @@ describe('a mistake is reported with its place:', () => {
     `);
   });
 
+  test('more than 16 MiB of steps in all workflows', async () => {
+    const steps = Array.from({ length: 4 }, () => ({ command: 'set', input: { text: 'x'.repeat(65_000) } }));
+    const keys = Array.from({ length: 65 }, (_, n) => `long-${n}`);
+    const refused = [];
+    for (const key of keys) refused.push((await save({ key, steps })).messages);
+    expect(refused.flat().filter(Boolean)).toEqual([
+      "Param 'steps' is too long: the steps of all workflows can have at most 16777216 characters",
+    ]);
+    // One that is there already can be saved again, and the others can be read.
+    expect((await save({ key: 'long-0', disabled: true, steps })).status).toBe(200);
+    expect((await project.call('GET', '/workflows')).body.items).toHaveLength(64);
+  });
+
   test('too many steps or levels', async () => {
     let steps: unknown[] = [{ command: 'pause' }];
     for (let level = 0; level < 6; level += 1)

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 import { ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
@@ -68,6 +69,36 @@ describe('a run', () => {
       input: {},
       steps: [],
     });
+  });
+
+  test('sends nothing twice if the server was killed after a send and started again much later', async () => {
+    const id = await startRun(project, [hello], ADA);
+    await ended(project, id);
+    await expect.poll(() => inbox('ada')).toEqual(['Hello']);
+    // As if the turn had been claimed, and its end had not been recorded.
+    const { db } = service.context;
+    await db.query(sql('', 'delete from workflow_run_steps where run_id = $1'), [id]);
+    await db.query(
+      sql(
+        '',
+        `update workflow_runs
+        set state = 0, place = '0', turn = 0, due_at = created_at, broadcast_id = null, completed_at = null
+        where id = $1`,
+      ),
+      [id],
+    );
+    laterMs += 600_000;
+    await db.query(
+      sql(
+        '',
+        `insert into jobs (kind, project_id, attempt, payload)
+        values ('run_workflow', $1, 1, json_build_object('run_id', $2::text, 'turn', 0))`,
+      ),
+      [project.id, id],
+    );
+    expect(stepsOf(await ended(project, id))).toEqual(['0 broadcast completed']);
+    await ended(project, await startRun(project, [{ ...hello, input: { title: 'Next' } }], ADA));
+    await expect.poll(() => inbox('ada')).toEqual(['Next', 'Hello']);
   });
 
   test('keeps the version of the steps that it started with', async () => {

@@ -4,6 +4,8 @@ create table workflows (
   key text collate "C" not null,
   version integer not null,
   disabled boolean not null,
+  -- Characters of the steps as JSON.
+  size integer not null,
   created_at timestamptz not null,
   updated_at timestamptz not null,
   primary key (project_id, key)
@@ -32,8 +34,10 @@ create table workflow_runs (
   stage smallint not null,
   -- Counts the changes of the run. A job is for one turn.
   turn integer not null,
-  -- When the turn was due; null while the run waits to be resumed.
+  -- When the turn was due; null while the run waits to be resumed. The id of a broadcast follows from it.
   due_at timestamptz,
+  -- Characters of the input and of all outputs as JSON: what a turn may load.
+  size integer not null,
   -- JSON (lib/packed-json.ts).
   input bytea not null,
   -- What `set` steps have set.

@@ -77,7 +77,7 @@ function definitionRoutes(app: App): void {
     url: '/workflows',
     operationId: 'listWorkflows',
     summary: 'List the workflows in alphabetical order',
-    description: 'Returns all of them; a project has at most 1,000.',
+    description: 'Returns all of them: at most 1,000, with 16 MiB of steps.',
     tags,
     reply: { 200: WorkflowList },
     async handler({ project, context }) {

@@ -17,8 +17,8 @@ export const TEMPLATE = /\{\{|\{%/;
 const SINGLE_OUTPUT = /^\s*\{\{((?:(?!\}\}).)*)\}\}\s*$/s;
 // Rendering blocks the event loop. A single template stops after this time, too.
 const MAX_MS = 100;
-// As long as the longest broadcast.
-const MAX_CHARACTERS = 10_485_760;
+// Of an input. Many runs may render theirs at the same time.
+const MAX_CHARACTERS = 1_048_576;
 
 /**
  * Parses the templates in all strings of a value. The problems name their place. Calls `between` between

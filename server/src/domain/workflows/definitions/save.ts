@@ -9,6 +9,8 @@ import { getVersion, getWorkflow, VERSIONS, type WorkflowRow } from './get.ts';
 import { parseProgram } from './program.ts';
 
 const MAX_WORKFLOWS = 1_000;
+// The steps of all workflows of a project, as JSON: a list returns them all.
+const MAX_CHARACTERS = 16 * 1024 * 1024;
 // The path of another operation.
 const RESERVED = 'runs';
 
@@ -42,13 +44,13 @@ async function save(
   const before = await getWorkflow(tx, projectId, key);
   const text = JSON.stringify(steps);
   if (before?.steps === text && before.disabled === disabled) return before;
-  if (before === undefined) await refuseTooMany(tx, projectId);
+  await refuseTooMany(tx, projectId, key, text.length);
   let version = before?.version;
   if (before?.steps !== text) {
     const [added] = await tx.query<{ version: number }>(insertVersion, [projectId, key, packJson(text), now]);
     version = added?.version;
   }
-  await tx.query(upsertWorkflow, [projectId, key, version, disabled, now]);
+  await tx.query(upsertWorkflow, [projectId, key, version, disabled, now, text.length]);
   await recordEvents(tx, [
     {
       projectId,
@@ -61,12 +63,17 @@ async function save(
   return saved;
 }
 
-async function refuseTooMany(tx: Queryable, projectId: string): Promise<void> {
-  const [row] = await tx.query<{ count: number }>(countWorkflows, [projectId, MAX_WORKFLOWS]);
-  if ((row?.count ?? 0) < MAX_WORKFLOWS) return;
-  throw new ClientError('validation_failed', [
-    `Param 'key' cannot be added: a project can have at most ${MAX_WORKFLOWS} workflows`,
-  ]);
+async function refuseTooMany(tx: Queryable, projectId: string, key: string, size: number): Promise<void> {
+  const [others] = await tx.query<{ count: number; size: number }>(measureOthers, [projectId, key]);
+  if (others === undefined) return;
+  const problems = [];
+  if (others.count >= MAX_WORKFLOWS)
+    problems.push(`Param 'key' cannot be added: a project can have at most ${MAX_WORKFLOWS} workflows`);
+  if (others.size + size > MAX_CHARACTERS)
+    problems.push(
+      `Param 'steps' is too long: the steps of all workflows can have at most ${MAX_CHARACTERS} characters`,
+    );
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
 }
 
 /**
@@ -126,17 +133,19 @@ const insertVersion = sql(
 );
 const upsertWorkflow = sql(
   'save_workflow',
-  `insert into workflows (project_id, key, version, disabled, created_at, updated_at)
-  values ($1, $2, $3, $4, $5, $5)
+  `insert into workflows (project_id, key, version, disabled, size, created_at, updated_at)
+  values ($1, $2, $3, $4, $6, $5, $5)
   on conflict (project_id, key) do update
-  set version = excluded.version, disabled = excluded.disabled, updated_at = excluded.updated_at`,
+  set version = excluded.version, disabled = excluded.disabled, size = excluded.size,
+    updated_at = excluded.updated_at`,
 );
 const removeWorkflow = sql(
   'delete_workflow',
   'delete from workflows where project_id = $1 and key = $2 returning key',
 );
-const countWorkflows = sql(
-  'count_workflows',
-  `select count(*)::int as count
-  from (select from workflows where project_id = $1 limit $2) counted`,
+const measureOthers = sql(
+  'measure_other_workflows',
+  `select count(*)::int as count, coalesce(sum(size), 0)::int as size
+  from workflows
+  where project_id = $1 and key <> $2`,
 );

@@ -20,6 +20,8 @@ export interface Advanced {
   steps: readonly StepRow[];
   data: Readonly<Record<string, unknown>>;
   broadcastId: string | null;
+  /** Characters of the outputs of these steps as JSON. */
+  added: number;
   next: Next;
 }
 
@@ -34,9 +36,6 @@ export type Next =
 /** The attempt of a job that may call another host; undefined for other jobs. */
 export type Calls = { attempt: number } | undefined;
 
-// A broadcast gets the time at which its turn was due, so that its id is the same after a crash. A turn that
-// is later than this is given a new time first.
-const MAX_DELAY_MS = 60_000;
 // The JSON text of `run.data`, and of the output of a step.
 const MAX_DATA_CHARACTERS = 64 * 1024;
 
@@ -48,7 +47,8 @@ export async function advance(context: WorkflowContext, run: LoadedRun, calls: C
   const turn = new Turn(context, run, calls);
   const next = await turn.take();
   const { place, stage, steps, data, broadcastId } = turn;
-  return { run, place, stage, steps, data, broadcastId, next };
+  const added = steps.reduce((sum, { output }) => sum + (output?.length ?? 0), 0);
+  return { run, place, stage, steps, data, broadcastId, added, next };
 }
 
 class Turn {
@@ -107,8 +107,6 @@ class Turn {
       return { kind: 'continue', calls: { attempt: 0 } };
     }
     const { id, project_id: projectId, user, turn, due_at: dueAt } = this.#run;
-    if (command.acts && this.#now.getTime() - dueAt.getTime() > MAX_DELAY_MS && command.calls === undefined)
-      return { kind: 'continue' };
     const input = step.input(this.#readable());
     const problems = inputProblems(step.command, input);
     if (problems.length > 0) return this.#fail(step, problems.join('; '));

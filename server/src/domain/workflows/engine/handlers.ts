@@ -3,7 +3,7 @@ import type { Handler } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import type { WorkflowContext } from '../steps/command.ts';
 import { type Advanced, advance, type Calls } from './advance.ts';
-import { loadRuns, type RunJob } from './load.ts';
+import { dateLateTurns, loadRuns, type RunJob } from './load.ts';
 import { recordTurns } from './record.ts';
 
 /** What the handlers need. The acceptor is made after the worker. */
@@ -15,7 +15,7 @@ export function runHandler(deps: Deps): Handler<'run_workflow'> {
     slots: 2,
     slotsPerPartition: 2,
     gatherBelow: 100,
-    maxJobs: 256,
+    maxJobs: 128,
     maxWeight: 2_048,
     maxPartitions: 32,
     run: (jobs, leaseId) => continueRuns(deps, jobs, leaseId),
@@ -44,13 +44,18 @@ async function continueRuns(
 ): Promise<readonly JobKind[]> {
   const context = { ...deps, acceptor: deps.acceptor() };
   const runs = await loadRuns(deps.db, jobs);
+  await dateLateTurns(deps.db, jobs, runs, deps.clock.now());
   // Runs that were cancelled, or whose turn was recorded before a crash, are left out.
-  const turns = await Promise.all(
+  const results = await Promise.allSettled(
     jobs.flatMap((job) => {
       const run = runs.get(job.payload.run_id);
       return run === undefined ? [] : [advance(context, run, callsOf(job))];
     }),
   );
+  // The jobs may be claimed again at once, so no turn may still be running.
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  const turns = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   return record(deps, leaseId, jobs, turns);
 }
 
@@ -78,6 +83,7 @@ async function discard(deps: Deps, job: RunJob, leaseId: string): Promise<void> 
           {
             ...{ run, place: run.place, stage: run.stage, steps: [], data: run.data },
             broadcastId: run.broadcast_id,
+            added: 0,
             next: { kind: 'fail', error: 'internal error' },
           },
         ];

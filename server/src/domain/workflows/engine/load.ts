@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { uuidArray } from '../../../db/arrays.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import { notificationId } from '../../../lib/ids.ts';
@@ -11,7 +11,6 @@ import {
   loadUserData,
   type UserData,
 } from '../../line/routing/condition-data.ts';
-import { getVersion } from '../definitions/get.ts';
 import { type Program, parseProgram } from '../definitions/program.ts';
 import { loadSteps } from '../runs/get.ts';
 import { RUN_COLUMNS, type RunRow, type Stage, type StepRow } from '../runs/row.ts';
@@ -25,7 +24,8 @@ export interface LoadedRun extends RunRow {
   turn: number;
   due_at: Date;
   input: Readonly<Record<string, unknown>>;
-  inputBytes: number;
+  /** Characters of its input and outputs as JSON. */
+  size: number;
   data: Readonly<Record<string, unknown>>;
   broadcast_id: string | null;
   program: Program;
@@ -34,10 +34,7 @@ export interface LoadedRun extends RunRow {
   notification: object | null;
 }
 
-type StoredRun = Omit<
-  LoadedRun,
-  'input' | 'inputBytes' | 'data' | 'program' | 'steps' | 'user' | 'notification'
-> & {
+type StoredRun = Omit<LoadedRun, 'input' | 'data' | 'program' | 'steps' | 'user' | 'notification'> & {
   input: Buffer;
   data: string | null;
 };
@@ -59,7 +56,6 @@ export async function loadRuns(db: Queryable, jobs: readonly RunJob[]): Promise<
       {
         ...run,
         input: JSON.parse(unpackJson(input)),
-        inputBytes: input.length,
         data: data === null ? {} : JSON.parse(data),
         program: programs.get(run.id) as Program,
         steps: steps.get(run.id) ?? [],
@@ -81,16 +77,27 @@ const programs = new LRUCache<string, { program: Program }>({
 /** The programs of runs, by the id of the run. A version never changes. */
 async function loadPrograms(db: Queryable, runs: readonly StoredRun[]): Promise<Map<string, Program>> {
   const found = new Map<string, Program>();
-  for (const { id, project_id: projectId, workflow_key: key, version } of runs) {
-    const name = `${projectId} ${version} ${key}`;
-    let program = programs.get(name)?.program;
-    if (program === undefined) {
-      const row = await getVersion(db, projectId, key, version);
-      const text = row === undefined ? '[]' : unpackJson(row.steps);
-      ({ program } = await parseProgram(JSON.parse(text)));
-      programs.set(name, { program }, { size: text.length + 1 });
-    }
-    found.set(id, program);
+  const missing = new Map<string, StoredRun[]>();
+  for (const run of runs) {
+    const name = `${run.project_id} ${run.version} ${run.workflow_key}`;
+    const known = programs.get(name);
+    if (known === undefined) missing.set(name, [...(missing.get(name) ?? []), run]);
+    else found.set(run.id, known.program);
+  }
+  if (missing.size === 0) return found;
+  const wanted = [...missing.values()].flatMap(([run]) => run ?? []);
+  const rows = await db.query<{ place: number; steps: Buffer }>(selectVersions, [
+    uuidArray(wanted.map((run) => run.project_id)),
+    textArray(wanted.map((run) => run.workflow_key)),
+    wanted.map((run) => run.version),
+  ]);
+  const names = [...missing.keys()];
+  for (const { place, steps } of rows) {
+    const text = unpackJson(steps);
+    const { program } = await parseProgram(JSON.parse(text));
+    const name = names[place - 1] ?? '';
+    programs.set(name, { program }, { size: text.length + 1 });
+    for (const { id } of missing.get(name) ?? []) found.set(id, program);
   }
   return found;
 }
@@ -132,13 +139,49 @@ async function loadNotifications(
     (userId && id && data.get(notificationId(id, userId))) || null;
 }
 
+/**
+ * Gives runs that are late a new time, because notifications take their time from it. Only before a turn
+ * begins for the first time: after a crash it needs its former time, from which the id of its broadcast
+ * follows.
+ */
+export async function dateLateTurns(
+  db: Queryable,
+  jobs: readonly RunJob[],
+  runs: ReadonlyMap<string, LoadedRun>,
+  nowMs: number,
+): Promise<void> {
+  const late = jobs.flatMap(({ attempt, payload }) => {
+    const run = runs.get(payload.run_id);
+    return run !== undefined && attempt === 1 && nowMs - run.due_at.getTime() > MAX_DELAY_MS ? [run] : [];
+  });
+  if (late.length === 0) return;
+  const now = new Date(nowMs);
+  await db.query(updateDueTimes, [uuidArray(late.map(({ id }) => id)), late.map(({ turn }) => turn), now]);
+  for (const run of late) run.due_at = now;
+}
+
+const MAX_DELAY_MS = 60_000;
+
 // Primary keys, all.
+const updateDueTimes = sql(
+  'date_workflow_turns',
+  `update workflow_runs r
+  set due_at = $3
+  from unnest($1::uuid[], $2::int[]) as late (id, turn)
+  where r.id = late.id and r.turn = late.turn`,
+);
 const selectRuns = sql(
   'workflow_runs_in_turn',
-  `select ${RUN_COLUMNS}, project_id, stage, turn, due_at, input, data::text as data, broadcast_id
+  `select ${RUN_COLUMNS}, project_id, stage, turn, due_at, size, input, data::text as data, broadcast_id
   from unnest($1::uuid[], $2::int[]) as j (id, turn)
   join workflow_runs r using (id, turn)
   where r.state < 3`,
+);
+const selectVersions = sql(
+  'versions_of_workflow_runs',
+  `select place::int as place, v.steps
+  from unnest($1::uuid[], $2::text[], $3::int[]) with ordinality as r (project_id, key, version, place)
+  join workflow_versions v using (project_id, key, version)`,
 );
 const selectBroadcasts = sql(
   'broadcasts_of_workflow_runs',

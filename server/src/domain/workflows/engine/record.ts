@@ -62,6 +62,7 @@ async function updateRuns(
     turns.map(({ broadcastId }) => broadcastId),
     textArray(turns.map(({ next }) => errorOf(next))),
     now,
+    turns.map(({ added }) => added),
   ]);
   return new Set(rows.map(({ id }) => id));
 }
@@ -84,9 +85,9 @@ function errorOf(next: Advanced['next']): string | null {
   return next.kind === 'abort' ? next.reason : null;
 }
 
-function nextJob({ run, next }: Advanced, priority: number): NewJob[] {
-  const { id, project_id: projectId, turn, inputBytes } = run;
-  const to = { id, projectId, turn: turn + 1, inputBytes };
+function nextJob({ run, added, next }: Advanced, priority: number): NewJob[] {
+  const { id, project_id: projectId, turn, size } = run;
+  const to = { id, projectId, turn: turn + 1, size: size + added };
   if (next.kind === 'continue') return [runJob(to, { priority, dueAtMs: next.dueAtMs, ...withCalls(next) })];
   if (next.kind === 'wait' && next.untilMs !== undefined)
     return [runJob(to, { priority, dueAtMs: next.untilMs })];
@@ -148,12 +149,13 @@ const updateRunsInTurn = sql(
   'record_workflow_turns',
   `update workflow_runs r
   set state = t.state, place = t.place, stage = t.stage, turn = r.turn + 1, due_at = t.due_at,
-    data = coalesce(t.data::json, r.data), broadcast_id = t.broadcast_id, error = t.error,
+    size = r.size + t.added, data = coalesce(t.data::json, r.data), broadcast_id = t.broadcast_id,
+    error = t.error,
     started_at = coalesce(r.started_at, $10), completed_at = case when t.state >= ${ENDED} then $10 end
   from unnest(
     $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
-    $8::uuid[], $9::text[]
-  ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error)
+    $8::uuid[], $9::text[], $11::int[]
+  ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error, added)
   where r.id = t.id and r.turn = t.turn
   returning r.id`,
 );

@@ -50,7 +50,7 @@ interface Changed {
   workflow_key: string;
   user_id: string | null;
   turn: number;
-  input_bytes: number;
+  size: number;
 }
 
 async function change(
@@ -72,15 +72,12 @@ async function change(
   });
 }
 
-async function continueRun(
-  tx: Queryable,
-  { id, project_id: projectId, turn, input_bytes: inputBytes }: Changed,
-): Promise<void> {
-  await enqueue(tx, [runJob({ id, projectId, turn, inputBytes }, { priority: priorityFor(1) })]);
+async function continueRun(tx: Queryable, { id, project_id: projectId, turn, size }: Changed): Promise<void> {
+  await enqueue(tx, [runJob({ id, projectId, turn, size }, { priority: priorityFor(1) })]);
 }
 
 const CANCELLED = 'cancelled';
-const RETURNING = 'id, project_id, workflow_key, user_id, turn, length(input) as input_bytes';
+const RETURNING = 'id, project_id, workflow_key, user_id, turn, size';
 
 // Primary keys, all. A new turn makes the job of the former one void.
 const abortRun = sql(

@@ -1,20 +1,20 @@
 import type { NewJob } from '../../../queue/jobs.ts';
 
-// This much input weighs as much as another run.
-const BYTES_PER_WEIGHT = 4_096;
+// So many characters weigh as much as another run.
+const CHARACTERS_PER_WEIGHT = 4_096;
 
 /** The run that a job is for. */
 export interface RunToContinue {
   id: string;
   projectId: string;
   turn: number;
-  /** The size of the stored input. */
-  inputBytes: number;
+  /** Characters of its input and outputs. */
+  size: number;
 }
 
 /** Returns the job of a turn of a run. `calls` is for a step that waits for another host. */
 export function runJob(
-  { id, projectId, turn, inputBytes }: RunToContinue,
+  { id, projectId, turn, size }: RunToContinue,
   {
     priority,
     dueAtMs,
@@ -24,7 +24,7 @@ export function runJob(
   const common = {
     projectId,
     priority,
-    weight: 1 + Math.floor(inputBytes / BYTES_PER_WEIGHT),
+    weight: 1 + Math.floor(size / CHARACTERS_PER_WEIGHT),
     ...(dueAtMs === undefined ? {} : { dueAtMs }),
   };
   return calls === undefined

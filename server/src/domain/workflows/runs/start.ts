@@ -57,23 +57,23 @@ interface Start {
 async function start(tx: Queryable, identities: Identities, { projectId, key, inputs, nowMs }: Start) {
   const { userIds, users } = await resolve(tx, identities, projectId, inputs);
   const ids = inputs.map(() => newId());
-  const packed = inputs.map((input) => packJson(JSON.stringify(input)));
+  const texts = inputs.map((input) => JSON.stringify(input));
+  const sizes = texts.map(({ length }) => length);
   const started = await tx.query(insertRuns, [
     projectId,
     key,
     uuidArray(ids),
     textArray(userIds),
-    byteaArray(packed),
+    byteaArray(texts.map((text) => packJson(text))),
     new Date(nowMs),
     FIRST,
+    sizes,
   ]);
   if (started.length === 0) await refuse(tx, projectId, key);
   const priority = priorityFor(ids.length);
   await enqueue(
     tx,
-    ids.map((id, at) =>
-      runJob({ id, projectId, turn: 0, inputBytes: packed[at]?.length ?? 0 }, { priority }),
-    ),
+    ids.map((id, at) => runJob({ id, projectId, turn: 0, size: sizes[at] ?? 0 }, { priority })),
   );
   await recordEvents(
     tx,
@@ -139,11 +139,12 @@ function namedUser(given: unknown): NamedUser | undefined {
 const insertRuns = sql(
   'start_workflow_runs',
   `insert into workflow_runs (
-    id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, input, created_at
+    id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
+    created_at
   )
-  select r.id, $1, w.key, w.version, r.user_id, 0, $7, 0, 0, $6, r.input, $6
+  select r.id, $1, w.key, w.version, r.user_id, 0, $7, 0, 0, $6, r.size, r.input, $6
   from workflows w
-  cross join unnest($3::uuid[], $4::uuid[], $5::bytea[]) r (id, user_id, input)
+  cross join unnest($3::uuid[], $4::uuid[], $5::bytea[], $8::int[]) r (id, user_id, input, size)
   where w.project_id = $1 and w.key = $2 and not w.disabled
   returning id`,
 );
