@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { getNamedType, isObjectType } from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
 import { graphqlSchema } from '../../src/http/graphql/schema.ts';
 import { Explorer, type GeneratedRequest, send } from '../support/explorer.ts';
 import { describedBy, type Operation } from '../support/operations.ts';
@@ -43,6 +44,7 @@ beforeAll(async () => {
   });
   await processed(owner.call, sent.body.id);
   for (const version of VERSIONS) await fill(version);
+  await postponeJobs();
   // The list of users has the other one from now on.
   await owner.as('second', { user_email: 'second@example.com' })('GET', '/notifications');
 }, 60_000);
@@ -121,6 +123,19 @@ async function settled(): Promise<void> {
     );
 }
 
+/** Makes all jobs of the owner due tomorrow, so that retries, expiries and runs change nothing meanwhile. */
+async function postponeJobs(): Promise<void> {
+  const run = (text: string) => service.context.db.query(sql('', text), [owner.id]);
+  const early = "project_id = $1 and (lease_id is not null or due_at is null or due_at < now() + '1 hour')";
+  await until(
+    async () => {
+      await run(`update jobs set due_at = now() + '1 day' where ${early} and lease_id is null`);
+      return run(`select from jobs where ${early}`);
+    },
+    (jobs) => jobs.length === 0,
+  );
+}
+
 /** Ids of the owner's records for the path of an operation. */
 function ids(version: Version, operation: Operation): Record<string, string> {
   return Object.fromEntries(
@@ -135,8 +150,8 @@ async function everything(): Promise<Record<string, unknown>> {
   const seen: Record<string, unknown> = {};
   for (const version of VERSIONS)
     for (const operation of operations(version, 'GET')) {
-      // Events and deliveries are recorded meanwhile, the last_seen_at of users changes, and runs continue.
-      if (version === 'v2' && /^\/(events|users)|\/deliveries$|\/runs\b/.test(operation.path)) continue;
+      // Events and deliveries of webhooks are recorded meanwhile, and the last_seen_at of users changes.
+      if (version === 'v2' && /^\/(events|users|webhooks\/.*deliveries$)/.test(operation.path)) continue;
       const response = await send(ownerOf(version, operation), operation, {
         path: ids(version, operation),
         query: {},
