@@ -1058,7 +1058,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'DELETE', path: `/users/${segment(userId)}` }, options),
     /**
      * Create or update up to 10,000 users.
-     * Each user is saved as by `PUT /users`, except that an identity is never cleared. The body is JSON, NDJSON with a user on each line, or CSV with a header. Columns of CSV are `external_id`, `email`, `first_name`, `last_name`, `phone_numbers` (separated by `;`), `custom_attributes` (a JSON object) and `custom_attributes.<name>`; an empty cell changes nothing. Users are imported in the background. One that is not valid, or whose identities belong to two users, is listed in `failures` and does not affect the others: get the import by its id. Of two entries about one user, the later one counts. Requires a Project JWT.
+     * Each user is saved as by `PUT /users`, except that an identity is never cleared. The body is JSON, NDJSON with a user on each line, or CSV with a header. Columns of CSV are `external_id`, `email`, `first_name`, `last_name`, `locale`, `phone_numbers` (separated by `;`), `custom_attributes` (JSON) and `custom_attributes.<name>`; an empty cell changes nothing. Users are imported in the background. One that is not valid, or whose identities belong to two users, is listed in `failures` and does not affect the others: get the import by its id. Of two entries about one user, the later one counts. Requires a Project JWT.
      *
      * `POST /users/import`
      */

@@ -1901,6 +1901,7 @@ export type User = {
     email: string | null;
     first_name: string | null;
     last_name: string | null;
+    locale: string | null;
     custom_attributes: {
         [key: string]: unknown;
     } | null;
@@ -2030,6 +2031,8 @@ export type UserInput = ({
     email?: string | null;
     first_name?: string | null;
     last_name?: string | null;
+    /** The user's language as a BCP 47 tag, such as `de` or `pt-BR`. Stored in canonical form. */
+    locale?: string | null;
     custom_attributes?: {
         [key: string]: unknown;
     } | null;
@@ -2073,6 +2076,8 @@ export type UserRecipient = ({
     email?: string | null;
     first_name?: string | null;
     last_name?: string | null;
+    /** The user's language as a BCP 47 tag, such as `de` or `pt-BR`. Stored in canonical form. */
+    locale?: string | null;
     /** Data of your own about the user. */
     custom_attributes?: {
         [key: string]: unknown;
@@ -2098,6 +2103,8 @@ export type UserUpdate = {
     email?: string | null;
     first_name?: string | null;
     last_name?: string | null;
+    /** The user's language as a BCP 47 tag, such as `de` or `pt-BR`. Stored in canonical form. */
+    locale?: string | null;
     custom_attributes?: {
         [key: string]: unknown;
     } | null;
@@ -2540,6 +2547,8 @@ export type WorkflowUpdateUserInput = {
     email?: string | null;
     first_name?: string | null;
     last_name?: string | null;
+    /** The user's language as a BCP 47 tag, such as `de` or `pt-BR`. Stored in canonical form. */
+    locale?: string | null;
     custom_attributes?: {
         [key: string]: unknown;
     } | null;

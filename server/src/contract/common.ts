@@ -1,6 +1,7 @@
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { MAX_EMAIL_CHARACTERS } from '../lib/email-address.ts';
 import { MAX_EXTERNAL_ID_CHARACTERS } from '../lib/external-id.ts';
+import { MAX_LOCALE_CHARACTERS } from '../lib/locale.ts';
 
 export const exampleId = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
 export const exampleTime = '2026-01-31T12:00:00.000Z';
@@ -69,6 +70,14 @@ export const EmailAddress = Type.String({
   maxLength: MAX_EMAIL_CHARACTERS,
   format: 'email',
   description: "The user's e-mail address.",
+});
+
+/** The language of a user. */
+export const Locale = Type.String({
+  maxLength: MAX_LOCALE_CHARACTERS,
+  format: 'locale',
+  examples: ['pt-BR'],
+  description: "The user's language as a BCP 47 tag, such as `de` or `pt-BR`. Stored in canonical form.",
 });
 
 /** A phone number as people write it, with up to the 15 digits of E.164. */

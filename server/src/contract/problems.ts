@@ -179,6 +179,7 @@ const FORMATS: Record<string, string> = {
   cursor: 'is not the id of a record',
   email: 'must be an e-mail address',
   'external-id': 'must not be blank, and must not contain the character U+0000 or half of a surrogate pair',
+  locale: 'must be a BCP 47 language tag, such as de or pt-BR',
   uri: 'must be an absolute URI',
   'date-time': 'must be a date and time as in 2026-01-31T12:00:00Z',
   text: TEXT_PROBLEM,

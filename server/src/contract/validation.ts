@@ -12,6 +12,7 @@ import addFormats from 'ajv-formats';
 import { isEmailAddress } from '../lib/email-address.ts';
 import { isBlank, isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
+import { canonicalLocale } from '../lib/locale.ts';
 import { parseUserReference } from '../lib/user-reference.ts';
 import { LINEAR_EQUIVALENTS } from './app-id.ts';
 import { MAX_ERRORS, problemsOf } from './problems.ts';
@@ -124,6 +125,7 @@ function withFormats(ajv: Ajv): Ajv {
   ajv.addFormat('cursor', (text: string) => text === '' || isId(text)); // empty: what forms send for none
   ajv.addFormat('email', isEmailAddress);
   ajv.addFormat('external-id', isExternalId);
+  ajv.addFormat('locale', (text: string) => canonicalLocale(text) !== undefined);
   ajv.addFormat('user-reference', (text: string) => parseUserReference(text) !== undefined);
   ajv.addFormat('uri', isUri);
   ajv.addFormat('text', (text: string) => text.isWellFormed() && !text.includes('\0'));

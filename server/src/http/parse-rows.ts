@@ -122,7 +122,7 @@ function lineOf(line: Buffer, text: string): Row {
   }
 }
 
-const TEXT_COLUMNS = ['external_id', 'email', 'first_name', 'last_name'];
+const TEXT_COLUMNS = ['external_id', 'email', 'first_name', 'last_name', 'locale'];
 const COLUMNS = [...TEXT_COLUMNS, 'phone_numbers', 'custom_attributes'];
 // Exports have them; they are ignored.
 const READ_ONLY_COLUMNS = ['id', 'created_at', 'updated_at', 'last_seen_at', 'last_notified_at'];

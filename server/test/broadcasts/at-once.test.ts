@@ -206,6 +206,8 @@ describe('other broadcasts go through the queue', () => {
     ['first_name', null],
     ['last_name', 'Lovelace'],
     ['last_name', null],
+    ['locale', 'ja'],
+    ['locale', null],
     ['custom_attributes', { plan: 'free' }],
     ['custom_attributes', null],
     ['phone_numbers', ['+15005550006']],

@@ -44,6 +44,7 @@ describe('POST /broadcasts', () => {
           email: 'full@example.com',
           first_name: 'Ada',
           last_name: null,
+          locale: 'en-GB',
           custom_attributes: { plan: 'pro' },
           phone_numbers: ['+15005550001'],
         },
@@ -230,7 +231,7 @@ describe('POST /broadcasts', () => {
       const rows = await service.context.db.query<Record<string, unknown>>(
         sql(
           '',
-          `select first_name, last_name, custom_attributes, phone_numbers, email from users
+          `select first_name, last_name, locale, custom_attributes, phone_numbers, email from users
             where external_id = 'details'`,
         ),
       );
@@ -244,12 +245,14 @@ describe('POST /broadcasts', () => {
     await sendDetails({
       first_name: 'Ada',
       last_name: 'L',
+      locale: 'pt-br',
       custom_attributes: { a: 1, b: '\u0007 \ufffe' },
       phone_numbers: ['+15005550001'],
     });
     expect(await user()).toEqual({
       first_name: 'Ada',
       last_name: 'L',
+      locale: 'pt-BR',
       custom_attributes: JSON.stringify({ a: 1, b: '\u0007 \ufffe' }),
       phone_numbers: ['+15005550001'],
       email: null,
@@ -258,12 +261,14 @@ describe('POST /broadcasts', () => {
     expect(await user()).toEqual({
       first_name: 'Ada',
       last_name: null,
+      locale: 'pt-BR',
       custom_attributes: '{"c":3}',
       phone_numbers: ['+15005550001'],
       email: 'Details@example.com',
     });
-    await sendDetails({ phone_numbers: [], custom_attributes: null });
-    expect(await user()).toMatchObject({ first_name: 'Ada', custom_attributes: null, phone_numbers: [] });
+    await sendDetails({ phone_numbers: [], custom_attributes: null, locale: null });
+    const cleared = { locale: null, custom_attributes: null, phone_numbers: [] };
+    expect(await user()).toMatchObject({ first_name: 'Ada', ...cleared });
   });
 
   test('100 concurrent broadcasts that name the same new users create each user once', async () => {

@@ -279,8 +279,9 @@ async function fill(client: pg.Client): Promise<void> {
   await client.query(`insert into project_key_uses values ($1, 'f00', $2)`, [id, at]);
   await client.query(
     `insert into users
-      (id, project_id, external_id, first_name, custom_attributes, phone_numbers, created_at, updated_at)
-    select gen_random_uuid(), $1, t, t, to_json(t), array[t, 'x,y', null], $3, '-infinity'
+      (id, project_id, external_id, first_name, locale, custom_attributes, phone_numbers, created_at,
+        updated_at)
+    select gen_random_uuid(), $1, t, t, t, to_json(t), array[t, 'x,y', null], $3, '-infinity'
     from unnest($2::text[]) t`,
     [id, nasty, at],
   );

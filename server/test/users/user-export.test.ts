@@ -25,6 +25,7 @@ const ODD = {
   email: 'odd@export.example',
   first_name: ' Ada\nL ',
   last_name: "=cmd|' /C calc'!A0",
+  locale: 'zh-Hant-TW',
   phone_numbers: ['+15005550001', '+15005550002'],
   custom_attributes: { plan: 'pro', 'ü;': [1, null, { a: '"' }] },
 };

@@ -69,6 +69,7 @@ describe('an import', () => {
       email: 'Full@import.example',
       first_name: 'Ada',
       last_name: 'Lovelace',
+      locale: 'en-GB',
       custom_attributes: { plan: 'pro', nested: { n: 1 } },
       phone_numbers: ['+15005550001', '+15005550002'],
     };
@@ -103,14 +104,14 @@ describe('an import', () => {
 
   const rows = [
     { external_id: 'f-1', email: 'f1@import.example', first_name: 'Ada, "Countess"', last_name: 'L\nM' },
-    { external_id: 'f-2', phone_numbers: ['+15005550001', '+1 (500) 555-0002'] },
+    { external_id: 'f-2', locale: 'de', phone_numbers: ['+15005550001', '+1 (500) 555-0002'] },
     { email: 'f3@import.example', custom_attributes: { plan: 'pro', 'a.b': 'é', list: [1, null] } },
   ];
   const csv = [
-    'external_id,email,first_name,last_name,phone_numbers,custom_attributes,custom_attributes.a.b',
-    'f-1,f1@import.example,"Ada, ""Countess""","L\nM",,,',
-    'f-2,,,,+15005550001; +1 (500) 555-0002',
-    ',f3@import.example,,,,"{""plan"":""pro"",""list"":[1,null]}",é',
+    'external_id,email,first_name,last_name,locale,phone_numbers,custom_attributes,custom_attributes.a.b',
+    'f-1,f1@import.example,"Ada, ""Countess""","L\nM",,,,',
+    'f-2,,,,de,+15005550001; +1 (500) 555-0002',
+    ',f3@import.example,,,,,"{""plan"":""pro"",""list"":[1,null]}",é',
   ];
   test.each<[Format, string]>([
     ['json', JSON.stringify({ users: rows })],

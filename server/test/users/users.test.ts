@@ -20,6 +20,7 @@ describe('saving', () => {
       external_id: 'u1',
       email: 'Ada@Example.com',
       first_name: 'Ada',
+      locale: 'pt-br',
       custom_attributes: { plan: 'premium', __proto__x: [1] },
       phone_numbers: ['+1 5005550001'],
     });
@@ -30,6 +31,7 @@ describe('saving', () => {
       email: 'Ada@Example.com',
       first_name: 'Ada',
       last_name: null,
+      locale: 'pt-BR',
       custom_attributes: { plan: 'premium', __proto__x: [1] },
       phone_numbers: ['+1 5005550001'],
       created_at: expect.stringMatching(/Z$/),
@@ -49,6 +51,27 @@ describe('saving', () => {
       last_name: null,
     });
   });
+
+  test.each([
+    ['PT-br', 'pt-BR'],
+    ['zh-hant-tw', 'zh-Hant-TW'],
+    ['iw', 'he'],
+    ['de-u-co-phonebk', 'de-u-co-phonebk'],
+  ])('stores the locale %s as %s, and the same one once more changes nothing', async (given, stored) => {
+    const { body } = await save({ external_id: `locale ${given}`, locale: given });
+    expect(body.locale).toBe(stored);
+    expect((await save({ external_id: `locale ${given}`, locale: stored })).body).toEqual(body);
+    expect((await save({ external_id: `locale ${given}`, locale: null })).body.locale).toBe(null);
+  });
+
+  test.each(['', 'de_DE', 'deutsch!', 'd', 'x-own', 'de\u0000', ' de', 'e'.repeat(65), 'de-a-ccc-a-ccc', 7])(
+    'rejects the locale %j',
+    async (locale) => {
+      const { status, body } = await save({ external_id: 'no locale', locale });
+      expect(status).toBe(422);
+      expect(body.errors[0].message).toContain("Param 'locale' must");
+    },
+  );
 
   test('accepts a user as returned, and ignores read-only members', async () => {
     const { body: read } = await save({ external_id: 'u2-read', email: 'read@example.com', first_name: 'A' });
@@ -147,10 +170,11 @@ describe('saving', () => {
         email: 'no address',
         first_name: '\ud800',
         last_name: 7,
+        locale: 'de_DE',
         custom_attributes: [],
         phone_numbers: ['0800'],
       },
-      ['external_id', 'email', 'first_name', 'last_name', 'custom_attributes', 'phone_numbers.0'],
+      ['external_id', 'email', 'first_name', 'last_name', 'locale', 'custom_attributes', 'phone_numbers.0'],
     ],
   ])('rejects %s', async (_what, body, named) => {
     const response = await save(body);

@@ -186,7 +186,7 @@ const clearUsers = sql(
   )
   update users u
   set deleted_at = '-infinity', external_id = null, email = null, first_name = null, last_name = null,
-    custom_attributes = null, phone_numbers = '{}', last_seen_at = null
+    locale = null, custom_attributes = null, phone_numbers = '{}', last_seen_at = null
   from due
   where u.id = due.id
   returning u.id`,

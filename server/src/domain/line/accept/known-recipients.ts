@@ -60,8 +60,8 @@ function knownUsers(identities: Identities, { projectId, recipients }: Broadcast
   return users.size === 1 ? [...users] : [...users].sort();
 }
 
-function hasDetails({ firstName, lastName, customAttributes, phoneNumbers }: Person): boolean {
-  return [firstName, lastName, customAttributes, phoneNumbers].some((detail) => detail !== undefined);
+function hasDetails({ firstName, lastName, locale, customAttributes, phoneNumbers }: Person): boolean {
+  return [firstName, lastName, locale, customAttributes, phoneNumbers].some((detail) => detail !== undefined);
 }
 
 /** The user of both identities, or of the one that is given; undefined if unknown or if they differ. */

@@ -8,6 +8,7 @@ import {
 } from '../../../contract/broadcast.ts';
 import { timeOf } from '../../../lib/ids.ts';
 import { exactJson, JsonBytes, type JsonText, joinTexts } from '../../../lib/json-text.ts';
+import { canonicalLocale } from '../../../lib/locale.ts';
 import { packJsonInThread, unpackJsonInThread } from '../../../lib/packed-json.ts';
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import type { Person } from '../../people/users/plan.ts';
@@ -214,6 +215,7 @@ function personOf(projectId: string, recipient: NamedRecipient): Person {
   if (recipient.email != null) person.email = recipient.email;
   if (recipient.first_name !== undefined) person.firstName = recipient.first_name;
   if (recipient.last_name !== undefined) person.lastName = recipient.last_name;
+  if (recipient.locale !== undefined) person.locale = recipient.locale && canonicalLocale(recipient.locale);
   if (recipient.custom_attributes !== undefined) {
     person.customAttributes =
       recipient.custom_attributes === null ? null : JSON.stringify(recipient.custom_attributes);

@@ -172,8 +172,8 @@ const selectBroadcasts = sql(
 );
 const selectUsers = sql(
   'deliver_users',
-  `select id, external_id, email, first_name, last_name, custom_attributes, phone_numbers, created_at,
-    updated_at, last_seen_at
+  `select id, external_id, email, first_name, last_name, locale, custom_attributes, phone_numbers,
+    created_at, updated_at, last_seen_at
   from users
   where id = any ($1::uuid[]) and deleted_at is null`,
 );

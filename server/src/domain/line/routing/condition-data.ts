@@ -154,8 +154,8 @@ function notificationData({
 // Primary keys.
 const selectUsers = sql(
   'condition_users',
-  `select id, external_id, email, first_name, last_name, custom_attributes::text as custom_attributes,
-    phone_numbers, created_at, last_seen_at
+  `select id, external_id, email, first_name, last_name, locale,
+    custom_attributes::text as custom_attributes, phone_numbers, created_at, last_seen_at
   from users
   where id = any ($1::uuid[])`,
 );

@@ -59,6 +59,7 @@ const COLUMNS = [
   'email',
   'first_name',
   'last_name',
+  'locale',
   'phone_numbers',
   'custom_attributes',
   'created_at',

@@ -7,6 +7,7 @@ export interface UserRow {
   email: string | null;
   first_name: string | null;
   last_name: string | null;
+  locale: string | null;
   /** JSON text of an object. */
   custom_attributes: string | null;
   phone_numbers: string[];
@@ -29,16 +30,16 @@ export function getUsers(db: Queryable, projectId: string, ids: readonly string[
 
 /** Returns the API form of a user, as JSON text. */
 export function userJson({ custom_attributes, created_at, updated_at, ...user }: UserRow): string {
-  const { id, external_id, email, first_name, last_name, phone_numbers, last_seen_at, last_notified_at } =
-    user;
-  const identity = JSON.stringify({ id, external_id, email, first_name, last_name, phone_numbers });
+  const { id, external_id, email, first_name, last_name, locale, phone_numbers } = user;
+  const { last_seen_at, last_notified_at } = user;
+  const identity = JSON.stringify({ id, external_id, email, first_name, last_name, locale, phone_numbers });
   const times = JSON.stringify({ created_at, updated_at, last_seen_at, last_notified_at });
   return `${identity.slice(0, -1)},"custom_attributes":${custom_attributes ?? 'null'},${times.slice(1)}`;
 }
 
 // Primary key of notifications, for the newest one.
-export const USER_COLUMNS = `u.id, u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes,
-    u.phone_numbers, u.created_at, u.updated_at, u.last_seen_at,
+export const USER_COLUMNS = `u.id, u.external_id, u.email, u.first_name, u.last_name, u.locale,
+    u.custom_attributes, u.phone_numbers, u.created_at, u.updated_at, u.last_seen_at,
     (
       select n.sent_at from notifications n where n.user_id = u.id order by n.id desc limit 1
     ) as last_notified_at`;

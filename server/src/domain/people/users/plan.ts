@@ -7,6 +7,8 @@ export interface Person {
   email?: string | undefined;
   firstName?: string | null | undefined;
   lastName?: string | null | undefined;
+  /** In canonical form. */
+  locale?: string | null | undefined;
   /** JSON text of an object. */
   customAttributes?: string | null | undefined;
   phoneNumbers?: readonly string[] | undefined;

@@ -1,6 +1,7 @@
 import type { SaveUser } from '../../../contract/user.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
+import { canonicalLocale } from '../../../lib/locale.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import {
@@ -61,6 +62,7 @@ export function personOf(projectId: string, given: SaveUser): Person {
     email: given.email ?? undefined,
     firstName: given.first_name,
     lastName: given.last_name,
+    locale: given.locale && canonicalLocale(given.locale),
     customAttributes: attributes ? JSON.stringify(attributes) : attributes,
     phoneNumbers: given.phone_numbers,
   };

@@ -99,6 +99,7 @@ export async function writeUsers(
       textArray(created.map((user) => user.email?.trim())),
       textArray(created.map((user) => user.firstName)),
       textArray(created.map((user) => user.lastName)),
+      textArray(created.map((user) => user.locale)),
       textArray(created.map((user) => user.customAttributes)),
       textArray(created.map((user) => textArray(user.phoneNumbers ?? []))),
     ]);
@@ -132,10 +133,11 @@ function describe(people: readonly Person[], plan: Plan, restoring: boolean): Ma
   const described = new Map<string, Person>();
   people.forEach((person, index) => {
     if (!restoring && plan.deleted.has(index)) return;
-    const { projectId, firstName, lastName, customAttributes, phoneNumbers } = person;
+    const { projectId, firstName, lastName, locale, customAttributes, phoneNumbers } = person;
     if (
       firstName === undefined &&
       lastName === undefined &&
+      locale === undefined &&
       customAttributes === undefined &&
       phoneNumbers === undefined
     )
@@ -144,6 +146,7 @@ function describe(people: readonly Person[], plan: Plan, restoring: boolean): Ma
     const merged: Person = { projectId, ...described.get(id) };
     if (firstName !== undefined) merged.firstName = firstName;
     if (lastName !== undefined) merged.lastName = lastName;
+    if (locale !== undefined) merged.locale = locale;
     if (customAttributes !== undefined) merged.customAttributes = customAttributes;
     if (phoneNumbers !== undefined) merged.phoneNumbers = phoneNumbers;
     described.set(id, merged);
@@ -165,6 +168,7 @@ function changedMembers(
   if (identity?.email !== undefined) members.email = identity.email?.trim() ?? null;
   if (person.firstName !== undefined) members.first_name = person.firstName;
   if (person.lastName !== undefined) members.last_name = person.lastName;
+  if (person.locale !== undefined) members.locale = person.locale;
   // As text, so that the column keeps the JSON as it was sent.
   if (person.customAttributes !== undefined) members.custom_attributes = person.customAttributes;
   if (person.phoneNumbers !== undefined) members.phone_numbers = person.phoneNumbers;
@@ -191,13 +195,16 @@ function byId(a: { id: string }, b: { id: string }): number {
 const insertUsers = sql(
   'insert_users',
   `insert into users (
-    id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers,
+    id, project_id, external_id, email, first_name, last_name, locale, custom_attributes, phone_numbers,
     created_at, updated_at
   )
-  select id, project_id, external_id, email, first_name, last_name, custom_attributes::json,
+  select id, project_id, external_id, email, first_name, last_name, locale, custom_attributes::json,
     phone_numbers::text[], now(), now()
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
-    as u (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers)`,
+  from unnest(
+    $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[]
+  ) as u (
+    id, project_id, external_id, email, first_name, last_name, locale, custom_attributes, phone_numbers
+  )`,
 );
 // The new value of a column: the given one, or else the stored one. `u` is the row when it is written, so
 // that other columns keep what another transaction wrote meanwhile.
@@ -208,6 +215,7 @@ const NEW_VALUES = {
   email: newValue('email'),
   first_name: newValue('first_name'),
   last_name: newValue('last_name'),
+  locale: newValue('locale'),
   custom_attributes: newValue('custom_attributes', 'u.custom_attributes::text'),
   phone_numbers: newValue(
     'phone_numbers',
@@ -229,7 +237,10 @@ const updateUsers = sql(
     from given
     join users u using (id)
     where u.deleted_at is null
-      and (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
+      and (
+        u.external_id, u.email, u.first_name, u.last_name, u.locale, u.custom_attributes::text,
+        u.phone_numbers
+      )
       is distinct from
       (${Object.values(NEW_VALUES).join(', ')})
     order by u.id
@@ -240,6 +251,7 @@ const updateUsers = sql(
     email = ${NEW_VALUES.email},
     first_name = ${NEW_VALUES.first_name},
     last_name = ${NEW_VALUES.last_name},
+    locale = ${NEW_VALUES.locale},
     custom_attributes = (${NEW_VALUES.custom_attributes})::json,
     phone_numbers = ${NEW_VALUES.phone_numbers},
     updated_at = now()
