@@ -28,6 +28,7 @@ import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
 import { loadPauses } from './domain/setup/integrations/pauses.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
+import { RunStarter } from './domain/workflows/runs/starter.ts';
 import type { HttpContext } from './http/context.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
@@ -111,7 +112,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 }
 
 /** The worker's start and stop, and the parts that pass jobs on to it. */
-interface RunningWorker extends Pick<HttpContext, 'acceptor' | 'wake'> {
+interface RunningWorker extends Pick<HttpContext, 'acceptor' | 'runStarter' | 'wake'> {
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -186,6 +187,7 @@ function startWorker(
     },
   });
   const acceptor = new Acceptor(context, worker.producer('fan_out'));
+  const runStarter = new RunStarter(context, () => worker.producer('run_workflow').wake());
   const relay: WebhookRelay = new WebhookRelay({
     ...workerContext,
     pollMs,
@@ -220,7 +222,7 @@ function startWorker(
     await adoptPauses();
     await worker.start();
   };
-  return { acceptor, wake: (kind) => worker.producer(kind).wake(), start, stop };
+  return { acceptor, runStarter, wake: (kind) => worker.producer(kind).wake(), start, stop };
 }
 
 /** Logs for the operator which integration of which project is paused, and why. */
@@ -239,7 +241,7 @@ function contactOf({ OPERATOR_CONTACT, PUBLIC_URL }: Config): string | undefined
 
 async function startServer(
   context: Discarding,
-  ofWorker: Pick<HttpContext, 'acceptor' | 'wake'>,
+  ofWorker: Pick<HttpContext, 'acceptor' | 'runStarter' | 'wake'>,
   options: ServiceOptions,
   undo: (() => Promise<void>)[],
 ): Promise<HttpServer> {

@@ -162,9 +162,13 @@ function runRoutes(app: App): void {
     body: StartRun,
     reply: { 200: StartedRun },
     errors: ['not_found'],
-    async handler({ project, body, context }) {
-      const [id = ''] = await startRuns(context, project.id, body.key, [body.input ?? {}]);
-      return { id };
+    idempotency: 'own',
+    async handler({ project, body: { key, input }, context, idempotencyKey: idempotency, reply }) {
+      const run = { key, input: input ?? {}, idempotency };
+      const started = await context.runStarter.start(project.id, run);
+      if (started.replayed) reply.header('idempotency-replayed', 'true');
+      if ('error' in started) throw started.error;
+      return { id: started.id };
     },
   });
 
@@ -179,9 +183,11 @@ function runRoutes(app: App): void {
     longArray: 'inputs',
     reply: { 200: StartedRuns },
     errors: ['not_found'],
-    handler: async ({ project, body, context }) => ({
-      ids: await startRuns(context, project.id, body.key, body.inputs),
-    }),
+    async handler({ project, body, context }) {
+      const ids = await startRuns(context, project.id, body.key, body.inputs);
+      context.wake('run_workflow');
+      return { ids };
+    },
   });
 
   projectRoute(app, {

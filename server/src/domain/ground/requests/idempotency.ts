@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
+import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
-import { ClientError } from '../../../errors.ts';
+import { ClientError, type Problem } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { waitMs } from '../../../lib/wait.ts';
 
@@ -90,6 +91,34 @@ export async function isFirstUse(
 }
 
 /**
+ * Records keys with the responses to their requests, in the caller's transaction. Returns for each whether it
+ * was recorded: not if it was in the last 24 hours. Each key may be given once. Waits for concurrent
+ * transactions with the same keys.
+ */
+export async function storeResponses(
+  { tx, clock }: { tx: Queryable; clock: Clock },
+  uses: readonly { key: IdempotencyKey; response: StoredResponse }[],
+): Promise<boolean[]> {
+  const rows = await tx.query<{ project_id: string; scope: string; key: string }>(insertResponses, [
+    uuidArray(uses.map(({ key }) => key.projectId)),
+    textArray(uses.map(({ key }) => key.scope)),
+    textArray(uses.map(({ key }) => key.key)),
+    byteaArray(uses.map(({ key }) => key.requestHash)),
+    uses.map(({ response }) => response.status),
+    textArray(uses.map(({ response }) => response.body)),
+    new Date(clock.now()),
+    oldestStored(clock),
+  ]);
+  const stored = new Set(rows.map((row) => nameOf({ ...row, projectId: row.project_id })));
+  return uses.map(({ key }) => stored.has(nameOf(key)));
+}
+
+/** A text that differs between keys. */
+export function nameOf({ projectId, scope, key }: Omit<IdempotencyKey, 'requestHash'>): string {
+  return `${projectId} ${scope} ${key}`;
+}
+
+/**
  * `runOnce` for work that makes network calls and therefore holds no transaction: claims the key, runs the
  * work, stores its response. A concurrent request with the same key waits, on other nodes too. A crash leaves
  * the claim behind, and how far the work came is unknown: requests then wait for `WAIT_MS` and throw
@@ -165,7 +194,7 @@ const inFlight = new Map<string, Promise<void>>();
  * pool.
  */
 async function oneAtATime<Result>(key: IdempotencyKey, work: () => Promise<Result>): Promise<Result> {
-  const name = `${key.projectId} ${key.scope} ${key.key}`;
+  const name = nameOf(key);
   while (inFlight.has(name)) await inFlight.get(name);
   const { promise, resolve } = Promise.withResolvers<void>();
   inFlight.set(name, promise);
@@ -221,8 +250,23 @@ async function asResponse(work: () => Promise<StoredResponse>): Promise<StoredRe
     return await work();
   } catch (error) {
     if (!(error instanceof ClientError) || error.status >= 500 || NOT_STORED.has(error.status)) throw error;
-    return { status: error.status, body: JSON.stringify({ errors: error.problems }) };
+    return errorResponse(error);
   }
+}
+
+/** Returns the response that reports an error. */
+export function errorResponse({ status, problems }: ClientError): StoredResponse {
+  return { status, body: JSON.stringify({ errors: problems }) };
+}
+
+/** Returns the error that a stored response reports; undefined if it reports none. */
+export function errorIn({ status, body }: StoredResponse): ClientError | undefined {
+  if (status < 400) return undefined;
+  const problems: readonly Problem[] = JSON.parse(body).errors;
+  return new ClientError(
+    problems[0]?.code ?? 'validation_failed',
+    problems.map(({ message }) => message),
+  );
 }
 
 function oldestStored(clock: Clock): Date {
@@ -241,6 +285,21 @@ const claimKey = sql(
   set request_hash = excluded.request_hash, created_at = excluded.created_at
   where k.created_at <= $6
   returning 1`,
+);
+
+// idempotency_keys_pkey. Waits as above, for one key after the other in the same order everywhere.
+const insertResponses = sql(
+  'store_idempotent_responses',
+  `insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
+  select project_id, scope, key, request_hash, status, body, $7
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::int[], $6::text[])
+    as used (project_id, scope, key, request_hash, status, body)
+  order by project_id, scope, key
+  on conflict (project_id, scope, key) do update
+  set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
+    created_at = excluded.created_at
+  where k.created_at <= $8
+  returning project_id, scope, key`,
 );
 
 // idempotency_keys_pkey. Replaces an expired row, and a claim of the same request that a crash left behind.

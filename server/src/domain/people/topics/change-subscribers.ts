@@ -74,7 +74,10 @@ export async function removeSubscribers(
   { users }: RemoveSubscribers,
 ): Promise<SubscriberChanges> {
   return db.transaction(async (tx) => {
-    const userIds = await findUsers(tx, projectId, users);
+    const userIds = await findUsers(
+      tx,
+      users.map((user) => ({ ...user, projectId })),
+    );
     const unknown = userIds.flatMap((userId, index) =>
       userId === undefined ? [{ index, message: NO_SUCH_USER }] : [],
     );
@@ -121,8 +124,7 @@ async function resolve(
       ? []
       : await findUsers(
           tx,
-          projectId,
-          byId.map((index) => users[index] ?? {}),
+          byId.map((index) => ({ ...users[index], projectId })),
         );
   const userIds: (string | undefined)[] = [];
   const errors = resolved.conflicts.map(({ person, message }) => ({ index: named[person] ?? 0, message }));

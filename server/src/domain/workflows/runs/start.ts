@@ -14,19 +14,35 @@ import { recordEvents } from '../../ground/events/record.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
 import { findUsers } from '../../people/users/find-many.ts';
 import type { Person } from '../../people/users/plan.ts';
-import { publishChanges, resolveUsers } from '../../people/users/resolve.ts';
+import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
 import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { FIRST } from '../definitions/places.ts';
 import { runJob } from './jobs.ts';
 
-interface StartContext {
+export interface StartContext {
   db: Pick<Database, 'transaction'>;
   clock: Clock;
   identities: Identities;
   bus: Bus;
 }
 
-type Input = Readonly<Record<string, unknown>>;
+/** A run to start. */
+export interface NewRun {
+  id: string;
+  projectId: string;
+  key: string;
+  input: Readonly<Record<string, unknown>>;
+  /** Packed JSON of the input. */
+  packed: Buffer;
+  /** Characters of the input as JSON. */
+  size: number;
+}
+
+/** Returns a run to start. */
+export function newRun(projectId: string, key: string, input: NewRun['input']): NewRun {
+  const text = JSON.stringify(input);
+  return { id: newId(), projectId, key, input, packed: packJson(text), size: text.length };
+}
 
 /**
  * Starts a run of a workflow for each of up to 1000 inputs, with a few statements in one transaction. Returns
@@ -36,61 +52,99 @@ export async function startRuns(
   context: StartContext,
   projectId: string,
   key: string,
-  inputs: readonly Input[],
+  inputs: readonly NewRun['input'][],
 ): Promise<string[]> {
-  const nowMs = context.clock.now();
-  const { ids, users } = await retryOnConflict(() =>
-    context.db.transaction((tx) => start(tx, context.identities, { projectId, key, inputs, nowMs })),
-  );
+  const runs = inputs.map((input) => newRun(projectId, key, input));
+  return inStartTransaction(context, async (tx) => {
+    const { versionOf, refusalOf } = await findVersions(tx, runs);
+    for (const run of runs) {
+      const refusal = refusalOf(run);
+      if (refusal !== undefined) throw refusal;
+    }
+    const users = await writeRuns(tx, context, runs, { versionOf, priority: priorityFor(runs.length) });
+    return { users, result: runs.map(({ id }) => id) };
+  });
+}
+
+/** Runs a transaction that starts runs. Retries it, and publishes the changes of users afterwards. */
+export async function inStartTransaction<Result>(
+  { db, bus }: StartContext,
+  work: (tx: Queryable) => Promise<{ users: Resolved | undefined; result: Result }>,
+): Promise<Result> {
+  const { users, result } = await retryOnConflict(() => db.transaction(work));
   users?.remember();
-  if (users !== undefined) publishChanges(context.bus, users);
-  return ids;
+  if (users !== undefined) publishChanges(bus, users);
+  return result;
 }
 
-interface Start {
-  projectId: string;
-  key: string;
-  inputs: readonly Input[];
-  nowMs: number;
+type OfWorkflow = Pick<NewRun, 'projectId' | 'key'>;
+
+/** The newest versions of workflows. */
+export interface Versions {
+  versionOf(run: OfWorkflow): number;
+  /** Returns why a run cannot start, if so: its workflow does not exist or is disabled. */
+  refusalOf(run: OfWorkflow): ClientError | undefined;
 }
 
-async function start(tx: Queryable, identities: Identities, { projectId, key, inputs, nowMs }: Start) {
-  const { userIds, users } = await resolve(tx, identities, projectId, inputs);
-  const ids = inputs.map(() => newId());
-  const texts = inputs.map((input) => JSON.stringify(input));
-  const sizes = texts.map(({ length }) => length);
-  const started = await tx.query(insertRuns, [
-    projectId,
-    key,
-    uuidArray(ids),
-    textArray(userIds),
-    byteaArray(texts.map((text) => packJson(text))),
-    new Date(nowMs),
-    FIRST,
-    sizes,
+/** Finds the newest version of the workflow of each run. */
+export async function findVersions(tx: Queryable, runs: readonly OfWorkflow[]): Promise<Versions> {
+  const named = [...new Map(runs.map((run) => [nameOf(run), run])).values()];
+  const rows = await tx.query<{ place: number; version: number; disabled: boolean }>(selectWorkflows, [
+    uuidArray(named.map(({ projectId }) => projectId)),
+    textArray(named.map(({ key }) => key)),
   ]);
-  if (started.length === 0) await refuse(tx, projectId, key);
-  const priority = priorityFor(ids.length);
+  const found = new Map(rows.map((row) => [nameOf(named[row.place - 1] as OfWorkflow), row]));
+  return {
+    versionOf: (run) => found.get(nameOf(run))?.version ?? 0,
+    refusalOf(run) {
+      const workflow = found.get(nameOf(run));
+      if (workflow === undefined) return new ClientError('not_found');
+      if (!workflow.disabled) return undefined;
+      return new ClientError('validation_failed', ["Param 'key' names a workflow that is disabled"]);
+    },
+  };
+}
+
+function nameOf({ projectId, key }: OfWorkflow): string {
+  return `${projectId} ${key}`;
+}
+
+/**
+ * Writes runs of existing workflows, with their jobs and events, in the caller's transaction. Finds or
+ * creates their users; call `remember` of these after the commit.
+ */
+export async function writeRuns(
+  tx: Queryable,
+  { clock, identities }: Pick<StartContext, 'clock' | 'identities'>,
+  runs: readonly NewRun[],
+  { versionOf, priority }: Pick<Versions, 'versionOf'> & { priority: number },
+): Promise<Resolved | undefined> {
+  const { userIds, users } = await resolve(tx, identities, runs);
+  await tx.query(insertRuns, [
+    uuidArray(runs.map(({ id }) => id)),
+    uuidArray(runs.map(({ projectId }) => projectId)),
+    textArray(runs.map(({ key }) => key)),
+    runs.map(versionOf),
+    textArray(userIds),
+    byteaArray(runs.map(({ packed }) => packed)),
+    runs.map(({ size }) => size),
+    FIRST,
+    new Date(clock.now()),
+  ]);
   await enqueue(
     tx,
-    ids.map((id, at) => runJob({ id, projectId, turn: 0, size: sizes[at] ?? 0 }, { priority })),
+    runs.map((run) => runJob({ ...run, turn: 0 }, { priority })),
   );
   await recordEvents(
     tx,
-    ids.map((id, at) => ({
+    runs.map(({ id, projectId, key }, at) => ({
       projectId,
       type: 'workflow.run.started',
       ...withUser(userIds[at]),
       details: { context: { run_id: id, workflow_key: key } },
     })),
   );
-  return { ids, users };
-}
-
-async function refuse(tx: Queryable, projectId: string, key: string): Promise<never> {
-  const [workflow] = await tx.query(selectWorkflow, [projectId, key]);
-  if (workflow === undefined) throw new ClientError('not_found');
-  throw new ClientError('validation_failed', [`Param 'key' names a workflow that is disabled`]);
+  return users;
 }
 
 /** The user of an event; an event without one has none. */
@@ -98,21 +152,23 @@ export function withUser(userId: string | null | undefined): { userIds?: readonl
   return userId ? { userIds: [userId] } : {};
 }
 
-/** Finds or creates the users of inputs. An input without a user that can be identified has none. */
-async function resolve(tx: Queryable, identities: Identities, projectId: string, inputs: readonly Input[]) {
-  const named = inputs.map(({ user }) => namedUser(user));
-  const userIds = inputs.map((): string | undefined => undefined);
-  const byId = named.flatMap((one, at) => (one?.id === undefined ? [] : [{ at, id: one.id }]));
+/** Finds or creates the users of runs. A run whose input does not identify a user has none. */
+async function resolve(tx: Queryable, identities: Identities, runs: readonly NewRun[]) {
+  const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
+  const userIds = runs.map((): string | undefined => undefined);
+  const byId = named.flatMap((one, at) => (one.id === undefined ? [] : [{ ...one, at }]));
   if (byId.length > 0) {
-    const found = await findUsers(tx, projectId, byId);
+    const found = await findUsers(tx, byId);
     for (const [index, { at }] of byId.entries()) userIds[at] = found[index];
   }
-  const people = named.flatMap((one, at) => (one === undefined || one.id !== undefined ? [] : [{ at, one }]));
+  const people = named.flatMap((one, at) =>
+    one.external_id === undefined && one.email === undefined ? [] : [{ ...one, at }],
+  );
   if (people.length === 0) return { userIds, users: undefined };
   const users = await resolveUsers(
     tx,
     identities,
-    people.map(({ one }): Person => ({ projectId, externalId: one.external_id, email: one.email })),
+    people.map(({ projectId, external_id: externalId, email }): Person => ({ projectId, externalId, email })),
   );
   for (const [index, { at }] of people.entries())
     if (!users.refused.has(index)) userIds[at] = users.userIds[index];
@@ -125,27 +181,34 @@ interface NamedUser {
   email?: string;
 }
 
-function namedUser(given: unknown): NamedUser | undefined {
+function namedUser(given: unknown): NamedUser {
   const [id, externalId, email] = ['id', 'external_id', 'email'].map((name) => memberOf(given, name));
   if (typeof id === 'string' && isId(id)) return { id };
-  const named = {
+  return {
     ...(typeof externalId === 'string' && isExternalId(externalId) ? { external_id: externalId } : {}),
     ...(typeof email === 'string' && isEmailAddress(email) ? { email } : {}),
   };
-  return Object.keys(named).length === 0 ? undefined : named;
 }
 
-// Primary key of workflows, both.
+// Primary key of workflows.
+const selectWorkflows = sql(
+  'workflows_to_run',
+  `select named.place::int as place, w.version, w.disabled
+  from unnest($1::uuid[], $2::text[]) with ordinality as named (project_id, key, place)
+  cross join lateral (
+    select version, disabled
+    from workflows
+    where project_id = named.project_id and key = named.key
+    limit 1
+  ) w`,
+);
 const insertRuns = sql(
   'start_workflow_runs',
   `insert into workflow_runs (
     id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
     created_at
   )
-  select r.id, $1, w.key, w.version, r.user_id, 0, $7, 0, 0, $6, r.size, r.input, $6
-  from workflows w
-  cross join unnest($3::uuid[], $4::uuid[], $5::bytea[], $8::int[]) r (id, user_id, input, size)
-  where w.project_id = $1 and w.key = $2 and not w.disabled
-  returning id`,
+  select id, project_id, key, version, user_id, 0, $8, 0, 0, $9, size, input, $9
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::uuid[], $6::bytea[], $7::int[])
+    as r (id, project_id, key, version, user_id, input, size)`,
 );
-const selectWorkflow = sql('workflow_exists', 'select from workflows where project_id = $1 and key = $2');
