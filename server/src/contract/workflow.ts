@@ -119,16 +119,14 @@ export const Workflow = Type.Object(
 
 export const WorkflowList = Type.Object({ items: Type.Array(Workflow) }, { title: 'WorkflowList' });
 
-const WorkflowVersion = Type.Object(
-  {
-    version: Type.Integer(),
-    steps: Type.Array(WorkflowStep),
-    created_at: Timestamp,
-  },
+const version = { version: Type.Integer(), created_at: Timestamp };
+const WorkflowVersionRecord = Type.Object(version, { title: 'WorkflowVersionRecord' });
+export const WorkflowVersion = Type.Object(
+  { ...version, steps: Type.Array(WorkflowStep) },
   { title: 'WorkflowVersion' },
 );
 export const WorkflowVersionList = Type.Object(
-  { items: Type.Array(WorkflowVersion, { description: 'The newest 100, newest first.' }) },
+  { items: Type.Array(WorkflowVersionRecord, { description: 'The newest 100, newest first.' }) },
   { title: 'WorkflowVersionList' },
 );
 

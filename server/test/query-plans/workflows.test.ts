@@ -4,7 +4,12 @@ import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
-import { getWorkflow, listVersions, listWorkflows } from '../../src/domain/workflows/definitions/get.ts';
+import {
+  getVersion,
+  getWorkflow,
+  listVersions,
+  listWorkflows,
+} from '../../src/domain/workflows/definitions/get.ts';
 import { saveWorkflow } from '../../src/domain/workflows/definitions/save.ts';
 import { loadRuns } from '../../src/domain/workflows/engine/load.ts';
 import { recordTurns } from '../../src/domain/workflows/engine/record.ts';
@@ -31,7 +36,10 @@ const [projectId, other, user] = [newId(), newId(), newId()];
 const runs = Array.from({ length: RUNS }, () => newId());
 const middle = runs[RUNS / 2] ?? '';
 const clock = { now: Date.now };
-const steps = [{ command: 'set', input: { a: '{{ steps[0].state }} {{ user.email }}' } }];
+const steps = [
+  { command: 'pause' },
+  { command: 'set', input: { a: '{{ steps[0].state }} {{ user.email }}' } },
+];
 
 let database: TestDatabase;
 let db: Database;
@@ -59,6 +67,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
   ['a workflow', () => getWorkflow(db, projectId, 'flow-1'), 4],
   ['the list of workflows', () => listWorkflows(db, projectId), 3 * WORKFLOWS],
   ['the versions', () => listVersions(db, projectId, 'flow-1'), VERSIONS],
+  ['a version', () => getVersion(db, projectId, 'flow-1', 7), 1],
   [
     'saving',
     () => saveWorkflow({ db: joined(), clock }, projectId, { key: 'flow-1', steps: [...steps, ...steps] }),

@@ -47,6 +47,7 @@ describe('a workflow', () => {
         ['GET', ''],
         ['DELETE', ''],
         ['GET', '/versions'],
+        ['GET', '/versions/1'],
       ] as const)
         expect([key, path, (await project.call(method, `/workflows/${key}${path}`)).status]).toEqual([
           key,
@@ -67,14 +68,25 @@ describe('a workflow', () => {
     expect([restored.status, restored.body]).toEqual([200, expect.objectContaining({ version: 3, steps })]);
     expect((await project.call('POST', '/workflows/flow/versions/9/restore')).status).toBe(404);
     const { body } = await project.call('GET', '/workflows/flow/versions');
-    expect(
-      body.items.map(({ version, steps: of }: { version: number; steps: unknown[] }) => [version, of.length]),
-    ).toEqual([
-      [3, 2],
-      [2, 0],
-      [1, 2],
-    ]);
+    expect(body).toEqual({
+      items: [3, 2, 1].map((version) => ({ version, created_at: expect.any(String) })),
+    });
     expect((await project.call('DELETE', '/workflows/flow')).status).toBe(204);
+    for (const [version, of] of [
+      [1, steps],
+      [2, []],
+      [3, steps],
+    ])
+      expect((await project.call('GET', `/workflows/flow/versions/${version}`)).body).toEqual({
+        version,
+        created_at: expect.any(String),
+        steps: of,
+      });
+    for (const version of ['4', '0', '-1', '01', '1.0', 'x', '99999999999'])
+      expect([version, (await project.call('GET', `/workflows/flow/versions/${version}`)).status]).toEqual([
+        version,
+        404,
+      ]);
     expect((await project.call('DELETE', '/workflows/flow')).status).toBe(404);
     expect((await save({ key: 'flow', steps: [] })).body.version).toBe(4);
   });

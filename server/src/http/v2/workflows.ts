@@ -15,9 +15,11 @@ import {
   WorkflowList,
   WorkflowRun,
   WorkflowRunPage,
+  WorkflowVersion,
   WorkflowVersionList,
 } from '../../contract/workflow.ts';
 import {
+  getVersion,
   getWorkflow,
   listVersions,
   listWorkflows,
@@ -43,7 +45,7 @@ const WORKFLOW_LIMIT_BYTES = 256 * 1024;
 
 const VersionInPath = Type.Object({
   ...WorkflowInPath.properties,
-  version: Type.String({ description: 'The number of the version to restore.', examples: ['1'] }),
+  version: Type.String({ description: 'The number of the version.', examples: ['1'] }),
 });
 
 /** Registers `/workflows`: workflows and their runs. */
@@ -121,14 +123,32 @@ function definitionRoutes(app: App): void {
     url: '/workflows/:workflow_key/versions',
     operationId: 'listWorkflowVersions',
     summary: 'List the versions of a workflow',
-    description: 'Returns the newest 100 versions, newest first, also of a workflow that was deleted.',
+    description:
+      'Returns the newest 100 versions without their steps, newest first, also of a workflow that was ' +
+      'deleted.',
     tags,
     params: WorkflowInPath,
     reply: { 200: WorkflowVersionList },
     async handler({ project, params, context }) {
       const versions = await listVersions(context.db, project.id, keyIn(params));
       if (versions.length === 0) throw new ClientError('not_found');
-      return rawJson(`{"items":[${versions.map(versionJson).join(',')}]}`);
+      return { items: versions.map((one) => ({ ...one, created_at: one.created_at.toISOString() })) };
+    },
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url: '/workflows/:workflow_key/versions/:version',
+    operationId: 'getWorkflowVersion',
+    summary: 'Get a version of a workflow with its steps',
+    description: 'Returns any version, also of a workflow that was deleted.',
+    tags,
+    params: VersionInPath,
+    reply: { 200: WorkflowVersion },
+    async handler({ project, params, context }) {
+      const version = await getVersion(context.db, project.id, keyIn(params), versionIn(params));
+      if (version === undefined) throw new ClientError('not_found');
+      return rawJson(versionJson(version));
     },
   });
 

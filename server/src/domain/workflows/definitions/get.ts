@@ -11,10 +11,9 @@ export interface WorkflowRow {
   updated_at: Date;
 }
 
+/** A version without its steps. */
 export interface VersionRow {
   version: number;
-  /** Packed JSON. */
-  steps: Buffer;
   created_at: Date;
 }
 
@@ -41,15 +40,15 @@ export function listVersions(db: Queryable, projectId: string, key: string): Pro
   return db.query<VersionRow>(selectVersions, [projectId, key]);
 }
 
-/** Returns a version of the steps of a workflow, even if the workflow was deleted. */
+/** Returns a version of a workflow with its steps as JSON text, even if the workflow was deleted. */
 export async function getVersion(
   db: Queryable,
   projectId: string,
   key: string,
   version: number,
-): Promise<VersionRow | undefined> {
-  const [row] = await db.query<VersionRow>(selectVersion, [projectId, key, version]);
-  return row;
+): Promise<(VersionRow & { steps: string }) | undefined> {
+  const [row] = await db.query<VersionRow & { steps: Buffer }>(selectVersion, [projectId, key, version]);
+  return row && { ...row, steps: unpackJson(row.steps) };
 }
 
 /** Returns the API form of a workflow, as JSON text. Without `disabled` unless it is. */
@@ -59,8 +58,8 @@ export function workflowJson({ key, version, disabled, steps, created_at, update
 }
 
 /** Returns the API form of a version, as JSON text. */
-export function versionJson({ version, created_at, steps }: VersionRow): string {
-  return `${JSON.stringify({ version, created_at }).slice(0, -1)},"steps":${unpackJson(steps)}}`;
+export function versionJson({ version, created_at, steps }: VersionRow & { steps: string }): string {
+  return `${JSON.stringify({ version, created_at }).slice(0, -1)},"steps":${steps}}`;
 }
 
 /**
@@ -95,7 +94,7 @@ const selectVersion = sql(
 );
 const selectVersions = sql(
   'list_workflow_versions',
-  `select version, steps, created_at
+  `select version, created_at
   from workflow_versions
   where ${VERSIONS}
   order by project_id desc, key desc, version desc

@@ -3,7 +3,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { memberOf } from '../../../lib/members.ts';
-import { packJson, unpackJson } from '../../../lib/packed-json.ts';
+import { packJson } from '../../../lib/packed-json.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { getVersion, getWorkflow, VERSIONS, type WorkflowRow } from './get.ts';
 import { parseProgram } from './program.ts';
@@ -92,7 +92,7 @@ export async function restoreVersion(
   ];
   if (workflow === undefined || found === undefined) return undefined;
   const { disabled } = workflow;
-  return saveWorkflow(context, projectId, { key, disabled, steps: JSON.parse(unpackJson(found.steps)) });
+  return saveWorkflow(context, projectId, { key, disabled, steps: JSON.parse(found.steps) });
 }
 
 /** Deletes a workflow. Its runs continue. Returns whether there was one. */
