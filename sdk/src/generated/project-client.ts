@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, ListWorkflowRunsQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StartedWorkflowRun, StartedWorkflowRuns, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation, Workflow, WorkflowInput, WorkflowList, WorkflowRun, WorkflowRunInput, WorkflowRunRecord, WorkflowRunsInput, WorkflowVersionList } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, ListWorkflowRunsQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StartedWorkflowRun, StartedWorkflowRuns, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation, Workflow, WorkflowInput, WorkflowList, WorkflowRun, WorkflowRunInput, WorkflowRunRecord, WorkflowRunsInput, WorkflowVersion, WorkflowVersionList } from './types.ts';
 
 /** Acts for a whole project with a Project JWT. For your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -1252,12 +1252,20 @@ export class ProjectClient extends Client {
       this.request({ method: 'DELETE', path: `/workflows/${segment(workflowKey)}` }, options),
     /**
      * List the versions of a workflow.
-     * Returns the newest 100 versions, newest first, also of a workflow that was deleted. Requires a Project JWT.
+     * Returns the newest 100 versions without their steps, newest first, also of a workflow that was deleted. Requires a Project JWT.
      *
      * `GET /workflows/{workflow_key}/versions`
      */
     listVersions: (workflowKey: string, options?: RequestOptions): Promise<WorkflowVersionList> =>
       this.request({ method: 'GET', path: `/workflows/${segment(workflowKey)}/versions` }, options),
+    /**
+     * Get a version of a workflow with its steps.
+     * Returns any version, also of a workflow that was deleted. Requires a Project JWT.
+     *
+     * `GET /workflows/{workflow_key}/versions/{version}`
+     */
+    getVersion: (workflowKey: string, version: string, options?: RequestOptions): Promise<WorkflowVersion> =>
+      this.request({ method: 'GET', path: `/workflows/${segment(workflowKey)}/versions/${segment(version)}` }, options),
     /**
      * Restore a version of a workflow.
      * Saves the steps of the version again, as the newest version. Requires a Project JWT.

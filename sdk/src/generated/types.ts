@@ -2563,13 +2563,18 @@ export type WorkflowUpdateUserInput = {
 
 export type WorkflowVersion = {
     version: number;
-    steps: Array<WorkflowStep>;
     created_at: string;
+    steps: Array<WorkflowStep>;
 };
 
 export type WorkflowVersionList = {
     /** The newest 100, newest first. */
-    items: Array<WorkflowVersion>;
+    items: Array<WorkflowVersionRecord>;
+};
+
+export type WorkflowVersionRecord = {
+    version: number;
+    created_at: string;
 };
 
 /** How long the run waits: either `duration` or `until`. */

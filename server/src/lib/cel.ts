@@ -2,11 +2,14 @@ import type { RE2JS } from '@bufbuild/re2';
 import type { Environment } from '@marcbachmann/cel-js';
 import { costOf, isMap, STEPS_PER_KEY, weightOf } from './cel-costs.ts';
 import { patternOf, sizeOfPattern } from './cel-patterns.ts';
+import type { VariablePath } from './variables.ts';
 
 /** A CEL expression that was parsed and type-checked. */
 export interface Expression {
   /** Returns the value for these variables. Throws CelError. */
   evaluate(variables: Readonly<Record<string, unknown>>): unknown;
+  /** Returns the variables that it reads. Those of macros, such as `x` in `all(x, …)`, are left out. */
+  variables(): VariablePath[];
 }
 
 /** The expression has no value for this data, or takes too many steps. */
@@ -56,7 +59,10 @@ export async function parseExpression(
     const run: Run = { steps: 0, missing: false, regex };
     const problem = instrument(parsed.ast as unknown as Node, run);
     if (problem !== undefined) return { problem };
-    return { evaluate: (variables) => evaluate(parsed, run, variables) };
+    return {
+      evaluate: (variables) => evaluate(parsed, run, variables),
+      variables: () => variablesOf(parsed.ast as unknown as Node, new Set(names)),
+    };
   } catch (error) {
     return { problem: summary(error) };
   }
@@ -127,6 +133,52 @@ function instrument(value: unknown, run: Run, seen = new Set<unknown>()): string
   if (macro !== undefined) value.setMeta('macro', { ...macro, evaluate: hasMember(macro.evaluate) });
   value.setMeta('evaluate', counted(meaningOf(value, run), run));
   return firstOf([value.args, alternate, macro?.args], (one) => instrument(one, run, seen));
+}
+
+/** Returns the variables of these names that a node reads. */
+function variablesOf(value: unknown, names: ReadonlySet<string>): VariablePath[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap((one) => variablesOf(one, names));
+  if (!isNode(value)) return [];
+  const { alternate } = value.meta;
+  if (alternate !== undefined) return variablesOf(alternate, names);
+  if (value.op === 'comprehension') {
+    const { iterable, iterVarName, step } = value.args as Comprehension;
+    const inner = new Set(names);
+    inner.delete(iterVarName);
+    return [...variablesOf(iterable, names), ...variablesOf(step, inner)];
+  }
+  const path = pathOf(value);
+  if (path === undefined) return variablesOf(value.args, names);
+  const indexes = indexesOf(value).flatMap((index) => variablesOf(index, names));
+  return names.has(String(path[0])) ? [path, ...indexes] : indexes;
+}
+
+interface Comprehension {
+  iterable: Node;
+  iterVarName: string;
+  step: Node;
+}
+
+/** The names and indexes of a node that reads a variable or its members; undefined for other nodes. */
+function pathOf({ op, args }: Node): VariablePath | undefined {
+  if (op === 'id') return [String(args)];
+  if (!MEMBERS.has(op)) return undefined;
+  const [object, member] = args as [Node, Node | string];
+  const parent = pathOf(object);
+  if (parent === undefined) return undefined;
+  if (typeof member === 'string') return [...parent, member];
+  if (member.op !== 'value') return [...parent, undefined];
+  return [...parent, typeof member.args === 'string' ? member.args : Number(member.args)];
+}
+
+const MEMBERS = new Set(['.', '.?', '[]', '[?]']);
+
+/** The indexes within a path. */
+function indexesOf({ op, args }: Node): unknown[] {
+  if (!MEMBERS.has(op)) return [];
+  const [object, member] = args as [Node, unknown];
+  return [...indexesOf(object), member];
 }
 
 function firstOf<Item, Found>(

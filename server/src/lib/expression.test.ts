@@ -2,7 +2,13 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ConditionError, evaluate, MAX_CONDITION_CHARACTERS, parseCondition } from './expression.ts';
+import {
+  ConditionError,
+  evaluate,
+  MAX_CONDITION_CHARACTERS,
+  parseCondition,
+  variablesOf,
+} from './expression.ts';
 
 const data = {
   user: {
@@ -35,6 +41,21 @@ async function holds(text: string, over: object = data): Promise<boolean> {
   if ('problem' in parsed) throw new Error(`${text}: ${parsed.problem}`);
   return evaluate(parsed, over);
 }
+
+test.each([
+  ['user.a == input.b', ['user,a', 'input,b']],
+  ['input[user.a][0]["c d"].e > 1', ['input,,0,c d,e', 'user,a']],
+  ['input.list.all(x, x.a == user.b)', ['input,list', 'user,b']],
+  ['input.list.map(user, user.a).size() > run.version', ['run,version', 'input,list']],
+  ['input.list.filter(x, input.other.exists(y, y == x.a)).size() > 0', ['input,list', 'input,other']],
+  ['has(user.a.b) ? user.c : [input.d, {"e": input.f}.e][0]', ['user,a,b', 'user,c', 'input,d', 'input,f']],
+  ['{{ user.a | append: input.b }} == "{{ run.id }} x"', ['user,a', 'input,b', 'run,id']],
+])('the variables of %s', async (text, variables) => {
+  const parsed = await parseCondition(text);
+  if ('problem' in parsed) throw new Error(parsed.problem);
+  const found = variablesOf(parsed).map((path) => path.join());
+  expect(found.toSorted()).toEqual(variables.toSorted());
+});
 
 describe('the documented forms', () => {
   test.each([

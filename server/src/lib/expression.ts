@@ -1,5 +1,6 @@
 import { CelError, type Expression, parseExpression } from './cel.ts';
 import { type Output, parseOutput, TemplateError } from './template.ts';
+import type { VariablePath } from './variables.ts';
 
 /**
  * A parsed condition. It is written in CEL: `user.custom_attributes.plan == 'premium'`. It may contain Liquid
@@ -32,6 +33,14 @@ export class ConditionError extends Error {}
 export const MAX_CONDITION_CHARACTERS = 2_000;
 // The total length of all outputs: enough for 16 outputs with a name and two filters each.
 const MAX_LIQUID_CHARACTERS = 1_000;
+
+/** Returns the variables that a condition reads. */
+export function variablesOf({ expression, outputs }: Condition): VariablePath[] {
+  return [
+    ...expression.variables().filter(([name]) => !String(name).startsWith(OUTPUT)),
+    ...outputs.flatMap(({ output }) => output.variables()),
+  ];
+}
 
 /** Parses a condition, or returns the problem. */
 export async function parseCondition(text: string): Promise<Condition | { problem: string }> {

@@ -1,9 +1,12 @@
-import type { Liquid, LiquidOptions, Operators } from 'liquidjs';
+import type { Liquid, LiquidOptions, Template as LiquidTemplate, Operators } from 'liquidjs';
+import type { VariablePath } from './variables.ts';
 
 /** A parsed Liquid template. */
 export interface Template {
   /** Renders the template with the data. Throws TemplateError. */
   render(data: object): string;
+  /** Returns the variables that it reads and does not assign itself. */
+  variables(): VariablePath[];
 }
 
 /** A single Liquid output: the text between `{{` and `}}`. */
@@ -13,6 +16,8 @@ export interface Output {
    * limits of a condition. Throws TemplateError.
    */
   value(data: object, number?: number): unknown;
+  /** Returns the variables that it reads. */
+  variables(): VariablePath[];
 }
 
 /** A template that could not be rendered: it took too long, or became too large. */
@@ -37,7 +42,10 @@ export async function parseTemplate(text: string): Promise<Template | { problem:
   const { texts } = await loadEngines();
   return orProblem(() => {
     const parsed = texts.parse(text);
-    return { render: (data: object) => rendered(() => String(texts.renderSync(parsed, data))) };
+    return {
+      render: (data: object) => rendered(() => String(texts.renderSync(parsed, data))),
+      variables: () => variablesOf(texts, parsed),
+    };
   });
 }
 
@@ -53,8 +61,22 @@ export async function parseOutput(text: string): Promise<Output | { problem: str
         work.left = Math.floor(MAX_WORK_OF_OUTPUTS / number);
         return rendered((): unknown => values.renderSync(parsed, data, { memoryLimit }));
       },
+      variables: () => variablesOf(values, parsed),
     };
   });
+}
+
+function variablesOf(engine: Liquid, parsed: LiquidTemplate[]): VariablePath[] {
+  try {
+    const { globals } = engine.analyzeSync(parsed, { partials: false });
+    return Object.values(globals)
+      .flat()
+      .map(({ segments }) => segments.map((part) => (typeof part === 'object' ? undefined : part)));
+  } catch (error) {
+    // Nested too deeply: rendering reports it.
+    if (error instanceof RangeError) return [];
+    throw error;
+  }
 }
 
 interface Engines {

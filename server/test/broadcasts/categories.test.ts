@@ -161,6 +161,23 @@ describe('invalid input is rejected', () => {
       ],
     ],
     [
+      'variables that conditions of categories do not have',
+      {
+        key: 'abc',
+        channels: [
+          { channel: 'email', if: 'user.emial == null' },
+          { channel: 'sms', if: "{{ user.fist_name }} == 'A' && run.id != input.custom_attributes.any" },
+          { channel: 'slack', if: "input.titel == 'x'" },
+        ],
+      },
+      [
+        "Param 'channels.0.if' reads user.emial, which does not exist: did you mean user.email?",
+        "Param 'channels.1.if' reads run, which does not exist: known are user, notification, input",
+        "Param 'channels.1.if' reads user.fist_name, which does not exist: did you mean user.first_name?",
+        "Param 'channels.2.if' reads input.titel, which does not exist: did you mean input.title?",
+      ],
+    ],
+    [
       'a condition of more than 2000 characters',
       { key: 'abc', channels: [{ channel: 'email', if: `true${' '.repeat(2_000)}` }] },
       ["Param 'channels.0.if' must have at most 2000 characters"],

@@ -130,6 +130,124 @@ describe('a mistake is reported with its place:', () => {
     `);
   });
 
+  test('variables that do not exist', async () => {
+    const messages = await problems(
+      { command: 'broadcast', if: 'notification.unsen', input: { title: 'Hi {{ user.fist_name }}' } },
+      {
+        command: 'set',
+        if: 'user.email.domain == "x"',
+        input: { list: ['{{ foo.bar }}', '{{ user.email }}'] },
+      },
+      {
+        command: 'set',
+        if: 'steps[0].output.id == steps[2].output.id',
+        input: { a: '{{ steps[7].state }}' },
+      },
+      {
+        command: 'branch',
+        input: {
+          branches: [
+            {
+              if: 'steps[3].state == ""',
+              steps: [
+                {
+                  command: 'set',
+                  input: { a: '{{ steps[3].output.branch }}{{ steps[3].steps[0].state }}' },
+                },
+                { command: 'set', if: 'steps[3].steps[0].stat == steps[3].steps[1].state' },
+              ],
+            },
+          ],
+        },
+      },
+      { command: 'set', input: { a: '{{ steps[3].steps[1].state }}{{ steps[3].steps[2].state }}' } },
+      { command: 'abort', if: 'run.key == "a"', input: { reason: '{{ run.data.any }}{{ usr.id }}' } },
+    );
+    expect(
+      messages.map((message: string) => message.split(', which does not exist: ')),
+    ).toMatchInlineSnapshot(`
+      [
+        [
+          "Param 'steps.0.if' reads notification.unsen",
+          "did you mean notification.unseen?",
+        ],
+        [
+          "Param 'steps.0.input.title' reads user.fist_name",
+          "did you mean user.first_name?",
+        ],
+        [
+          "Param 'steps.1.if' reads user.email.domain",
+          "user.email has no members",
+        ],
+        [
+          "Param 'steps.1.input.list.0' reads foo",
+          "known are input, user, notification, run, steps",
+        ],
+        [
+          "Param 'steps.2.if' reads steps[2]",
+          "the last one here is steps[1]",
+        ],
+        [
+          "Param 'steps.2.input.a' reads steps[7]",
+          "the last one here is steps[1]",
+        ],
+        [
+          "Param 'steps.3.input.branches.0.if' reads steps[3]",
+          "the last one here is steps[2]",
+        ],
+        [
+          "Param 'steps.3.input.branches.0.steps.0.input.a' reads steps[3].steps[0]",
+          "steps[3].steps is empty here",
+        ],
+        [
+          "Param 'steps.3.input.branches.0.steps.1.if' reads steps[3].steps[0].stat",
+          "did you mean steps[3].steps[0].state?",
+        ],
+        [
+          "Param 'steps.3.input.branches.0.steps.1.if' reads steps[3].steps[1]",
+          "the last one here is steps[3].steps[0]",
+        ],
+        [
+          "Param 'steps.4.input.a' reads steps[3].steps[2]",
+          "the last one here is steps[3].steps[1]",
+        ],
+        [
+          "Param 'steps.5.if' reads run.key",
+          "known are id, workflow_key, version, created_at, data",
+        ],
+        [
+          "Param 'steps.5.input.reason' reads usr",
+          "did you mean user?",
+        ],
+      ]
+    `);
+  });
+
+  test('no variables that a template assigns or that are open', async () => {
+    const { status, messages } = await save({
+      key: 'flow',
+      steps: [
+        {
+          command: 'set',
+          if: 'input.tags.all(user, user.any == 1) && has(user.custom_attributes.a.b)',
+          input: {
+            a: '{% assign x = user.email %}{{ x.y }}{% capture z %}{{ x }}{% endcapture %}{{ z }}',
+            b: '{% for one in input.list %}{{ forloop.index }}{{ one.a.b }}{% endfor %}',
+            b2: '{% increment n %}{{ n }}',
+            c: '{% tablerow t in user.phone_numbers %}{{ tablerowloop.col }}{{ t }}{% endtablerow %}',
+            d: '{{ input.list | where: "a", input.b | map: "c" | first }}',
+            d2: '{{ user.first_name.size }}{{ empty }}',
+            e: '{{ user["first_name"] }}{{ user[input.name] }}{{ input["a b"].c }}',
+            e2: '{{ true }}{{ nil }}{{ "x.y" }}',
+          },
+        },
+        { command: 'set', if: 'steps[0].output.a == run.data.b', input: { n: '{{ steps.first.output.a }}' } },
+        { command: 'set', if: "{{ user.custom_attributes.a.b }} == 'x' && steps.exists(s, s.state == '')" },
+      ],
+    });
+    expect([status, messages]).toEqual([200, []]);
+  });
+
   test('inputs of commands, except for values that templates make', async () => {
     expect(
       await problems(

@@ -41,8 +41,8 @@ describe('starts that arrive together', () => {
     const responses = await Promise.all(
       Array.from({ length: SENT_TOGETHER }, (_, at) => [
         start('flow', { input: { at, user: { external_id: `u${at}` } } }),
-        start('off', { input: { user: { external_id: 'nobody' } } }),
-        start('theirs', { input: { user: { external_id: 'nobody' } } }),
+        start('off', { input: { user: { external_id: 'stranger' } } }),
+        start('theirs', { input: { user: { external_id: 'stranger' } } }),
         start('theirs', { by: other }),
         start('flow', { input: { user: { id: 'none', email: 'not an address' } } }),
       ]).flat(),
@@ -61,12 +61,12 @@ describe('starts that arrive together', () => {
       });
     }
     expect(await ended(other, responses[3]?.body.id)).not.toHaveProperty('user_id');
-    expect((await userNamed('nobody')).status).toBe(404);
+    expect((await userNamed('stranger')).status).toBe(404);
   });
 
   test('do not find users of another project by their id', async () => {
     const other = await service.createProject('strangers');
-    const { body: stranger } = await other.call('PUT', '/users', { external_id: 'stranger' });
+    const { body: stranger } = await other.call('PUT', '/users', { external_id: 'outsider' });
     const { body: own } = await project.call('PUT', '/users', { external_id: 'own' });
     const [first, second] = await Promise.all(
       [stranger, own].map(({ id }) => start('flow', { input: { user: { id } } })),

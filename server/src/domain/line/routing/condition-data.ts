@@ -1,7 +1,14 @@
+import type {
+  CONTENT_MEMBERS,
+  DataOf,
+  NOTIFICATION_STATE,
+  USER_MEMBERS,
+} from '../../../contract/readable.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
+import type { Members } from '../../../lib/variables.ts';
 import type { UserRow } from '../../people/users/get.ts';
 
 /** The content of a broadcast, as it is stored. */
@@ -90,22 +97,34 @@ function withAttributes<Of extends object>(of: Of, read: () => { json: string; v
 
 /** A function that adds members to the content of a broadcast. */
 function contentOf({ message, category, topic }: BroadcastTexts): (members: object) => object {
-  const { custom_attributes: attributes, ...texts } = message;
+  const { custom_attributes: attributes, title, content, action_url } = message;
+  const data = { title, content, action_url, category, topic } satisfies WithoutAttributes<
+    typeof CONTENT_MEMBERS
+  >;
   const read = () => (attributes ? { json: JSON.stringify(attributes), value: attributes } : null);
-  return (members) => withAttributes({ ...texts, category, topic, ...members }, read);
+  return (members) => withAttributes({ ...data, ...members }, read);
 }
+
+/** The data has exactly the members that are known when a condition is saved; attributes are added. */
+type WithoutAttributes<Of extends Members> = DataOf<Omit<Of, 'custom_attributes'>>;
 
 type ConditionUser = Omit<UserRow, 'updated_at' | 'last_notified_at'>;
 
 /** The `user` of conditions. */
 export type UserData = Pick<UserRow, 'id' | 'external_id' | 'email'>;
 
-function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: ConditionUser): UserData {
+function userData({ custom_attributes: json, ...row }: ConditionUser): UserData {
+  const { id, external_id, email, first_name, last_name, phone_numbers, created_at, last_seen_at } = row;
   const data = {
-    ...row,
+    id,
+    external_id,
+    email,
+    first_name,
+    last_name,
+    phone_numbers,
     created_at: created_at.toISOString(),
     last_seen_at: last_seen_at?.toISOString() ?? null,
-  };
+  } satisfies WithoutAttributes<typeof USER_MEMBERS>;
   return withAttributes(data, () => (json === null ? null : { json }));
 }
 
@@ -129,7 +148,7 @@ function notificationData({
   read_at,
   archived_at,
   deleted,
-}: NotificationRow): object {
+}: NotificationRow): DataOf<typeof NOTIFICATION_STATE> {
   const read = read_at !== null;
   const archived = archived_at !== null;
   const seen = seen_at !== null || read || archived || deleted;

@@ -1,10 +1,12 @@
 import type { CategoryConfig } from '../../../contract/category.ts';
 import { CHANNELS } from '../../../contract/channel.ts';
+import { CATEGORY_DATA } from '../../../contract/readable.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
-import { MAX_CONDITION_CHARACTERS, parseCondition } from '../../../lib/expression.ts';
+import { MAX_CONDITION_CHARACTERS, parseCondition, variablesOf } from '../../../lib/expression.ts';
 import { newId } from '../../../lib/ids.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
+import { unknownVariables } from '../../../lib/variables.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { problemsOfChannels } from '../delivery-windows/problems.ts';
@@ -60,8 +62,9 @@ export async function categoryProblems(config: unknown): Promise<string[]> {
     const condition = memberOf(given, 'if');
     if (typeof condition !== 'string' || condition.length > MAX_CONDITION_CHARACTERS) continue;
     const parsed = await parseCondition(condition);
-    if ('problem' in parsed)
-      problems.push(`Param 'channels.${index}.if' is not a condition: ${parsed.problem}`);
+    const place = `Param 'channels.${index}.if'`;
+    if ('problem' in parsed) problems.push(`${place} is not a condition: ${parsed.problem}`);
+    else problems.push(...unknownVariables(variablesOf(parsed), CATEGORY_DATA, place));
   }
   return problems;
 }

@@ -1,8 +1,15 @@
+import { STEP_MEMBERS, workflowData } from '../../../contract/readable.ts';
 import { problemsIn } from '../../../contract/validation.ts';
 import { COMMAND_INPUTS, MAX_STEP_LEVELS, MAX_STEPS_IN_ALL } from '../../../contract/workflow.ts';
-import { type Condition, MAX_CONDITION_CHARACTERS, parseCondition } from '../../../lib/expression.ts';
+import {
+  type Condition,
+  MAX_CONDITION_CHARACTERS,
+  parseCondition,
+  variablesOf,
+} from '../../../lib/expression.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
+import { type Members, type Shape, unknownVariables } from '../../../lib/variables.ts';
 import { parseRendering, type Rendering, TEMPLATE } from './rendering.ts';
 
 /** The steps of a workflow with their conditions and templates parsed. */
@@ -26,7 +33,7 @@ export interface ProgramStep {
  */
 export async function parseProgram(steps: unknown): Promise<{ program: Program; problems: string[] }> {
   const parser = new Parser();
-  const parsed = await parser.list(steps, 'steps', 1);
+  const parsed = await parser.list(steps, { path: 'steps', level: 1, allSteps: (before) => before });
   const text = JSON.stringify(steps) ?? '';
   const reads = (name: string) => new RegExp(`\\b${name}\\b`).test(text);
   return {
@@ -43,12 +50,21 @@ export async function parseProgram(steps: unknown): Promise<{ program: Program; 
   };
 }
 
+/** A list of steps within the workflow. */
+interface List {
+  path: string;
+  level: number;
+  /** Returns the shape of `steps` for a step of the list, with the shapes of the steps before it. */
+  allSteps(before: readonly Shape[]): readonly Shape[];
+}
+
 class Parser {
   readonly problems: string[] = [];
   readonly #between = takeTurns();
   #count = 0;
 
-  async list(given: unknown, path: string, level: number): Promise<ProgramStep[]> {
+  async list(given: unknown, list: List): Promise<ProgramStep[]> {
+    const { path, level } = list;
     const steps = itemsOf(given);
     this.#count += steps.length;
     if (this.#count > MAX_STEPS_IN_ALL)
@@ -56,20 +72,30 @@ class Parser {
     if (level > MAX_STEP_LEVELS)
       return this.#stop(`Param '${path}' is nested in more than ${MAX_STEP_LEVELS} levels`);
     const parsed: ProgramStep[] = [];
+    const before: Shape[] = [];
     for (const [index, step] of steps.entries()) {
       const command = memberOf(step, 'command');
-      if (typeof command === 'string')
-        parsed.push(await this.#step(step, command, `${path}.${index}`, level));
+      if (typeof command === 'string') parsed.push(await this.#step(step, command, { list, index, before }));
+      before.push(shapeOf(step));
     }
     return parsed;
   }
 
-  async #step(step: unknown, command: string, path: string, level: number): Promise<ProgramStep> {
-    const condition = await this.#condition(memberOf(step, 'if'), `${path}.if`);
+  async #step(
+    step: unknown,
+    command: string,
+    { list, index, before }: { list: List; index: number; before: readonly Shape[] },
+  ): Promise<ProgramStep> {
+    const path = `${list.path}.${index}`;
+    const data = workflowData(list.allSteps(before));
+    const condition = await this.#condition(memberOf(step, 'if'), `${path}.if`, data);
     const input = memberOf(step, 'input') ?? {};
     this.#checkInput(command, input, `${path}.input`);
     if (command !== 'branch') {
-      const { rendering, problems } = await parseRendering(input, `${path}.input`, this.#between);
+      const { rendering, problems } = await parseRendering(input, `${path}.input`, {
+        data,
+        between: this.#between,
+      });
       this.problems.push(...problems);
       return { command, condition, input: rendering };
     }
@@ -77,20 +103,27 @@ class Parser {
     for (const [index, branch] of itemsOf(memberOf(input, 'branches')).entries()) {
       const at = `${path}.input.branches.${index}`;
       branches.push({
-        condition: await this.#condition(memberOf(branch, 'if'), `${at}.if`),
-        steps: await this.list(memberOf(branch, 'steps'), `${at}.steps`, level + 1),
+        condition: await this.#condition(memberOf(branch, 'if'), `${at}.if`, data),
+        steps: await this.list(memberOf(branch, 'steps'), {
+          path: `${at}.steps`,
+          level: list.level + 1,
+          allSteps: (steps) => list.allSteps([...before, { ...STEP_MEMBERS, steps }]),
+        }),
       });
     }
     return { command, condition, branches, input: () => ({}) };
   }
 
-  async #condition(given: unknown, path: string): Promise<Condition | undefined> {
+  async #condition(given: unknown, path: string, data: Members): Promise<Condition | undefined> {
     if (typeof given !== 'string' || given.length > MAX_CONDITION_CHARACTERS) return undefined;
     await this.#between();
     const parsed = await parseCondition(given);
-    if (!('problem' in parsed)) return parsed;
-    this.problems.push(`Param '${path}' is not a condition: ${parsed.problem}`);
-    return undefined;
+    if ('problem' in parsed) {
+      this.problems.push(`Param '${path}' is not a condition: ${parsed.problem}`);
+      return undefined;
+    }
+    this.problems.push(...unknownVariables(variablesOf(parsed), data, `Param '${path}'`));
+    return parsed;
   }
 
   /** Validates an input except for the values that templates will make. */
@@ -108,6 +141,14 @@ class Parser {
     if (!this.problems.includes(problem)) this.problems.push(problem);
     return [];
   }
+}
+
+/** The shape of a step that was executed. If it is a branch, any of its lists may have been. */
+function shapeOf(step: unknown): Shape {
+  if (memberOf(step, 'command') !== 'branch') return STEP_MEMBERS;
+  const branches = itemsOf(memberOf(memberOf(step, 'input'), 'branches'));
+  const longest = Math.max(0, ...branches.map((branch) => itemsOf(memberOf(branch, 'steps')).length));
+  return { ...STEP_MEMBERS, steps: Array(longest).fill({ ...STEP_MEMBERS, steps: 'open' }) };
 }
 
 const ROOT = '(root)';

@@ -6,6 +6,7 @@ import {
   type Template,
   TemplateError,
 } from '../../../lib/template.ts';
+import { type Members, unknownVariables } from '../../../lib/variables.ts';
 
 /** Returns a value with its templates rendered. Throws TemplateError. */
 export type Rendering = (data: ConditionData) => unknown;
@@ -21,16 +22,16 @@ const MAX_MS = 100;
 const MAX_CHARACTERS = 1_048_576;
 
 /**
- * Parses the templates in all strings of a value. The problems name their place. Calls `between` between
- * them.
+ * Parses the templates in all strings of a value. The problems name their place: also variables that `data`
+ * does not have. Calls `between` between them.
  */
 export async function parseRendering(
   value: unknown,
   path: string,
-  between: () => Promise<void>,
+  { data, between }: Pick<Parsing, 'data' | 'between'>,
 ): Promise<{ rendering: Rendering; problems: string[] }> {
   const problems: string[] = [];
-  const parts = await parsePart(value, path, { problems, between });
+  const parts = await parsePart(value, path, { problems, data, between });
   return { rendering: (data) => new Budget().render(parts, data), problems };
 }
 
@@ -43,6 +44,7 @@ type Part =
 
 interface Parsing {
   problems: string[];
+  data: Members;
   between: () => Promise<void>;
 }
 
@@ -63,7 +65,7 @@ async function parsePart(value: unknown, path: string, parsing: Parsing): Promis
     : { kind: 'object', members };
 }
 
-async function parseString(text: string, path: string, { problems, between }: Parsing): Promise<Part> {
+async function parseString(text: string, path: string, { problems, data, between }: Parsing): Promise<Part> {
   if (!TEMPLATE.test(text)) return { kind: 'constant', value: text };
   await between();
   const template = await parseTemplate(text);
@@ -73,6 +75,7 @@ async function parseString(text: string, path: string, { problems, between }: Pa
     problems.push(`Param '${path}' is not a template: ${template.problem}`);
     return { kind: 'constant', value: text };
   }
+  problems.push(...unknownVariables(template.variables(), data, `Param '${path}'`));
   return output === undefined || 'problem' in output
     ? { kind: 'template', template }
     : { kind: 'template', template, output };

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { DataOf, RUN_MEMBERS, STEP_MEMBERS } from '../../../contract/readable.ts';
 import { ClientError } from '../../../errors.ts';
 import { type Condition, type ConditionData, ConditionError, evaluate } from '../../../lib/expression.ts';
 import { memberOf } from '../../../lib/members.ts';
@@ -209,7 +210,13 @@ class Turn {
       input,
       user,
       notification,
-      run: { id, workflow_key, version, created_at: created_at.toISOString(), data: this.data },
+      run: {
+        id,
+        workflow_key,
+        version,
+        created_at: created_at.toISOString(),
+        data: this.data,
+      } satisfies DataOf<typeof RUN_MEMBERS>,
       steps: program.reads.steps ? nested([...this.#run.steps, ...this.steps]) : [],
     };
   }
@@ -252,7 +259,7 @@ function nested(rows: readonly StepRow[]): unknown[] {
       started_at: started_at.toISOString(),
       completed_at: completed_at?.toISOString() ?? null,
       steps: [],
-    };
+    } satisfies DataOf<typeof STEP_MEMBERS> & { steps: unknown[] };
   }
   return top;
 }
