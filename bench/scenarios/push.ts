@@ -226,6 +226,7 @@ const MESSAGE: PushMessage = {
   content: 'It arrives on Monday.',
   text: 'It arrives on Monday, between nine and twelve. You can still change where it goes.',
   actionUrl: 'https://shop.example.com/orders/42?from=news&step=1',
+  actionLabel: 'Open',
   category: 'orders',
   topic: 'order-42',
   customAttributes: { order: { id: 42 } },

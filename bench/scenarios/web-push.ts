@@ -127,6 +127,7 @@ function message(index: number): WebPushMessage {
     content: 'It arrives on Monday.',
     text: 'It arrives on Monday, between nine and twelve. You can still change where it goes. '.repeat(2),
     actionUrl: 'https://shop.example.com/orders/42?from=news&step=1',
+    actionLabel: 'Open',
     category: 'orders',
     topic: null,
     customAttributes: { order: { id: index } },

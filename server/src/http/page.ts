@@ -1,17 +1,22 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
+import { ENGLISH, type Language } from '../domain/ground/catalogues/languages.ts';
+import type { Sender } from '../domain/setup/projects/sender.ts';
 
 /** A page for people, with at most one button. */
 export interface Page {
   title: string;
   text: string;
+  /** The sender of the message that led to the page. */
+  sender?: Sender;
   /** The label of the button, and the field that it sends. */
   button?: { label: string; name: string; value: string; quiet?: boolean };
 }
 
-/** Responds with a page that works without scripts, images and other hosts. */
-export function sendPage(reply: FastifyReply, status: number, page: Page): FastifyReply {
-  return reply.code(status).headers(HEADERS).send(cardHtml(page));
+/** Responds with a page that works without scripts, and loads nothing but the logo of the sender. */
+export function sendPage(reply: FastifyReply, status: number, language: Language, page: Page): FastifyReply {
+  const logoUrl = page.sender?.logoUrl ?? undefined;
+  return reply.code(status).headers(headers(logoUrl)).send(cardHtml(language, page));
 }
 
 /** Responds with a text for readers. `html` is trusted. */
@@ -19,29 +24,36 @@ export function sendArticle(
   reply: FastifyReply,
   { title, html }: { title: string; html: string },
 ): FastifyReply {
-  return reply.headers(HEADERS).send(documentHtml(title, `<article>${html}</article>`));
+  return reply.headers(headers()).send(documentHtml(ENGLISH, title, `<article>${html}</article>`));
 }
 
-function cardHtml({ title, text, button }: Page): string {
+function cardHtml(language: Language, { title, text, sender, button }: Page): string {
   // A form without an action is sent to the address of the page, also behind a proxy.
   const form =
     button === undefined
       ? ''
       : `<form method="post"><input type="hidden" name="${button.name}" value="${button.value}">` +
         `<button${button.quiet ? ' class="quiet"' : ''}>${escaped(button.label)}</button></form>`;
-  return documentHtml(title, `<main><h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</main>`);
+  const body = `<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}`;
+  return documentHtml(language, title, `<main>${senderHtml(sender)}${body}</main>`);
+}
+
+function senderHtml({ name, logoUrl }: Sender = { name: null, logoUrl: null }): string {
+  if (logoUrl !== null)
+    return `<p class="sender"><img src="${escaped(logoUrl)}" alt="${escaped(name ?? '')}"></p>`;
+  return name === null ? '' : `<p class="sender"><bdi>${escaped(name)}</bdi></p>`;
 }
 
 /** Returns the HTML of a page. `body` and `head` are trusted. */
-export function documentHtml(title: string, body: string, head = ''): string {
+export function documentHtml({ lang, dir }: Language, title: string, body: string, head = ''): string {
   return (
-    `<!doctype html><html lang="en"><head><meta charset="utf-8">` +
+    `<!doctype html><html lang="${lang}" dir="${dir}"><head><meta charset="utf-8">` +
     `<meta name="viewport" content="width=device-width, initial-scale=1">` +
     `<title>${escaped(title)}</title><style>${STYLE}</style>${head}</head><body>${body}</body></html>\n`
   );
 }
 
-function escaped(text: string): string {
+export function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
@@ -68,6 +80,8 @@ main {
 }
 h1 { margin: 0 0 .5rem; font-size: 1.5rem; line-height: 1.25; text-wrap: balance }
 p { margin: 0; color: var(--soft); overflow-wrap: anywhere }
+.sender { margin: 0 0 1.25rem; font-weight: 600; color: var(--text) }
+.sender img { height: 40px; max-width: 100%; object-fit: contain; display: block }
 form { margin: 1.75rem 0 0 }
 button {
   font: inherit; font-weight: 600; padding: .7rem 1.35rem; border-radius: .5rem; cursor: pointer;
@@ -91,13 +105,16 @@ button:focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 /** Allows the style of a page in its Content-Security-Policy. */
 export const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
 
-const HEADERS = {
-  'content-type': 'text/html; charset=utf-8',
-  'content-security-policy':
-    `default-src 'none'; style-src ${STYLE_SOURCE}; form-action 'self'; ` +
-    "base-uri 'none'; frame-ancestors 'none'",
-  'cache-control': 'no-store',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-robots-tag': 'noindex',
-};
+function headers(logoUrl?: string): Record<string, string> {
+  const images = logoUrl === undefined ? '' : ` img-src ${new URL(logoUrl).origin};`;
+  return {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy':
+      `default-src 'none'; style-src ${STYLE_SOURCE};${images} form-action 'self'; ` +
+      "base-uri 'none'; frame-ancestors 'none'",
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+    'x-robots-tag': 'noindex',
+  };
+}

@@ -1,5 +1,8 @@
 import type { FastifyReply } from 'fastify';
-import { documentHtml, STYLE_SOURCE } from './page.ts';
+import type { Catalogue } from '../domain/ground/catalogues/en.ts';
+import { type Language, languageFor } from '../domain/ground/catalogues/languages.ts';
+import { acceptedLocales } from '../lib/locale.ts';
+import { documentHtml, escaped, STYLE_SOURCE } from './page.ts';
 import type { App } from './route.ts';
 
 /** The address of the page. The User JWT of the user follows as its fragment. */
@@ -10,15 +13,15 @@ export const SUBSCRIBE_PAGE = '/push/subscribe';
  * browser's subscription. In a frame of an app it only saves a subscription again.
  */
 export function pushPage({ fastify, limits }: App): void {
-  const files: [string, string, string][] = [
-    [SUBSCRIBE_PAGE, 'text/html', PAGE],
-    [`${SUBSCRIBE_PAGE}.js`, 'text/javascript', SCRIPT],
-    ['/push/worker.js', 'text/javascript', WORKER],
+  const files: [string, string, (language: Language) => string][] = [
+    [SUBSCRIBE_PAGE, 'text/html', pageHtml],
+    [`${SUBSCRIBE_PAGE}.js`, 'text/javascript', ({ texts }) => scriptOf(texts)],
+    ['/push/worker.js', 'text/javascript', () => WORKER],
   ];
-  for (const [path, type, text] of files)
+  for (const [path, type, textIn] of files)
     fastify.get(path, { schema: { hide: true } }, async (request, reply) => {
       await limits.stranger(request, reply);
-      return send(reply, type, text);
+      return send(reply, type, textIn(languageFor(acceptedLocales(request.headers['accept-language']))));
     });
 }
 
@@ -32,17 +35,29 @@ const HEADERS = {
     `default-src 'none'; script-src 'self'; style-src ${STYLE_SOURCE}; connect-src 'self'; ` +
     "worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors *",
   'cache-control': 'no-cache',
+  vary: 'accept-language',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
   'x-robots-tag': 'noindex',
 };
 
-const PAGE = documentHtml(
-  'Turn on notifications',
-  '<main><h1>Turn on notifications</h1><p role="status">This browser can show new notifications, also ' +
-    'while the page is closed.</p><form><button id="on" type="button">Turn on</button></form></main>',
-  '<script type="module" src="subscribe.js"></script>',
-);
+function pageHtml(language: Language): string {
+  const { pushTitle, pushText, pushButton } = language.texts;
+  return documentHtml(
+    language,
+    pushTitle,
+    `<main><h1>${escaped(pushTitle)}</h1><p role="status">${escaped(pushText)}</p>` +
+      `<form><button id="on" type="button">${escaped(pushButton)}</button></form></main>`,
+    '<script type="module" src="subscribe.js"></script>',
+  );
+}
+
+function scriptOf(texts: Catalogue): string {
+  const { pushDone, pushBlocked, pushUnreachable, pushExpired, pushFailed, pushUnsupported, pushIncomplete } =
+    texts;
+  const shown = { pushDone, pushBlocked, pushUnreachable, pushExpired, pushFailed, pushUnsupported };
+  return `const texts = ${JSON.stringify({ ...shown, pushIncomplete })};\n${SCRIPT}`;
+}
 
 const SCRIPT = `const token = location.hash.slice(1);
 const text = document.querySelector('p');
@@ -100,7 +115,7 @@ async function turnOn() {
   button.disabled = true;
   try {
     await subscribe();
-    show('Notifications are on in this browser. You can close this page.', true);
+    show(texts.pushDone, true);
   } catch (error) {
     console.error(error);
     show(problemOf(error), false);
@@ -108,19 +123,15 @@ async function turnOn() {
 }
 
 function problemOf(error) {
-  if (Notification.permission === 'denied')
-    return 'This browser blocks notifications of this site. Allow them in its settings, and try again.';
+  if (Notification.permission === 'denied') return texts.pushBlocked;
   // The error of subscribe() when the browser cannot register with its vendor's push service.
-  if (error.name === 'AbortError')
-    return 'This browser cannot reach its push service. Check its network and its settings, and try again, ' +
-      'or use another browser.';
-  if (error.status === 401) return 'This link has expired. Open this page from the app again.';
-  return 'That did not work. Try again, or open this page from the app again.';
+  if (error.name === 'AbortError') return texts.pushUnreachable;
+  return error.status === 401 ? texts.pushExpired : texts.pushFailed;
 }
 
 if (!('PushManager' in window && 'serviceWorker' in navigator))
-  show('This browser cannot show notifications.', true);
-else if (token === '') show('This link is incomplete. Open it from the app again.', true);
+  show(texts.pushUnsupported, true);
+else if (token === '') show(texts.pushIncomplete, true);
 else {
   button.addEventListener('click', turnOn);
   if (Notification.permission === 'granted') turnOn();

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Kind, readTrackedToken, type TrackedDelivery } from '../domain/ground/links/links.ts';
-import { sendPage } from './page.ts';
+import { sendBrokenLink } from './broken-link.ts';
 import type { App } from './route.ts';
 
 // The bodies of these requests are ignored.
@@ -21,7 +21,7 @@ export async function trackedRoutes(app: App): Promise<void> {
     scope.get('/t/c/:token', hidden('followLink'), async (request, reply) => {
       const target = targetOf(request);
       const delivery = await read(request, reply, 'c', target);
-      if (delivery === undefined || !isWeb(target)) return sendPage(reply, 404, NOT_FOUND);
+      if (delivery === undefined || !isWeb(target)) return sendBrokenLink(request, reply);
       if (isByUser(request)) hits.note({ ...delivery, kind: 'click', url: target, atMs: clock.now() });
       return reply.code(302).headers(HEADERS).header('location', target).send();
     });
@@ -30,7 +30,7 @@ export async function trackedRoutes(app: App): Promise<void> {
     scope.post('/t/c/:token', hidden('reportClick'), async (request, reply) => {
       const target = targetOf(request);
       const delivery = await read(request, reply, 'c', target);
-      if (delivery === undefined) return sendPage(reply, 404, NOT_FOUND);
+      if (delivery === undefined) return sendBrokenLink(request, reply);
       const url = target === '' ? {} : { url: target };
       hits.note({ ...delivery, kind: 'click', ...url, atMs: clock.now() });
       return reply.code(204).headers(HEADERS).send();
@@ -84,11 +84,6 @@ function tokenReader({ context, limits }: App): Reader {
     return { projectId, broadcastId, userId, channel };
   };
 }
-
-const NOT_FOUND = {
-  title: 'This link does not work',
-  text: 'It is incomplete or was changed. Please open it from the message again, or copy all of it.',
-};
 
 const HEADERS = {
   'cache-control': 'no-store',

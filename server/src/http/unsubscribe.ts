@@ -1,6 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Catalogue } from '../domain/ground/catalogues/en.ts';
+import { languageFor } from '../domain/ground/catalogues/languages.ts';
+import { withValues } from '../domain/ground/catalogues/with-values.ts';
 import { readUnsubscribeToken, type Unsubscription } from '../domain/ground/links/unsubscribe-link.ts';
+import { localeOf } from '../domain/people/users/locale.ts';
 import { savePreferences } from '../domain/setup/preferences/save.ts';
+import { senderOf } from '../domain/setup/projects/sender.ts';
+import { acceptedLocales } from '../lib/locale.ts';
+import { sendBrokenLink } from './broken-link.ts';
 import { type Page, sendPage } from './page.ts';
 import type { App } from './route.ts';
 
@@ -32,14 +39,31 @@ export async function unsubscribePage(app: App): Promise<void> {
     const isRequired = async ({ projectId, category }: Unsubscription) =>
       (await context.categories.of(projectId)).configured.get(category ?? '')?.critical === true;
 
+    /** Shows a page in the language of the user, else of the browser, else of the project. */
+    const show = async (
+      { headers }: FastifyRequest,
+      reply: FastifyReply,
+      link: Unsubscription,
+      { status, kind }: { status: number; kind: Kind },
+    ) => {
+      const [project, locale] = await Promise.all([
+        context.projects.byId(link.projectId),
+        localeOf(context.db, link.projectId, link.userId),
+      ]);
+      const accepted = acceptedLocales(headers['accept-language']);
+      const language = languageFor([locale, ...accepted, project?.defaultLocale]);
+      const page = pageOf(kind, link, language.texts);
+      return sendPage(reply, status, language, { ...page, ...(project && { sender: senderOf(project) }) });
+    };
+
     scope.get(
       '/unsubscribe/:token',
       { schema: { hide: true }, config: { operationId: 'showUnsubscribe', secretPath: true } },
       async (request, reply) => {
         const link = await read(request, reply);
-        if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
-        const page = (await isRequired(link)) ? required(link) : question(link);
-        return sendPage(reply, 200, page);
+        if (link === undefined) return sendBrokenLink(request, reply);
+        const kind = (await isRequired(link)) ? 'required' : 'unsubscribe';
+        return show(request, reply, link, { status: 200, kind });
       },
     );
 
@@ -52,62 +76,39 @@ export async function unsubscribePage(app: App): Promise<void> {
       },
       async (request, reply) => {
         const link = await read(request, reply);
-        if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
+        if (link === undefined) return sendBrokenLink(request, reply);
         // The link is older than the setting `critical`. The status shows mail programs that nothing changed.
         // An earlier opt-out stays, and applies again if the category is no longer critical.
-        if (await isRequired(link)) return sendPage(reply, 422, required(link));
+        if (await isRequired(link)) return show(request, reply, link, { status: 422, kind: 'required' });
         const enabled =
           typeof request.body === 'string' && new URLSearchParams(request.body).get('again') === 'yes';
         const { projectId, userId, channel, category } = link;
         const preferences = [{ category, channel, enabled }];
         await savePreferences(context, { projectId, userId, preferences });
-        return sendPage(reply, 200, enabled ? resubscribed(link) : unsubscribed(link));
+        return show(request, reply, link, { status: 200, kind: enabled ? 'subscribed' : 'unsubscribed' });
       },
     );
     done();
   });
 }
 
-const NOT_FOUND: Page = {
-  title: 'This link does not work',
-  text: 'It is incomplete. Please open it from the e-mail again, or copy all of it.',
-};
-
 const UNSUBSCRIBE = { name: 'List-Unsubscribe', value: 'One-Click' };
 const RESUBSCRIBE = { name: 'again', value: 'yes' };
 
-function question(link: Unsubscription): Page {
-  return {
-    title: 'Unsubscribe?',
-    text: `You will no longer get ${messages(link)}.`,
-    button: { label: 'Unsubscribe', ...UNSUBSCRIBE },
-  };
-}
+type Kind = 'unsubscribe' | 'unsubscribed' | 'subscribed' | 'required';
 
-function required(link: Unsubscription): Page {
-  return {
-    title: 'These messages cannot be switched off',
-    text: `You will still get ${messages(link)}: they are required, such as codes for logging in.`,
-  };
-}
-
-function unsubscribed(link: Unsubscription): Page {
-  return {
-    title: 'You are unsubscribed',
-    text: `You will get no more ${messages(link)}.`,
-    button: { label: 'Subscribe again', ...RESUBSCRIBE, quiet: true },
-  };
-}
-
-function resubscribed(link: Unsubscription): Page {
-  return {
-    title: 'You are subscribed again',
-    text: `You will get ${messages(link)}.`,
-    button: { label: 'Unsubscribe', ...UNSUBSCRIBE, quiet: true },
-  };
-}
-
-function messages({ channel, category }: Unsubscription): string {
-  const what = channel === 'email' ? 'e-mails' : 'messages';
-  return category === null ? `${what} of this kind` : `${what} about “${category}”`;
+function pageOf(kind: Kind, { category }: Unsubscription, texts: Catalogue): Page {
+  const title = texts[`${kind}Title`];
+  const text =
+    category === null ? texts[`${kind}Text`] : withValues(texts[`${kind}CategoryText`], { category });
+  switch (kind) {
+    case 'unsubscribe':
+      return { title, text, button: { label: texts.unsubscribe, ...UNSUBSCRIBE } };
+    case 'unsubscribed':
+      return { title, text, button: { label: texts.subscribeAgain, ...RESUBSCRIBE, quiet: true } };
+    case 'subscribed':
+      return { title, text, button: { label: texts.unsubscribe, ...UNSUBSCRIBE, quiet: true } };
+    case 'required':
+      return { title, text };
+  }
 }

@@ -10,3 +10,25 @@ export function canonicalLocale(tag: string): string | undefined {
     return undefined;
   }
 }
+
+/** Returns a locale and the more general ones: `zh-Hant-TW`, `zh-Hant`, `zh` (RFC 4647, lookup). */
+export function fallbacksOf(locale: string): string[] {
+  const subtags = locale.split('-');
+  return subtags.map((_, index) => subtags.slice(0, subtags.length - index).join('-'));
+}
+
+// Browsers send fewer than ten.
+const MAX_ACCEPTED = 20;
+
+/** Returns the locales of an Accept-Language header in canonical form, the preferred one first. */
+export function acceptedLocales(header = ''): string[] {
+  return header
+    .split(',', MAX_ACCEPTED)
+    .flatMap((range) => {
+      const [, tag = '', quality = '1'] = /^\s*([a-z0-9-]+)\s*(?:;\s*q=([\d.]+)\s*)?$/i.exec(range) ?? [];
+      const locale = canonicalLocale(tag);
+      return locale !== undefined && Number(quality) > 0 ? [{ locale, quality: Number(quality) }] : [];
+    })
+    .sort((a, b) => b.quality - a.quality)
+    .map(({ locale }) => locale);
+}

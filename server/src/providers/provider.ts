@@ -151,6 +151,8 @@ export type NotificationContent = {
   content: string | null;
   text: string;
   actionUrl: string | null;
+  /** The label of a button that opens the URL, in the language of the user. */
+  actionLabel: string;
   category: string | null;
   topic: string | null;
   customAttributes: Readonly<Record<string, unknown>> | null;

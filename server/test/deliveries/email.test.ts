@@ -95,6 +95,35 @@ test('users with an address get an HTML and text e-mail, others only the inbox',
   expect(headers['list-unsubscribe-post']).toBe('List-Unsubscribe=One-Click');
 });
 
+test('each user gets the fixed texts in its language, else in that of the project', async () => {
+  await project.call('PUT', '/project', { display_name: 'The Shop', default_locale: 'fr' });
+  const locales = ['ar-EG', 'de-AT', 'nl', null];
+  const { body } = await send({
+    content: 'Hi',
+    action_url: 'https://shop.example/orders/1',
+    recipients: locales.map((locale) => ({ email: `${locale}@example.com`, locale })),
+  });
+  await processed(project.call, body.id);
+  const texts = new Map(
+    await Promise.all(
+      (await mail.waitFor(4)).map(async (email) => {
+        const parsed = await email.parsed();
+        expect(parsed.html).toContain('<bdi>The Shop</bdi>');
+        const [lang, dir] = /<html lang="(.*?)" dir="(.*?)">/.exec(parsed.html ?? '')?.slice(1) ?? [];
+        const labels = [...(parsed.html ?? '').matchAll(/>([^<]+)<\/a>/g)].map(([, label]) => label);
+        expect(parsed.text).toContain(`-- \n${labels[1]}`);
+        return [email.to, [lang, dir, ...labels]] as const;
+      }),
+    ),
+  );
+  expect(locales.map((locale) => texts.get(`${locale}@example.com`))).toEqual([
+    ['ar', 'rtl', 'فتح', 'إلغاء الاشتراك'],
+    ['de', 'auto', 'Öffnen', 'Abbestellen'],
+    ['fr', 'auto', 'Ouvrir', 'Se désabonner'],
+    ['fr', 'auto', 'Ouvrir', 'Se désabonner'],
+  ]);
+});
+
 test('overrides of the e-mail channel replace the members they name; null removes the link', async () => {
   const { body } = await send({
     content: 'Plain',

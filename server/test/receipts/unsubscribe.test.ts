@@ -1,6 +1,8 @@
 import { createSecretKey } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
+import { LANGUAGES } from '../../src/domain/ground/catalogues/languages.ts';
+import { withValues } from '../../src/domain/ground/catalogues/with-values.ts';
 import { unsubscribeToken } from '../../src/domain/ground/links/unsubscribe-link.ts';
 import { switchedOff } from '../../src/domain/setup/preferences/switched-off.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -94,6 +96,67 @@ test('a button on the page undoes it', async () => {
   const again = await fetch(url, form({ [name]: value }));
   expect(await again.text()).toContain('You are subscribed again');
   expect(await isOff('orders')).toBe(false);
+});
+
+describe('the language of the page', () => {
+  const langOf = async (url: string, accepted?: string) => {
+    const page = await fetch(url, { headers: accepted === undefined ? {} : { 'accept-language': accepted } });
+    return /<html lang="([^"]*)" dir="([^"]*)">/.exec(await page.text())?.slice(1);
+  };
+  const save = (locale: string | null) =>
+    service.project.call('PATCH', `/users/${userId}`, { locale, external_id: userId });
+
+  test.each([...LANGUAGES.values()])(
+    'is $lang for users and browsers with it',
+    async ({ lang, dir, texts }) => {
+      const url = await link('orders');
+      const headers = { 'accept-language': `${lang}-ZZ, en;q=0.5` };
+      const asked = await (await fetch(url, { headers })).text();
+      expect(asked).toContain(`<html lang="${lang}" dir="${dir}">`);
+      expect(asked).toContain(`<h1>${texts.unsubscribeTitle}</h1>`);
+      expect(asked).toContain(withValues(texts.unsubscribeCategoryText, { category: 'orders' }));
+      expect(asked).toContain(`<button>${texts.unsubscribe}</button>`);
+      await save(lang);
+      const done = await (await fetch(url, form(ONE_CLICK))).text();
+      expect(done).toContain(`<h1>${texts.unsubscribedTitle}</h1>`);
+      expect(done).toContain(`<button class="quiet">${texts.subscribeAgain}</button>`);
+      expect(await (await fetch(url, form({ again: 'yes' }))).text()).toContain(
+        `<h1>${texts.subscribedTitle}</h1>`,
+      );
+      const broken = await fetch(`${service.address}/unsubscribe/x`, { headers });
+      expect(await broken.text()).toContain(`<h1>${texts.brokenLinkTitle}</h1>`);
+    },
+  );
+
+  test('is that of the user, else of the browser, else of the project', async () => {
+    const url = await link('orders');
+    expect(await langOf(url, '*')).toEqual(['en', 'ltr']);
+    await service.project.call('PUT', '/project', { default_locale: 'ja' });
+    expect(await langOf(url, '*')).toEqual(['ja', 'ltr']);
+    expect(await langOf(url, 'nl, ar-EG')).toEqual(['ar', 'rtl']);
+    await save('pt-BR');
+    expect(await langOf(url, 'fr')).toEqual(['fr', 'ltr']);
+    await save('es-MX');
+    expect(await langOf(url, 'fr')).toEqual(['es', 'ltr']);
+    await service.project.call('PUT', '/project', { default_locale: null });
+  });
+});
+
+test('the page shows the name or the logo of the project, and loads nothing else', async () => {
+  const url = await link('orders');
+  const shown = async () => {
+    const page = await fetch(url);
+    const [, sender] = /<main>(<p class="sender".*?<\/p>)?<h1>/.exec(await page.text()) ?? [];
+    return [sender, / img-src [^;]*;/.exec(page.headers.get('content-security-policy') ?? '')?.[0]];
+  };
+  await service.project.call('PUT', '/project', { display_name: 'Tea & <Co>' });
+  expect(await shown()).toEqual(['<p class="sender"><bdi>Tea &#38; &#60;Co&#62;</bdi></p>', undefined]);
+  await service.project.call('PUT', '/project', { logo_url: 'https://x.example:8443/a?b=;c' });
+  expect(await shown()).toEqual([
+    '<p class="sender"><img src="https://x.example:8443/a?b=;c" alt="Tea &#38; &#60;Co&#62;"></p>',
+    ' img-src https://x.example:8443;',
+  ]);
+  await service.project.call('PUT', '/project', { display_name: null, logo_url: null });
 });
 
 test('a forged or changed link is a 404 and changes nothing', async () => {

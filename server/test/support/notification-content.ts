@@ -10,6 +10,7 @@ export function notificationContent(members: Partial<NotificationContent> = {}):
     content: 'It arrives on Monday.',
     text: 'It arrives on Monday.',
     actionUrl: 'https://shop.example.com/orders/42?from=news&step=1',
+    actionLabel: 'Open',
     category: 'orders',
     topic: 'order-42',
     customAttributes: { order: { id: 42 } },

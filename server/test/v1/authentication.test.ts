@@ -185,16 +185,15 @@ describe('operations of a user', () => {
     const project = await it.createProject('without hmac');
     const ada = { 'x-service-api-key': project.apiKey, ...externalId('ada') };
     expect(resultOf(await asUser(ada))).toEqual([401, 'neither_user_hmac_nor_api_secret_provided']);
-    expect((await project.call('PUT', '/project', { hmac_required: false })).body).toEqual({
-      hmac_required: false,
-    });
+    const settings = { display_name: null, logo_url: null, default_locale: null, hmac_required: false };
+    expect((await project.call('PUT', '/project', { hmac_required: false })).body).toEqual(settings);
     expect((await asUser(ada)).status).toBe(200);
     expect(resultOf(await asUser({ ...ada, ...hmac('ada') }))).toEqual([401, 'hmac_not_a_match']);
     expect((await project.call('GET', '/project')).body).toEqual({
       id: project.id,
       name: 'without hmac',
       api_key: project.apiKey,
-      hmac_required: false,
+      ...settings,
     });
     const { body } = await project.call('GET', '/events?type=project.saved');
     expect(body.data).toMatchObject([{ payload: { hmac_required: false } }]);

@@ -1,5 +1,6 @@
 import { createContext, runInContext } from 'node:vm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { LANGUAGES } from '../../src/domain/ground/catalogues/languages.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 // Runs the script of the page with stand-ins of what a browser offers. The requests are real.
@@ -132,6 +133,26 @@ test.each<[string, Partial<Browser>, string]>([
   const { text, button } = await turnOn({ subscribe: subscribed, ...browser });
   expect([text, button.hidden, button.disabled]).toEqual([expected, false, false]);
 });
+
+test.each([...LANGUAGES.values()])(
+  'the page is shown in $lang if the browser accepts it',
+  async (language) => {
+    const { lang, dir, texts } = language;
+    const read = async (path: string) =>
+      (await fetch(`${service.address}${path}`, { headers: { 'accept-language': lang } })).text();
+    const page = await read('/push/subscribe');
+    expect(page).toContain(`<html lang="${lang}" dir="${dir}">`);
+    for (const text of [
+      `<title>${texts.pushTitle}`,
+      `<h1>${texts.pushTitle}`,
+      `>${texts.pushButton}</button>`,
+    ])
+      expect(page).toContain(text);
+    const script = await read('/push/subscribe.js');
+    expect(script).toContain(`"pushDone":"${texts.pushDone}"`);
+    for (const [, name = ''] of script.matchAll(/\btexts\.(\w+)/g)) expect(script).toContain(`"${name}":"`);
+  },
+);
 
 test('a link without a token has no button', async () => {
   const { text, button } = await turnOn({ subscribe: subscribed, token: '' });

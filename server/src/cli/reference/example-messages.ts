@@ -13,6 +13,7 @@ const content: NotificationContent = {
   content: 'It arrives on <b>Monday</b>.',
   text: 'It arrives on Monday.',
   actionUrl: 'https://shop.example/orders/42',
+  actionLabel: 'Open',
   category: 'orders',
   topic: 'order-42',
   customAttributes: { order: { id: 42 } },

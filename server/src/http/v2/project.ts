@@ -1,4 +1,4 @@
-import { ProjectRecord, ProjectSettings } from '../../contract/project.ts';
+import { ProjectRecord, ProjectSettings, SaveProject } from '../../contract/project.ts';
 import { saveProjectSettings } from '../../domain/setup/projects/save-settings.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -14,11 +14,14 @@ export function projectRoutes(app: App): void {
     description: 'Returns the id, the name, the public API key and the settings of the project.',
     tags,
     reply: { 200: ProjectRecord },
-    handler: async ({ project: { id, name, apiKey, hmacRequired } }) => ({
-      id,
-      name,
-      api_key: apiKey,
-      hmac_required: hmacRequired,
+    handler: async ({ project }) => ({
+      id: project.id,
+      name: project.name,
+      api_key: project.apiKey,
+      display_name: project.displayName,
+      logo_url: project.logoUrl,
+      default_locale: project.defaultLocale,
+      hmac_required: project.hmacRequired,
     }),
   });
 
@@ -29,11 +32,8 @@ export function projectRoutes(app: App): void {
     summary: 'Save the settings of the project',
     description: 'Applies to requests that arrive from then on, at the latest within seconds.',
     tags,
-    body: ProjectSettings,
+    body: SaveProject,
     reply: { 200: ProjectSettings },
-    async handler({ project, body, context }) {
-      await saveProjectSettings(context, project.id, body);
-      return body;
-    },
+    handler: ({ project, body, context }) => saveProjectSettings(context, project.id, body),
   });
 }

@@ -27,6 +27,7 @@ const minimal: PushMessage = {
   content: null,
   text: '',
   actionUrl: null,
+  actionLabel: 'Open',
   category: null,
   topic: null,
   customAttributes: null,

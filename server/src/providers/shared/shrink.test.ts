@@ -11,6 +11,7 @@ const message = (changes: Partial<NotificationContent>): NotificationContent => 
   content: '<b>C</b>',
   text: 'C',
   actionUrl: 'https://x.example/',
+  actionLabel: 'Open',
   category: null,
   topic: null,
   customAttributes: null,

@@ -106,6 +106,11 @@ describe('what is posted', () => {
     },
   );
 
+  test('the button has the label of the message', () => {
+    const [, , actions] = payload(byApi({ actionLabel: 'Ouvrir' })).blocks;
+    expect(actions?.elements).toMatchObject([{ text: { text: 'Ouvrir' } }]);
+  });
+
   test('all parts keep to Slack’s limits, and the link stays', () => {
     const text = '<&😀'.repeat(5000);
     const { blocks, text: whole } = payload(byApi({ title: 'ü😀'.repeat(100), content: text, text }));

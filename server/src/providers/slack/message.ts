@@ -64,7 +64,7 @@ function blocksOf(message: SlackMessage): object[] {
       : [
           {
             type: 'actions',
-            elements: [{ type: 'button', text: { type: 'plain_text', text: 'Open' }, url }],
+            elements: [{ type: 'button', text: { type: 'plain_text', text: message.actionLabel }, url }],
           },
         ]),
   ];

@@ -93,6 +93,10 @@ describe('the message', () => {
     expect(card.body).toMatchObject([{}, { text: 'one\n\ntwo\n\nsee [bank]\\(https://evil.example.com)' }]);
   });
 
+  test('the button has the label of the message', () => {
+    expect(built(post({ actionLabel: 'Ouvrir' })).card.actions).toMatchObject([{ title: 'Ouvrir' }]);
+  });
+
   test.each(['javascript:alert(1)', '/orders/42', 'app://orders/42'])('%s is no button', (actionUrl) => {
     expect(built(post({ actionUrl })).card).not.toHaveProperty('actions');
   });

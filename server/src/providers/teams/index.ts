@@ -155,7 +155,7 @@ function cardOf(message: TeamsMessage): object {
       { type: 'TextBlock', text: escaped(message.title), weight: 'Bolder', size: 'Medium', wrap: true },
       ...(message.text === '' ? [] : [{ type: 'TextBlock', text: escaped(message.text), wrap: true }]),
     ],
-    ...(url === undefined ? {} : { actions: [{ type: 'Action.OpenUrl', title: 'Open', url }] }),
+    ...(url === undefined ? {} : { actions: [{ type: 'Action.OpenUrl', title: message.actionLabel, url }] }),
   };
 }
 

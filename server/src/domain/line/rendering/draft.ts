@@ -14,6 +14,7 @@ import type {
   Provider,
   Rejection,
 } from '../../../providers/provider.ts';
+import { type Language, languageFor } from '../../ground/catalogues/languages.ts';
 import { linksOf, pushClickUrl } from '../../ground/links/links.ts';
 import { receiptUrl } from '../../ground/links/receipt-url.ts';
 import { referenceOf } from '../../ground/links/reference.ts';
@@ -22,6 +23,7 @@ import type { UserRow } from '../../people/users/get.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { validKeys } from '../../setup/projects/keys.ts';
+import { senderOf } from '../../setup/projects/sender.ts';
 import type { BroadcastTexts } from '../routing/condition-data.ts';
 import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './email.ts';
 import { plainText } from './plain-text.ts';
@@ -85,7 +87,7 @@ export interface Draft {
 /** Characters that the delivery's messages have in memory. */
 export function weightOf({ texts }: DraftContent): number {
   return 'email' in texts
-    ? texts.email.htmlBefore.length + texts.email.htmlAfter.length + texts.email.text.length
+    ? texts.email.html.length + texts.email.text.length
     : texts.title.length + texts.text.length + (texts.content?.length ?? 0);
 }
 
@@ -140,6 +142,8 @@ function renderEmail(content: DraftContent, email: string, integration: OpenedIn
     reference: referenceOf(delivery),
     to: { email, ...(name === '' ? {} : { name }) },
     ...finishEmail(texts.email, {
+      language: languageOf(content),
+      sender: senderOf(project),
       unsubscribeUrl: unsubscribe,
       ...(tracked === undefined ? {} : { tracked }),
     }),
@@ -151,6 +155,11 @@ function renderEmail(content: DraftContent, email: string, integration: OpenedIn
     signing: { header: `X-${brand.toUpperCase()}-SIGNATURE`, keys: validKeys(project.apiSecrets, nowMs) },
     ...overrideFor(broadcast, integration),
   };
+}
+
+/** The language of the fixed texts in the messages of a delivery. */
+function languageOf({ user, project }: DraftContent): Language {
+  return languageFor([user.locale, project.defaultLocale]);
 }
 
 /** What the messages of all other channels have in common. */
@@ -171,6 +180,7 @@ function renderContent(content: DraftContent, integration: OpenedIntegration): N
     content: body,
     text,
     actionUrl,
+    actionLabel: languageOf(content).texts.open,
     category: broadcast.category,
     topic: broadcast.topic,
     customAttributes: broadcast.message.custom_attributes ?? null,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { LANGUAGES } from '../../ground/catalogues/languages.ts';
 import { emailHeaders, finishEmail, prepareEmail } from './email.ts';
 
 const render = (input: Partial<Parameters<typeof prepareEmail>[0]>, unsubscribeUrl?: string) =>
@@ -163,6 +164,68 @@ describe('unsubscribing', () => {
     expect(render({ content: 'C' }).html).not.toContain('Unsubscribe');
   });
 });
+
+describe('the language', () => {
+  const unsubscribeUrl = 'https://u.example/1';
+  const prepared = prepareEmail({ title: 'T', content: 'C', actionUrl: 'https://x.example/' });
+
+  test.each([...LANGUAGES.values()])('$lang is that of button and footer', (language) => {
+    const { html, text } = finishEmail(prepared, { language, unsubscribeUrl });
+    const { open, unsubscribe } = language.texts;
+    expect(html).toContain(`<html lang="${language.lang}" dir="${language.dir === 'rtl' ? 'rtl' : 'auto'}">`);
+    expect(html).toContain(`>${open}</a>`);
+    expect(html).toContain(`>${unsubscribe}</a>`);
+    expect(text).toMatch(
+      new RegExp(`^C\n\nhttps://x.example/\n\n-- \n${unsubscribe}.*: ${unsubscribeUrl}\n$`),
+    );
+  });
+
+  test('of one recipient does not change the e-mail of another', () => {
+    const [english, german] = ['en', 'de'].map((lang) => LANGUAGES.get(lang));
+    const first = finishEmail(prepared, { language: english ?? never(), unsubscribeUrl });
+    finishEmail(prepared, { language: german ?? never(), unsubscribeUrl });
+    expect(finishEmail(prepared, { language: english ?? never(), unsubscribeUrl })).toEqual(first);
+  });
+
+  test('is marked in a document of the sender, which may have another', () => {
+    const language = LANGUAGES.get('ar') ?? never();
+    const document = prepareEmail({
+      title: 'T',
+      content: '<html lang="en"><p>C</p></html>',
+      actionUrl: null,
+    });
+    const { html } = finishEmail(document, { language, unsubscribeUrl });
+    expect(html).toContain('<html lang="en"><p>C</p><p class="footer" lang="ar" dir="rtl"');
+  });
+});
+
+describe('the sender', () => {
+  const show = (sender: { name: string | null; logoUrl: string | null }, content = 'C') =>
+    finishEmail(prepareEmail({ title: 'T', content, actionUrl: null }), { sender }).html;
+
+  test('is shown by its name, or else not at all', () => {
+    expect(show({ name: 'A & "B"', logoUrl: null })).toMatch(
+      /<p class="sender"[^>]*><bdi>A &amp; &quot;B&quot;<\/bdi><\/p>\n<h1/,
+    );
+    expect(show({ name: null, logoUrl: null })).not.toContain('class="sender"');
+  });
+
+  test('is shown by its logo, whose text is the name', () => {
+    const html = show({ name: '"A"', logoUrl: 'https://x.example/a?b="&c' });
+    expect(html).toContain('<img src="https://x.example/a?b=&quot;&amp;c" alt="&quot;A&quot;"');
+    expect(html).not.toContain('>"A"<');
+    expect(show({ name: null, logoUrl: 'https://x.example/' })).toContain('alt=""');
+  });
+
+  test('is not added to a document of its own', () => {
+    const html = show({ name: 'A', logoUrl: 'https://x.example/' }, '<html><p>C</p></html>');
+    expect(html).toBe('<html><p>C</p></html>');
+  });
+});
+
+function never(): never {
+  throw new Error('there is no such language');
+}
 
 test('the headers name the notification and offer one-click unsubscribing', () => {
   expect(

@@ -1,14 +1,17 @@
 /**
  * A notification as an e-mail. `prepareEmail` does the work that is the same for all recipients of a
- * broadcast, once. `finishEmail` adds what differs: the unsubscribe link and tracked links. That costs a
- * concatenation and the signatures of the links.
+ * broadcast, once. `finishEmail` adds what differs: the frame in the language of the recipient, the
+ * unsubscribe link and tracked links. That costs a concatenation and the signatures of the links.
  *
  * Content is HTML by contract, and is used as the sender wrote it. Many senders write plain text: content
  * without any known HTML element or character reference is escaped, and keeps its line breaks. A whole HTML
  * document is the sender's own design: only the button and the footer are added, at its end.
  */
 
+import { ENGLISH, type Language } from '../../ground/catalogues/languages.ts';
+import { withValues } from '../../ground/catalogues/with-values.ts';
 import type { TrackedLinks } from '../../ground/links/links.ts';
+import type { Sender } from '../../setup/projects/sender.ts';
 import { clean, htmlToText, looksLikeHtml } from './plain-text.ts';
 import { type CutHtml, cutAtLinks, fill, pictureHtml } from './tracked.ts';
 
@@ -17,69 +20,102 @@ export type EmailContent = {
   title: string;
   content: string | null;
   actionUrl: string | null;
-  /** Language of the frame around the content, a BCP 47 tag; `en` if not given. */
-  lang?: string;
 };
 
-/** An e-mail without the unsubscribe link, to be kept while a broadcast is being delivered. */
+/** The content of an e-mail without its frame, to be kept while a broadcast is being delivered. */
 export type PreparedEmail = {
   subject: string;
-  htmlBefore: string;
-  htmlAfter: string;
+  /** The content as HTML. */
+  html: string;
+  /** The content is a whole document, which has no frame. */
+  isDocument: boolean;
+  /** What inboxes show beside the subject. */
+  preview: string;
+  link: string | undefined;
   text: string;
 };
+
+/** An e-mail in its frame, cut where the footer of a recipient is inserted. */
+type FramedEmail = { htmlBefore: string; htmlAfter: string };
 
 /**
  * Does everything that is the same for every recipient. Pure, and linear in the content whatever is in it.
  */
-export function prepareEmail({ title, content, actionUrl, lang = 'en' }: EmailContent): PreparedEmail {
+export function prepareEmail({ title, content, actionUrl }: EmailContent): PreparedEmail {
   const subject = clean(title).replace(/\s+/g, ' ').trim();
   const body = clean(content ?? '');
   const link = safeLink(actionUrl);
   const asHtml = looksLikeHtml(body);
   const text = asHtml ? htmlToText(body, 'shown') : body.trim();
-  const button = link === undefined ? '' : buttonHtml(link);
-  const [htmlBefore, htmlAfter] =
-    asHtml && isDocument(body)
-      ? intoDocument(body, button)
-      : frame({
-          subject,
-          lang,
-          content: asHtml ? body : textToHtml(body),
-          preview: preview(body, asHtml),
-          button,
-        });
-  return { subject, htmlBefore, htmlAfter, text: [text, link].filter(Boolean).join('\n\n') };
+  return {
+    subject,
+    html: asHtml ? body : textToHtml(body),
+    isDocument: asHtml && isDocument(body),
+    preview: preview(body, asHtml),
+    link,
+    text: [text, link].filter(Boolean).join('\n\n'),
+  };
 }
 
-/** The e-mail for one recipient. */
+/** The e-mail for one recipient, with the fixed texts of a language. */
 export function finishEmail(
   prepared: PreparedEmail,
-  { unsubscribeUrl, tracked }: { unsubscribeUrl?: string | undefined; tracked?: TrackedLinks } = {},
+  {
+    language = ENGLISH,
+    sender,
+    unsubscribeUrl,
+    tracked,
+  }: {
+    language?: Language;
+    sender?: Sender;
+    unsubscribeUrl?: string | undefined;
+    tracked?: TrackedLinks;
+  } = {},
 ): { subject: string; html: string; text: string } {
   const { subject, text } = prepared;
-  const [before, after] = filled(prepared, tracked);
+  const [before, after] = filled(framed(prepared, language, sender), tracked);
   const picture = tracked?.openUrl === undefined ? '' : pictureHtml(tracked.openUrl());
   if (unsubscribeUrl === undefined) return { subject, html: before + picture + after, text };
   return {
     subject,
-    html: before + footerHtml(unsubscribeUrl) + picture + after,
+    html: before + footerHtml(unsubscribeUrl, prepared, language) + picture + after,
     // Mail programs recognize the end of a message by '-- '.
-    text: `${text}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n`,
+    text: `${text}\n\n-- \n${withValues(language.texts.unsubscribeAt, { url: unsubscribeUrl })}\n`,
   };
 }
 
+/** E-mails in their frames, by language and sender: made for the first recipient. */
+const frames = new WeakMap<PreparedEmail, Map<string, FramedEmail>>();
+
+function framed(prepared: PreparedEmail, language: Language, sender: Sender = NO_SENDER): FramedEmail {
+  const known = frames.get(prepared) ?? new Map<string, FramedEmail>();
+  frames.set(prepared, known);
+  const key = [language.lang, sender.name, sender.logoUrl].join('\n');
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const { html, isDocument, link } = prepared;
+  const button = link === undefined ? '' : buttonHtml(link, prepared, language);
+  const [htmlBefore, htmlAfter] = isDocument
+    ? intoDocument(html, button)
+    : frame(prepared, { language, sender, button });
+  const made = { htmlBefore, htmlAfter };
+  known.set(key, made);
+  return made;
+}
+
+const NO_SENDER: Sender = { name: null, logoUrl: null };
+
 /** E-mails cut at their links: done for the first recipient whose links are tracked. */
-const cuts = new WeakMap<PreparedEmail, [CutHtml, CutHtml]>();
+const cuts = new WeakMap<FramedEmail, [CutHtml, CutHtml]>();
 
 function filled(
-  prepared: PreparedEmail,
+  email: FramedEmail,
   { publicUrl, clickUrl }: Partial<TrackedLinks> = {},
 ): [before: string, after: string] {
-  const { htmlBefore, htmlAfter } = prepared;
+  const { htmlBefore, htmlAfter } = email;
   if (publicUrl === undefined || clickUrl === undefined) return [htmlBefore, htmlAfter];
-  const cut = cuts.get(prepared) ?? cutAtLinks([htmlBefore, htmlAfter], publicUrl);
-  cuts.set(prepared, cut);
+  const cut = cuts.get(email) ?? cutAtLinks([htmlBefore, htmlAfter], publicUrl);
+  cuts.set(email, cut);
   return [fill(cut[0], clickUrl), fill(cut[1], clickUrl)];
 }
 
@@ -180,15 +216,33 @@ const BUTTON_STYLE =
   'display:inline-block;padding:12px 24px;border-radius:6px;' +
   'background:#1a56db;color:#ffffff;text-decoration:none;font-weight:600';
 
-function buttonHtml(href: string): string {
-  const link = `<a href="${escapeHtml(href)}" style="${BUTTON_STYLE}">Open</a>`;
-  return `<p class="action" style="margin:24px 0">${link}</p>`;
+function buttonHtml(href: string, prepared: PreparedEmail, language: Language): string {
+  const link = `<a href="${escapeHtml(href)}" style="${BUTTON_STYLE}">${escapeHtml(language.texts.open)}</a>`;
+  return `<p class="action"${languageOf(prepared, language)} style="margin:24px 0">${link}</p>`;
 }
 
-function footerHtml(unsubscribeUrl: string): string {
-  const link = `<a href="${escapeHtml(unsubscribeUrl)}" style="color:inherit">Unsubscribe</a>`;
-  return `<p class="footer" style="margin:32px 0 0;font-size:13px;color:#6b7280">${link}</p>`;
+function footerHtml(unsubscribeUrl: string, prepared: PreparedEmail, language: Language): string {
+  const label = escapeHtml(language.texts.unsubscribe);
+  const link = `<a href="${escapeHtml(unsubscribeUrl)}" style="color:inherit">${label}</a>`;
+  const style = 'margin:32px 0 0;font-size:13px;color:#6b7280';
+  return `<p class="footer"${languageOf(prepared, language)} style="${style}">${link}</p>`;
 }
+
+/** The attributes of a fixed text: a document of the sender may be in another language. */
+function languageOf({ isDocument }: PreparedEmail, { lang, dir }: Language): string {
+  return isDocument ? ` lang="${lang}" dir="${dir}"` : '';
+}
+
+/** The logo of the sender, or else its name. */
+function senderHtml({ name, logoUrl }: Sender): string {
+  if (name === null && logoUrl === null) return '';
+  const label = escapeHtml(clean(name ?? ''));
+  const logo = `<img src="${escapeHtml(logoUrl ?? '')}" alt="${label}" height="40" style="${LOGO_STYLE}">`;
+  const shown = logoUrl === null ? `<bdi>${label}</bdi>` : logo;
+  return `<p class="sender" style="margin:0 0 24px;font-weight:600">${shown}</p>\n`;
+}
+
+const LOGO_STYLE = 'height:40px;width:auto;border:0';
 
 function previewHtml(preview: string): string {
   if (preview === '') return '';
@@ -200,23 +254,14 @@ const PAGE_STYLE =
   'max-width:600px;margin:0 auto;padding:24px;' +
   "font:16px/1.5 -apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
 
-function frame({
-  subject,
-  lang,
-  content,
-  preview,
-  button,
-}: {
-  subject: string;
-  lang: string;
-  content: string;
-  preview: string;
-  button: string;
-}): [before: string, after: string] {
+function frame(
+  { subject, html, preview }: PreparedEmail,
+  { language, sender, button }: { language: Language; sender: Sender; button: string },
+): [before: string, after: string] {
   const title = escapeHtml(subject);
   return [
     `<!DOCTYPE html>
-<html lang="${escapeHtml(lang)}" dir="auto">
+<html lang="${language.lang}" dir="${language.dir === 'rtl' ? 'rtl' : 'auto'}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -234,9 +279,9 @@ img { max-width: 100%; height: auto; }
 </head>
 <body style="margin:0;padding:0;background:#ffffff;color:#111827">
 ${previewHtml(preview)}<div class="page" role="article" aria-label="${title}" style="${PAGE_STYLE}">
-<h1 dir="auto" style="margin:0 0 16px;font-size:22px;line-height:1.3">${title}</h1>
+${senderHtml(sender)}<h1 dir="auto" style="margin:0 0 16px;font-size:22px;line-height:1.3">${title}</h1>
 <div dir="auto">
-${content}
+${html}
 </div>
 ${button}`,
     `

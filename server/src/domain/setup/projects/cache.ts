@@ -26,6 +26,11 @@ export interface Project {
   readonly revokedTokens: ReadonlySet<string>;
   /** Whether users of the v1 API must prove who they are by an HMAC. */
   readonly hmacRequired: boolean;
+  /** The name that users see, if it differs. */
+  readonly displayName: string | null;
+  readonly logoUrl: string | null;
+  /** The language for users without one. */
+  readonly defaultLocale: string | null;
 }
 
 type LinkKeys = Project['signingKeys'];
@@ -192,6 +197,9 @@ export class ProjectCache {
       rateLimits: row.rate_limits === null ? {} : (JSON.parse(row.rate_limits) as Project['rateLimits']),
       revokedTokens: new Set(row.revoked),
       hmacRequired: row.hmac_required,
+      displayName: row.display_name,
+      logoUrl: row.logo_url,
+      defaultLocale: row.default_locale,
     };
   }
 
@@ -266,6 +274,9 @@ interface Row {
   sealed_signing_key: Buffer;
   rate_limits: string | null;
   hmac_required: boolean;
+  display_name: string | null;
+  logo_url: string | null;
+  default_locale: string | null;
   revoked: string[];
   former_keys: string | null;
 }
@@ -274,7 +285,7 @@ interface Row {
 const readProjects = sql(
   'read_projects',
   `select p.id, p.name, p.api_key, p.sealed_api_secret, p.sealed_signing_key, p.rate_limits,
-    p.hmac_required,
+    p.hmac_required, p.display_name, p.logo_url, p.default_locale,
     array(
       select t.jti::text
       from project_tokens t

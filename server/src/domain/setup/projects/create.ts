@@ -4,6 +4,9 @@ import { newId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { sealingPurpose } from './keys.ts';
 
+/** The name of the project that the first start creates. */
+export const DEFAULT_PROJECT = 'default';
+
 export interface NewProject {
   id: string;
   name: string;

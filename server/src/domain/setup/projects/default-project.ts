@@ -2,7 +2,7 @@ import { type Database, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
-import { createProject } from './create.ts';
+import { createProject, DEFAULT_PROJECT } from './create.ts';
 import { findProject } from './find.ts';
 import { replaceToken } from './tokens.ts';
 import { apiSecretOf } from './user-token.ts';
@@ -15,8 +15,6 @@ export interface Credentials {
   project_jwt: string;
 }
 
-const NAME = 'default';
-
 /**
  * Returns the credentials of the project `default`, which is created if there is no project at all. Each call
  * issues a token and revokes the previous one for the same `issuedFor`. Returns undefined if there are
@@ -28,8 +26,8 @@ export async function defaultCredentials(
 ): Promise<Credentials | undefined> {
   const { db } = deps;
   const [count] = await db.query<{ any: boolean }>(anyProject);
-  if (!count?.any) await createProject(deps, NAME);
-  const project = await findProject(deps, NAME);
+  if (!count?.any) await createProject(deps, DEFAULT_PROJECT);
+  const project = await findProject(deps, DEFAULT_PROJECT);
   if (project === undefined) return undefined;
   const token = await replaceToken(deps, { projectId: project.id, name: 'credentials.json', issuedFor });
   if (token === undefined) return undefined;

@@ -1,0 +1,44 @@
+import type { Catalogue } from './en.ts';
+
+// With no-break spaces (\u00a0, and narrow \u202f) before and within double punctuation.
+export const fr: Catalogue = {
+  open: 'Ouvrir',
+
+  unsubscribe: 'Se désabonner',
+  unsubscribeAt: 'Se désabonner\u00a0: {url}',
+  unsubscribeTitle: 'Se désabonner\u202f?',
+  unsubscribeText: 'Vous ne recevrez plus d’e-mails de ce type.',
+  unsubscribeCategoryText: 'Vous ne recevrez plus d’e-mails concernant «\u00a0{category}\u00a0».',
+  unsubscribedTitle: 'Désabonnement confirmé',
+  unsubscribedText: 'Vous ne recevrez plus d’e-mails de ce type.',
+  unsubscribedCategoryText: 'Vous ne recevrez plus d’e-mails concernant «\u00a0{category}\u00a0».',
+  subscribeAgain: 'Se réabonner',
+  subscribedTitle: 'Réabonnement confirmé',
+  subscribedText: 'Vous recevrez de nouveau des e-mails de ce type.',
+  subscribedCategoryText: 'Vous recevrez de nouveau des e-mails concernant «\u00a0{category}\u00a0».',
+  requiredTitle: 'Ces messages ne peuvent pas être désactivés',
+  requiredText:
+    'Vous continuerez à recevoir des e-mails de ce type\u00a0: ils sont indispensables, comme les codes de ' +
+    'connexion.',
+  requiredCategoryText:
+    'Vous continuerez à recevoir des e-mails concernant «\u00a0{category}\u00a0»\u00a0: ils sont ' +
+    'indispensables, comme les codes de connexion.',
+
+  brokenLinkTitle: 'Ce lien ne fonctionne pas',
+  brokenLinkText:
+    'Il est incomplet ou a été modifié. Ouvrez-le de nouveau depuis le message, ou copiez-le en entier.',
+
+  pushTitle: 'Activer les notifications',
+  pushText: 'Ce navigateur peut afficher les nouvelles notifications, même lorsque la page est fermée.',
+  pushButton: 'Activer',
+  pushDone: 'Les notifications sont activées dans ce navigateur. Vous pouvez fermer cette page.',
+  pushBlocked:
+    'Ce navigateur bloque les notifications de ce site. Autorisez-les dans ses paramètres, puis réessayez.',
+  pushUnreachable:
+    'Ce navigateur ne parvient pas à joindre son service de notifications. Vérifiez le réseau et les ' +
+    'paramètres, puis réessayez, ou utilisez un autre navigateur.',
+  pushExpired: 'Ce lien a expiré. Ouvrez de nouveau cette page depuis l’application.',
+  pushFailed: 'Cela n’a pas fonctionné. Réessayez, ou ouvrez de nouveau cette page depuis l’application.',
+  pushUnsupported: 'Ce navigateur ne peut pas afficher de notifications.',
+  pushIncomplete: 'Ce lien est incomplet. Ouvrez-le de nouveau depuis l’application.',
+};
