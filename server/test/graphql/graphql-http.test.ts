@@ -230,6 +230,16 @@ describe('an operation that fails has the code and the words of REST', () => {
       { title: 'x', recipients: [{ externalId: 'a' }], sendAt: '2100-01-01T00:00:00Z' },
     ],
     [
+      'a broadcast with problems that a schema finds, and others',
+      [
+        'POST',
+        '/broadcasts',
+        { title: '', recipients: [{ topic: { subscribers: true } }], send_at: '2100-01-01T00:00:00Z' },
+      ],
+      'mutation ($input: BroadcastInput!) { createBroadcast(input: $input) { id } }',
+      { title: '', recipients: [{ topic: { subscribers: true } }], sendAt: '2100-01-01T00:00:00Z' },
+    ],
+    [
       'an unknown broadcast to cancel',
       ['POST', `/broadcasts/${id}/cancel`],
       `mutation { cancelBroadcast(id: "${id}") { id } }`,
@@ -239,6 +249,12 @@ describe('an operation that fails has the code and the words of REST', () => {
       'an unknown broadcast to replay',
       ['POST', `/broadcasts/${id}/deliveries/replay`, {}],
       `mutation { replayBroadcastDeliveries(id: "${id}", input: {}) }`,
+      {},
+    ],
+    [
+      'a replay of skipped deliveries without users',
+      ['POST', `/broadcasts/${id}/deliveries/replay`, { state: 'skipped' }],
+      `mutation { replayBroadcastDeliveries(id: "${id}", input: { state: SKIPPED }) }`,
       {},
     ],
     [
@@ -261,6 +277,12 @@ describe('an operation that fails has the code and the words of REST', () => {
       { key: 'promos', channels: [{ channel: 'EMAIL', if: 'user.' }] },
     ],
     [
+      'a category with a wrong condition and a wrong delay',
+      ['PUT', '/channels', { key: 'promos', channels: [{ channel: 'email', if: 'user.', delay: -1 }] }],
+      'mutation ($input: CategoryDeliveryConfigInput!) { saveCategory(input: $input) { key } }',
+      { key: 'promos', channels: [{ channel: 'EMAIL', if: 'user.', delay: -1 }] },
+    ],
+    [
       'an unknown category',
       ['DELETE', '/channels/unknown'],
       'mutation { deleteCategory(key: "unknown") }',
@@ -279,6 +301,42 @@ describe('an operation that fails has the code and the words of REST', () => {
       ['POST', '/subscriptions', { topic: 'a b' }],
       'mutation ($input: SubscriptionInput!) { saveSubscription(input: $input) { topic } }',
       { topic: 'a b' },
+    ],
+    [
+      'a subscription with a wrong name and a repeated category',
+      ['POST', '/subscriptions', { topic: 'a b', categories: [{ slug: 'x' }, { slug: 'x' }] }],
+      'mutation ($input: SubscriptionInput!) { saveSubscription(input: $input) { topic } }',
+      { topic: 'a b', categories: [{ slug: 'x' }, { slug: 'x' }] },
+    ],
+    [
+      'a preference with a wrong key and a contradiction',
+      [
+        'PUT',
+        '/channels/user_preferences',
+        {
+          categories: [
+            {
+              key: '',
+              channels: [
+                { name: 'email', enabled: true },
+                { name: 'email', enabled: false },
+              ],
+            },
+          ],
+        },
+      ],
+      'mutation ($input: UserPreferencesInput!) { savePreferences(input: $input) { key } }',
+      {
+        categories: [
+          {
+            key: '',
+            channels: [
+              { name: 'EMAIL', enabled: true },
+              { name: 'EMAIL', enabled: false },
+            ],
+          },
+        ],
+      },
     ],
     [
       'an unknown subscription',

@@ -8,10 +8,11 @@ import {
   type Delivery as DeliveryOfContract,
   ReplayDeliveries,
 } from '../../contract/delivery.ts';
-import { replayDeliveries } from '../../domain/after/replay/replay.ts';
+import { replayDeliveries, replayProblems } from '../../domain/after/replay/replay.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { countBroadcasts, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
+import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import type { ListedDelivery } from '../../domain/line/ledger/list-cursor.ts';
@@ -87,6 +88,7 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
       'Sends a broadcast to up to 1000 recipients. Returns as soon as it is stored; delivery continues in ' +
       'the background.',
     args: Type.Object({ input: NewBroadcastSchema }),
+    alsoWrong: ({ context }, input) => problemsBeyondSchema(input, context.clock.now()),
     async resolve({ context, project }, { input }) {
       const raw = { json: undefined, recipients: undefined, members: undefined }; // the schema is checked
       return present((await sendBroadcast(context, project, input, { raw })).json);
@@ -109,6 +111,7 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
     type: nonNull(GraphQLInt),
     description: 'Starts failed deliveries from the beginning. Returns how many.',
     args: Type.Object({ ...ById.properties, input: ReplayDeliveries }),
+    alsoWrong: (_scope, input) => replayProblems(input),
     resolve: ({ context, project }, { id, input }) =>
       replayDeliveries(context, project.id, id.toLowerCase(), input),
   });

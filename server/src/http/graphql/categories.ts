@@ -8,7 +8,7 @@ import {
   getCategory,
   listCategories,
 } from '../../domain/setup/categories/list.ts';
-import { saveCategory } from '../../domain/setup/categories/save.ts';
+import { categoryProblems, saveCategory } from '../../domain/setup/categories/save.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
@@ -57,6 +57,7 @@ export function categoryFields({ types, queries, mutations }: Builder): void {
     type: nonNull(type),
     description: 'Saves on which channels a category is sent. Replaces the config that has this key.',
     args: Type.Object({ input: CategoryConfig }),
+    alsoWrong: (_scope, input) => categoryProblems(input),
     async resolve({ context, project }, { input }) {
       await saveCategory(context, project.id, input);
       return types.present(CategoryConfig, input);

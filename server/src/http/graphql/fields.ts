@@ -1,9 +1,11 @@
 import { type GraphQLFieldConfig, GraphQLNonNull, type GraphQLOutputType } from 'graphql';
 import { type Static, type TObject, Type } from 'typebox';
+import { MAX_MESSAGES } from '../../contract/problems.ts';
 import { textProblems } from '../../contract/text-problems.ts';
 import { problemsIn } from '../../contract/validation.ts';
 import type { Project } from '../../domain/setup/projects/cache.ts';
 import { ClientError } from '../../errors.ts';
+import { memberOf } from '../../lib/members.ts';
 import type { Caller } from '../auth.ts';
 import { type ContractTypes, toContract } from './contract-types.ts';
 import { camelCase } from './names.ts';
@@ -23,6 +25,8 @@ export interface RootField<Args extends TObject, Who> {
   description: string;
   /** The arguments, as the contract names them. */
   args?: Args;
+  /** Problems of the member `input` that no schema expresses. The input need not match the schema. */
+  alsoWrong?: (scope: Scope & Who, input: unknown) => readonly string[] | Promise<readonly string[]>;
   resolve: (scope: Scope & Who, args: Static<Args>) => unknown;
 }
 
@@ -70,11 +74,11 @@ export class FieldMaker {
 
   #add<Args extends TObject, Who>(
     name: string,
-    { type, description, args: schema, resolve }: RootField<Args, Who>,
+    { type, description, args: schema, alsoWrong, resolve }: RootField<Args, Who>,
     needs: string,
     admit: (scope: Scope) => Scope & Who,
   ): void {
-    const read = argumentReader(schema ?? Type.Object({}));
+    const read = argumentChecker(schema ?? Type.Object({}));
     const hasInput = 'input' in (schema?.properties ?? {});
     this.fields[name] = {
       type,
@@ -82,9 +86,13 @@ export class FieldMaker {
       args: this.#types.arguments(name, schema ?? Type.Object({})),
       async resolve(_source, given, scope) {
         const admitted = admit(scope);
-        const args = read(given) as Static<Args>;
+        const { args, problems } = read(given);
+        if (problems.length > 0) {
+          const more = (await alsoWrong?.(admitted, memberOf(args, 'input'))) ?? [];
+          throw invalid([...problems, ...more.slice(0, MAX_MESSAGES).map(inInput)]);
+        }
         try {
-          return await resolve(admitted, args);
+          return await resolve(admitted, args as Static<Args>);
         } catch (error) {
           throw hasInput ? ofInput(error) : error;
         }
@@ -95,21 +103,37 @@ export class FieldMaker {
 
 /** Reads the arguments of a field as the contract names them. Throws `validation_failed` for wrong ones. */
 export function argumentReader<Args extends TObject>(schema: Args): (given: unknown) => Static<Args> {
+  const read = argumentChecker(schema);
+  return (given) => {
+    const { args, problems } = read(given);
+    if (problems.length > 0) throw invalid(problems);
+    return args as Static<Args>;
+  };
+}
+
+function argumentChecker(schema: TObject): (given: unknown) => { args: unknown; problems: string[] } {
   let check: ((value: unknown) => string[]) | undefined;
   return (given) => {
     const args = toContract(schema, given);
     check ??= problemsIn(schema); // most fields are not used by a process
-    const problems = [...textProblems(undefined, args), ...check(args)];
-    if (problems.length > 0) throw new ClientError('validation_failed', problems.map(withGraphqlNames));
-    return args as Static<Args>;
+    return { args, problems: [...textProblems(undefined, args), ...check(args)] };
   };
+}
+
+/** The error for wrong arguments, with all their problems. */
+function invalid(problems: readonly string[]): ClientError {
+  return new ClientError('validation_failed', [...new Set(problems)].map(withGraphqlNames));
 }
 
 /** Returns an error of the domain, which names the members of the input, in the terms of GraphQL. */
 function ofInput(error: unknown): unknown {
   if (!(error instanceof ClientError) || error.code !== 'validation_failed') return error;
-  const messages = error.problems.map(({ message }) => message.replace(/^Param '/, "Param 'input."));
-  return new ClientError(error.code, messages.map(withGraphqlNames));
+  return invalid(error.problems.map(({ message }) => inInput(message)));
+}
+
+/** Names the parameter of a problem as a member of the input. */
+function inInput(problem: string): string {
+  return problem.replace(/^Param '/, "Param 'input.");
 }
 
 /** Names the parameter of a problem as GraphQL does: `Param 'input.firstName' is missing`. */

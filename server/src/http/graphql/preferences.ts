@@ -1,7 +1,11 @@
 import { GraphQLList } from 'graphql';
 import { Type } from 'typebox';
 import { Preferences, SavePreferences } from '../../contract/preference.ts';
-import { changePreferences, givenPreferences } from '../../domain/setup/preferences/change.ts';
+import {
+  changePreferences,
+  contradictions,
+  givenPreferences,
+} from '../../domain/setup/preferences/change.ts';
 import { getPreferences } from '../../domain/setup/preferences/get.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import type { ListPage } from '../../lib/page.ts';
@@ -43,6 +47,7 @@ export function preferenceFields({ types, queries, mutations }: Builder): void {
       'Switches categories on or off. Changes only the categories and channels in the input, and returns ' +
       'all preferences.',
     args: Type.Object({ input: SavePreferences }),
+    alsoWrong: (_scope, input) => contradictions(givenPreferences(input)),
     async resolve({ context, user }, { input }) {
       await changePreferences(context, user, givenPreferences(input));
       return (await getPreferences(context, user)).categories.map(present);

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { SaveSubscription, Subscription } from '../../contract/topic.ts';
 import { deleteSubscription } from '../../domain/people/topics/delete.ts';
 import { countSubscriptions, listSubscriptions, subscriptionOf } from '../../domain/people/topics/list.ts';
-import { saveSubscription } from '../../domain/people/topics/save.ts';
+import { repeatedCategories, saveSubscription } from '../../domain/people/topics/save.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
@@ -35,6 +35,7 @@ export function subscriptionFields({ types, queries, mutations }: Builder): void
     type: nonNull(type),
     description: 'Subscribes to a topic or unsubscribes from it. Changes only the categories in the input.',
     args: Type.Object({ input: SaveSubscription }),
+    alsoWrong: (_scope, input) => repeatedCategories(input),
     resolve: async ({ context, user }, { input }) => present(await saveSubscription(context, user, input)),
   });
 

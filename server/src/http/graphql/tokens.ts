@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { DiscardResult } from '../../contract/token.ts';
-import { rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { discardToken } from '../../domain/people/tokens/discard.ts';
 import { recordId } from '../../domain/people/tokens/list.ts';
 import { saveToken } from '../../domain/people/tokens/save.ts';
@@ -21,6 +21,7 @@ export function tokenFields({ types, mutations }: Builder): void {
       type: nonNull(types.object(saved)),
       description: 'Saves a token of the user. A discarded token becomes active again under a new id.',
       args: Type.Object({ input: save }),
+      alsoWrong: ({ context }, input) => privateHostProblems(context, hosts, input),
       async resolve({ context, user }, { input }) {
         await rejectPrivateHosts(context, hosts, input);
         return types.present(saved, await saveToken(context, tokens, user, input as TokenMembers));

@@ -6,13 +6,12 @@ import {
   ReplayDeliveries,
   ReplayedDeliveries,
 } from '../../contract/delivery.ts';
-import { replayDeliveries } from '../../domain/after/replay/replay.ts';
+import { replayDeliveries, replayProblems } from '../../domain/after/replay/replay.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
 import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import { deliveriesOfNotification } from '../../domain/line/ledger/of-notification.ts';
 import { ClientError } from '../../errors.ts';
-import { memberOf } from '../../lib/members.ts';
 import { type App, projectRoute } from '../route.ts';
 
 /** Registers the deliveries of a broadcast and of a notification. */
@@ -60,11 +59,9 @@ export function deliveryRoutes(app: App): void {
     tags: ['Broadcasts'],
     params: Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') }),
     body: ReplayDeliveries,
-    alsoWrong: ({ body }) => withoutUsers(body),
+    alsoWrong: ({ body }) => replayProblems(body),
     reply: { 202: ReplayedDeliveries },
     async handler({ project, params, body, context }) {
-      const problems = withoutUsers(body);
-      if (problems.length > 0) throw new ClientError('validation_failed', problems);
       const id = params.broadcast_id.toLowerCase();
       return { replayed: await replayDeliveries(context, project.id, id, body) };
     },
@@ -93,11 +90,4 @@ export function deliveryRoutes(app: App): void {
       );
     },
   });
-}
-
-/** Reports a replay of skipped deliveries without `user_ids`. The body can have any shape. */
-function withoutUsers(body: unknown): string[] {
-  return memberOf(body, 'state') === 'skipped' && memberOf(body, 'user_ids') === undefined
-    ? ["Param 'user_ids' is missing: it is required with state skipped"]
-    : [];
 }

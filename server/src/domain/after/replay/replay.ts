@@ -4,6 +4,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { notificationId } from '../../../lib/ids.ts';
+import { memberOf } from '../../../lib/members.ts';
 import { unpackJsonInThread } from '../../../lib/packed-json.ts';
 import { fanOutWeight } from '../../../queue/jobs.ts';
 import { locate } from '../../line/ledger/locate.ts';
@@ -14,14 +15,18 @@ import { type DeliveryKey, replayKeys } from './replay-keys.ts';
  * Replays deliveries of a broadcast that failed or, of users who are named, were skipped. They start over,
  * with another day to succeed, and are `pending` in the figures of the broadcast, which stays `processed`.
  * Returns how many they are; the rest of a large broadcast follows by a job. What is requested twice at the
- * same time is done once. Throws `not_found` if the project has no such broadcast.
+ * same time is done once. Throws `not_found` if the project has no such broadcast, and `validation_failed`
+ * for skipped ones without users.
  */
-export function replayDeliveries(
+export async function replayDeliveries(
   { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },
   projectId: string,
   broadcastId: string,
-  { state = 'failed', channel, user_ids: userIds }: ReplayDeliveries,
+  given: ReplayDeliveries,
 ): Promise<number> {
+  const problems = replayProblems(given);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  const { state = 'failed', channel, user_ids: userIds } = given;
   return db.transaction(async (tx) => {
     const found = await findBroadcast(tx, projectId, broadcastId);
     if (found === undefined) throw new ClientError('not_found');
@@ -36,6 +41,13 @@ export function replayDeliveries(
         : await skippedOf(tx, broadcastId, people, channel);
     return replayKeys(tx, { ...broadcast, recipients: keys.length }, { state, keys, nowMs: clock.now() });
   });
+}
+
+/** Returns the problem of a replay of skipped deliveries without `user_ids`. The body can have any shape. */
+export function replayProblems(body: unknown): string[] {
+  return memberOf(body, 'state') === 'skipped' && memberOf(body, 'user_ids') === undefined
+    ? ["Param 'user_ids' is missing: it is required with state skipped"]
+    : [];
 }
 
 const BROADCAST_CANCELLED = 'The broadcast was cancelled, so nothing of it is replayed: send a new broadcast';
