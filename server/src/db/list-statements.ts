@@ -23,8 +23,13 @@ interface List {
 }
 
 /** Makes the statements of a list. `$1` is the owner, `$2` the cursor and `$3` the limit. */
-export function listStatements(name: string, { select, from, owner, id = 'id', pairs, where }: List) {
-  return bothDirections(name, (beyond, order) => {
+export function listStatements(name: string, list: List): ListStatements {
+  return bothDirections(name, listText(list));
+}
+
+/** Returns the text of such a statement for a direction. */
+export function listText({ select, from, owner, id = 'id', pairs, where }: List) {
+  return (beyond: '<' | '>', order: 'desc' | 'asc') => {
     const pair = `(${owner}, ${id})`;
     const end = order === 'desc' ? `${pair} >= ($1, '${OLDEST}')` : `${pair} <= ($1, '${NEWEST}')`;
     return `select ${select}
@@ -33,7 +38,7 @@ export function listStatements(name: string, { select, from, owner, id = 'id', p
     ${where === undefined ? '' : `and ${where}`}
   order by ${pairs ? `${owner} ${order}, ` : ''}${id} ${order}
   limit $3`;
-  });
+  };
 }
 
 /** Makes the statements of a list that needs a text of its own. */

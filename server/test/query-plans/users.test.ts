@@ -122,7 +122,7 @@ test.each([
   ] as const) {
     let found = 0;
     const rows = await watched(async (through) => {
-      found = (await listUsers(through, projectId, query, cursor)).length;
+      found = (await listUsers(through, projectId, query, cursor)).rows.length;
     });
     expect(rows).toBeLessThanOrEqual(most);
     expect(found).toBe(query === 'unknown' ? 0 : 51);

@@ -488,3 +488,63 @@ test('another project’s user is not found', async () => {
   expect((await project.call('GET', `/users/${body.id}`)).status).toBe(404);
   expect((await project.call('GET', '/users/nonsense')).body.errors[0].code).toBe('invalid_id');
 });
+
+describe('a page of users with long attributes ends early', () => {
+  const NAMES = ['l1', 'l2', 'l3', 'l4', 'l5'];
+  let long: TestProject;
+
+  beforeAll(async () => {
+    long = await service.createProject('long');
+    await service.context.db.query(
+      sql(
+        '',
+        `with u as (
+          insert into users (id, project_id, external_id, custom_attributes, created_at, updated_at)
+          select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1, 'l' || i,
+            json_build_object('text', repeat('x', 7000000)), now(), now()
+          from generate_series(1, 5) i
+          returning id, external_id
+        ),
+        keys as (
+          insert into user_keys (project_id, kind, value, user_id)
+          select $1, 'external_id', external_id, id from u
+        )
+        insert into subscriptions (project_id, user_id, topic, id, categories)
+        select $1, id, 'long', gen_random_uuid(), '{"*": {"status": "subscribed"}}' from u`,
+      ),
+      [long.id],
+    );
+  });
+
+  test.each(['/users', '/users?query=l', '/topics/long/subscribers'])(
+    '%s: its neighbours continue from there, and no user is left out',
+    async (path) => {
+      const pages: string[][] = [];
+      let last = '';
+      for (let url: string | null = path; url !== null; ) {
+        const { body, text } = await long.call('GET', url);
+        expect(text.length).toBeLessThan(17_000_000);
+        pages.push(body.data.map((user: { external_id: string }) => user.external_id));
+        last = url;
+        url = body.links.next?.replace(`${service.address}/v2`, '') ?? null;
+      }
+      expect(pages).toEqual([['l5', 'l4'], ['l3', 'l2'], ['l1']]);
+      const { body } = await long.call('GET', last);
+      const before = await long.call('GET', body.links.prev.replace(`${service.address}/v2`, ''));
+      expect(before.body.data.map((user: { external_id: string }) => user.external_id)).toEqual(['l3', 'l2']);
+      expect(before.body.links.prev).not.toBeNull();
+    },
+  );
+
+  test('in v1, where a smaller page has the others', async () => {
+    const named = async (query: string) =>
+      (await long.v1('GET', `/users?${query}`)).body.users.map(
+        (user: { external_id: string }) => user.external_id,
+      );
+    for (const order of ['created_at', 'last_seen_at', 'last_notified_at']) {
+      const by = `order_by=${order},ASC`;
+      expect(await named(by)).toEqual(NAMES.slice(0, 2));
+      expect(await named(`${by}&per_page=2&page=2`)).toEqual(NAMES.slice(2, 4));
+    }
+  });
+});

@@ -1,6 +1,7 @@
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
-import { USER_COLUMNS, type UserRow } from './get.ts';
+import type { UserRow } from './get.ts';
+import { endEarly, LISTED_COLUMNS } from './page-bytes.ts';
 
 export type UserOrder = 'created_at' | 'last_seen_at' | 'last_notified_at';
 
@@ -18,7 +19,8 @@ export interface NumberedUsers {
 
 /**
  * Returns a page of the project's users, by its number. In the order of creation it reads the users up to the
- * page. All other orders, and rare matches, read every user of the project.
+ * page. All other orders, and rare matches, read every user of the project. A page with long attributes ends
+ * early.
  */
 export async function listNumberedUsers(
   db: Queryable,
@@ -50,9 +52,7 @@ const ORDERS: Record<UserOrder, (direction: 'asc' | 'desc') => string> = {
 // alone, the planner may take the primary key for the order, and read through the users of other projects.
 function statement(order: UserOrder, direction: 'asc' | 'desc'): Statement {
   const sorted = `order by ${ORDERS[order](direction)}, u.id ${direction}`;
-  return sql(
-    `list_users_by_${order}_${direction}`,
-    `select ${USER_COLUMNS}
+  const list = `select ${LISTED_COLUMNS}
     from users u
     where u.id = any (array(
       select u.id
@@ -66,8 +66,8 @@ function statement(order: UserOrder, direction: 'asc' | 'desc'): Statement {
       ${sorted}
       limit $6 offset $7
     ))
-    ${sorted}`,
-  );
+    ${sorted}`;
+  return sql(`list_users_by_${order}_${direction}`, endEarly(list));
 }
 
 const both = (order: UserOrder) => ({ asc: statement(order, 'asc'), desc: statement(order, 'desc') });

@@ -1,8 +1,9 @@
 import { type Queryable, sql } from '../../../db/client.ts';
-import { listStatements } from '../../../db/list-statements.ts';
-import type { Cursor } from '../../../lib/cursor.ts';
+import { bothDirections, listText } from '../../../db/list-statements.ts';
+import type { Cursor, SearchedRows } from '../../../lib/cursor.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
-import { USER_COLUMNS, type UserRow } from './get.ts';
+import type { UserRow } from './get.ts';
+import { endEarly, LISTED_COLUMNS, type ListedUser, listed } from './page-bytes.ts';
 
 // The entries that are read of each index for a query. A short prefix may match a million users: a page in id
 // order would have to sort all of them, or scan the project.
@@ -11,18 +12,19 @@ const MAX_MATCHES = 500;
 /**
  * Returns up to `limit` of the project's users beyond the cursor, nearest first: all users, or those whose
  * external id, e-mail address or a word of whose name begins with `query`. Of these, only the first
- * MAX_MATCHES of each kind are listed.
+ * MAX_MATCHES of each kind are listed. Returns fewer users if their attributes are long.
  */
 export async function listUsers(
   db: Queryable,
   projectId: string,
   query: string | undefined,
   { direction, id, limit }: Cursor,
-): Promise<UserRow[]> {
+): Promise<SearchedRows<UserRow>> {
   const values = [projectId, id, limit];
-  return query?.trim()
-    ? db.query<UserRow>(STATEMENTS.matching[direction], [...values, ...rangesOf(query)])
-    : db.query<UserRow>(STATEMENTS.all[direction], values);
+  const users = await (query?.trim()
+    ? db.query<ListedUser>(STATEMENTS.matching[direction], [...values, ...rangesOf(query)])
+    : db.query<ListedUser>(STATEMENTS.all[direction], values));
+  return listed(users);
 }
 
 /** Counts exactly what `listUsers` lists: 0.1 s for a million users, or less with a query. */
@@ -99,13 +101,15 @@ function matchingIds(first: number): string {
       )${named.join('')}`;
 }
 
-const LISTED = { select: USER_COLUMNS, from: 'users u', owner: 'u.project_id', id: 'u.id' };
+const LISTED = { select: LISTED_COLUMNS, from: 'users u', owner: 'u.project_id', id: 'u.id' };
+const statements = (name: string, list: Parameters<typeof listText>[0]) =>
+  bothDirections(name, (beyond, order) => endEarly(listText(list)(beyond, order)));
 const STATEMENTS = {
   // Index users_of_project (project_id, id).
-  all: listStatements('users', { ...LISTED, pairs: true, where: 'u.deleted_at is null' }),
+  all: statements('users', { ...LISTED, pairs: true, where: 'u.deleted_at is null' }),
   // Primary keys of user_keys, in byte order, and of users, and the indexes of NAMES. The ids are sorted
   // before users are read.
-  matching: listStatements('users_matching', {
+  matching: statements('users_matching', {
     ...LISTED,
     where: `u.deleted_at is null
     and u.id = any (array(${matchingIds(4)}))`,
