@@ -1227,8 +1227,26 @@ export type Project = {
     name: string;
     /** The public key, which identifies the project. */
     api_key: string;
+    /** The name that users see in e-mails and on the page to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
+    display_name: string | null;
+    /** The logo in e-mails and on the page to unsubscribe, shown 40 pixels high. */
+    logo_url: string | null;
+    /** The language of the fixed texts for users whose own is unknown or not available, as a BCP 47 tag. */
+    default_locale: string | null;
     /** Whether users of the v1 API must prove who they are by an HMAC. Without it, everyone who knows the public API key and guesses an external id can read the inbox of that user. */
     hmac_required: boolean;
+};
+
+/** Members in the body replace stored values, missing members stay, and `null` clears. */
+export type ProjectInput = {
+    /** The name that users see in e-mails and on the page to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
+    display_name?: string | null;
+    /** The logo in e-mails and on the page to unsubscribe, shown 40 pixels high. */
+    logo_url?: string | null;
+    /** The language of the fixed texts for users whose own is unknown or not available, as a BCP 47 tag. */
+    default_locale?: string | null;
+    /** Whether users of the v1 API must prove who they are by an HMAC. Without it, everyone who knows the public API key and guesses an external id can read the inbox of that user. */
+    hmac_required?: boolean;
 };
 
 export type ProjectSavedMessage = {
@@ -1242,6 +1260,12 @@ export type ProjectSavedMessage = {
 };
 
 export type ProjectSettings = {
+    /** The name that users see in e-mails and on the page to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
+    display_name: string | null;
+    /** The logo in e-mails and on the page to unsubscribe, shown 40 pixels high. */
+    logo_url: string | null;
+    /** The language of the fixed texts for users whose own is unknown or not available, as a BCP 47 tag. */
+    default_locale: string | null;
     /** Whether users of the v1 API must prove who they are by an HMAC. Without it, everyone who knows the public API key and guesses an external id can read the inbox of that user. */
     hmac_required: boolean;
 };
@@ -1977,6 +2001,23 @@ export type UserExport = {
         discarded_at: string | null;
         /** The deliveries over all channels. */
         deliveries: Array<Delivery>;
+    }>;
+    /** The suppressed addresses that the user has, had, or was known with. */
+    suppressions: Array<Suppression>;
+    /** The entries of imports within the last seven days that named the user and failed. */
+    import_failures: Array<{
+        import_id: string;
+        /** The place of the user in the body, from 1. */
+        row: number;
+        /** Its identities, as they were sent. */
+        user: {
+            external_id?: string;
+            email?: string;
+        };
+        /** All problems of the user. */
+        errors: Array<{
+            message: string;
+        }>;
     }>;
     /** The runs of workflows for the user. */
     workflow_runs: Array<WorkflowRun>;

@@ -1,12 +1,14 @@
 import { Type } from 'typebox';
-import { nullable, oneOf, Timestamp } from './common.ts';
+import { Id, nullable, oneOf, Timestamp } from './common.ts';
 import { Delivery } from './delivery.ts';
 import { UserDeliveryWindows } from './delivery-windows.ts';
 import { Event } from './event.ts';
 import { Notification } from './notification.ts';
 import { Preferences } from './preference.ts';
+import { Suppression } from './suppression.ts';
 import { Subscription } from './topic.ts';
 import { User } from './user.ts';
+import { ImportFailure } from './user-import.ts';
 import { WorkflowRun } from './workflow.ts';
 
 export const UserExportQuery = Type.Object({
@@ -44,6 +46,12 @@ export const UserExport = Type.Object(
         deliveries: Type.Array(Delivery, { description: 'The deliveries over all channels.' }),
       }),
     ),
+    suppressions: Type.Array(Suppression, {
+      description: 'The suppressed addresses that the user has, had, or was known with.',
+    }),
+    import_failures: Type.Array(Type.Object({ import_id: Id, ...ImportFailure.properties }), {
+      description: 'The entries of imports within the last seven days that named the user and failed.',
+    }),
     workflow_runs: Type.Array(WorkflowRun, { description: 'The runs of workflows for the user.' }),
     events: Type.Array(Event, {
       description: 'The events that say something about the user besides its id.',

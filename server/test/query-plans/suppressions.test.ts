@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
 import { eraseAddresses, erasePhoneNumbers } from '../../src/domain/after/erasure/erase-addresses.ts';
 import { AddressKeys } from '../../src/domain/ground/suppressions/address-keys.ts';
-import { listSuppressions } from '../../src/domain/ground/suppressions/list.ts';
+import { listSuppressions, suppressionsOfUser } from '../../src/domain/ground/suppressions/list.ts';
 import { suppressAddresses } from '../../src/domain/ground/suppressions/suppress.ts';
 import { findSuppressed } from '../../src/domain/ground/suppressions/suppressed.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
@@ -93,6 +93,14 @@ test.each([
     );
     expect(read).toBeLessThanOrEqual(120);
   }
+});
+
+test('the suppressions of a user are read by the user and its addresses', async () => {
+  const [owner] = await db.query<{ id: string }>(
+    sql('', 'select user_ids[1] as id from suppressions where cardinality(user_ids) > 0 limit 1'),
+  );
+  const user = { id: owner?.id ?? '', email: 'first@example.com', phone_numbers: ['+15005550001'] };
+  expect(await rowsRead(db, (tx) => suppressionsOfUser(tx, projectId, user))).toBeLessThanOrEqual(20);
 });
 
 test('finding, suppressing and erasing a hundred addresses reads a few rows for each', async () => {

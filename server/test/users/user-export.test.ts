@@ -133,6 +133,22 @@ describe('everything about a user', () => {
       categories: [{ key: 'news', channels: [{ name: 'in_app', enabled: false }] }],
     });
     await as('POST', '/subscriptions', { topic: 'orders/1' });
+    const note = 'asked us by phone';
+    await project.call('PUT', '/suppressions', { email: ODD.email.toUpperCase(), note });
+    await project.call('PUT', '/suppressions', { phone_number: ODD.phone_numbers[1] });
+    await project.call('PUT', '/suppressions', { email: 'secret@other.example' });
+    const { body: failing } = await project.call('POST', '/users/import', {
+      users: [
+        { external_id: 'whole', first_name: 7 },
+        { external_id: 'other', first_name: 7 },
+        { email: ODD.email.toUpperCase(), last_name: 7 },
+        { external_id: 'fine' },
+      ],
+    });
+    await until(
+      async () => (await project.call('GET', `/imports/${failing.id}`)).body,
+      (one) => one.status === 'processed',
+    );
     const titles = Array.from({ length: 3 }, (_, index) => `Title ${index}`);
     for (const title of titles) {
       const sent = await project.call('POST', '/broadcasts', {
@@ -152,6 +168,15 @@ describe('everything about a user', () => {
       delivery_windows: { channels: [] },
       tokens: [{ id: expect.any(String), channel: 'in_app/inbox', discarded_at: null }],
       subscriptions: [{ topic: 'orders/1' }],
+      suppressions: [{ email: ODD.email, note }, { phone_number: ODD.phone_numbers[1] }],
+      import_failures: [
+        { import_id: failing.id, row: 1, user: { external_id: 'whole' }, errors: [{}] },
+        {
+          import_id: failing.id,
+          row: 3,
+          errors: [{ message: "Param 'last_name' must be a string or null" }],
+        },
+      ],
     });
     expect(body.notifications).toMatchObject(
       titles.map((title, index) => ({

@@ -4,9 +4,12 @@ import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { Context } from '../../context.ts';
 import { type EventRow, expand } from '../../ground/events/expand.ts';
 import { numbersOf } from '../../ground/events/stored-types.ts';
+import type { IdentityKind } from '../../ground/identities/identities.ts';
+import { suppressionsOfUser } from '../../ground/suppressions/list.ts';
 import { deliveriesOfUser } from '../../line/ledger/of-user.ts';
 import { notificationsJson } from '../../line/notifications/json.ts';
 import { COLUMNS, type NotificationRow } from '../../line/notifications/row.ts';
+import { importFailuresOfUser } from '../../people/imports/of-user.ts';
 import type { TokenRow } from '../../people/tokens/list.ts';
 import { listSubscriptions, subscriptionOf } from '../../people/topics/list.ts';
 import { type UserRow, userJson } from '../../people/users/get.ts';
@@ -33,7 +36,7 @@ export async function* exportUser(
   const { db } = context;
   const owner = { projectId, userId: user.id };
   const [former, preferences, windows] = await Promise.all([
-    db.query(selectFormer, [user.id]),
+    db.query<FormerIdentity>(selectFormer, [user.id]),
     getPreferences(context, owner),
     getWindows(db, owner),
   ]);
@@ -45,6 +48,9 @@ export async function* exportUser(
   yield* listed(subscriptions(db, user.id));
   yield '],"notifications":[';
   yield* listed(notifications(context, user.id));
+  yield `],"suppressions":${JSON.stringify(await suppressionsOfUser(db, projectId, user))}`;
+  yield ',"import_failures":[';
+  yield* listed(importFailuresOfUser(db, { projectId, user, former }));
   yield '],"workflow_runs":[';
   yield* listed(workflowRuns(db, user.id));
   yield '],"events":[';
@@ -59,6 +65,11 @@ async function* listed(texts: AsyncIterable<string>): AsyncGenerator<string> {
     yield `${separator}${text}`;
     separator = ',';
   }
+}
+
+interface FormerIdentity {
+  kind: IdentityKind;
+  value: string;
 }
 
 type StoredToken = Omit<TokenRow, 'user_id' | 'sealed_data'> & { channel: string };

@@ -6,10 +6,11 @@ import {
   type SuppressionListQuery,
   type SuppressionReason,
 } from '../../../contract/suppression.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { bothDirections } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
-import { type Address, addressHash } from '../identities/address.ts';
+import { type Address, addressHash, canonicalAddress } from '../identities/address.ts';
 import type { AddressKeys } from './address-keys.ts';
 
 /** A row of suppressions. */
@@ -82,6 +83,25 @@ export async function listSuppressions(
   return (direction === 'older' ? row.id < id : row.id > id) ? [row] : [];
 }
 
+/** Returns the suppressions of the addresses that a user has, had, or was known with. */
+export async function suppressionsOfUser(
+  db: Queryable,
+  projectId: string,
+  user: { id: string; email: string | null; phone_numbers: readonly string[] },
+): Promise<Suppression[]> {
+  const { id, email, phone_numbers: numbers } = user;
+  const addresses = [
+    ...(email === null ? [] : [canonicalAddress({ kind: 'email', address: email })]),
+    ...numbers.map((address) => canonicalAddress({ kind: 'phone', address })),
+  ];
+  const rows = await db.query<SuppressionRow>(selectOfUser, [
+    projectId,
+    uuidArray([id]),
+    textArray(addresses),
+  ]);
+  return rows.map(toSuppression);
+}
+
 const COLUMNS = 'id, kind, address, reason, provider, detail, note, created_at, updated_at';
 
 // Primary key.
@@ -93,6 +113,20 @@ const selectSuppression = sql(
 const selectByHash = sql(
   'get_suppression_by_hash',
   `select ${COLUMNS} from suppressions where project_id = $1 and hash = $2`,
+);
+// Indexes suppressions_of_users and suppressions_by_address, and primary key of former_user_keys.
+const selectOfUser = sql(
+  'suppressions_of_user',
+  `select ${COLUMNS}
+  from suppressions
+  where project_id = $1 and user_ids && $2::uuid[]
+  union
+  select ${COLUMNS}
+  from suppressions
+  where project_id = $1 and address is not null and address = any (
+    $3::text[] || array(select value from former_user_keys where user_id = any ($2) and kind = 'email')
+  )
+  order by id`,
 );
 // Index suppressions_listed: one scan per kind and reason, at most ten, so that no filter reads rows that it
 // leaves out.
