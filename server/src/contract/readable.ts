@@ -9,6 +9,7 @@ export const USER_MEMBERS = {
   email: 'value',
   first_name: 'value',
   last_name: 'value',
+  locale: 'value',
   custom_attributes: 'open',
   phone_numbers: 'open',
   created_at: 'value',

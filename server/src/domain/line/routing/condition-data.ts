@@ -113,14 +113,15 @@ type ConditionUser = Omit<UserRow, 'updated_at' | 'last_notified_at'>;
 /** The `user` of conditions. */
 export type UserData = Pick<UserRow, 'id' | 'external_id' | 'email'>;
 
-function userData({ custom_attributes: json, ...row }: ConditionUser): UserData {
-  const { id, external_id, email, first_name, last_name, phone_numbers, created_at, last_seen_at } = row;
+function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: ConditionUser): UserData {
+  const { id, external_id, email, first_name, last_name, locale, phone_numbers } = row;
   const data = {
     id,
     external_id,
     email,
     first_name,
     last_name,
+    locale,
     phone_numbers,
     created_at: created_at.toISOString(),
     last_seen_at: last_seen_at?.toISOString() ?? null,
