@@ -20,6 +20,7 @@ export function createProgram(): Command {
     )
     .exitOverride();
   serverCommands(belfry);
+  workflowCommands(belfry);
   projectCommands(belfry);
   tokenCommands(belfry);
   databaseCommands(belfry);
@@ -107,6 +108,73 @@ function serverCommands(belfry: Command): void {
     .addOption(json())
     .action(verb(async () => (await import('./import-users.ts')).importUsers));
 }
+
+function workflowCommands(belfry: Command): void {
+  const workflow = command(belfry, 'workflow', 'belfry workflow push workflows').description(
+    'keep workflows in files, and run them',
+  );
+  const folder = () => new Argument('[folder]', 'a .json file for each workflow').default('workflows');
+  command(workflow, 'pull', 'belfry workflow pull', 'belfry workflow pull deploy/workflows')
+    .description('write the workflows of the project to files')
+    .addArgument(folder())
+    .addOption(server())
+    .addOption(projectJwt())
+    .action(verb(async () => (await import('./workflow-pull.ts')).pullWorkflows));
+  command(
+    workflow,
+    'push',
+    'belfry workflow push --dry-run',
+    'belfry workflow push deploy/workflows --prune --yes',
+  )
+    .description('save the workflows of a folder, after showing what would change')
+    .addArgument(folder())
+    .option('--dry-run', 'only show what would change')
+    .option('--yes', 'write without a question, as scripts must')
+    .option('--prune', 'delete workflows that are not in the folder')
+    .addOption(server())
+    .addOption(projectJwt())
+    .action(verb(async () => (await import('./workflow-push.ts')).pushWorkflows));
+  command(
+    workflow,
+    'run',
+    'belfry workflow run onboarding --input \'{"user":{"external_id":"42"}}\' --follow',
+  )
+    .description('start a run')
+    .argument('<key>', 'the key of the workflow')
+    .option('--input <json>', 'the input, a JSON object')
+    .option('--follow', 'show its steps until it has ended')
+    .addOption(timeout('10m', 600_000))
+    .addOption(server())
+    .addOption(projectJwt())
+    .addOption(json())
+    .action(verb(async () => (await import('./workflow-run.ts')).runWorkflow));
+  const runs = command(
+    workflow,
+    'runs',
+    'belfry workflow runs onboarding --state failed',
+    'belfry workflow runs show 0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
+  ).description('list the runs of a workflow, or show one');
+  runs
+    .command('list', { isDefault: true })
+    .addHelpText('after', examples('belfry workflow runs list onboarding --limit 50'))
+    .description('list the newest runs of a workflow; "list" may be left out')
+    .argument('<key>', 'the key of the workflow')
+    .addOption(new Option('--state <state>', 'only runs in this state').choices(RUN_STATE_NAMES))
+    .addOption(new Option('--limit <number>', 'the number of runs').argParser(parseCount).default(20))
+    .addOption(server())
+    .addOption(projectJwt())
+    .addOption(json())
+    .action(verb(async () => (await import('./workflow-runs.ts')).listRunsCommand));
+  command(runs, 'show', 'belfry workflow runs show 0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081')
+    .description('show a run with its steps')
+    .argument('<run id>', 'its id, as belfry workflow run prints it')
+    .addOption(server())
+    .addOption(projectJwt())
+    .addOption(json())
+    .action(verb(async () => (await import('./workflow-runs.ts')).showRunCommand));
+}
+
+const RUN_STATE_NAMES = ['enqueued', 'running', 'waiting', 'completed', 'aborted', 'failed'];
 
 function projectCommands(belfry: Command): void {
   const project = command(belfry, 'project', 'belfry project list').description(

@@ -25,6 +25,8 @@ export const MAX_STEPS_IN_ALL = 500;
 /** How many lists of steps can contain each other. */
 export const MAX_STEP_LEVELS = 5;
 const MAX_BRANCHES = 20;
+/** The size of a workflow as JSON. */
+export const MAX_WORKFLOW_BYTES = 256 * 1024;
 /** The most runs that one request starts. */
 export const MAX_STARTED_RUNS = 1_000;
 /** The longest wait: 400 days, as for scheduled broadcasts. */

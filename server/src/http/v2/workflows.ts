@@ -3,6 +3,7 @@ import { NoContent } from '../../contract/common.ts';
 import {
   isWorkflowKey,
   MAX_STARTED_RUNS,
+  MAX_WORKFLOW_BYTES,
   NewWorkflow,
   RunInPath,
   RunListQuery,
@@ -41,7 +42,6 @@ import { type RawJson, rawJson } from '../reply.ts';
 import { type App, type Call, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Workflows'];
-const WORKFLOW_LIMIT_BYTES = 256 * 1024;
 
 const VersionInPath = Type.Object({
   ...WorkflowInPath.properties,
@@ -67,7 +67,7 @@ function definitionRoutes(app: App): void {
       'exist is accepted, and a run fails when it comes to it.',
     tags,
     body: NewWorkflow,
-    bodyLimit: WORKFLOW_LIMIT_BYTES,
+    bodyLimit: MAX_WORKFLOW_BYTES,
     alsoWrong: ({ body }) => workflowProblems(body),
     reply: { 200: Workflow },
     handler: async ({ project, body, context }) =>

@@ -1,0 +1,93 @@
+import { createInterface } from 'node:readline/promises';
+import { createTwoFilesPatch } from 'diff';
+import { projectTarget, request, type ServerOptions, type Target } from './api.ts';
+import { UsageError } from './command.ts';
+import { colored, plain, print } from './output.ts';
+import { type Definitions, projectDefinitions, readDefinitions } from './workflow-files.ts';
+
+export interface PushOptions extends ServerOptions {
+  dryRun?: boolean;
+  yes?: boolean;
+  prune?: boolean;
+}
+
+/** `belfry workflow push`: saves the definitions of a folder, after it has shown what would change. */
+export async function pushWorkflows(folder: string, options: PushOptions): Promise<void> {
+  const { definitions } = await readDefinitions(folder);
+  const target = projectTarget(options);
+  const plan = compare(definitions, await projectDefinitions(target));
+  const deleted = options.prune ? plan.missing : [];
+  show(plan, options);
+  const changes = plan.saved.length + deleted.length;
+  if (options.dryRun || changes === 0) return;
+  if (!options.yes && !(await confirmed('Write these changes to the project?'))) return;
+  for (const { key, text } of plan.saved) await save(target, key, text);
+  for (const key of deleted) {
+    await request(target, `/workflows/${encodeURIComponent(key)}`, { method: 'DELETE' });
+    print(`deleted ${key}`);
+  }
+}
+
+interface Plan {
+  saved: { key: string; text: string; before: string | undefined }[];
+  unchanged: number;
+  /** The keys that are in the project and not in the folder. */
+  missing: string[];
+}
+
+function compare(definitions: Definitions, project: Definitions): Plan {
+  const saved = [...definitions].flatMap(([key, text]) => {
+    const before = project.get(key);
+    return before === text ? [] : [{ key, text, before }];
+  });
+  return {
+    saved,
+    unchanged: definitions.size - saved.length,
+    missing: [...project.keys()].filter((key) => !definitions.has(key)),
+  };
+}
+
+function show({ saved, unchanged, missing }: Plan, { prune }: PushOptions): void {
+  for (const { key, text, before } of saved) {
+    print(colored('bold', `${before === undefined ? 'create' : 'change'} ${key}`));
+    if (before !== undefined) showDiff(before, text);
+  }
+  for (const key of missing)
+    print(
+      prune ? colored('red', `delete ${key}`) : `keep ${key}: it is not in the folder (--prune deletes it)`,
+    );
+  print(`${saved.length} to save, ${prune ? missing.length : 0} to delete, ${unchanged} unchanged`);
+}
+
+function showDiff(before: string, after: string): void {
+  const patch = createTwoFilesPatch('project', 'folder', before, after, '', '', { context: 3 });
+  for (const line of patch.trimEnd().split('\n').slice(1)) {
+    const text = plain(line);
+    if (line.startsWith('+')) print(colored('green', text));
+    else print(line.startsWith('-') ? colored('red', text) : text);
+  }
+}
+
+async function confirmed(question: string): Promise<boolean> {
+  if (!process.stdin.isTTY)
+    throw new UsageError('standard input is not a terminal: use --yes to write without a question');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = new AbortController();
+  terminal.once('close', () => closed.abort());
+  try {
+    const typed = await terminal.question(`${question} [y/N] `, { signal: closed.signal });
+    return /^y(es)?$/i.test(typed.trim());
+  } catch (error) {
+    if (closed.signal.aborted) return false; // Ctrl-C or Ctrl-D
+    throw error;
+  } finally {
+    terminal.close();
+  }
+}
+
+async function save(target: Target, key: string, body: string): Promise<void> {
+  const headers = { 'content-type': 'application/json' };
+  const response = await request(target, '/workflows', { method: 'PUT', headers, body });
+  const { version } = (await response.json()) as { version: number };
+  print(`saved ${key}: version ${version}`);
+}
