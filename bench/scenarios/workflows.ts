@@ -1,6 +1,7 @@
 import { join } from 'node:path';
+import { waitMs } from '../../server/src/lib/wait.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
-import { cpuOf, used } from '../support/processes.ts';
+import { cpuOf, memoryOf, used } from '../support/processes.ts';
 import { queueEmpty } from '../support/queue.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 
@@ -120,18 +121,37 @@ async function measureDue(bench: Bench, belfry: Belfry, count: number): Promise<
   const dueMs = Date.now() + (count / 1_000) * 400 + 5_000;
   await bulk(belfry, 'due', count, { at: new Date(dueMs).toISOString() });
   const startedLate = Date.now() > dueMs;
-  await queueEmptyAfter(belfry, dueMs);
+  await waitMs(Math.max(0, dueMs - Date.now()));
+  const memory = peakMemory(belfry);
+  await queueEmpty(belfry);
+  const seconds = (Date.now() - dueMs) / 1_000;
+  const { node, postgres } = memory.end();
   bench.figure({
     name: `${count} runs due in the same second: until all are completed`,
-    value: (Date.now() - dueMs) / 1_000,
+    value: seconds,
     unit: 's',
-    note: startedLate ? 'some were started later' : 'all waited',
+    note:
+      `${startedLate ? 'some were started later' : 'all waited'}; ` +
+      `at most Node ${node} MiB, PostgreSQL ${postgres} MiB`,
   });
 }
 
-async function queueEmptyAfter(belfry: Belfry, ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, Math.max(0, ms - Date.now())));
-  await queueEmpty(belfry);
+/** Samples the memory of the server. `end` returns the highest values in MiB. */
+function peakMemory({ pid }: Belfry): { end(): { node: number; postgres: number } } {
+  const peak = { node: 0, postgres: 0 };
+  const sample = () => {
+    const { nodeBytes, postgresBytes } = memoryOf(pid);
+    peak.node = Math.max(peak.node, Math.round(nodeBytes / 2 ** 20));
+    peak.postgres = Math.max(peak.postgres, Math.round(postgresBytes / 2 ** 20));
+  };
+  sample();
+  const timer = setInterval(sample, 1_000);
+  return {
+    end() {
+      clearInterval(timer);
+      return peak;
+    },
+  };
 }
 
 async function inParallel(count: number, work: (number: number) => Promise<void>): Promise<void> {
