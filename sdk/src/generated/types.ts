@@ -670,6 +670,26 @@ export type ExpoTokenList = {
     links: PageLinks;
 };
 
+export type ExportedWorkflowRun = {
+    id: string;
+    workflow_key: string;
+    /** The version of the workflow that the run executes. */
+    version: number;
+    /** The user of the run. */
+    user_id?: string;
+    status: WorkflowRunStatus;
+    created_at: string;
+    input: {
+        [key: string]: unknown;
+    };
+    /** The steps that have begun, in their order. */
+    steps: Array<WorkflowRunStep>;
+    /** Of a run that waits for its digest: the inputs so far. */
+    collected?: Array<{
+        [key: string]: unknown;
+    }>;
+};
+
 export type FcmIntegration = {
     name: 'fcm';
     id: string;
@@ -2020,7 +2040,7 @@ export type UserExport = {
         }>;
     }>;
     /** The runs of workflows for the user. */
-    workflow_runs: Array<WorkflowRun>;
+    workflow_runs: Array<ExportedWorkflowRun>;
     /** The events that say something about the user besides its id. */
     events: Array<Event>;
 };
@@ -2402,6 +2422,16 @@ export type WorkflowDeletedMessage = {
     };
 };
 
+/** Collects the runs that come to this step with the same user, key and version of the workflow. The first one waits until the window closes, and continues with the output `{items, count}`: the inputs of all, in the order in which they started. The others end as completed, with the output `{digest}`, the id of the first. `items` has at most 1,000 inputs with 256 KiB in all; `count` counts all. Cancelling the first run drops the digest. */
+export type WorkflowDigestInput = {
+    /** How long the digest is open. In seconds. */
+    window: number;
+    /** Makes the window slide: each run that joins keeps the digest open for another `window`, until this long after the first. In seconds. */
+    max_window?: number;
+    /** Only runs with the same key share a digest, such as `{{ input.document_id }}`. */
+    key?: string;
+};
+
 /** Sends a request to a public address, at least once. The output is `{status, body}`: the body is parsed if it is JSON, and cut after 16 KiB otherwise. A response other than 2xx fails the run. */
 export type WorkflowHttpInput = {
     /** An address that begins with https://. */
@@ -2570,14 +2600,24 @@ export type WorkflowSetInput = {
 };
 
 export type WorkflowStep = {
-    /** What the step does: `broadcast`, `wait`, `pause`, `abort`, `branch`, `set`, `update_user` or `http`. A run fails at a step whose command does not exist. */
+    /** What the step does: `broadcast`, `wait`, `digest`, `throttle`, `pause`, `abort`, `branch`, `set`, `update_user` or `http`. A run fails at a step whose command does not exist. */
     command: string;
     /** The step is skipped unless this condition holds: CEL over `input`, `user`, `steps`, `run` and `notification`. */
     if?: string | null;
     /** The input of the command: see the schemas `Workflow…Input`. Every string is a Liquid template over the same data as conditions. A string that is a single output of a list or an object becomes that value. */
-    input?: WorkflowBroadcastInput | WorkflowWaitInput | WorkflowPauseInput | WorkflowAbortInput | WorkflowBranchInput | WorkflowSetInput | WorkflowUpdateUserInput | WorkflowHttpInput | {
+    input?: WorkflowBroadcastInput | WorkflowWaitInput | WorkflowPauseInput | WorkflowAbortInput | WorkflowBranchInput | WorkflowSetInput | WorkflowUpdateUserInput | WorkflowHttpInput | WorkflowDigestInput | WorkflowThrottleInput | {
         [key: string]: unknown;
     } | null;
+};
+
+/** At most `limit` runs pass in any `window`. The others end as aborted, with the reason in `status.error`. */
+export type WorkflowThrottleInput = {
+    /** How many runs pass within `window`. */
+    limit: number;
+    /** The time before now in which runs are counted. In seconds. */
+    window: number;
+    /** Counts runs with the same key, over all users. By default each user is counted alone. */
+    key?: string;
 };
 
 /** Changes of the user of the run, as in `PATCH /users/{user_id}`. */
@@ -2618,12 +2658,19 @@ export type WorkflowVersionRecord = {
     created_at: string;
 };
 
-/** How long the run waits: either `duration` or `until`. */
+/** Until the delivery window of the user opens for this channel, as for a broadcast of the category. No time if it is open. */
+export type WorkflowWaitForWindow = {
+    channel: 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+    category?: string | null;
+};
+
+/** How long the run waits: either `duration`, `until` or `delivery_window`. */
 export type WorkflowWaitInput = {
     /** In seconds, at most 400 days. */
     duration?: number;
     /** A time within the next 400 days, or in the past. */
     until?: string;
+    delivery_window?: WorkflowWaitForWindow;
 };
 
 export type ListBroadcastsQuery = {

@@ -14,7 +14,7 @@ export const WEEKDAYS = [
 ] as const;
 
 /** The channels that can disturb a user. The inbox cannot. */
-const DISTURBING = CHANNELS.filter((channel) => channel !== 'in_app') as Exclude<
+export const DISTURBING = CHANNELS.filter((channel) => channel !== 'in_app') as Exclude<
   (typeof CHANNELS)[number],
   'in_app'
 >[];

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id, nullable, oneOf, Timestamp } from './common.ts';
+import { FreeObject, Id, nullable, oneOf, Timestamp } from './common.ts';
 import { Delivery } from './delivery.ts';
 import { UserDeliveryWindows } from './delivery-windows.ts';
 import { Event } from './event.ts';
@@ -10,6 +10,16 @@ import { Subscription } from './topic.ts';
 import { User } from './user.ts';
 import { ImportFailure } from './user-import.ts';
 import { WorkflowRun } from './workflow.ts';
+
+const ExportedRun = Type.Object(
+  {
+    ...WorkflowRun.properties,
+    collected: Type.Optional(
+      Type.Array(FreeObject, { description: 'Of a run that waits for its digest: the inputs so far.' }),
+    ),
+  },
+  { title: 'ExportedWorkflowRun' },
+);
 
 export const UserExportQuery = Type.Object({
   format: Type.Optional(
@@ -52,7 +62,7 @@ export const UserExport = Type.Object(
     import_failures: Type.Array(Type.Object({ import_id: Id, ...ImportFailure.properties }), {
       description: 'The entries of imports within the last seven days that named the user and failed.',
     }),
-    workflow_runs: Type.Array(WorkflowRun, { description: 'The runs of workflows for the user.' }),
+    workflow_runs: Type.Array(ExportedRun, { description: 'The runs of workflows for the user.' }),
     events: Type.Array(Event, {
       description: 'The events that say something about the user besides its id.',
     }),

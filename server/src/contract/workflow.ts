@@ -8,11 +8,13 @@ import {
   FreeObject,
   Id,
   nullable,
+  oneOf,
   page,
   pageQuery,
   storedString,
   Timestamp,
 } from './common.ts';
+import { DISTURBING } from './delivery-windows.ts';
 import { UpdateUser } from './user.ts';
 
 /** The characters of a workflow's key. */
@@ -57,8 +59,8 @@ const WorkflowStep = Type.Object(
       pattern: '^[a-z_]+$',
       maxLength: 100,
       description:
-        'What the step does: `broadcast`, `wait`, `pause`, `abort`, `branch`, `set`, `update_user` or ' +
-        '`http`. A run fails at a step whose command does not exist.',
+        'What the step does: `broadcast`, `wait`, `digest`, `throttle`, `pause`, `abort`, `branch`, `set`, ' +
+        '`update_user` or `http`. A run fails at a step whose command does not exist.',
       examples: ['broadcast'],
     }),
     if: condition(
@@ -288,14 +290,26 @@ const WaitInput = Type.Object(
     until: Type.Optional(
       Type.String({ format: 'date-time', description: 'A time within the next 400 days, or in the past.' }),
     ),
+    delivery_window: Type.Optional(
+      Type.Object(
+        { channel: oneOf(DISTURBING), category: broadcastMembers.category },
+        {
+          title: 'WorkflowWaitForWindow',
+          additionalProperties: false,
+          description:
+            'Until the delivery window of the user opens for this channel, as for a broadcast of the ' +
+            'category. No time if it is open.',
+        },
+      ),
+    ),
   },
   {
     title: 'WorkflowWaitInput',
     additionalProperties: false,
     minProperties: 1,
     maxProperties: 1,
-    'x-problem': 'needs either a duration or an until',
-    description: 'How long the run waits: either `duration` or `until`.',
+    'x-problem': 'needs either a duration, an until or a delivery_window',
+    description: 'How long the run waits: either `duration`, `until` or `delivery_window`.',
   },
 );
 
@@ -387,6 +401,49 @@ const HttpInput = Type.Object(
   },
 );
 
+const seconds = (description: string) =>
+  Type.Integer({ minimum: 1, maximum: MAX_WAIT_SECONDS, description: `${description} In seconds.` });
+const sharedKey = (description: string) =>
+  Type.Optional(storedString({ minLength: 1, maxLength: 255, description }));
+
+const DigestInput = Type.Object(
+  {
+    window: seconds('How long the digest is open.'),
+    max_window: Type.Optional(
+      seconds(
+        'Makes the window slide: each run that joins keeps the digest open for another `window`, until ' +
+          'this long after the first.',
+      ),
+    ),
+    key: sharedKey('Only runs with the same key share a digest, such as `{{ input.document_id }}`.'),
+  },
+  {
+    title: 'WorkflowDigestInput',
+    additionalProperties: false,
+    description:
+      'Collects the runs that come to this step with the same user, key and version of the workflow. The ' +
+      'first one waits until the window closes, and continues with the output `{items, count}`: the inputs ' +
+      'of all, in the order in which they started. The others end as completed, with the output ' +
+      '`{digest}`, the id of the first. `items` has at most 1,000 inputs with 256 KiB in all; `count` ' +
+      'counts all. Cancelling the first run drops the digest.',
+  },
+);
+
+const ThrottleInput = Type.Object(
+  {
+    limit: Type.Integer({ minimum: 1, maximum: 1_000, description: 'How many runs pass within `window`.' }),
+    window: seconds('The time before now in which runs are counted.'),
+    key: sharedKey('Counts runs with the same key, over all users. By default each user is counted alone.'),
+  },
+  {
+    title: 'WorkflowThrottleInput',
+    additionalProperties: false,
+    description:
+      'At most `limit` runs pass in any `window`. The others end as aborted, with the reason in ' +
+      '`status.error`.',
+  },
+);
+
 /** The inputs of the commands, by command. */
 export const COMMAND_INPUTS: Readonly<Record<string, TSchema>> = {
   broadcast: BroadcastInput,
@@ -397,4 +454,6 @@ export const COMMAND_INPUTS: Readonly<Record<string, TSchema>> = {
   set: SetInput,
   update_user: UpdateUserInput,
   http: HttpInput,
+  digest: DigestInput,
+  throttle: ThrottleInput,
 };

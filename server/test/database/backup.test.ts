@@ -393,6 +393,13 @@ async function fill(client: pg.Client): Promise<void> {
     values ($1, '0', 'wait', 'waiting', $2, '{}')`,
     [id, at],
   );
+  await client.query('insert into workflow_digests values ($1, $2, true, $3, $3, 1, 9)', [
+    id,
+    randomBytes(32),
+    at,
+  ]);
+  await client.query('insert into workflow_digest_items values ($1, $1, $2)', [id, randomBytes(90)]);
+  await client.query("insert into workflow_throttles values ($1, '[1, 2]', $2)", [randomBytes(32), at]);
   await client.query('commit');
 }
 

@@ -14,6 +14,8 @@ import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 // More rounds take longer.
 const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 6);
 const RUNS_PER_ROUND = 100;
+// The runs of a round that collect their names in digests, for so many users.
+const GROUPS = 5;
 const KILL_WITHIN_MS = 600;
 
 const seed = newSeed();
@@ -43,14 +45,19 @@ async function startRuns({ address, credentials }: BelfryProcess, round: number)
   const call = caller(() => address, credentials.project_jwt);
   const inputs = usersOf(round).map((name) => ({ user: { external_id: name }, name }));
   const headers = { 'idempotency-key': `round-${round}` };
-  const started = await call('POST', '/workflows/runs/bulk', { key: 'flow', inputs }, headers).catch(
-    () => undefined,
-  );
-  return started?.status === 200;
+  const ofGroups = {
+    key: 'digested',
+    inputs: usersOf(round).map((name, at) => ({ user: { external_id: `group-${at % GROUPS}` }, name })),
+  };
+  const started = await Promise.all([
+    call('POST', '/workflows/runs/bulk', { key: 'flow', inputs }, headers),
+    call('POST', '/workflows/runs/bulk', ofGroups, { 'idempotency-key': `digested-${round}` }),
+  ]).catch(() => []);
+  return started.length > 0 && started.every(({ status }) => status === 200);
 }
 
 test.runIf(process.platform === 'linux')(
-  `runs send each broadcast once over ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
+  `runs send each broadcast and each digest once over ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
   { timeout: 300_000 },
   async () => {
     belfry = await start();
@@ -70,6 +77,17 @@ test.runIf(process.platform === 'linux')(
       steps,
     });
     expect([saved.status, saved.messages]).toEqual([200, []]);
+    const digested = [
+      { command: 'digest', input: { window: 1 } },
+      {
+        command: 'broadcast',
+        input: { title: '{% for item in steps[0].output.items %}{{ item.name }} {% endfor %}' },
+      },
+    ];
+    await caller(() => address, credentials.project_jwt)('PUT', '/workflows', {
+      key: 'digested',
+      steps: digested,
+    });
     let lost = 0;
     let unfinished = 0;
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -94,7 +112,7 @@ test.runIf(process.platform === 'linux')(
     belfry.signal('SIGTERM');
     expect(await belfry.ended).toBe(0);
 
-    const { runs, inboxes, jobs } = await withDatabaseOf(dataDir, async ({ db }) => ({
+    const { runs, inboxes, jobs, digests } = await withDatabaseOf(dataDir, async ({ db }) => ({
       runs: await db.query(sql('', 'select state, count(*)::int as count from workflow_runs group by state')),
       inboxes: await db.query<{ external_id: string; first_name: string; messages: Buffer[] }>(
         sql(
@@ -103,18 +121,26 @@ test.runIf(process.platform === 'linux')(
           from users u
           join notifications n on n.user_id = u.id
           join broadcasts b on b.id = n.broadcast_id
-          group by u.id, u.external_id, u.first_name`,
+          group by u.id, u.external_id, u.first_name
+          order by u.external_id`,
         ),
       ),
       jobs: await db.query(sql('', 'select kind from jobs')),
+      digests: await db.query(sql('', 'select from workflow_digests')),
     }));
     console.log(`seed ${seed}: ${lost} responses lost, ${unfinished} runs unfinished at a restart`);
     const total = ROUNDS * RUNS_PER_ROUND;
     expect(unfinished).toBeGreaterThan(0);
-    expect([runs, jobs]).toEqual([[{ state: 3, count: total }], []]);
-    expect(inboxes).toHaveLength(total);
-    for (const { external_id: name, first_name, messages } of inboxes)
+    expect([runs, jobs, digests]).toEqual([[{ state: 3, count: 2 * total }], [], []]);
+    const [groups, users] = [inboxes.slice(0, GROUPS), inboxes.slice(GROUPS)];
+    expect(users).toHaveLength(total);
+    for (const { external_id: name, first_name, messages } of users)
       expect([name, first_name, messages.map(titleOf)]).toEqual([name, name, ['first', 'second', 'third']]);
+    // Each name is in one digest, which was sent once.
+    const names = groups.flatMap(({ messages }) =>
+      messages.flatMap((message) => titleOf(message).trim().split(' ')),
+    );
+    expect(names.toSorted()).toEqual(users.map(({ external_id }) => external_id).toSorted());
     expect(new Set(host.requests.map(({ path }) => path)).size).toBe(total);
   },
 );

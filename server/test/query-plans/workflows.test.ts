@@ -11,9 +11,12 @@ import {
   listWorkflows,
 } from '../../src/domain/workflows/definitions/get.ts';
 import { saveWorkflow } from '../../src/domain/workflows/definitions/save.ts';
-import { loadRuns } from '../../src/domain/workflows/engine/load.ts';
+import { closeDigest, closeDigests, joinDigests } from '../../src/domain/workflows/engine/digests.ts';
+import { type LoadedRun, loadRuns } from '../../src/domain/workflows/engine/load.ts';
 import { recordTurns } from '../../src/domain/workflows/engine/record.ts';
+import { passThrottles } from '../../src/domain/workflows/engine/throttles.ts';
 import { cancelRun } from '../../src/domain/workflows/runs/change.ts';
+import { deleteDigests } from '../../src/domain/workflows/runs/digests.ts';
 import { getRun, listRuns, runsOfUser } from '../../src/domain/workflows/runs/get.ts';
 import { startRuns } from '../../src/domain/workflows/runs/start.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
@@ -60,6 +63,24 @@ const jobs = runs.slice(-IN_TURN).map(
     payload: { run_id: id, turn: 3 },
   }),
 );
+/** The runs of the batch, each at a step that depends on others, after their digests were opened. */
+const sharing = async (): Promise<ReadonlyMap<string, LoadedRun>> => {
+  const loaded = await loadRuns(db, jobs);
+  for (const one of loaded.values()) {
+    const [first] = one.program.steps;
+    if (first !== undefined) one.program = { ...one.program, steps: [{ ...first, command: 'digest' }] };
+    one.stage = 2;
+  }
+  return loaded;
+};
+const collecting = (run: LoadedRun) => {
+  const request = { kind: 'collect', key: run.id, windowMs: -1, maxWindowMs: -1 } as const;
+  return { run, place: '0', request };
+};
+const throttled = (run: LoadedRun) => {
+  const request = { kind: 'throttle', key: run.id, limit: 1, windowMs: 60_000 } as const;
+  return { run, place: '0', request };
+};
 const page = (id: string) => ({ direction: 'older', id, limit: 51 }) as const;
 
 /** What an operation reads at most. */
@@ -81,7 +102,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
     51,
   ],
   ['a run', () => getRun(db, projectId, middle), 2],
-  ['runs of a user', () => runsOfUser(db, user, { after: OLDEST, limit: 100 }), 200],
+  ['runs of a user', () => runsOfUser(db, user, { after: OLDEST, limit: 100 }), 300],
   ['cancelling', () => cancelRun({ db: joined(), clock }, projectId, runs.at(-2) ?? ''), 4],
   [
     'starting a thousand runs',
@@ -112,6 +133,32 @@ const READS: [string, () => Promise<unknown>, number][] = [
       await recordTurns(db, newId(), { jobs: [], turns, nowMs: Date.now() });
     },
     5 * IN_TURN + 2,
+  ],
+  [
+    'digests',
+    async () => {
+      const loaded = await sharing();
+      const steps = [...loaded.values()].map(collecting);
+      await joinDigests(db, steps, Date.now());
+      await joinDigests(
+        db,
+        steps.map((step) => ({ ...step, run: { ...step.run, id: newId() } })),
+        Date.now(),
+      );
+      await closeDigests(db, loaded, Date.now());
+      await closeDigest(db, jobs[0]?.payload.run_id ?? '');
+      await deleteDigests(db, [...loaded.keys()]);
+    },
+    12 * IN_TURN,
+  ],
+  [
+    'throttles',
+    async () => {
+      const steps = [...(await sharing()).values()].map(throttled);
+      await passThrottles(db, steps, Date.now());
+      await passThrottles(db, steps, Date.now());
+    },
+    8 * IN_TURN,
   ],
   [
     'deleting runs that have ended',
@@ -175,6 +222,24 @@ async function fill(): Promise<void> {
   await run(
     `insert into workflow_run_steps (run_id, place, command, state, started_at)
     select id, '0', 'set', 'completed', now() from workflow_runs`,
+  );
+  await run(
+    `insert into workflow_digests (run_id, key, open, closes_at, closes_by, count, size)
+    select id, sha256(id::text::bytea), n % 3 = 0, now(), now(), 1, 2
+    from unnest($1::uuid[]) with ordinality as r (id, n)
+    where n <= $2`,
+    [uuidArray(runs), RUNS - IN_TURN],
+  );
+  await run(
+    `insert into workflow_digest_items (run_id, item_id, input)
+    select run_id, run_id, $1 from workflow_digests`,
+    [packJson('{}')],
+  );
+  await run(
+    `insert into workflow_throttles (key, passed, expires_at)
+    select key, '[]', now() + case when run_id = any ($1::uuid[]) then '0' else interval '1 hour' end
+    from workflow_digests`,
+    [uuidArray(runs.slice(0, 100))],
   );
 }
 

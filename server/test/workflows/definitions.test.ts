@@ -263,8 +263,8 @@ describe('a mistake is reported with its place:', () => {
       ),
     ).toMatchInlineSnapshot(`
       [
-        "Param 'steps.0.input' needs either a duration or an until",
-        "Param 'steps.1.input' needs either a duration or an until",
+        "Param 'steps.0.input' needs either a duration, an until or a delivery_window",
+        "Param 'steps.1.input' needs either a duration, an until or a delivery_window",
         "Param 'steps.2.input.until' must be a date and time as in 2026-01-31T12:00:00Z",
         "Param 'steps.4.input.title' must be a string",
         "Param 'steps.5.input.url' must be an absolute URI",

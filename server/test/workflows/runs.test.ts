@@ -276,6 +276,70 @@ describe('a wait', () => {
   });
 });
 
+describe('a wait for a delivery window', () => {
+  const wait = (more: object = {}) => ({
+    command: 'wait',
+    input: { delivery_window: { channel: 'sms', ...more } },
+  });
+  const DAY_MS = 86_400_000;
+  /** Moves the clock to this hour of the next day. */
+  const tomorrowAt = (hourUtc: number) => {
+    const nowMs = Date.now() + laterMs;
+    laterMs += nowMs - (nowMs % DAY_MS) + DAY_MS + hourUtc * 3_600_000 - nowMs;
+  };
+  const daytime = [{ from: '09:00', to: '18:00' }];
+
+  test('lasts until it opens in the time zone of the user', async () => {
+    await project.call('PUT', '/channels/delivery_windows', {
+      channels: [{ channel: 'sms', windows: daytime }],
+    });
+    await project.call('PUT', '/users', {
+      external_id: 'ada',
+      custom_attributes: { time_zone: 'Asia/Tokyo' },
+    });
+    // Midnight in Tokyo.
+    tomorrowAt(15);
+    const id = await startRun(project, [wait(), hello], ADA);
+    const bob = await startRun(project, [wait(), hello], { user: { external_id: 'bob' } });
+    expect((await ended(project, bob)).status.state).toBe(STATE.completed);
+    await inState(project, id, STATE.waiting);
+    laterMs += 9 * 3_600_000 - 60_000;
+    expect((await ended(project, await startRun(project, [hello], ADA, 'other'))).status.state).toBe(3);
+    expect((await runOf(project, id)).status.state).toBe(STATE.waiting);
+    laterMs += 60_000;
+    expect((await ended(project, id)).status.state).toBe(STATE.completed);
+  });
+
+  test('is that of the user, else of the category', async () => {
+    await project.call('PUT', '/channels', {
+      key: 'alerts',
+      channels: [{ channel: 'sms', windows: [{ from: '00:00', to: '24:00' }] }],
+    });
+    await project.call('PUT', '/channels/delivery_windows', {
+      channels: [{ channel: 'sms', windows: daytime }],
+    });
+    tomorrowAt(3);
+    const ofCategory = await startRun(project, [wait({ category: 'alerts' })], ADA);
+    expect((await ended(project, ofCategory)).status.state).toBe(STATE.completed);
+    await project.as('ada')('PUT', '/channels/user_delivery_windows', {
+      channels: [{ channel: 'sms', windows: [{ from: '04:00', to: '05:00' }] }],
+    });
+    const ids = [
+      await startRun(project, [wait({ category: 'alerts' })], ADA),
+      await startRun(project, [wait()], ADA, 'other'),
+    ];
+    for (const id of ids) await inState(project, id, STATE.waiting);
+    laterMs += 3_600_000;
+    for (const id of ids) expect((await ended(project, id)).status.state).toBe(STATE.completed);
+  });
+
+  test('fails without a user', async () => {
+    expect((await ended(project, await startRun(project, [wait()]))).status.error).toBe(
+      'the run has no user',
+    );
+  });
+});
+
 describe('conditions', () => {
   test('see the input, the user, earlier steps and the notification', async () => {
     await project.call('PUT', '/users', { external_id: 'ada', custom_attributes: { plan: 'premium' } });

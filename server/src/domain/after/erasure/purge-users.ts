@@ -4,6 +4,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { type IdentifiedUser, KEEP_FORMER, keyColumns, keysOf } from '../../ground/identities/keys.ts';
 import { ConflictingChange, retryOnConflict } from '../../people/users/retry-on-conflict.ts';
+import { deleteDigests } from '../../workflows/runs/digests.ts';
 import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
@@ -99,7 +100,11 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   }
   if (await hasUnredacted(tx, userIds)) return { more: true, unredacted: userIds };
   if (await purgeTokens(tx, ids)) return { more: true };
-  const runs = await tx.query(deleteRuns, [ids, RUNS]);
+  const runs = await tx.query<{ id: string }>(deleteRuns, [ids, RUNS]);
+  await deleteDigests(
+    tx,
+    runs.map(({ id }) => id),
+  );
   if (runs.length > 0) return { more: true };
   await redactScheduled(tx, userIds);
   await eraseAddresses(tx, userIds);
@@ -274,7 +279,7 @@ const deleteRuns = sql(
     delete from workflow_run_steps
     where run_id in (select id from deleted)
   )
-  select 1 from deleted`,
+  select id from deleted`,
 );
 const LAST = [
   sql('purge_preferences', 'delete from preferences where user_id = any ($1::uuid[])'),

@@ -60,6 +60,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteReplays),
     rows(deleteWebhooks),
     rows(deleteImports, before(IMPORTS_DAYS)),
+    rows(deleteThrottles, new Date(clock.now())),
     ...(eventDays > 0
       ? [rows(deleteEvents, before(eventDays)), rows(deleteRuns, new Date(clock.now() - eventDays * DAY_MS))]
       : []),
@@ -198,8 +199,30 @@ const deleteRuns = sql(
   steps as (
     delete from workflow_run_steps
     where run_id in (select id from expired)
+  ),
+  digests as (
+    delete from workflow_digests
+    where run_id in (select id from expired)
+  ),
+  items as (
+    delete from workflow_digest_items
+    where run_id in (select id from expired)
   )
   select 1 from expired`,
+);
+// Index workflow_throttles_expired.
+const deleteThrottles = sql(
+  'purge_workflow_throttles',
+  `delete from workflow_throttles
+  where key = any (array(
+    select key
+    from workflow_throttles
+    where expires_at < $1
+    order by expires_at
+    limit $2
+    for update skip locked
+  ))
+  returning 1`,
 );
 // Primary keys of projects and of events (project_id, id). By ctid, because rows of events never change.
 const deleteEvents = sql(

@@ -40,8 +40,8 @@ export async function parseProgram(steps: unknown): Promise<{ program: Program; 
     program: {
       steps: parsed,
       reads: {
-        // Also the recipient of a broadcast that names none.
-        user: ['user', 'update_user', 'broadcast'].some(reads),
+        // Also the recipient of a broadcast that names none, and whose window a step waits for.
+        user: ['user', 'update_user', 'broadcast', 'delivery_window'].some(reads),
         notification: reads('notification'),
         steps: reads('steps'),
       },

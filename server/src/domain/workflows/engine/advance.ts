@@ -8,7 +8,7 @@ import { TemplateError } from '../../../lib/template.ts';
 import { comparePlaces, placeAfter, placeIn, stepAt } from '../definitions/places.ts';
 import { inputProblems, type ProgramStep } from '../definitions/program.ts';
 import { STAGES, type Stage, type StepRow } from '../runs/row.ts';
-import type { StepResult, WorkflowContext } from '../steps/command.ts';
+import type { SharedResult, StepResult, WorkflowContext } from '../steps/command.ts';
 import { COMMANDS } from '../steps/commands.ts';
 import type { LoadedRun } from './load.ts';
 
@@ -24,6 +24,8 @@ export interface Advanced {
   /** Characters of the outputs of these steps as JSON. */
   added: number;
   next: Next;
+  /** A step that depends on other runs, and what changes with its result. */
+  shared?: { request: SharedResult; decide: (result: StepResult) => Advanced };
 }
 
 /** What follows a turn. */
@@ -45,11 +47,7 @@ const MAX_DATA_CHARACTERS = 64 * 1024;
  * the run. Writes nothing of the run itself. A turn that is repeated after a crash does the same again.
  */
 export async function advance(context: WorkflowContext, run: LoadedRun, calls: Calls): Promise<Advanced> {
-  const turn = new Turn(context, run, calls);
-  const next = await turn.take();
-  const { place, stage, steps, data, broadcastId } = turn;
-  const added = steps.reduce((sum, { output }) => sum + (output?.length ?? 0), 0);
-  return { run, place, stage, steps, data, broadcastId, added, next };
+  return new Turn(context, run, calls).take();
 }
 
 class Turn {
@@ -58,6 +56,7 @@ class Turn {
   steps: StepRow[] = [];
   data: Readonly<Record<string, unknown>>;
   broadcastId: string | null;
+  #shared: Advanced['shared'];
   readonly #context: WorkflowContext;
   readonly #run: LoadedRun;
   readonly #calls: Calls;
@@ -75,20 +74,27 @@ class Turn {
     this.broadcastId = run.broadcast_id;
   }
 
-  async take(): Promise<Next> {
+  async take(): Promise<Advanced> {
     const between = takeTurns();
     for (;;) {
       const step = stepAt(this.#run.program, this.place);
-      if (step === undefined) return { kind: 'complete' };
+      if (step === undefined) return this.#advanced({ kind: 'complete' });
       const next = await this.#execute(step);
-      if (next !== undefined) return next;
+      if (next !== undefined) return this.#advanced(next);
       await between();
     }
   }
 
+  #advanced(next: Next): Advanced {
+    const { place, stage, steps, data, broadcastId } = this;
+    const added = steps.reduce((sum, { output }) => sum + (output?.length ?? 0), 0);
+    const advanced = { run: this.#run, place, stage, steps, data, broadcastId, added, next };
+    return this.#shared === undefined ? advanced : { ...advanced, shared: this.#shared };
+  }
+
   /** Executes the step at the current place. Returns undefined if the next one can follow in this turn. */
   async #execute(step: ProgramStep): Promise<Next | undefined> {
-    if (this.stage === STAGES.waiting) return this.#end(step, { state: 'completed' });
+    if (this.stage === STAGES.waiting) return this.#wake(step);
     try {
       if (this.stage === STAGES.notBegun && !this.#holds(step.condition))
         return this.#end(step, { state: 'skipped' });
@@ -97,6 +103,13 @@ class Turn {
     } catch (error) {
       return this.#fail(step, problemOf(error));
     }
+  }
+
+  #wake(step: ProgramStep): Next | undefined {
+    const { digest } = this.#run;
+    if (digest === null) return this.#end(step, { state: 'completed' });
+    if (digest.isClosed) return this.#apply(step, { kind: 'done', output: digest.output });
+    return { kind: 'wait', untilMs: digest.closesAtMs };
   }
 
   async #begin(step: ProgramStep): Promise<Next | undefined> {
@@ -119,7 +132,15 @@ class Turn {
       broadcastId: broadcastIdOf(id, turn, dueAt.getTime()),
       attempt: this.#calls?.attempt ?? 0,
     });
-    return this.#apply(step, result);
+    if (result.kind !== 'collect' && result.kind !== 'throttle') return this.#apply(step, result);
+    this.#shared = { request: result, decide: (decided) => this.#conclude(step, decided) };
+    return { kind: 'continue' };
+  }
+
+  /** Ends the turn with the result of a step that depended on other runs. */
+  #conclude(step: ProgramStep, result: StepResult): Advanced {
+    this.#shared = undefined;
+    return this.#advanced(this.#apply(step, result) ?? { kind: 'continue' });
   }
 
   #apply(step: ProgramStep, result: StepResult): Next | undefined {
@@ -145,6 +166,9 @@ class Turn {
           calls: { attempt: (this.#calls?.attempt ?? 0) + 1 },
           dueAtMs: this.#now.getTime() + result.delayMs,
         };
+      case 'end':
+        this.#end(step, { state: 'completed', output: JSON.stringify(result.output) });
+        return { kind: 'complete' };
       case 'abort':
         this.#end(step, { state: 'completed' });
         return { kind: 'abort', reason: result.reason ?? null };

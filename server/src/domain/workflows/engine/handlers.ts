@@ -3,6 +3,7 @@ import type { Handler } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import type { WorkflowContext } from '../steps/command.ts';
 import { type Advanced, advance, type Calls } from './advance.ts';
+import { closeDigest, closeDigests } from './digests.ts';
 import { dateLateTurns, loadRuns, type RunJob } from './load.ts';
 import { recordTurns } from './record.ts';
 
@@ -45,6 +46,7 @@ async function continueRuns(
   const context = { ...deps, acceptor: deps.acceptor() };
   const runs = await loadRuns(deps.db, jobs);
   await dateLateTurns(deps.db, jobs, runs, deps.clock.now());
+  await closeDigests(deps.db, runs, deps.clock.now());
   // Runs that were cancelled, or whose turn was recorded before a crash, are left out.
   const results = await Promise.allSettled(
     jobs.flatMap((job) => {
@@ -76,6 +78,7 @@ async function record(
 /** Records that a run failed because of a bug. */
 async function discard(deps: Deps, job: RunJob, leaseId: string): Promise<void> {
   const run = (await loadRuns(deps.db, [job])).get(job.payload.run_id);
+  if (run !== undefined) await closeDigest(deps.db, run.id);
   const failed: Advanced[] =
     run === undefined
       ? []

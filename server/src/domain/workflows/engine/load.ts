@@ -32,9 +32,19 @@ export interface LoadedRun extends RunRow {
   steps: readonly StepRow[];
   user: UserData | null;
   notification: object | null;
+  /** The digest that the run waits for. */
+  digest: Digest | null;
 }
 
-type StoredRun = Omit<LoadedRun, 'input' | 'data' | 'program' | 'steps' | 'user' | 'notification'> & {
+export type Digest =
+  | { isClosed: false; closesAtMs: number }
+  /** The inputs of the runs, in the order in which they started. */
+  | { isClosed: true; output: { items: readonly unknown[]; count: number } };
+
+type StoredRun = Omit<
+  LoadedRun,
+  'input' | 'data' | 'program' | 'steps' | 'user' | 'notification' | 'digest'
+> & {
   input: Buffer;
   data: string | null;
 };
@@ -61,6 +71,7 @@ export async function loadRuns(db: Queryable, jobs: readonly RunJob[]): Promise<
         steps: steps.get(run.id) ?? [],
         user: users.get(run.user_id ?? '') ?? null,
         notification: notifications(run),
+        digest: null,
       },
     ]),
   );

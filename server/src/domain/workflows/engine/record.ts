@@ -5,11 +5,16 @@ import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { NewJob } from '../../../queue/jobs.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { deleteDigests } from '../runs/digests.ts';
 import { runJob } from '../runs/jobs.ts';
 import { ENDED, type StepRow } from '../runs/row.ts';
 import { withUser } from '../runs/start.ts';
+import type { Collect, Throttle } from '../steps/command.ts';
 import type { Advanced } from './advance.ts';
+import { joinDigests } from './digests.ts';
 import type { RunJob } from './load.ts';
+import type { SharedStep } from './shared-steps.ts';
+import { passThrottles } from './throttles.ts';
 
 /**
  * Records turns of runs and completes their jobs, in the caller's transaction. A run that was cancelled
@@ -18,14 +23,15 @@ import type { RunJob } from './load.ts';
 export async function recordTurns(
   tx: Queryable,
   leaseId: string,
-  { jobs, turns, nowMs }: { jobs: readonly RunJob[]; turns: readonly Advanced[]; nowMs: number },
+  { jobs, turns: advanced, nowMs }: { jobs: readonly RunJob[]; turns: readonly Advanced[]; nowMs: number },
 ): Promise<void> {
   await complete(
     tx,
     leaseId,
     jobs.map(({ id }) => id),
   );
-  if (turns.length === 0) return;
+  if (advanced.length === 0) return;
+  const turns = await decideShared(tx, advanced, nowMs);
   const updated = await updateRuns(tx, turns, nowMs);
   await writeSteps(
     tx,
@@ -41,6 +47,45 @@ export async function recordTurns(
     tx,
     turns.flatMap((turn) => eventsOf(turn, updated.has(turn.run.id))),
   );
+}
+
+/** Decides the steps that depend on other runs. Returns the turns with what follows. */
+async function decideShared(
+  tx: Queryable,
+  turns: readonly Advanced[],
+  nowMs: number,
+): Promise<readonly Advanced[]> {
+  const digested = turns.filter(({ run, place }) => run.digest?.isClosed === true && place !== run.place);
+  if (digested.length === 0 && turns.every(({ shared }) => shared === undefined)) return turns;
+  // Runs before digests, as in cancelRun.
+  const locked = await tx.query<{ id: string }>(lockRunsInTurn, [
+    uuidArray(turns.map(({ run }) => run.id)),
+    turns.map(({ run }) => run.turn),
+  ]);
+  const current = new Set(locked.map(({ id }) => id));
+  await deleteDigests(
+    tx,
+    digested.map(({ run }) => run.id),
+  );
+  const steps = turns.flatMap(({ run, place, shared }) =>
+    shared !== undefined && current.has(run.id) ? [{ run, place, request: shared.request }] : [],
+  );
+  const decisions = new Map([
+    ...(await joinDigests(tx, steps.filter(isCollect), nowMs)),
+    ...(await passThrottles(tx, steps.filter(isThrottle), nowMs)),
+  ]);
+  return turns.map((turn) => {
+    const decision = decisions.get(turn.run.id);
+    return decision === undefined ? turn : (turn.shared?.decide(decision) ?? turn);
+  });
+}
+
+function isCollect(step: SharedStep): step is SharedStep<Collect> {
+  return step.request.kind === 'collect';
+}
+
+function isThrottle(step: SharedStep): step is SharedStep<Throttle> {
+  return step.request.kind === 'throttle';
 }
 
 /** Updates runs that are still in their turn, and returns their ids. */
@@ -144,7 +189,15 @@ async function writeSteps(tx: Queryable, steps: readonly (StepRow & { runId: str
   ]);
 }
 
-// Primary keys, both.
+// Primary keys, all.
+const lockRunsInTurn = sql(
+  'lock_workflow_turns',
+  `select r.id
+  from unnest($1::uuid[], $2::int[]) as t (id, turn)
+  join workflow_runs r using (id, turn)
+  order by r.id
+  for update of r`,
+);
 const updateRunsInTurn = sql(
   'record_workflow_turns',
   `update workflow_runs r

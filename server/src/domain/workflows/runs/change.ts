@@ -4,6 +4,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
 import { recordEvents } from '../../ground/events/record.ts';
+import { deleteDigests } from './digests.ts';
 import { runJob } from './jobs.ts';
 import { withUser } from './start.ts';
 
@@ -19,6 +20,7 @@ export function cancelRun(context: ChangeContext, projectId: string, id: string)
     { projectId, id, statement: abortRun, problem: 'the run has ended' },
     async (tx, run) => {
       await tx.query(abortWaitingStep, [id, new Date(context.clock.now())]);
+      await deleteDigests(tx, [id]);
       const { workflow_key, user_id } = run;
       const details = { log: CANCELLED, context: { run_id: id, workflow_key } };
       await recordEvents(tx, [{ projectId, type: 'workflow.run.aborted', ...withUser(user_id), details }]);

@@ -4,6 +4,7 @@ import { bothDirections, type ListStatements } from '../../../db/list-statements
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import { comparePlaces } from '../definitions/places.ts';
+import { loadCollected } from './digests.ts';
 import { RUN_COLUMNS, type RunRow, runRecord, type StepRow, stepRecord } from './row.ts';
 
 /** Returns a run of the project with its input and its steps, as JSON text; undefined if there is none. */
@@ -13,13 +14,24 @@ export async function getRun(db: Queryable, projectId: string, id: string): Prom
   return run?.text;
 }
 
-/** Returns up to `limit` runs of a user behind the id `after`, in order, each as the same text. */
+/**
+ * Returns up to `limit` runs of a user behind the id `after`, in order, each as the same text. One that waits
+ * for its digest has the inputs that it has collected as well.
+ */
 export async function runsOfUser(
   db: Queryable,
   userId: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<{ id: string; text: string }[]> {
-  return withSteps(db, await db.query<RunWithInput>(selectRunsOfUser, [userId, after, limit]));
+  const runs = await withSteps(db, await db.query<RunWithInput>(selectRunsOfUser, [userId, after, limit]));
+  const collected = await loadCollected(
+    db,
+    runs.map(({ id }) => id),
+  );
+  return runs.map(({ id, text }) => {
+    const inputs = collected.get(id);
+    return { id, text: inputs === undefined ? text : `${text.slice(0, -1)},"collected":[${inputs}]}` };
+  });
 }
 
 type RunWithInput = RunRow & { input: Buffer };

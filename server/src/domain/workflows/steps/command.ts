@@ -31,8 +31,30 @@ export type StepResult =
   /** Until this time or, without one, until the run is resumed. */
   | { kind: 'wait'; untilMs?: number }
   | { kind: 'retry'; delayMs: number }
+  /** Ends the run as completed. */
+  | { kind: 'end'; output: object }
   | { kind: 'abort'; reason?: string }
   | { kind: 'fail'; error: string };
+
+/**
+ * A result that depends on other runs with the same `key`, by default those of the same user. The transaction
+ * that records the turn decides it.
+ */
+export type SharedResult = Collect | Throttle;
+
+export interface Collect {
+  kind: 'collect';
+  key?: string;
+  windowMs: number;
+  maxWindowMs: number;
+}
+
+export interface Throttle {
+  kind: 'throttle';
+  key?: string;
+  windowMs: number;
+  limit: number;
+}
 
 /** What a step does. Its input is described in contract/workflow.ts. */
 export interface Command<Input = never> {
@@ -43,5 +65,5 @@ export interface Command<Input = never> {
   acts?: true;
   /** Waits for another host, so that it runs in a job of its own. */
   calls?: true;
-  begin(context: WorkflowContext, call: StepCall<Input>): StepResult | Promise<StepResult>;
+  begin(context: WorkflowContext, call: StepCall<Input>): StepResult | SharedResult | Promise<StepResult>;
 }

@@ -1,9 +1,11 @@
 import { abort } from './abort.ts';
 import { broadcast } from './broadcast.ts';
 import type { Command } from './command.ts';
+import { digest } from './digest.ts';
 import { http } from './http.ts';
 import { pause } from './pause.ts';
 import { set } from './set.ts';
+import { throttle } from './throttle.ts';
 import { updateUserOfRun } from './update-user.ts';
 import { wait } from './wait.ts';
 
@@ -16,4 +18,6 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   ['set', set],
   ['update_user', updateUserOfRun],
   ['http', http],
+  ['digest', digest],
+  ['throttle', throttle],
 ]);
