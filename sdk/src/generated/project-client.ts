@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, ListWorkflowRunsQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectInput, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StartedWorkflowRun, StartedWorkflowRuns, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation, Workflow, WorkflowInput, WorkflowList, WorkflowRun, WorkflowRunInput, WorkflowRunRecord, WorkflowRunsInput, WorkflowVersion, WorkflowVersionList } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, ListWorkflowRunsQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, Project, ProjectInput, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StartedWorkflowRun, StartedWorkflowRuns, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Template, TemplateInput, TemplatePreview, TemplatePreviewInput, TemplateRecord, TemplateVersion, TemplateVersionList, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation, Workflow, WorkflowInput, WorkflowList, WorkflowRun, WorkflowRunInput, WorkflowRunRecord, WorkflowRunsInput, WorkflowVersion, WorkflowVersionList } from './types.ts';
 
 /** Acts for a whole project with a Project JWT. For your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -1332,5 +1332,73 @@ export class ProjectClient extends Client {
       list: (workflowKey: string, query?: Query<ListWorkflowRunsQuery>, options?: RequestOptions): PageRequest<WorkflowRunRecord> =>
         this.list(`/workflows/${segment(workflowKey)}/runs`, query, options),
     },
+  };
+
+  /** The texts of notifications, by channel and language. */
+  readonly templates = {
+    /**
+     * Save a template.
+     * Creates the template with this key, or replaces it: new content is a new version. The texts are [Liquid](https://liquidjs.com) and read `user`, `data`, `project` and `unsubscribe_url`. Mistakes are reported with their place, and so are unknown variables and partials. The kind of a template cannot be changed. A project can have 1,000 templates with 16 MiB of texts. Requires a Project JWT.
+     *
+     * `PUT /templates/{template_key}`
+     */
+    save: (templateKey: string, body: TemplateInput, options?: RequestOptions): Promise<Template> =>
+      this.request({ method: 'PUT', path: `/templates/${segment(templateKey)}`, body }, options),
+    /**
+     * Get a template.
+     * Returns the newest version of the template. Requires a Project JWT.
+     *
+     * `GET /templates/{template_key}`
+     */
+    get: (templateKey: string, options?: RequestOptions): Promise<Template> =>
+      this.request({ method: 'GET', path: `/templates/${segment(templateKey)}` }, options),
+    /**
+     * Delete a template.
+     * Versions are counted on if the template is created again. A layout or a partial that another template uses cannot be deleted. Requires a Project JWT.
+     *
+     * `DELETE /templates/{template_key}`
+     */
+    delete: (templateKey: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'DELETE', path: `/templates/${segment(templateKey)}` }, options),
+    /**
+     * List the templates, newest first.
+     * Returns the templates without their texts. Requires a Project JWT.
+     *
+     * `GET /templates`
+     */
+    list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<TemplateRecord> =>
+      this.list('/templates', query, options),
+    /**
+     * List the versions of a template.
+     * Returns the newest 100 versions, newest first, also of a template that was deleted. Requires a Project JWT.
+     *
+     * `GET /templates/{template_key}/versions`
+     */
+    listVersions: (templateKey: string, options?: RequestOptions): Promise<TemplateVersionList> =>
+      this.request({ method: 'GET', path: `/templates/${segment(templateKey)}/versions` }, options),
+    /**
+     * Get a version of a template.
+     * Returns the texts of one version, also of a template that was deleted. Requires a Project JWT.
+     *
+     * `GET /templates/{template_key}/versions/{version}`
+     */
+    getVersion: (templateKey: string, version: string, options?: RequestOptions): Promise<TemplateVersion> =>
+      this.request({ method: 'GET', path: `/templates/${segment(templateKey)}/versions/${segment(version)}` }, options),
+    /**
+     * Restore a version of a template.
+     * Saves the texts of the version again, as the newest version. Rejected if it uses a template that was deleted. Requires a Project JWT.
+     *
+     * `POST /templates/{template_key}/versions/{version}/restore`
+     */
+    restoreVersion: (templateKey: string, version: string, options?: RequestOptions): Promise<Template> =>
+      this.request({ method: 'POST', path: `/templates/${segment(templateKey)}/versions/${segment(version)}/restore` }, options),
+    /**
+     * Preview a template on a channel.
+     * Renders the newest version of a message as a delivery on this channel does, for a user that does not need to exist. Nothing is sent. Layouts and partials have no preview of their own. Requires a Project JWT.
+     *
+     * `POST /templates/{template_key}/preview`
+     */
+    preview: (templateKey: string, body: TemplatePreviewInput, options?: RequestOptions): Promise<TemplatePreview> =>
+      this.request({ method: 'POST', path: `/templates/${segment(templateKey)}/preview`, body }, options),
   };
 }

@@ -605,14 +605,14 @@ export type Event = {
     };
 };
 
-export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
+export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'template.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
 
 export type EventList = {
     data: Array<Event>;
     links: PageLinks;
 };
 
-export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
 
 export type EventsourceIntegration = {
     name: 'eventsource';
@@ -1798,6 +1798,169 @@ export type TeamsTokenList = {
 export type TeamsTokenWebhook = {
     /** The webhook URL of a Teams workflow. If not given, the default of the integration is used. */
     url?: string;
+};
+
+export type Template = {
+    id: string;
+    /** The key of the template. */
+    key: string;
+    /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
+    kind: 'message' | 'layout' | 'partial';
+    /** Counts the changes of the template, from 1. */
+    version: number;
+    created_at: string;
+    updated_at: string;
+    /** The locale for users without one, or with one that the template lacks. */
+    default_locale: string;
+    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of `default_locale`. */
+    locales: {
+        [key: string]: TemplateTexts;
+    };
+    /** The key of the layout of its e-mails. Only a message has one. */
+    layout: string | null;
+};
+
+export type TemplateChannelOverrides = {
+    in_app?: TemplateChannelTexts;
+    mobile_push?: TemplateChannelTexts;
+    email?: TemplateChannelTexts;
+    sms?: TemplateChannelTexts;
+    web_push?: TemplateChannelTexts;
+    slack?: TemplateChannelTexts;
+    teams?: TemplateChannelTexts;
+};
+
+export type TemplateChannelTexts = {
+    /** A text without HTML. */
+    title?: string;
+    /** HTML or a plain text. Outputs are escaped; `{{ data.html | raw }}` is not. */
+    content?: string | null;
+    /** The address that a click opens. */
+    action_url?: string | null;
+};
+
+export type TemplateDeletedMessage = {
+    type: 'template.deleted';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'template.deleted';
+    };
+};
+
+export type TemplateInput = {
+    /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
+    kind?: 'message' | 'layout' | 'partial';
+    /** The locale for users without one, or with one that the template lacks. */
+    default_locale: string;
+    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of `default_locale`. */
+    locales: {
+        [key: string]: TemplateTexts;
+    };
+    /** The key of the layout of its e-mails. Only a message has one. */
+    layout?: string | null;
+};
+
+export type TemplateOverrides = {
+    channels?: TemplateChannelOverrides;
+};
+
+export type TemplatePreview = {
+    /** The locale of the texts. */
+    locale: string;
+    /** The title, or the subject of the e-mail. */
+    title: string;
+    /** The content: HTML of the e-mail, and the text on all other channels. */
+    content: string | null;
+    action_url: string | null;
+    /** The plain text of the e-mail. */
+    text?: string;
+    /** The size of these texts in UTF-8. */
+    bytes: number;
+    /** The size that fits the channel, with what the provider adds. Longer push messages are shortened, and Gmail clips longer e-mails. `null` if the channel counts characters. */
+    max_bytes: number | null;
+};
+
+export type TemplatePreviewInput = {
+    channel: Channel;
+    /** The locale of the user. Default: that of the template. */
+    locale?: string | null;
+    /** Members of a user that does not need to exist. */
+    user?: {
+        [key: string]: unknown;
+    } | null;
+    /** The `data` of a broadcast. */
+    data?: {
+        [key: string]: unknown;
+    } | null;
+};
+
+/** A template without its texts. */
+export type TemplateRecord = {
+    id: string;
+    /** The key of the template. */
+    key: string;
+    /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
+    kind: 'message' | 'layout' | 'partial';
+    /** Counts the changes of the template, from 1. */
+    version: number;
+    created_at: string;
+    updated_at: string;
+};
+
+export type TemplateRecordList = {
+    data: Array<TemplateRecord>;
+    links: PageLinks;
+};
+
+export type TemplateSavedMessage = {
+    type: 'template.saved';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'template.saved';
+        payload?: TemplateSavedPayload;
+    };
+};
+
+export type TemplateSavedPayload = {
+    version: number;
+};
+
+/** The texts in one language. A message needs a title in each. A layout and a partial have a `content` alone. */
+export type TemplateTexts = {
+    /** A text without HTML. */
+    title?: string;
+    /** HTML or a plain text. Outputs are escaped; `{{ data.html | raw }}` is not. */
+    content?: string | null;
+    /** The address that a click opens. */
+    action_url?: string | null;
+    overrides?: TemplateOverrides | null;
+};
+
+export type TemplateVersion = {
+    version: number;
+    created_at: string;
+    /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
+    kind: 'message' | 'layout' | 'partial';
+    /** The locale for users without one, or with one that the template lacks. */
+    default_locale: string;
+    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of `default_locale`. */
+    locales: {
+        [key: string]: TemplateTexts;
+    };
+    /** The key of the layout of its e-mails. Only a message has one. */
+    layout: string | null;
+};
+
+export type TemplateVersionList = {
+    /** The newest 100, newest first. */
+    items: Array<TemplateVersionRecord>;
+};
+
+export type TemplateVersionRecord = {
+    version: number;
+    created_at: string;
 };
 
 export type TokenDiscardedMessage = {

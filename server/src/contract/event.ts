@@ -61,6 +61,8 @@ export const EVENT_MEANINGS = {
   'user.updated': 'A user was changed.',
   'user.deleted': 'A user was deleted. The personal data is erased seven days later.',
   'user.restored': 'A deleted user was restored before the data was erased.',
+  'template.saved': 'A template was created or changed.',
+  'template.deleted': 'A template was deleted. Broadcasts that were accepted with it keep their texts.',
   'workflow.saved': 'A workflow was created or changed.',
   'workflow.deleted': 'A workflow was deleted. Its runs continue.',
   'workflow.run.started': 'A workflow run started.',
@@ -266,5 +268,6 @@ export const EVENT_PAYLOADS: { readonly [Type in EventType]?: TSchema } = {
   'category.deleted': Type.Object({ key: Type.String() }, { title: 'CategoryDeletedPayload' }),
   'delivery_windows.saved': ProjectDeliveryWindows,
   'project.saved': ProjectSettings,
+  'template.saved': Type.Object({ version: Type.Integer() }, { title: 'TemplateSavedPayload' }),
   'tracking.saved': Tracking,
 };

@@ -53,6 +53,22 @@ export const CATEGORY_DATA: Members = {
   input: CONTENT_MEMBERS,
 };
 
+/** What the texts of templates read. */
+export const TEMPLATE_DATA = {
+  user: USER_MEMBERS,
+  data: 'open',
+  project: { id: 'value', name: 'value', logo_url: 'value' },
+  unsubscribe_url: 'value',
+} as const satisfies Members;
+
+/** What layouts read. */
+export const LAYOUT_DATA: Members = {
+  ...TEMPLATE_DATA,
+  title: 'value',
+  content: 'value',
+  action_url: 'value',
+};
+
 /** A run of a workflow. */
 export const RUN_MEMBERS = {
   id: 'value',

@@ -169,6 +169,7 @@ const TAGS = [
   { name: 'Events', description: 'The record of everything that happens in a project.' },
   { name: 'Webhooks', description: 'Sends events to your servers.' },
   { name: 'Workflows', description: 'Stored lists of steps, and their runs.' },
+  { name: 'Templates', description: 'The texts of notifications, by channel and language.' },
 ];
 
 /** The key under which a route's schema lists errors that do not follow from the rest. Not published. */

@@ -188,6 +188,14 @@ const SOURCES: [RegExp, Source][] = [
       path: async () => '/workflows/many/runs',
     },
   ],
+  [
+    /^\/templates$/,
+    {
+      create: (number) =>
+        put(`/templates/t-${number}`, { default_locale: 'en', locales: { en: { title: 'T' } } }),
+      remove: ({ key }) => gone(`/templates/${key}`),
+    },
+  ],
   [/^\/users$/, { create: (number) => put('/users', { external_id: `user ${number}` }) }],
   tokens('in_app/inbox', (number) => ({ token: `${number}`.padStart(64, 'x') })),
   ...['apns', 'expo', 'fcm'].map((platform) =>

@@ -181,6 +181,12 @@ const READ_BACK: [RegExp, ReadBack][] = [
     },
   ],
   [
+    /^saveTemplate$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/templates/${body.key}`)).body).toEqual(body);
+    },
+  ],
+  [
     /^saveCategoryDeliveryConfig$/,
     async (call, _operation, _drawn, { body }) => {
       expect((await call('GET', `/channels/${encodeURIComponent(body.key)}`)).body).toEqual(body);

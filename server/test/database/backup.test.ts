@@ -400,6 +400,15 @@ async function fill(client: pg.Client): Promise<void> {
   ]);
   await client.query('insert into workflow_digest_items values ($1, $1, $2)', [id, randomBytes(90)]);
   await client.query("insert into workflow_throttles values ($1, '[1, 2]', $2)", [randomBytes(32), at]);
+  await client.query(
+    "insert into templates values ($1, 'welcome', $1, 'message', 1, '{footer,main}', 9, $2, $2)",
+    [id, at],
+  );
+  await client.query("insert into template_versions values ($1, 'welcome', 1, $2, $3)", [
+    id,
+    randomBytes(90),
+    at,
+  ]);
   await client.query('commit');
 }
 

@@ -12,6 +12,7 @@ import { projectRoutes } from './project.ts';
 import { streamRoute } from './stream.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
 import { suppressionRoutes } from './suppressions.ts';
+import { templateRoutes } from './templates.ts';
 import { tokenRoutes } from './tokens.ts';
 import { topicRoutes } from './topics.ts';
 import { trackingRoutes } from './tracking.ts';
@@ -43,5 +44,6 @@ export function v2Routes(app: App): void {
   eventRoutes(app);
   webhookRoutes(app);
   workflowRoutes(app);
+  templateRoutes(app);
   streamRoute(app, app.context.streams);
 }

@@ -238,7 +238,7 @@ function notificationRecord(
 }
 
 // A tap opens the whole push: links in its text cannot be followed.
-const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
+export const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
 
 // A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
 // ms.

@@ -49,7 +49,7 @@ export function prepareEmail({ title, content, actionUrl }: EmailContent): Prepa
   const text = asHtml ? htmlToText(body, 'shown') : body.trim();
   return {
     subject,
-    html: asHtml ? body : textToHtml(body),
+    html: asHtml ? body : htmlOf(body),
     isDocument: asHtml && isDocument(body),
     preview: preview(body, asHtml),
     link,
@@ -181,12 +181,18 @@ function lastIndexOfBodyEnd(html: string): number {
   return end === -1 ? html.length : tail + end;
 }
 
-function textToHtml(text: string): string {
-  return text
+/** Returns plain text as HTML with its paragraphs and lines. */
+export function htmlOf(text: string): string {
+  return withParagraphs(escapeHtml(text));
+}
+
+/** Returns the paragraphs and lines of an escaped text as HTML. */
+export function withParagraphs(escaped: string): string {
+  return escaped
     .trim()
     .split(/\r?\n(?:[ \t]*\r?\n)+/)
     .filter((paragraph) => paragraph !== '')
-    .map((paragraph) => `<p>${escapeHtml(paragraph).replace(/\r?\n/g, '<br>')}</p>`)
+    .map((paragraph) => `<p>${paragraph.replace(/\r?\n/g, '<br>')}</p>`)
     .join('\n');
 }
 

@@ -38,7 +38,11 @@ const CHARACTER_REFERENCE = /&(?:[a-z][a-z0-9]{1,31}|#[0-9]{1,7}|#x[0-9a-f]{1,6}
 
 /** Whether content is HTML: many senders write plain text. */
 export function looksLikeHtml(content: string): boolean {
-  return ELEMENT.test(content) || CHARACTER_REFERENCE.test(content);
+  return hasElements(content) || CHARACTER_REFERENCE.test(content);
+}
+
+export function hasElements(content: string): boolean {
+  return ELEMENT.test(content);
 }
 
 /** The text part is for the few who cannot see HTML, and is cut: converting costs 250 ms a megabyte. */

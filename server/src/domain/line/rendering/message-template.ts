@@ -1,0 +1,159 @@
+import type { DataOf, TEMPLATE_DATA } from '../../../contract/readable.ts';
+import {
+  MAX_ACTION_URL_CHARACTERS,
+  MAX_CONTENT_CHARACTERS,
+  MAX_TITLE_CHARACTERS,
+  type TemplateTexts,
+} from '../../../contract/template.ts';
+import { TemplateError } from '../../../lib/template.ts';
+import { Html, type SetTemplate, TemplateSet, type TextForm } from '../../../lib/template-set.ts';
+import type { VariablePath } from '../../../lib/variables.ts';
+import type { Project } from '../../setup/projects/cache.ts';
+import type { TemplateContent } from '../../setup/templates/get.ts';
+import { contentIn, localeIn, partialsIn } from '../../setup/templates/locales.ts';
+import type { TemplatePart } from '../../setup/templates/parts.ts';
+import { htmlOf, withParagraphs } from './email.ts';
+import { clean, hasElements, looksLikeHtml } from './plain-text.ts';
+
+/** What the texts of a template read. */
+export interface TemplateData {
+  /** Null in texts without a user. */
+  user: object | null;
+  data: object;
+  project: DataOf<typeof TEMPLATE_DATA.project>;
+  readonly unsubscribe_url: string;
+}
+
+/** Returns the `project` that texts read. */
+export function projectData({ id, name, displayName, logoUrl }: Project): TemplateData['project'] {
+  return { id, name: displayName ?? name, logo_url: logoUrl };
+}
+
+/** The texts of a template on a channel. */
+export interface RenderedTexts {
+  title: string;
+  content: string | null;
+  actionUrl: string | null;
+  /** The content has these links itself. */
+  has: { actionUrl: boolean; unsubscribeUrl: boolean };
+}
+
+/** A message with the templates that it uses. */
+export interface MessageParts {
+  message: TemplateContent;
+  parts: ReadonlyMap<string, Pick<TemplatePart, 'key' | 'kind' | 'content'>>;
+}
+
+/** The texts of a template in one language, each parsed once. */
+export class MessageTemplate {
+  readonly locale: string;
+  readonly #texts: TemplateTexts;
+  readonly #set: TemplateSet;
+  readonly #layout: string | undefined;
+  readonly #read = new Map<string, readonly VariablePath[]>();
+  readonly #parsed: Record<TextForm, Map<string, SetTemplate>> = { html: new Map(), text: new Map() };
+
+  private constructor({ message, parts }: MessageParts, locale: string, set: TemplateSet) {
+    const layout = message.layout === null ? undefined : parts.get(message.layout);
+    this.locale = locale;
+    this.#texts = message.locales[locale] ?? {};
+    this.#set = set;
+    this.#layout = layout && contentIn(layout.content, locale);
+  }
+
+  /** Opens the texts for users with this locale. */
+  static async open(parts: MessageParts, wanted: string | null): Promise<MessageTemplate> {
+    const locale = localeIn(parts.message, wanted);
+    const set = await TemplateSet.open(partialsIn(parts.parts, locale), locale);
+    return new MessageTemplate(parts, locale, set);
+  }
+
+  /** Renders the texts of a channel. Throws TemplateError. */
+  render(channel: string, data: TemplateData): RenderedTexts {
+    const { title, content, action_url: actionUrl } = this.#textsOn(channel);
+    const shown = clean(this.#render(title ?? '', 'text', data))
+      .replace(/\s+/g, ' ')
+      .trim();
+    if (shown === '') throw new TemplateError('the title is empty');
+    const texts = {
+      title: cut(shown),
+      content: content == null ? null : withLines(clean(this.#render(content, 'html', data))),
+      actionUrl: clean(this.#render(actionUrl ?? '', 'text', data)).trim() || null,
+    };
+    if ((texts.actionUrl?.length ?? 0) > MAX_ACTION_URL_CHARACTERS)
+      throw new TemplateError(`the action_url has more than ${MAX_ACTION_URL_CHARACTERS} characters`);
+    const whole = channel === 'email' ? this.#inLayout(texts, data) : texts.content;
+    if ((whole?.length ?? 0) > MAX_CONTENT_CHARACTERS)
+      throw new TemplateError(`the content has more than ${MAX_CONTENT_CHARACTERS} characters`);
+    return { ...texts, content: whole, has: this.#links(channel) };
+  }
+
+  /** Whether the texts of the channel are the same for all users with the same locale. */
+  isForAll(channel: string): boolean {
+    return !this.#variables(channel).some(([root]) => OF_USERS.has(root));
+  }
+
+  #textsOn(channel: string): TemplateTexts {
+    const { overrides, ...texts } = this.#texts;
+    const channels: Record<string, TemplateTexts | undefined> = overrides?.channels ?? {};
+    return { ...texts, ...(Object.hasOwn(channels, channel) ? channels[channel] : {}) };
+  }
+
+  #inLayout({ title, content, actionUrl }: Omit<RenderedTexts, 'has'>, data: TemplateData): string | null {
+    if (this.#layout === undefined) return content;
+    const body = content ?? '';
+    return this.#render(this.#layout, 'html', {
+      ...data,
+      title,
+      content: new Html(looksLikeHtml(body) ? body : htmlOf(body)),
+      action_url: actionUrl,
+    });
+  }
+
+  #links(channel: string): RenderedTexts['has'] {
+    const variables = channel === 'email' ? this.#variables(channel) : [];
+    const reads = (name: string) => variables.some(([root]) => root === name);
+    return { actionUrl: reads('action_url'), unsubscribeUrl: reads('unsubscribe_url') };
+  }
+
+  /** The variables that the texts of a channel read, with those of partials. */
+  #variables(channel: string): readonly VariablePath[] {
+    const found = this.#read.get(channel);
+    if (found !== undefined) return found;
+    const { title = '', content, action_url: actionUrl } = this.#textsOn(channel);
+    const parsed = [
+      this.#parse(title, 'text'),
+      this.#parse(content ?? '', 'html'),
+      this.#parse(actionUrl ?? '', 'text'),
+      ...(channel === 'email' ? [this.#parse(this.#layout ?? '', 'html')] : []),
+    ];
+    const variables = parsed.flatMap((one) => one.variables());
+    this.#read.set(channel, variables);
+    return variables;
+  }
+
+  #render(text: string, form: TextForm, data: object): string {
+    return text.includes('{') ? this.#parse(text, form).render(data) : text;
+  }
+
+  #parse(text: string, form: TextForm): SetTemplate {
+    const known = this.#parsed[form].get(text);
+    if (known !== undefined) return known;
+    const parsed = this.#set.parse(text, form);
+    if ('problem' in parsed) throw new TemplateError(parsed.problem);
+    this.#parsed[form].set(text, parsed);
+    return parsed;
+  }
+}
+
+const OF_USERS: ReadonlySet<unknown> = new Set(['user', 'unsubscribe_url']);
+
+/** A text without elements is no HTML to its author, even if an output was escaped: it keeps its lines. */
+function withLines(content: string): string {
+  return looksLikeHtml(content) && !hasElements(content) ? withParagraphs(content) : content;
+}
+
+function cut(title: string): string {
+  if (title.length <= MAX_TITLE_CHARACTERS) return title;
+  return `${title.slice(0, MAX_TITLE_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+}

@@ -1,0 +1,81 @@
+import type { Config } from '../../../config.ts';
+import type { PreviewTemplate, TemplatePreview } from '../../../contract/template.ts';
+import type { Queryable } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import { TemplateError } from '../../../lib/template.ts';
+import { type Language, languageFor } from '../../ground/catalogues/languages.ts';
+import type { Project } from '../../setup/projects/cache.ts';
+import { type Sender, senderOf } from '../../setup/projects/sender.ts';
+import { getTemplate, type TemplateContent } from '../../setup/templates/get.ts';
+import { loadParts } from '../../setup/templates/parts.ts';
+import { NO_LINKS } from './draft.ts';
+import { finishEmail, prepareEmail } from './email.ts';
+import { MessageTemplate, projectData, type RenderedTexts } from './message-template.ts';
+import { plainText } from './plain-text.ts';
+
+// Gmail clips e-mails. Push services reject longer requests, and Teams longer cards.
+const MAX_BYTES: Readonly<Record<string, number>> = {
+  email: 102_400,
+  mobile_push: 4_096,
+  web_push: 4_096,
+  teams: 28 * 1024,
+};
+
+/**
+ * Renders a template for a channel as a delivery does. Returns undefined if the project has no such message.
+ * Throws `validation_failed` if it cannot be rendered with this data.
+ */
+export async function previewTemplate(
+  { db, config }: { db: Queryable; config: Config },
+  project: Project,
+  key: string,
+  { channel, locale = null, user, data }: PreviewTemplate,
+): Promise<TemplatePreview | undefined> {
+  const stored = await getTemplate(db, project.id, key);
+  if (stored === undefined) return undefined;
+  const message: TemplateContent = JSON.parse(stored.content);
+  if (message.kind !== 'message') return undefined;
+  const parts = await loadParts(db, project.id, stored.uses);
+  const template = await MessageTemplate.open({ message, parts }, locale);
+  const base = config.PUBLIC_URL ?? `http://${config.HOST}:${config.PORT}`;
+  try {
+    const rendered = template.render(channel, {
+      user: { locale, ...user },
+      data: data ?? {},
+      project: projectData(project),
+      unsubscribe_url: `${base}/unsubscribe/preview`,
+    });
+    const fixed = {
+      language: languageFor([locale, project.defaultLocale]),
+      sender: senderOf(project),
+      unsubscribeUrl: `${base}/unsubscribe/preview`,
+    };
+    const texts = shownOn(channel, rendered, fixed);
+    const bytes = Object.values(texts).reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
+    return { locale: template.locale, ...texts, bytes, max_bytes: MAX_BYTES[channel] ?? null };
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error;
+    throw new ClientError('validation_failed', [`The template ${key} cannot be rendered: ${error.message}`]);
+  }
+}
+
+type Shown = Pick<TemplatePreview, 'title' | 'content' | 'action_url'> & { text?: string };
+
+function shownOn(
+  channel: string,
+  rendered: RenderedTexts,
+  { unsubscribeUrl, ...fixed }: { language: Language; sender: Sender; unsubscribeUrl: string },
+): Shown {
+  const { title, content, actionUrl, has } = rendered;
+  if (channel === 'in_app') return { title, content, action_url: actionUrl };
+  if (channel !== 'email') {
+    const text = plainText(content, NO_LINKS.has(channel) ? 'hidden' : 'shown');
+    return { title, content: text, action_url: actionUrl };
+  }
+  const prepared = prepareEmail({ title, content, actionUrl: has.actionUrl ? null : actionUrl });
+  const { subject, html, text } = finishEmail(prepared, {
+    ...fixed,
+    unsubscribeUrl: has.unsubscribeUrl ? undefined : unsubscribeUrl,
+  });
+  return { title: subject, content: html, action_url: actionUrl, text };
+}

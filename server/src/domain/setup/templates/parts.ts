@@ -1,0 +1,86 @@
+import { textArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { unpackJson } from '../../../lib/packed-json.ts';
+import type { TemplateContent, TemplateKind } from './get.ts';
+
+/** A template that others render or have as their layout, in its newest version. */
+export interface TemplatePart {
+  key: string;
+  kind: TemplateKind;
+  version: number;
+  /** The templates that it renders itself, and its layout. */
+  uses: readonly string[];
+  content: TemplateContent;
+}
+
+// How deep partials can be nested.
+const MAX_DEPTH = 5;
+
+/** Loads these templates of the project with all that they use, by key. Leaves out unknown ones. */
+export async function loadParts(
+  db: Queryable,
+  projectId: string,
+  keys: readonly string[],
+): Promise<Map<string, TemplatePart>> {
+  if (keys.length === 0) return new Map();
+  const rows = await db.query<Omit<TemplatePart, 'content'> & { content: Buffer }>(selectParts, [
+    projectId,
+    textArray(keys),
+  ]);
+  return new Map(
+    rows.map(({ content, ...row }) => [row.key, { ...row, content: JSON.parse(unpackJson(content)) }]),
+  );
+}
+
+/** Returns the problems of what a template uses: missing templates, wrong kinds, circles, too many levels. */
+export function partProblems(
+  { key, layout, partials }: { key: string; layout: string | null; partials: Iterable<string> },
+  parts: ReadonlyMap<string, TemplatePart>,
+): string[] {
+  const problems: string[] = [];
+  if (layout !== null && parts.get(layout)?.kind !== 'layout')
+    problems.push(`Param 'layout' must be the key of a layout: ${layout} is none`);
+  for (const name of partials)
+    if (parts.get(name)?.kind !== 'partial')
+      problems.push(`Param 'locales' renders ${name}, which is not a partial of the project`);
+  if (parts.has(key)) problems.push(`Param 'locales' renders ${key} within itself`);
+  else if (depthOf([...partials, ...(layout === null ? [] : [layout])], parts) > MAX_DEPTH)
+    problems.push(`Param 'locales' renders partials that are nested in more than ${MAX_DEPTH} levels`);
+  return problems;
+}
+
+/** How deep these are nested; stops beyond the limit. */
+function depthOf(keys: readonly string[], parts: ReadonlyMap<string, TemplatePart>): number {
+  let level = new Set(keys);
+  let depth = 0;
+  for (; level.size > 0 && depth <= MAX_DEPTH; depth += 1)
+    level = new Set([...level].flatMap((name) => parts.get(name)?.uses ?? []));
+  return depth;
+}
+
+// Primary keys. No template uses itself (save.ts), so the recursion ends.
+const selectParts = sql(
+  'select_template_parts',
+  `with recursive parts as (
+    select t.*
+    from unnest($2::text[]) as k (used)
+    cross join lateral (
+      select key, kind, version, uses from templates where project_id = $1 and key = used limit 1
+    ) t
+    union
+    select t.*
+    from parts p
+    cross join lateral unnest(p.uses) as k (used)
+    cross join lateral (
+      select key, kind, version, uses from templates where project_id = $1 and key = used limit 1
+    ) t
+  )
+  select p.key, p.kind, p.version, p.uses, v.content
+  from parts p
+  cross join lateral (
+    select content
+    from template_versions
+    where project_id = $1 and key = p.key and version = p.version
+    limit 1
+  ) v`,
+);

@@ -1,0 +1,93 @@
+import type { Liquid, Parser, TagToken, TopLevelToken } from 'liquidjs';
+import { orProblem, renderedInTime, TEXT_OPTIONS, type Template, variablesOf } from './template.ts';
+
+/** What a template makes: in `html` every output is escaped, except after the filter `raw`. */
+export type TextForm = 'html' | 'text';
+
+/** A parsed template that may render partials. */
+export interface SetTemplate extends Template {
+  /** The partials that it renders itself. If the set has them, `variables` includes theirs. */
+  partials: ReadonlySet<string>;
+}
+
+/** A value that is HTML already: its output is not escaped. */
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** Templates that share partials, which they render by `{% render 'name' %}`. */
+export class TemplateSet {
+  readonly #names: ReadonlySet<string>;
+  readonly #engines: Record<TextForm, Liquid>;
+  /** The partials of the template that is being parsed. */
+  readonly #rendered: Set<string>;
+
+  private constructor(names: ReadonlySet<string>, engines: Record<TextForm, Liquid>, found: Set<string>) {
+    this.#names = names;
+    this.#engines = engines;
+    this.#rendered = found;
+  }
+
+  /** `partials` are texts by name. `locale` is the language of names of months and days. */
+  static async open(partials: ReadonlyMap<string, string>, locale = 'en'): Promise<TemplateSet> {
+    const { Liquid: Engine, RenderTag, filters } = await import('liquidjs');
+    const found = new Set<string>();
+    class Render extends RenderTag {
+      constructor(token: TagToken, remaining: TopLevelToken[], liquid: Liquid, parser: Parser) {
+        super(token, remaining, liquid, parser);
+        const name = this.partialScope()?.name;
+        if (name === undefined) throw new Error('the name must be in quotes');
+        found.add(name);
+      }
+    }
+    const escaped = filters.escape as (value: unknown) => string;
+    // Without a prototype, because the library looks names up as members.
+    const templates: Record<string, string> = Object.create(null);
+    for (const [name, text] of partials) templates[name] = text;
+    const open = (form: TextForm) => {
+      const engine = new Engine({
+        ...TEXT_OPTIONS,
+        cache: true,
+        locale,
+        templates,
+        ...(form === 'html'
+          ? {
+              outputEscape(this: unknown, value: unknown) {
+                return value instanceof Html ? value.text : escaped.call(this, value);
+              },
+            }
+          : {}),
+      });
+      engine.registerTag('render', Render);
+      for (const tag of ['include', 'layout', 'block']) delete engine.tags[tag];
+      return engine;
+    };
+    return new TemplateSet(new Set(partials.keys()), { html: open('html'), text: open('text') }, found);
+  }
+
+  /** Parses a template, or returns the problem. */
+  parse(text: string, form: TextForm): SetTemplate | { problem: string } {
+    const engine = this.#engines[form];
+    return orProblem(() => {
+      this.#rendered.clear();
+      const nodes = engine.parse(text);
+      const partials = new Set(this.#rendered);
+      return {
+        partials,
+        variables: () =>
+          variablesOf(
+            engine,
+            nodes,
+            [...partials].every((name) => this.#names.has(name)),
+          ),
+        // Partials see global values alone.
+        render: (data: object) =>
+          renderedInTime(() => String(engine.renderSync(nodes, {}, { globals: data }))),
+      };
+    });
+  }
+}

@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import {
+  getTemplate,
+  getVersion,
+  listTemplates,
+  listVersions,
+} from '../../src/domain/setup/templates/get.ts';
+import { loadParts } from '../../src/domain/setup/templates/parts.ts';
+import { deleteTemplate, saveTemplate } from '../../src/domain/setup/templates/save.ts';
+import { NEWEST } from '../../src/lib/cursor.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { packJson } from '../../src/lib/packed-json.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { readsOf } from '../support/reads-of.ts';
+
+// What templates read. The plans are generic, first those made while the tables were empty, then those made
+// when they were full.
+
+const TEMPLATES = 500;
+const VERSIONS = 300;
+const [projectId, other] = [newId(), newId()];
+const clock = { now: Date.now };
+const partial = (content: string) => ({
+  kind: 'partial' as const,
+  default_locale: 'en',
+  locales: { en: { content } },
+});
+
+let database: TestDatabase;
+let db: Database;
+
+/** A database whose transactions are part of the one that is rolled back. */
+const joined = (): Database => ({ ...db, transaction: (work) => work(db) });
+const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
+
+/** What an operation reads at most. */
+const READS: [string, () => Promise<unknown>, number][] = [
+  ['a template', () => getTemplate(db, projectId, 't-1'), 2],
+  ['a version', () => getVersion(db, projectId, 't-1', 7), 1],
+  ['the versions', () => listVersions(db, projectId, 't-1'), VERSIONS],
+  ['a page', () => listTemplates(db, projectId, { direction: 'older', id: NEWEST, limit: 51 }), 51],
+  ['a template with three levels of partials', () => loadParts(db, projectId, ['t-1']), 6],
+  [
+    'saving',
+    () => saveTemplate({ db: joined(), clock }, projectId, 't-1', partial("{% render 't-2' %}")),
+    // The sizes of all others.
+    TEMPLATES + 10,
+  ],
+  ['deleting', () => deleteTemplate({ db: joined() }, projectId, 't-1'), TEMPLATES + 1],
+];
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'template plans' });
+  await run('set plan_cache_mode = force_generic_plan');
+  for (const [, work] of READS) await readsOf(db, () => work().catch(() => undefined));
+  const packed = packJson(JSON.stringify({ ...partial('text'), layout: null }));
+  for (const owner of [projectId, other]) {
+    await run(
+      `insert into templates (project_id, key, id, kind, version, uses, size, created_at, updated_at)
+      select $1, 't-' || n, gen_random_uuid(), 'partial', 1,
+        case when n <= 2 then array['t-' || n + 1] else '{}' end, 100, now(), now()
+      from generate_series(1, ${TEMPLATES}) n`,
+      [owner],
+    );
+    await run(
+      `insert into template_versions (project_id, key, version, content, created_at)
+      select $1, 't-' || n, version, $2, now()
+      from generate_series(1, ${TEMPLATES}) n,
+        generate_series(1, case when n = 1 then ${VERSIONS} else 1 end) version`,
+      [owner, packed],
+    );
+  }
+});
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+describe.each([
+  ['plans made while the tables were empty', undefined],
+  ['plans made when the tables were full', 'analyze'],
+])('with %s', (_when, prepare) => {
+  beforeAll(async () => {
+    if (prepare !== undefined) await run(prepare);
+  });
+
+  test.each(READS)('%s reads a bounded number of rows', async (what, work, most) => {
+    const { scanned, rows } = await readsOf(db, work);
+    expect({ what, scanned, rows: rows <= most ? most : rows }).toEqual({ what, scanned: [], rows: most });
+  });
+});
