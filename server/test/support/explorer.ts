@@ -52,8 +52,8 @@ export class Explorer {
     for (const { name, key } of this.#keysBelow(READ_AT[operation.id] ?? operation.path)) {
       for (const record of records as (Record<string, unknown> | null | undefined)[]) {
         const id = record?.[name] ?? record?.id ?? record?.key;
-        if (typeof id !== 'string') continue;
-        this.#known.set(key, [...new Set([...(this.#known.get(key) ?? []).slice(-20), id])]);
+        if (typeof id !== 'string' && typeof id !== 'number') continue;
+        this.#known.set(key, [...new Set([...(this.#known.get(key) ?? []).slice(-20), String(id)])]);
       }
     }
   }
@@ -84,7 +84,7 @@ function recordsIn(body: unknown): unknown[] {
   if (typeof body !== 'object' || body === null) return [body];
   const members: unknown[] = Object.values(body);
   const list = members.find((member) => Array.isArray(member));
-  if ('data' in body || ('current_page' in body && list !== undefined)) return list ?? [];
+  if ('data' in body || 'items' in body || ('current_page' in body && list !== undefined)) return list ?? [];
   return members.length === 1 && typeof members[0] === 'object' ? members : [body];
 }
 
