@@ -118,7 +118,7 @@ async function bulk(belfry: Belfry, key: string, count: number, more: object = {
 /** The time from the moment at which many runs are due until all have sent their broadcast. */
 async function measureDue(bench: Bench, belfry: Belfry, count: number): Promise<void> {
   await save(belfry, 'due', [{ command: 'wait', input: { until: '{{ input.at }}' } }, ...ONE_STEP]);
-  const dueMs = Date.now() + (count / 1_000) * 400 + 5_000;
+  const dueMs = Date.now() + (count / 1_000) * 1_000 + 5_000;
   await bulk(belfry, 'due', count, { at: new Date(dueMs).toISOString() });
   const startedLate = Date.now() > dueMs;
   await waitMs(Math.max(0, dueMs - Date.now()));
