@@ -161,6 +161,66 @@ describe('escalate if unseen', () => {
   });
 });
 
+describe('comment digest', () => {
+  test('sends one message for many comments', async () => {
+    await channels('comments', 'in_app', 'email');
+    const comment = (author: string, document = 'plan') => ({ author, text: `<${author}>`, document });
+    const first = await start('comment-digest', comment('Bob'));
+    await inState(project, first, STATE.waiting);
+    const others = [
+      await start('comment-digest', comment('Cleo')),
+      await start('comment-digest', comment('Dora', 'budget')),
+    ];
+    expect(stepsOf(await ended(project, others[0] ?? ''))).toEqual(['0 digest completed']);
+    await inState(project, others[1] ?? '', STATE.waiting);
+    expect(await inbox()).toEqual([]);
+    laterMs += HOUR;
+    for (const id of [first, ...others])
+      expect((await ended(project, id)).status.state).toBe(STATE.completed);
+    await expect
+      .poll(async () => (await inbox()).toSorted())
+      .toEqual(['1 new comments on budget', '2 new comments on plan']);
+    await expect.poll(mails).toBe(2);
+    const [shown] = (await project.as('ada')('GET', '/notifications')).body.data.filter(
+      ({ title }: { title: string }) => title.startsWith('2'),
+    );
+    expect(shown.content).toBe('<p>Bob: &lt;Bob&gt;</p><p>Cleo: &lt;Cleo&gt;</p>');
+  });
+});
+
+describe('quiet hours', () => {
+  /** Moves the clock to this hour of the next day. */
+  const tomorrowAt = (hourUtc: number) => {
+    const nowMs = Date.now() + laterMs;
+    laterMs += DAY - (nowMs % DAY) + hourUtc * HOUR;
+  };
+  beforeEach(async () => {
+    await channels('alerts', 'in_app');
+    await channels('alerts_by_text', 'sms');
+    const windows = { channels: [{ channel: 'sms', windows: [{ from: '09:00', to: '18:00' }] }] };
+    expect((await project.call('PUT', '/channels/delivery_windows', windows)).status).toBe(200);
+  });
+
+  test('let a text message wait for the morning', async () => {
+    tomorrowAt(2);
+    const id = await start('quiet-hours', { title: 'The pump is hot' });
+    await expect.poll(inbox).toEqual(['The pump is hot']);
+    await passes(id, '1', 7 * HOUR);
+    await ended(project, id);
+    await expect.poll(texts).toEqual(['The pump is hot']);
+  });
+
+  test('send none if the alert was seen meanwhile', async () => {
+    tomorrowAt(2);
+    const id = await start('quiet-hours', { title: 'The pump is hot' });
+    await expect.poll(inbox).toHaveLength(1);
+    await markSeen();
+    await passes(id, '1', 7 * HOUR);
+    expect(stepsOf(await ended(project, id)).at(-1)).toBe('2 broadcast skipped');
+    expect(texts()).toEqual([]);
+  });
+});
+
 describe('cart reminder', () => {
   test('names the items that another system still has', async () => {
     shop.reply({ status: 200, body: { items: 3 } });
