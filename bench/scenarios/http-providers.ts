@@ -173,6 +173,7 @@ const EMAIL: EmailMessage = {
       email: 'ada@example.com',
       firstName: 'Ada',
       lastName: 'L',
+      locale: null,
       customAttributes: { plan: 'pro' },
       phoneNumbers: [],
       createdAt: new Date(),

@@ -690,6 +690,12 @@ export type ExportedWorkflowRun = {
     }>;
 };
 
+/** Its identities, as they were sent. */
+export type FailedUser = {
+    external_id?: string;
+    email?: string;
+};
+
 export type FcmIntegration = {
     name: 'fcm';
     id: string;
@@ -2192,15 +2198,9 @@ export type UserExport = {
         import_id: string;
         /** The place of the user in the body, from 1. */
         row: number;
-        /** Its identities, as they were sent. */
-        user: {
-            external_id?: string;
-            email?: string;
-        };
+        user: FailedUser;
         /** All problems of the user. */
-        errors: Array<{
-            message: string;
-        }>;
+        errors: Array<UserImportProblem>;
     }>;
     /** The runs of workflows for the user. */
     workflow_runs: Array<ExportedWorkflowRun>;
@@ -2228,20 +2228,18 @@ export type UserImport = {
 export type UserImportFailure = {
     /** The place of the user in the body, from 1. */
     row: number;
-    /** Its identities, as they were sent. */
-    user: {
-        external_id?: string;
-        email?: string;
-    };
+    user: FailedUser;
     /** All problems of the user. */
-    errors: Array<{
-        message: string;
-    }>;
+    errors: Array<UserImportProblem>;
 };
 
 export type UserImportInput = {
     /** Members replace stored values, missing members stay, and `null` clears. */
     users: Array<UserInput>;
+};
+
+export type UserImportProblem = {
+    message: string;
 };
 
 export type UserInput = ({

@@ -29,9 +29,11 @@ export const ImportFailure = Type.Object(
     row: Type.Integer({ minimum: 1, description: 'The place of the user in the body, from 1.' }),
     user: Type.Object(
       { external_id: Type.Optional(Type.String()), email: Type.Optional(Type.String()) },
-      { description: 'Its identities, as they were sent.' },
+      { title: 'FailedUser', description: 'Its identities, as they were sent.' },
     ),
-    errors: Type.Array(Type.Object({ message: Type.String() }), { description: 'All problems of the user.' }),
+    errors: Type.Array(Type.Object({ message: Type.String() }, { title: 'UserImportProblem' }), {
+      description: 'All problems of the user.',
+    }),
   },
   { title: 'UserImportFailure' },
 );

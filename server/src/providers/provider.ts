@@ -122,6 +122,7 @@ export type NotificationRecord = {
     email: string | null;
     firstName: string | null;
     lastName: string | null;
+    locale: string | null;
     customAttributes: Readonly<Record<string, unknown>> | null;
     phoneNumbers: readonly string[];
     createdAt: Date;

@@ -142,6 +142,37 @@ describe('the language of the page', () => {
   });
 });
 
+test('the texts of the page stand out from their background, also in dark mode', async () => {
+  const [, style = ''] =
+    /<style>(.*?)<\/style>/s.exec(await (await fetch(await link('orders'))).text()) ?? [];
+  const palettes = [...style.matchAll(/:root \{(.*?)\}/gs)].map(([, rules = '']) =>
+    Object.fromEntries([...rules.matchAll(/--([\w-]+): (#\w+)/g)].map(([, name, color]) => [name, color])),
+  );
+  expect(palettes).toHaveLength(2);
+  for (const palette of palettes)
+    for (const [text, behind] of [
+      ['text', 'card'],
+      ['soft', 'card'],
+      ['on-button', 'button'],
+    ] as const)
+      expect(contrast(palette[text] ?? '', palette[behind] ?? '')).toBeGreaterThan(4.5);
+});
+
+/** The contrast of two colours (WCAG 2.2). */
+function contrast(...colors: [string, string]): number {
+  const [light = 0, dark = 0] = colors
+    .map((color) => {
+      const digits = color.length === 4 ? color.replace(/\w/g, '$&$&') : color;
+      const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+        const value = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
+        return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+      });
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    })
+    .sort((a, b) => b - a);
+  return (light + 0.05) / (dark + 0.05);
+}
+
 test('the page shows the name or the logo of the project, and loads nothing else', async () => {
   const url = await link('orders');
   const shown = async () => {

@@ -180,6 +180,7 @@ const FORMATS: Record<string, fc.Arbitrary<string>> = {
     fc.emailAddress(),
     fc.nat(20).map((number) => `Person${number}@Example.com`),
   ),
+  locale: fc.constantFrom('de', 'EN-gb', 'pt-BR', 'zh-hant-tw'),
   uri: fc.webUrl({ withQueryParameters: true }),
   'date-time': fc
     .date({ min: new Date(0), max: new Date('2100-01-01'), noInvalidDate: true })

@@ -20,6 +20,7 @@ export const notificationRecord: NotificationRecord = {
     email: 'ada@example.com',
     firstName: 'Ada',
     lastName: 'L',
+    locale: 'en-GB',
     customAttributes: { plan: 'pro' },
     phoneNumbers: ['+1 5005550001'],
     createdAt: at,

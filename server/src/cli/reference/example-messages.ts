@@ -49,6 +49,7 @@ const email: EmailMessage = {
       email: 'ada@example.com',
       firstName: 'Ada',
       lastName: 'Lovelace',
+      locale: 'en-GB',
       customAttributes: { plan: 'pro' },
       phoneNumbers: ['+14155550100'],
       createdAt: new Date('2026-01-31T12:00:00Z'),

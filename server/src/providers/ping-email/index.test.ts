@@ -25,6 +25,7 @@ const WIRE = {
         email: 'ada@example.com',
         first_name: 'Ada',
         last_name: 'L',
+        locale: 'en-GB',
         custom_attributes: { plan: 'pro' },
         phone_numbers: ['+1 5005550001'],
         created_at: '2026-07-01T12:00:00.000Z',

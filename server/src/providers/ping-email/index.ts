@@ -122,6 +122,7 @@ function wire({ recipient, ...notification }: NotificationRecord): object {
       email: recipient.email,
       first_name: recipient.firstName,
       last_name: recipient.lastName,
+      locale: recipient.locale,
       custom_attributes: recipient.customAttributes,
       phone_numbers: recipient.phoneNumbers,
       created_at: recipient.createdAt.toISOString(),

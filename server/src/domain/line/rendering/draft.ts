@@ -224,6 +224,7 @@ function notificationRecord(
       email: user.email,
       firstName: user.first_name,
       lastName: user.last_name,
+      locale: user.locale,
       customAttributes:
         user.custom_attributes === null
           ? null
