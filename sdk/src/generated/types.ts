@@ -1226,6 +1226,11 @@ export type PingEmailIntegrationList = {
     links: PageLinks;
 };
 
+export type PostedWorkflowEvent = {
+    /** How many runs waited for the event. */
+    continued: number;
+};
+
 export type PreferenceChange = {
     category: string | null;
     channel: Channel;
@@ -2593,6 +2598,17 @@ export type WorkflowDigestInput = {
     key?: string;
 };
 
+export type WorkflowEventInput = {
+    /** The name of the event. It cannot be that of an event of Belfry. */
+    name: string;
+    /** The user of the event. */
+    user?: TopicUser | null;
+    /** At most 16384 characters of JSON: `event.data`. */
+    data?: {
+        [key: string]: unknown;
+    } | null;
+};
+
 /** Sends a request to a public address, at least once. The output is `{status, body}`: the body is parsed if it is JSON, and cut after 16 KiB otherwise. A response other than 2xx fails the run. */
 export type WorkflowHttpInput = {
     /** An address that begins with https://. */
@@ -2761,12 +2777,12 @@ export type WorkflowSetInput = {
 };
 
 export type WorkflowStep = {
-    /** What the step does: `broadcast`, `wait`, `digest`, `throttle`, `pause`, `abort`, `branch`, `set`, `update_user` or `http`. A run fails at a step whose command does not exist. */
+    /** What the step does: `broadcast`, `wait`, `wait_for`, `digest`, `throttle`, `pause`, `abort`, `branch`, `set`, `update_user` or `http`. A run fails at a step whose command does not exist. */
     command: string;
     /** The step is skipped unless this condition holds: CEL over `input`, `user`, `steps`, `run` and `notification`. */
     if?: string | null;
     /** The input of the command: see the schemas `Workflow…Input`. Every string is a Liquid template over the same data as conditions. A string that is a single output of a list or an object becomes that value. */
-    input?: WorkflowBroadcastInput | WorkflowWaitInput | WorkflowPauseInput | WorkflowAbortInput | WorkflowBranchInput | WorkflowSetInput | WorkflowUpdateUserInput | WorkflowHttpInput | WorkflowDigestInput | WorkflowThrottleInput | {
+    input?: WorkflowBroadcastInput | WorkflowWaitInput | WorkflowWaitForInput | WorkflowPauseInput | WorkflowAbortInput | WorkflowBranchInput | WorkflowSetInput | WorkflowUpdateUserInput | WorkflowHttpInput | WorkflowDigestInput | WorkflowThrottleInput | {
         [key: string]: unknown;
     } | null;
 };
@@ -2817,6 +2833,16 @@ export type WorkflowVersionList = {
 export type WorkflowVersionRecord = {
     version: number;
     created_at: string;
+};
+
+/** The run waits for an event of `POST /workflows/events`. If both the run and the event have a user, it must be the same. The output is `{event}` or, if none came in time, `{timed_out: true}`. */
+export type WorkflowWaitForInput = {
+    /** The name of the event. */
+    event: string;
+    /** How long the run waits at most: in seconds, at most 400 days. */
+    timeout: number;
+    /** Only an event for which this condition holds continues the run: CEL over `event`, `input`, `user`, `steps`, `run` and `notification`. An event for which it cannot be evaluated does not. */
+    if?: string | null;
 };
 
 /** Until the delivery window of the user opens for this channel, as for a broadcast of the category. No time if it is open. */

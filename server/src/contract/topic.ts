@@ -136,7 +136,8 @@ export const TopicPageQuery = Type.Object({
   ending_before: cursor(pageQuery.ending_before),
 });
 
-const TopicUser = Type.Object(
+/** Names a user. */
+export const TopicUser = Type.Object(
   {
     id: Type.Optional(Id),
     external_id: Type.Optional(ExternalId),

@@ -15,6 +15,8 @@ import {
   Timestamp,
 } from './common.ts';
 import { DISTURBING } from './delivery-windows.ts';
+import { EVENT_TYPES } from './event.ts';
+import { TopicUser } from './topic.ts';
 import { UpdateUser } from './user.ts';
 
 /** The characters of a workflow's key. */
@@ -33,6 +35,9 @@ export const MAX_WORKFLOW_BYTES = 256 * 1024;
 export const MAX_STARTED_RUNS = 1_000;
 /** The longest wait: 400 days, as for scheduled broadcasts. */
 export const MAX_WAIT_SECONDS = 400 * 86_400;
+
+/** The most characters of the data of a posted event, as JSON: each run that waits for it stores them. */
+export const MAX_EVENT_DATA_CHARACTERS = 16 * 1024;
 
 const KEY = new RegExp(KEY_PATTERN);
 
@@ -59,8 +64,8 @@ const WorkflowStep = Type.Object(
       pattern: '^[a-z_]+$',
       maxLength: 100,
       description:
-        'What the step does: `broadcast`, `wait`, `digest`, `throttle`, `pause`, `abort`, `branch`, `set`, ' +
-        '`update_user` or `http`. A run fails at a step whose command does not exist.',
+        'What the step does: `broadcast`, `wait`, `wait_for`, `digest`, `throttle`, `pause`, `abort`, ' +
+        '`branch`, `set`, `update_user` or `http`. A run fails at a step whose command does not exist.',
       examples: ['broadcast'],
     }),
     if: condition(
@@ -262,6 +267,46 @@ export const StartedRuns = Type.Object(
   { title: 'StartedWorkflowRuns' },
 );
 
+const eventName = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: MAX_WORKFLOW_KEY_CHARACTERS,
+    pattern: KEY_PATTERN,
+    description,
+    examples: ['order_paid'],
+  });
+
+/** The body of `POST /workflows/events`. */
+export const NewWorkflowEvent = Type.Object(
+  {
+    name: eventName('The name of the event. It cannot be that of an event of Belfry.'),
+    user: Type.Optional(nullable(described(TopicUser, 'The user of the event.'))),
+    data: Type.Optional(
+      nullable(
+        described(FreeObject, `At most ${MAX_EVENT_DATA_CHARACTERS} characters of JSON: \`event.data\`.`),
+      ),
+    ),
+  },
+  {
+    title: 'WorkflowEventInput',
+    additionalProperties: false,
+    examples: [{ name: 'order_paid', user: { external_id: '42' }, data: { order: 1042 } }],
+  },
+);
+export type NewWorkflowEvent = Static<typeof NewWorkflowEvent>;
+
+const OWN_EVENTS = new Set<string>(EVENT_TYPES);
+
+/** Whether Belfry records the events of this name, so that they cannot be posted. */
+export function isOwnEvent(name: string): boolean {
+  return OWN_EVENTS.has(name) || name.startsWith('integration.');
+}
+
+export const PostedWorkflowEvent = Type.Object(
+  { continued: Type.Integer({ minimum: 0, description: 'How many runs waited for the event.' }) },
+  { title: 'PostedWorkflowEvent' },
+);
+
 export const RunInPath = Type.Object({ run_id: described(Id, 'The id of the run.') });
 export const WorkflowInPath = Type.Object({
   workflow_key: Type.String({ description: 'The key of the workflow.', examples: ['onboarding'] }),
@@ -310,6 +355,28 @@ const WaitInput = Type.Object(
     maxProperties: 1,
     'x-problem': 'needs either a duration, an until or a delivery_window',
     description: 'How long the run waits: either `duration`, `until` or `delivery_window`.',
+  },
+);
+
+const WaitForInput = Type.Object(
+  {
+    event: eventName('The name of the event.'),
+    timeout: Type.Integer({
+      minimum: 1,
+      maximum: MAX_WAIT_SECONDS,
+      description: 'How long the run waits at most: in seconds, at most 400 days.',
+    }),
+    if: condition(
+      'Only an event for which this condition holds continues the run: CEL over `event`, `input`, `user`, ' +
+        '`steps`, `run` and `notification`. An event for which it cannot be evaluated does not.',
+    ),
+  },
+  {
+    title: 'WorkflowWaitForInput',
+    additionalProperties: false,
+    description:
+      'The run waits for an event of `POST /workflows/events`. If both the run and the event have a user, ' +
+      'it must be the same. The output is `{event}` or, if none came in time, `{timed_out: true}`.',
   },
 );
 
@@ -448,6 +515,7 @@ const ThrottleInput = Type.Object(
 export const COMMAND_INPUTS: Readonly<Record<string, TSchema>> = {
   broadcast: BroadcastInput,
   wait: WaitInput,
+  wait_for: WaitForInput,
   pause: PauseInput,
   abort: AbortInput,
   branch: BranchInput,

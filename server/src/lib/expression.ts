@@ -12,6 +12,8 @@ export interface Condition {
   readonly expression: Expression;
   /** In the order of the variables that replace them. */
   readonly outputs: readonly { output: Output; inText: boolean }[];
+  /** The names that it may use. */
+  readonly names: readonly DataName[];
 }
 
 /**
@@ -24,7 +26,11 @@ export interface ConditionData {
   steps?: unknown;
   run?: unknown;
   notification?: unknown;
+  /** Only in conditions that were parsed with this name. */
+  event?: unknown;
 }
+
+type DataName = keyof ConditionData;
 
 /** A condition that cannot be evaluated with this data: types do not match, or it exceeds the work limit. */
 export class ConditionError extends Error {}
@@ -42,8 +48,11 @@ export function variablesOf({ expression, outputs }: Condition): VariablePath[] 
   ];
 }
 
-/** Parses a condition, or returns the problem. */
-export async function parseCondition(text: string): Promise<Condition | { problem: string }> {
+/** Parses a condition over this data, or returns the problem. */
+export async function parseCondition(
+  text: string,
+  names: readonly DataName[] = DATA,
+): Promise<Condition | { problem: string }> {
   if (text.length > MAX_CONDITION_CHARACTERS)
     return { problem: `has more than ${MAX_CONDITION_CHARACTERS} characters` };
   if (text.includes(OUTPUT)) return { problem: `unknown variable: ${OUTPUT}` };
@@ -57,8 +66,8 @@ export async function parseCondition(text: string): Promise<Condition | { proble
     if ('problem' in output) return output;
     outputs.push({ output, inText });
   }
-  const expression = await parseExpression(source, NAMES);
-  return 'problem' in expression ? expression : { text, expression, outputs };
+  const expression = await parseExpression(source, [...names, ...OUTPUTS]);
+  return 'problem' in expression ? expression : { text, expression, outputs, names };
 }
 
 /**
@@ -69,9 +78,9 @@ export async function parseCondition(text: string): Promise<Condition | { proble
  * conditions take some microseconds.
  */
 export function evaluate(condition: Condition, data: ConditionData): boolean {
-  const { expression, outputs } = condition;
+  const { expression, outputs, names } = condition;
   const variables: Record<string, unknown> = {};
-  for (const name of DATA) variables[name] = data[name] ?? null;
+  for (const name of names) variables[name] = data[name] ?? null;
   try {
     for (const [index, { output, inText }] of outputs.entries()) {
       const value = output.value(data, outputs.length);
@@ -92,13 +101,12 @@ function truth(value: unknown): boolean {
   throw new ConditionError('is neither true nor false');
 }
 
-const DATA = ['input', 'user', 'steps', 'run', 'notification'] as const;
+const DATA: readonly DataName[] = ['input', 'user', 'steps', 'run', 'notification'];
+/** What conditions about an event of a run may use. */
+export const DATA_WITH_EVENT: readonly DataName[] = [...DATA, 'event'];
 const OUTPUT = 'liquid_output_';
 const MAX_OUTPUTS = 16;
-const NAMES: readonly string[] = [
-  ...DATA,
-  ...Array.from({ length: MAX_OUTPUTS }, (_none, index) => `${OUTPUT}${index}`),
-];
+const OUTPUTS: readonly string[] = Array.from({ length: MAX_OUTPUTS }, (_none, index) => `${OUTPUT}${index}`);
 
 interface Pure {
   source: string;

@@ -11,6 +11,7 @@ import {
   listWorkflows,
 } from '../../src/domain/workflows/definitions/get.ts';
 import { saveWorkflow } from '../../src/domain/workflows/definitions/save.ts';
+import { continueWaiting } from '../../src/domain/workflows/engine/continue-waiting.ts';
 import { closeDigest, closeDigests, joinDigests } from '../../src/domain/workflows/engine/digests.ts';
 import { type LoadedRun, loadRuns } from '../../src/domain/workflows/engine/load.ts';
 import { recordTurns } from '../../src/domain/workflows/engine/record.ts';
@@ -33,6 +34,7 @@ import { readsOf } from '../support/reads-of.ts';
 
 const RUNS = 30_000;
 const IN_TURN = 256;
+const WAITING = 10_000;
 const WORKFLOWS = 50;
 const VERSIONS = 300;
 const [projectId, other, user] = [newId(), newId(), newId()];
@@ -115,6 +117,10 @@ const READS: [string, () => Promise<unknown>, number][] = [
       ),
     1,
   ],
+  ['an event of a user for whom 2 of 10,000 runs wait', () => arrive('paid', user), 20],
+  ['an event of a user for whom one without a user waits', () => arrive('paid', newId()), 10],
+  ['an event without a user', () => arrive('paid', null), 9 * WAITING],
+  ['an event that no run waits for', () => arrive('sent', null), 1],
   ['loading a batch of turns', () => loadRuns(db, jobs), 3 * IN_TURN + 2],
   [
     'recording them',
@@ -176,6 +182,9 @@ const READS: [string, () => Promise<unknown>, number][] = [
   ],
 ];
 
+const arrive = (name: string, userId: string | null) =>
+  continueWaiting(db, projectId, [{ name, userId, value: { name } }], Date.now());
+
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'workflow plans' });
@@ -218,6 +227,23 @@ async function fill(): Promise<void> {
       case when n <= 100 then now() - interval '40 days' when n <= $5 then now() end
     from unnest($4::uuid[]) with ordinality as r (id, n)`,
     [projectId, other, user, uuidArray(runs), RUNS - 2 * IN_TURN, packJson('{}')],
+  );
+  // Two of them are of the user, and one of no user.
+  await run(
+    `insert into workflow_runs (
+      id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
+      created_at, waits_for
+    )
+    select gen_random_uuid(), $1, 'waits', 1,
+      case when n < 3 then $2::uuid when n > 3 then gen_random_uuid() end, 2, '0', 2, 3, now(), 2, $3, now(),
+      'paid'
+    from generate_series(1, ${WAITING}) n`,
+    [projectId, user, packJson('{}')],
+  );
+  await run(
+    `insert into workflow_versions (project_id, key, version, steps, created_at)
+    values ($1, 'waits', 1, $2, now())`,
+    [projectId, packed],
   );
   await run(
     `insert into workflow_run_steps (run_id, place, command, state, started_at)

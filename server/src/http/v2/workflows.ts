@@ -5,6 +5,8 @@ import {
   MAX_STARTED_RUNS,
   MAX_WORKFLOW_BYTES,
   NewWorkflow,
+  NewWorkflowEvent,
+  PostedWorkflowEvent,
   RunInPath,
   RunListQuery,
   StartedRun,
@@ -37,6 +39,7 @@ import { cancelRun, rerunFailed, resumeRun } from '../../domain/workflows/runs/c
 import { getRun, listRuns } from '../../domain/workflows/runs/get.ts';
 import { runRecord } from '../../domain/workflows/runs/row.ts';
 import { startRuns } from '../../domain/workflows/runs/start.ts';
+import { eventProblems, postEvent } from '../../domain/workflows/triggers/post-event.ts';
 import { ClientError } from '../../errors.ts';
 import { type RawJson, rawJson } from '../reply.ts';
 import { type App, type Call, projectRoute } from '../route.ts';
@@ -52,6 +55,7 @@ const VersionInPath = Type.Object({
 export function workflowRoutes(app: App): void {
   definitionRoutes(app);
   runRoutes(app);
+  eventRoute(app);
 }
 
 function definitionRoutes(app: App): void {
@@ -259,6 +263,25 @@ function runRoutes(app: App): void {
         return runJson(context, project.id, params.run_id);
       },
     });
+}
+
+function eventRoute(app: App): void {
+  projectRoute(app, {
+    method: 'POST',
+    url: '/workflows/events',
+    operationId: 'postWorkflowEvent',
+    summary: 'Post an event that runs wait for',
+    description:
+      'Continues the runs that wait for the event with `wait_for`. If both a run and the event have a ' +
+      'user, it must be the same. The event is not kept: runs that begin to wait later do not see it.',
+    tags,
+    body: NewWorkflowEvent,
+    alsoWrong: ({ body }) => eventProblems(body),
+    reply: { 200: PostedWorkflowEvent },
+    handler: async ({ project, body, context }) => ({
+      continued: await postEvent(context, project.id, body),
+    }),
+  });
 }
 
 const CHANGES = [

@@ -3,6 +3,7 @@ import { problemsIn } from '../../../contract/validation.ts';
 import { COMMAND_INPUTS, MAX_STEP_LEVELS, MAX_STEPS_IN_ALL } from '../../../contract/workflow.ts';
 import {
   type Condition,
+  DATA_WITH_EVENT,
   MAX_CONDITION_CHARACTERS,
   parseCondition,
   variablesOf,
@@ -24,6 +25,8 @@ export interface ProgramStep {
   condition: Condition | undefined;
   /** Of a `branch`, whose input is not rendered: its steps are when they are executed. */
   branches?: readonly { condition: Condition | undefined; steps: readonly ProgramStep[] }[];
+  /** Of a `wait_for`: the events that continue the run. */
+  accepts?: Condition;
   input: Rendering;
 }
 
@@ -91,6 +94,7 @@ class Parser {
     const condition = await this.#condition(memberOf(step, 'if'), `${path}.if`, data);
     const input = memberOf(step, 'input') ?? {};
     this.#checkInput(command, input, `${path}.input`);
+    if (command === 'wait_for') return this.#waitFor(condition, input, `${path}.input`, data);
     if (command !== 'branch') {
       const { rendering, problems } = await parseRendering(input, `${path}.input`, {
         data,
@@ -114,10 +118,33 @@ class Parser {
     return { command, condition, branches, input: () => ({}) };
   }
 
-  async #condition(given: unknown, path: string, data: Members): Promise<Condition | undefined> {
+  /** The condition of a `wait_for` is evaluated for each event, not rendered. */
+  async #waitFor(
+    condition: Condition | undefined,
+    input: object,
+    path: string,
+    data: Members,
+  ): Promise<ProgramStep> {
+    const { if: given, ...rest } = input as { if?: unknown };
+    const withEvent = { ...data, event: 'open' } satisfies Members;
+    const accepts = await this.#condition(given, `${path}.if`, withEvent, DATA_WITH_EVENT);
+    const { rendering, problems } = await parseRendering(rest, path, { data, between: this.#between });
+    this.problems.push(...problems);
+    return {
+      ...{ command: 'wait_for', condition, input: rendering },
+      ...(accepts === undefined ? {} : { accepts }),
+    };
+  }
+
+  async #condition(
+    given: unknown,
+    path: string,
+    data: Members,
+    names?: Parameters<typeof parseCondition>[1],
+  ): Promise<Condition | undefined> {
     if (typeof given !== 'string' || given.length > MAX_CONDITION_CHARACTERS) return undefined;
     await this.#between();
-    const parsed = await parseCondition(given);
+    const parsed = await parseCondition(given, names);
     if ('problem' in parsed) {
       this.problems.push(`Param '${path}' is not a condition: ${parsed.problem}`);
       return undefined;

@@ -1,16 +1,15 @@
 import { createHash } from 'node:crypto';
-import type { DataOf, RUN_MEMBERS, STEP_MEMBERS } from '../../../contract/readable.ts';
 import { ClientError } from '../../../errors.ts';
 import { type Condition, type ConditionData, ConditionError, evaluate } from '../../../lib/expression.ts';
-import { memberOf } from '../../../lib/members.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateError } from '../../../lib/template.ts';
-import { comparePlaces, placeAfter, placeIn, stepAt } from '../definitions/places.ts';
+import { placeAfter, placeIn, stepAt } from '../definitions/places.ts';
 import { inputProblems, type ProgramStep } from '../definitions/program.ts';
 import { STAGES, type Stage, type StepRow } from '../runs/row.ts';
 import type { SharedResult, StepResult, WorkflowContext } from '../steps/command.ts';
 import { COMMANDS } from '../steps/commands.ts';
 import type { LoadedRun } from './load.ts';
+import { readableOf } from './readable.ts';
 
 /** What a turn of a run changed. */
 export interface Advanced {
@@ -31,7 +30,7 @@ export interface Advanced {
 /** What follows a turn. */
 export type Next =
   | { kind: 'continue'; dueAtMs?: number; calls?: { attempt: number } }
-  | { kind: 'wait'; untilMs?: number }
+  | { kind: 'wait'; untilMs?: number; event?: string }
   | { kind: 'complete' }
   | { kind: 'abort'; reason: string | null }
   | { kind: 'fail'; error: string };
@@ -94,6 +93,8 @@ class Turn {
 
   /** Executes the step at the current place. Returns undefined if the next one can follow in this turn. */
   async #execute(step: ProgramStep): Promise<Next | undefined> {
+    // The output of a wait for an event was stored when the event came.
+    if (this.stage === STAGES.eventArrived) return this.#end(step, { state: 'completed' });
     if (this.stage === STAGES.waiting) return this.#wake(step);
     try {
       if (this.stage === STAGES.notBegun && !this.#holds(step.condition))
@@ -107,7 +108,7 @@ class Turn {
 
   #wake(step: ProgramStep): Next | undefined {
     const { digest } = this.#run;
-    if (digest === null) return this.#end(step, { state: 'completed' });
+    if (digest === null) return this.#endWait(step);
     if (digest.isClosed) return this.#apply(step, { kind: 'done', output: digest.output });
     return { kind: 'wait', untilMs: digest.closesAtMs };
   }
@@ -183,6 +184,14 @@ class Turn {
     return (broadcastId !== undefined && reads.notification) || (changedUser === true && reads.user);
   }
 
+  #endWait(step: ProgramStep): undefined {
+    const output = COMMANDS.get(step.command)?.timedOut;
+    return this.#end(step, {
+      state: 'completed',
+      ...(output === undefined ? {} : { output: JSON.stringify(output) }),
+    });
+  }
+
   #enterBranch(step: ProgramStep, branches: NonNullable<ProgramStep['branches']>): undefined {
     const index = branches.findIndex(({ condition }) => this.#holds(condition));
     const output = JSON.stringify({ branch: index < 0 ? null : index });
@@ -218,7 +227,7 @@ class Turn {
       state,
       started_at: begun?.started_at ?? this.#now,
       completed_at: state === 'waiting' ? null : this.#now,
-      output,
+      output: output ?? begun?.output ?? null,
       error,
     });
   }
@@ -227,22 +236,8 @@ class Turn {
     return condition === undefined || evaluate(condition, this.#readable());
   }
 
-  /** What conditions and templates may read. */
   #readable(): ConditionData {
-    const { id, workflow_key, version, created_at, input, user, notification, program } = this.#run;
-    return {
-      input,
-      user,
-      notification,
-      run: {
-        id,
-        workflow_key,
-        version,
-        created_at: created_at.toISOString(),
-        data: this.data,
-      } satisfies DataOf<typeof RUN_MEMBERS>,
-      steps: program.reads.steps ? nested([...this.#run.steps, ...this.steps]) : [],
-    };
+    return readableOf(this.#run, this);
   }
 }
 
@@ -265,25 +260,4 @@ function broadcastIdOf(runId: string, turn: number, ms: number): string {
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70;
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
-}
-
-/** The steps as conditions see them: a list by index, and those in a branch as `steps` of the branch. */
-function nested(rows: readonly StepRow[]): unknown[] {
-  const top: unknown[] = [];
-  for (const row of [...rows].sort((a, b) => comparePlaces(a.place, b.place))) {
-    const path = row.place.split('.').map(Number);
-    const { state, output, error, started_at, completed_at } = row;
-    let list = top;
-    for (let at = 0; at < path.length - 1; at += 2)
-      list = (memberOf(list[path[at] as number], 'steps') as unknown[] | undefined) ?? [];
-    list[path.at(-1) as number] = {
-      state,
-      output: output === null ? null : JSON.parse(output),
-      error,
-      started_at: started_at.toISOString(),
-      completed_at: completed_at?.toISOString() ?? null,
-      steps: [],
-    } satisfies DataOf<typeof STEP_MEMBERS> & { steps: unknown[] };
-  }
-  return top;
 }

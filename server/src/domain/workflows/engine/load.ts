@@ -50,7 +50,10 @@ type StoredRun = Omit<
 };
 
 /** Loads the runs that are still in the turn of their job, by the id of the run, with a few statements. */
-export async function loadRuns(db: Queryable, jobs: readonly RunJob[]): Promise<Map<string, LoadedRun>> {
+export async function loadRuns(
+  db: Queryable,
+  jobs: readonly { payload: { run_id: string; turn: number } }[],
+): Promise<Map<string, LoadedRun>> {
   const stored = await db.query<StoredRun>(selectRuns, [
     uuidArray(jobs.map(({ payload }) => payload.run_id)),
     jobs.map(({ payload }) => payload.turn),
@@ -173,7 +176,7 @@ export async function dateLateTurns(
 
 const MAX_DELAY_MS = 60_000;
 
-// Primary keys, all.
+// Primary keys, all. With `limit 1`, because otherwise a plan may read all runs that have not ended.
 const updateDueTimes = sql(
   'date_workflow_turns',
   `update workflow_runs r
@@ -183,10 +186,14 @@ const updateDueTimes = sql(
 );
 const selectRuns = sql(
   'workflow_runs_in_turn',
-  `select ${RUN_COLUMNS}, project_id, stage, turn, due_at, size, input, data::text as data, broadcast_id
+  `select r.*
   from unnest($1::uuid[], $2::int[]) as j (id, turn)
-  join workflow_runs r using (id, turn)
-  where r.state < 3`,
+  cross join lateral (
+    select ${RUN_COLUMNS}, project_id, stage, turn, due_at, size, input, data::text as data, broadcast_id
+    from workflow_runs
+    where id = j.id and turn = j.turn and state < 3
+    limit 1
+  ) r`,
 );
 const selectVersions = sql(
   'versions_of_workflow_runs',

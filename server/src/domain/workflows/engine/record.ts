@@ -108,6 +108,7 @@ async function updateRuns(
     textArray(turns.map(({ next }) => errorOf(next))),
     now,
     turns.map(({ added }) => added),
+    textArray(turns.map(({ next }) => (next.kind === 'wait' ? next.event : undefined))),
   ]);
   return new Set(rows.map(({ id }) => id));
 }
@@ -203,12 +204,12 @@ const updateRunsInTurn = sql(
   `update workflow_runs r
   set state = t.state, place = t.place, stage = t.stage, turn = r.turn + 1, due_at = t.due_at,
     size = r.size + t.added, data = coalesce(t.data::json, r.data), broadcast_id = t.broadcast_id,
-    error = t.error,
+    waits_for = t.waits_for, error = t.error,
     started_at = coalesce(r.started_at, $10), completed_at = case when t.state >= ${ENDED} then $10 end
   from unnest(
     $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
-    $8::uuid[], $9::text[], $11::int[]
-  ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error, added)
+    $8::uuid[], $9::text[], $11::int[], $12::text[]
+  ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for)
   where r.id = t.id and r.turn = t.turn
   returning r.id`,
 );
@@ -223,7 +224,7 @@ const upsertSteps = sql(
     $8::text[]
   ) as t (run_id, place, command, state, started_at, completed_at, output, error)
   on conflict (run_id, place) do update
-  set state = excluded.state, completed_at = excluded.completed_at, output = excluded.output,
-    error = excluded.error,
+  set state = excluded.state, completed_at = excluded.completed_at, error = excluded.error,
+    output = coalesce(excluded.output, case when s.state = 'waiting' then s.output end),
     started_at = case when s.state = 'waiting' then s.started_at else excluded.started_at end`,
 );

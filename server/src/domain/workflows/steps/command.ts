@@ -28,8 +28,8 @@ export type StepResult =
       /** It has changed the user of the run. */
       changedUser?: true;
     }
-  /** Until this time or, without one, until the run is resumed. */
-  | { kind: 'wait'; untilMs?: number }
+  /** Until this time or an event of this name; without both, until the run is resumed. */
+  | { kind: 'wait'; untilMs?: number; event?: string }
   | { kind: 'retry'; delayMs: number }
   /** Ends the run as completed. */
   | { kind: 'end'; output: object }
@@ -65,5 +65,7 @@ export interface Command<Input = never> {
   acts?: true;
   /** Waits for another host, so that it runs in a job of its own. */
   calls?: true;
+  /** The output if it has waited until its time. */
+  timedOut?: object;
   begin(context: WorkflowContext, call: StepCall<Input>): StepResult | SharedResult | Promise<StepResult>;
 }

@@ -1,0 +1,182 @@
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { ConditionError, evaluate } from '../../../lib/expression.ts';
+import { takeTurns } from '../../../lib/take-turns.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import { priorityFor } from '../../../queue/jobs.ts';
+import { stepAt } from '../definitions/places.ts';
+import { runJob } from '../runs/jobs.ts';
+import { STAGES } from '../runs/row.ts';
+import { type LoadedRun, loadRuns } from './load.ts';
+import { readableOf } from './readable.ts';
+
+/** An event that runs may wait for. */
+export interface ArrivedEvent {
+  name: string;
+  userId: string | null;
+  /** The `event` of conditions and of the output. */
+  value: object;
+}
+
+// Runs that are in memory at the same time, with their inputs.
+const RUNS_AT_ONCE = 500;
+
+/**
+ * Continues the runs that wait for these events, in the caller's transaction: each with the first event that
+ * its condition accepts. If a run and an event both have a user, it must be the same. Returns their number.
+ */
+export async function continueWaiting(
+  tx: Queryable,
+  projectId: string,
+  events: readonly ArrivedEvent[],
+  nowMs: number,
+): Promise<number> {
+  const found = await tx.query<{ id: string; place: number }>(selectWaiting, [
+    projectId,
+    textArray(events.map(({ name }) => name)),
+    textArray(events.map(({ userId }) => userId)),
+  ]);
+  const places = Map.groupBy(found, ({ id }) => id);
+  const candidates = [...places].map(([id, rows]) => ({ id, events: rows.map(({ place }) => place - 1) }));
+  let continued = 0;
+  for (let at = 0; at < candidates.length; at += RUNS_AT_ONCE) {
+    const accepted = await acceptEvents(tx, candidates.slice(at, at + RUNS_AT_ONCE), events);
+    await continueRuns(tx, accepted, { events, priority: priorityFor(candidates.length), nowMs });
+    continued += accepted.length;
+  }
+  return continued;
+}
+
+/** A run, and the index of the event that continues it. */
+interface Accepted {
+  run: LoadedRun;
+  event: number;
+}
+
+/** Locks the runs that still wait, and returns those whose condition accepts an event. */
+async function acceptEvents(
+  tx: Queryable,
+  candidates: readonly { id: string; events: readonly number[] }[],
+  events: readonly ArrivedEvent[],
+): Promise<Accepted[]> {
+  const locked = await tx.query<{ id: string; turn: number; waits_for: string }>(lockWaiting, [
+    uuidArray(candidates.map(({ id }) => id)),
+  ]);
+  const runs = await loadRuns(
+    tx,
+    locked.map(({ id, turn }) => ({ payload: { run_id: id, turn } })),
+  );
+  const waitsFor = new Map(locked.map((row) => [row.id, row.waits_for]));
+  const between = takeTurns();
+  const accepted: Accepted[] = [];
+  for (const { id, events: indexes } of candidates) {
+    const run = runs.get(id);
+    if (run === undefined) continue;
+    await between();
+    const event = indexes.find((index) => {
+      const { name, value } = events[index] as ArrivedEvent;
+      // It may have come to another step before it was locked.
+      return name === waitsFor.get(id) && accepts(run, value);
+    });
+    if (event !== undefined) accepted.push({ run, event });
+  }
+  return accepted;
+}
+
+function accepts(run: LoadedRun, event: object): boolean {
+  const condition = stepAt(run.program, run.place)?.accepts;
+  if (condition === undefined) return true;
+  try {
+    return evaluate(condition, { ...readableOf(run), event });
+  } catch (error) {
+    if (error instanceof ConditionError) return false;
+    throw error;
+  }
+}
+
+async function continueRuns(
+  tx: Queryable,
+  accepted: readonly Accepted[],
+  { events, priority, nowMs }: { events: readonly ArrivedEvent[]; priority: number; nowMs: number },
+): Promise<void> {
+  if (accepted.length === 0) return;
+  // Each output once, because many runs may store the same.
+  const outputs = new Map<number, string>();
+  for (const { event } of accepted)
+    if (!outputs.has(event)) outputs.set(event, JSON.stringify({ event: events[event]?.value }));
+  const indexes = [...outputs.keys()];
+  await tx.query(updateWaiting, [uuidArray(accepted.map(({ run }) => run.id)), new Date(nowMs)]);
+  await tx.query(storeOutputs, [
+    uuidArray(accepted.map(({ run }) => run.id)),
+    textArray(accepted.map(({ run }) => run.place)),
+    accepted.map(({ event }) => indexes.indexOf(event) + 1),
+    textArray([...outputs.values()]),
+  ]);
+  await enqueue(
+    tx,
+    accepted.map(({ run: { id, project_id: projectId, turn, size }, event }) =>
+      runJob({ id, projectId, turn: turn + 1, size: size + (outputs.get(event)?.length ?? 0) }, { priority }),
+    ),
+  );
+}
+
+// Index workflow_runs_waiting (project_id, waits_for, user_id). `offset 0`, so that each event is looked up
+// in it.
+const selectWaiting = sql(
+  'runs_that_wait_for_events',
+  `with arrived as (
+    select name, user_id, place::int as place
+    from unnest($2::text[], $3::uuid[]) with ordinality as e (name, user_id, place)
+  )
+  select r.id, place
+  from arrived a
+  cross join lateral (
+    select id
+    from workflow_runs
+    where project_id = $1 and waits_for = a.name and user_id = a.user_id
+    offset 0
+  ) r
+  union all
+  select r.id, place
+  from arrived a
+  cross join lateral (
+    select id
+    from workflow_runs
+    where project_id = $1 and waits_for = a.name and user_id is null
+    offset 0
+  ) r
+  union all
+  select r.id, place
+  from arrived a
+  cross join lateral (
+    select id
+    from workflow_runs
+    where project_id = $1 and waits_for = a.name and user_id is not null
+    offset 0
+  ) r
+  where a.user_id is null
+  order by id, place`,
+);
+// Primary keys. In the order of the ids, so that two transactions lock runs in the same order.
+const lockWaiting = sql(
+  'lock_waiting_runs',
+  `select id, turn, waits_for
+  from workflow_runs
+  where id = any ($1::uuid[]) and waits_for is not null
+  order by id
+  for update`,
+);
+// A new turn makes the job of the timeout void.
+const updateWaiting = sql(
+  'continue_waiting_runs',
+  `update workflow_runs
+  set state = 1, stage = ${STAGES.eventArrived}, turn = turn + 1, due_at = $2, waits_for = null
+  where id = any ($1::uuid[])`,
+);
+const storeOutputs = sql(
+  'store_events_of_runs',
+  `update workflow_run_steps s
+  set output = ($4::text[])[o.output]::json
+  from unnest($1::uuid[], $2::text[], $3::int[]) as o (run_id, place, output)
+  where s.run_id = o.run_id and s.place = o.place`,
+);
