@@ -221,6 +221,34 @@ describe('quiet hours', () => {
   });
 });
 
+describe('re-engagement', () => {
+  beforeEach(() => channels('re_engagement', 'email'));
+  const lastSeen = async () => (await project.call('GET', '/users/external_id:ada')).body.last_seen_at;
+
+  test('writes twice to a user who stays away', async () => {
+    const id = await start('re-engagement');
+    await passes(id, '0', 14 * DAY);
+    await expect.poll(mails).toBe(1);
+    await passes(id, '3', 14 * DAY);
+    expect((await ended(project, id)).status.state).toBe(STATE.completed);
+    await expect.poll(mails).toBe(2);
+  });
+
+  test('ends when the user is back', async () => {
+    const id = await start('re-engagement');
+    await passes(id, '0', 14 * DAY);
+    await expect.poll(mails).toBe(1);
+    await inbox();
+    await expect.poll(lastSeen).not.toBeNull();
+    await passes(id, '3', 14 * DAY);
+    expect((await ended(project, id)).status).toMatchObject({
+      state: STATE.aborted,
+      error: 'the user was back within four weeks',
+    });
+    expect(mails()).toBe(1);
+  });
+});
+
 describe('cart reminder', () => {
   test('names the items that another system still has', async () => {
     shop.reply({ status: 200, body: { items: 3 } });
