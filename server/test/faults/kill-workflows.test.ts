@@ -39,6 +39,7 @@ const start = () => startBelfry(dataDir, { EGRESS_ALLOW: '127.0.0.0/8' });
 const usersOf = (round: number) => Array.from({ length: RUNS_PER_ROUND }, (_, at) => `user-${round}-${at}`);
 
 const titleOf = (message: Buffer): string => JSON.parse(unpackJson(message)).title;
+const namesIn = (message: Buffer): string[] => JSON.parse(unpackJson(message)).content.trim().split(' ');
 
 /** Starts the runs of a round; returns whether the response arrived. A key makes it safe to send again. */
 async function startRuns({ address, credentials }: BelfryProcess, round: number): Promise<boolean> {
@@ -81,7 +82,10 @@ test.runIf(process.platform === 'linux')(
       { command: 'digest', input: { window: 1 } },
       {
         command: 'broadcast',
-        input: { title: '{% for item in steps[0].output.items %}{{ item.name }} {% endfor %}' },
+        input: {
+          title: 'digest',
+          content: '{% for item in steps[0].output.items %}{{ item.name }} {% endfor %}',
+        },
       },
     ];
     await caller(() => address, credentials.project_jwt)('PUT', '/workflows', {
@@ -137,9 +141,7 @@ test.runIf(process.platform === 'linux')(
     for (const { external_id: name, first_name, messages } of users)
       expect([name, first_name, messages.map(titleOf)]).toEqual([name, name, ['first', 'second', 'third']]);
     // Each name is in one digest, which was sent once.
-    const names = groups.flatMap(({ messages }) =>
-      messages.flatMap((message) => titleOf(message).trim().split(' ')),
-    );
+    const names = groups.flatMap(({ messages }) => messages.flatMap(namesIn));
     expect(names.toSorted()).toEqual(users.map(({ external_id }) => external_id).toSorted());
     expect(new Set(host.requests.map(({ path }) => path)).size).toBe(total);
   },
