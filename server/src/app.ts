@@ -29,6 +29,7 @@ import { loadPauses } from './domain/setup/integrations/pauses.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { RunStarter } from './domain/workflows/runs/starter.ts';
+import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
 import type { HttpContext } from './http/context.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
@@ -184,6 +185,7 @@ function startWorker(
       import_users: importHandler(workerContext),
       run_workflow: runHandler(workflowDeps),
       call_workflow: callHandler(workflowDeps),
+      start_workflow: scheduleHandler(workerContext),
     },
   });
   const acceptor = new Acceptor(context, worker.producer('fan_out'));

@@ -2531,6 +2531,8 @@ export type Workflow = {
     key: string;
     /** Starts no runs. Runs that have started continue. */
     disabled?: boolean;
+    /** When runs start by themselves. */
+    triggers?: Array<WorkflowTrigger>;
     steps: Array<WorkflowStep>;
     /** Counts the changes of the steps, from 1. */
     version: number;
@@ -2629,6 +2631,8 @@ export type WorkflowInput = {
     key: string;
     /** Starts no runs. Runs that have started continue. */
     disabled?: boolean;
+    /** When runs start by themselves. */
+    triggers?: Array<WorkflowTrigger>;
     steps: Array<WorkflowStep>;
 };
 
@@ -2795,6 +2799,19 @@ export type WorkflowThrottleInput = {
     window: number;
     /** Counts runs with the same key, over all users. By default each user is counted alone. */
     key?: string;
+};
+
+export type WorkflowTrigger = {
+    /** A cron expression: minute, hour, day of the month, month and day of the week, or a name such as `@daily`. At most once a minute. A time of day that the clock skips is at the end of the gap, and one that it repeats is at the first of both. */
+    schedule: string;
+    /** A time zone by its IANA name. Default: `UTC`. */
+    time_zone?: string;
+    /** What follows if no server was running at the time: one run, however many were missed, or none. Default: `run_once`. */
+    missed?: 'run_once' | 'skip';
+    /** The `input` of the run. */
+    input?: {
+        [key: string]: unknown;
+    };
 };
 
 /** Changes of the user of the run, as in `PATCH /users/{user_id}`. */

@@ -86,12 +86,47 @@ const WorkflowStep = Type.Object(
   { title: 'WorkflowStep', additionalProperties: false },
 );
 
+const MAX_TRIGGERS = 20;
+
+const WorkflowTrigger = Type.Object(
+  {
+    schedule: storedString({
+      maxLength: 100,
+      description:
+        'A cron expression: minute, hour, day of the month, month and day of the week, or a name such as ' +
+        '`@daily`. At most once a minute. A time of day that the clock skips is at the end of the gap, and ' +
+        'one that it repeats is at the first of both.',
+      examples: ['0 9 * * 1'],
+    }),
+    time_zone: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: 'A time zone by its IANA name. Default: `UTC`.',
+        examples: ['Europe/Berlin'],
+      }),
+    ),
+    missed: Type.Optional(
+      oneOf(['run_once', 'skip'], {
+        description:
+          'What follows if no server was running at the time: one run, however many were missed, or none. ' +
+          'Default: `run_once`.',
+      }),
+    ),
+    input: Type.Optional(described(FreeObject, 'The `input` of the run.')),
+  },
+  { title: 'WorkflowTrigger', additionalProperties: false },
+);
+export type WorkflowTrigger = Static<typeof WorkflowTrigger>;
+
 /** The body of `PUT /workflows`. */
 export const NewWorkflow = Type.Object(
   {
     key: workflowKey(3),
     disabled: Type.Optional(
       Type.Boolean({ description: 'Starts no runs. Runs that have started continue.' }),
+    ),
+    triggers: Type.Optional(
+      Type.Array(WorkflowTrigger, { maxItems: MAX_TRIGGERS, description: 'When runs start by themselves.' }),
     ),
     steps: Type.Array(WorkflowStep, { maxItems: MAX_STEPS }),
   },

@@ -69,6 +69,8 @@ export interface JobPayloads {
    * The same, where the next step waits for another host. `attempt` counts the attempts before this one.
    */
   call_workflow: { run_id: string; turn: number; attempt: number };
+  /** Start a run of a workflow by one of its schedules: that of this trigger, at this time. */
+  start_workflow: { workflow_key: string; place: number; at_ms: number };
 }
 
 /** The progress of a delivery to several targets. */
@@ -95,6 +97,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   'import_users',
   'run_workflow',
   'call_workflow',
+  'start_workflow',
 ];
 
 /** The kinds whose jobs have a partition key. The queue is fair over projects in all others. */

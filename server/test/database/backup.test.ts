@@ -393,6 +393,10 @@ async function fill(client: pg.Client): Promise<void> {
     values ($1, '0', 'wait', 'waiting', $2, '{}')`,
     [id, at],
   );
+  await client.query(
+    "insert into workflow_schedules values ($1, 'flow', 0, '@daily', 'UTC', false, $2, $3)",
+    [id, randomBytes(90), at],
+  );
   await client.query('insert into workflow_digests values ($1, $2, true, $3, $3, 1, 9)', [
     id,
     randomBytes(32),

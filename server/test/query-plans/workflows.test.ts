@@ -20,6 +20,7 @@ import { cancelRun } from '../../src/domain/workflows/runs/change.ts';
 import { deleteDigests } from '../../src/domain/workflows/runs/digests.ts';
 import { getRun, listRuns, runsOfUser } from '../../src/domain/workflows/runs/get.ts';
 import { startRuns } from '../../src/domain/workflows/runs/start.ts';
+import { scheduleHandler } from '../../src/domain/workflows/schedules/start-due.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -36,6 +37,11 @@ const RUNS = 30_000;
 const IN_TURN = 256;
 const WAITING = 10_000;
 const WORKFLOWS = 50;
+const STARTS = 40;
+// Beyond those that the database gives out.
+const FIRST_JOB = 1_000_000_000;
+const LEASE = newId();
+const STARTED_MS = Date.UTC(2026, 0, 1);
 const VERSIONS = 300;
 const [projectId, other, user] = [newId(), newId(), newId()];
 const runs = Array.from({ length: RUNS }, () => newId());
@@ -83,6 +89,19 @@ const throttled = (run: LoadedRun) => {
   const request = { kind: 'throttle', key: run.id, limit: 1, windowMs: 60_000 } as const;
   return { run, place: '0', request };
 };
+const startJobs = Array.from(
+  { length: STARTS },
+  (_, at): Job<'start_workflow'> => ({
+    id: FIRST_JOB + at + 1,
+    kind: 'start_workflow',
+    projectId,
+    partitionKey: projectId,
+    priority: 0,
+    weight: 1,
+    attempt: 1,
+    payload: { workflow_key: `flow-${at + 1}`, place: 0, at_ms: STARTED_MS },
+  }),
+);
 const page = (id: string) => ({ direction: 'older', id, limit: 51 }) as const;
 
 /** What an operation reads at most. */
@@ -167,6 +186,14 @@ const READS: [string, () => Promise<unknown>, number][] = [
     8 * IN_TURN,
   ],
   [
+    'schedules that are due',
+    () => {
+      const context = { db: joined(), clock, bus, identities: new Identities(bus) };
+      return scheduleHandler(context).run(startJobs, LEASE, () => {});
+    },
+    12 * STARTS,
+  ],
+  [
     'deleting runs that have ended',
     () =>
       purgeExpired(
@@ -215,6 +242,21 @@ async function fill(): Promise<void> {
       [owner, packed],
     );
   }
+  await run(
+    `insert into workflow_schedules (
+      project_id, workflow_key, place, schedule, time_zone, skip_missed, input, next_at
+    )
+    select case when n < 10 then $1::uuid else $2::uuid end, 'flow-' || k, n % 10, '@daily', 'UTC', false, $3,
+      case when n = 0 then $4::timestamptz else now() end
+    from generate_series(1, ${WORKFLOWS}) k, generate_series(0, 19) n`,
+    [projectId, other, packJson('{}'), new Date(STARTED_MS)],
+  );
+  await run(
+    `insert into jobs (id, kind, project_id, priority, weight, payload, lease_id)
+    overriding system value
+    select ${FIRST_JOB} + n, 'start_workflow', $1, 0, 1, '{}', $2 from generate_series(1, ${STARTS}) n`,
+    [projectId, LEASE],
+  );
   // A third is of another project. A hundred have ended long ago, and as many have failed.
   await run(
     `insert into workflow_runs (

@@ -5,7 +5,8 @@ export interface WorkflowRow {
   key: string;
   version: number;
   disabled: boolean;
-  /** JSON text. */
+  /** JSON texts. */
+  triggers: string | null;
   steps: string;
   created_at: Date;
   updated_at: Date;
@@ -51,10 +52,12 @@ export async function getVersion(
   return row && { ...row, steps: unpackJson(row.steps) };
 }
 
-/** Returns the API form of a workflow, as JSON text. Without `disabled` unless it is. */
-export function workflowJson({ key, version, disabled, steps, created_at, updated_at }: WorkflowRow): string {
+/** Returns the API form of a workflow, as JSON text. Without `disabled` unless it is, or empty `triggers`. */
+export function workflowJson({ triggers, steps, ...workflow }: WorkflowRow): string {
+  const { key, version, disabled, created_at, updated_at } = workflow;
   const members = JSON.stringify({ key, ...(disabled ? { disabled } : {}), version, created_at, updated_at });
-  return `${members.slice(0, -1)},"steps":${steps}}`;
+  const ofTriggers = triggers === null ? '' : `,"triggers":${triggers}`;
+  return `${members.slice(0, -1)}${ofTriggers},"steps":${steps}}`;
 }
 
 /** Returns the API form of a version, as JSON text. */
@@ -70,7 +73,8 @@ export const VERSIONS =
   '(project_id, key, version) >= ($1, $2, 0) and (project_id, key, version) <= ($1, $2, 2147483647)';
 
 // Primary keys, all.
-const COLUMNS = 'w.key, w.version, w.disabled, w.created_at, w.updated_at, v.steps';
+const COLUMNS =
+  'w.key, w.version, w.disabled, w.triggers::text as triggers, w.created_at, w.updated_at, v.steps';
 const WITH_STEPS = `from workflows w
   cross join lateral (
     select steps

@@ -7,6 +7,7 @@ import { packJson } from '../../../lib/packed-json.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { getVersion, getWorkflow, VERSIONS, type WorkflowRow } from './get.ts';
 import { parseProgram } from './program.ts';
+import { saveSchedules, scheduleProblems } from './schedules.ts';
 
 const MAX_WORKFLOWS = 1_000;
 // The steps of all workflows of a project, as JSON: a list returns them all.
@@ -17,7 +18,11 @@ const RESERVED = 'runs';
 /** Returns the problems of a workflow of any shape that its schema does not find. */
 export async function workflowProblems(workflow: unknown): Promise<string[]> {
   const problems = memberOf(workflow, 'key') === RESERVED ? [`Param 'key' must not be ${RESERVED}`] : [];
-  return [...problems, ...(await parseProgram(memberOf(workflow, 'steps'))).problems];
+  return [
+    ...problems,
+    ...scheduleProblems(memberOf(workflow, 'triggers')),
+    ...(await parseProgram(memberOf(workflow, 'steps'))).problems,
+  ];
 }
 
 /**
@@ -37,20 +42,24 @@ export async function saveWorkflow(
 async function save(
   tx: Queryable,
   projectId: string,
-  { key, disabled = false, steps }: NewWorkflow,
+  { key, disabled = false, triggers = [], steps }: NewWorkflow,
   now: Date,
 ): Promise<WorkflowRow> {
   await tx.query(lockWorkflow, [`${projectId} ${key}`]);
   const before = await getWorkflow(tx, projectId, key);
   const text = JSON.stringify(steps);
-  if (before?.steps === text && before.disabled === disabled) return before;
-  await refuseTooMany(tx, projectId, key, text.length);
+  const ofTriggers = triggers.length === 0 ? null : JSON.stringify(triggers);
+  if (before?.steps === text && before.disabled === disabled && before.triggers === ofTriggers) return before;
+  const size = text.length + (ofTriggers?.length ?? 0);
+  await refuseTooMany(tx, projectId, key, size);
   let version = before?.version;
   if (before?.steps !== text) {
     const [added] = await tx.query<{ version: number }>(insertVersion, [projectId, key, packJson(text), now]);
     version = added?.version;
   }
-  await tx.query(upsertWorkflow, [projectId, key, version, disabled, now, text.length]);
+  await tx.query(upsertWorkflow, [projectId, key, version, disabled, now, size, ofTriggers]);
+  if ((before?.triggers ?? null) !== ofTriggers)
+    await saveSchedules(tx, projectId, key, { triggers, nowMs: now.getTime() });
   await recordEvents(tx, [
     {
       projectId,
@@ -92,7 +101,8 @@ export async function restoreVersion(
   ];
   if (workflow === undefined || found === undefined) return undefined;
   const { disabled } = workflow;
-  return saveWorkflow(context, projectId, { key, disabled, steps: JSON.parse(found.steps) });
+  const triggers = workflow.triggers === null ? [] : JSON.parse(workflow.triggers);
+  return saveWorkflow(context, projectId, { key, disabled, triggers, steps: JSON.parse(found.steps) });
 }
 
 /** Deletes a workflow. Its runs continue. Returns whether there was one. */
@@ -105,6 +115,7 @@ export async function deleteWorkflow(
     await tx.query(lockWorkflow, [`${projectId} ${key}`]);
     const deleted = await tx.query(removeWorkflow, [projectId, key]);
     if (deleted.length === 0) return false;
+    await saveSchedules(tx, projectId, key, { triggers: [], nowMs: 0 });
     await recordEvents(tx, [
       { projectId, type: 'workflow.deleted', details: { context: { workflow_key: key } } },
     ]);
@@ -133,11 +144,11 @@ const insertVersion = sql(
 );
 const upsertWorkflow = sql(
   'save_workflow',
-  `insert into workflows (project_id, key, version, disabled, size, created_at, updated_at)
-  values ($1, $2, $3, $4, $6, $5, $5)
+  `insert into workflows (project_id, key, version, disabled, size, triggers, created_at, updated_at)
+  values ($1, $2, $3, $4, $6, $7, $5, $5)
   on conflict (project_id, key) do update
   set version = excluded.version, disabled = excluded.disabled, size = excluded.size,
-    updated_at = excluded.updated_at`,
+    triggers = excluded.triggers, updated_at = excluded.updated_at`,
 );
 const removeWorkflow = sql(
   'delete_workflow',
