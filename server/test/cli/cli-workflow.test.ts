@@ -149,7 +149,10 @@ test('push writes nothing if a file is wrong', async () => {
   await write('twice.json', { key: 'good', steps: [] });
   await write('broken.json', '{');
   await write('shape.json', { key: 'x', step: [] });
-  await write('steps.json', { key: 'steps', steps: [{ command: 'wait', if: 'user.nmae', input: {} }] });
+  await write('steps.json', {
+    key: 'steps',
+    steps: [{ command: 'abort', if: 'user.nmae', input: { why: 'x' } }],
+  });
   await write('large.json', { key: 'large', steps: [{ command: 'set', input: { a: 'x'.repeat(270_000) } }] });
   const { code, out, err } = await run('push', folder, '--yes');
   expect([code, out]).toEqual([1, '']);
@@ -159,7 +162,7 @@ test('push writes nothing if a file is wrong', async () => {
     /shape\.json: Param 'steps' is missing$/m,
     /shape\.json: .*step$/m,
     /steps\.json: Param 'steps\.0\.if' reads user\.nmae, which does not exist/,
-    /steps\.json: Param 'steps\.0\.input' needs either a duration or an until$/m,
+    /steps\.json: Param 'steps\.0\.input' doesn't allow key: why$/m,
     /large\.json: has more than 262144 bytes$/m,
     /twice\.json: the key good is that of .*good\.json as well$/m,
   ])
