@@ -153,6 +153,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
         data: one.data,
         broadcastId: null,
         added: 0,
+        prepared: null,
         next: { kind: 'continue' } as const,
       }));
       await recordTurns(db, newId(), { jobs: [], turns, nowMs: Date.now() });

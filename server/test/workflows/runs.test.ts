@@ -101,6 +101,29 @@ describe('a run', () => {
     await expect.poll(() => inbox('ada')).toEqual(['Next', 'Hello']);
   });
 
+  test('changes the user once if the server was killed before it recorded the change', async () => {
+    const { db } = service.context;
+    for (const text of [
+      'create sequence faults',
+      `create function fail_once() returns trigger language plpgsql as $$
+      begin
+        if new.command = 'update_user' and nextval('faults') = 1 then raise exception 'fault'; end if;
+        return new;
+      end $$`,
+      `create trigger fail_once before insert on workflow_run_steps
+      for each row execute function fail_once()`,
+    ])
+      await db.query(sql('', text));
+    await project.call('PUT', '/users', { external_id: 'ada', first_name: 'Ada' });
+    const change = { command: 'update_user', input: { first_name: '{{ user.first_name }}!' } };
+    const run = await ended(project, await startRun(project, [change], ADA));
+    expect(stepsOf(run)).toEqual(['0 update_user completed']);
+    expect(await db.query(sql('', 'select last_value::int as n from faults'))).toEqual([{ n: 2 }]);
+    const { body } = await project.call('GET', '/users/external_id:ada');
+    expect(body.first_name).toBe('Ada!');
+    await db.query(sql('', 'drop function fail_once cascade'));
+  });
+
   test('keeps the version of the steps that it started with', async () => {
     const id = await startRun(project, [{ command: 'pause' }, hello], ADA);
     await inState(project, id, STATE.waiting);

@@ -40,6 +40,8 @@ create table workflow_runs (
   size integer not null,
   -- JSON (lib/packed-json.ts).
   input bytea not null,
+  -- The rendered input of the next step (JSON, as above), if it must be the same whenever the step begins.
+  prepared bytea,
   -- What `set` steps have set.
   data json,
   -- The last broadcast that the run sent.

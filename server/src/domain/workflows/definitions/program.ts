@@ -23,6 +23,10 @@ export interface Program {
 export interface ProgramStep {
   command: string;
   condition: Condition | undefined;
+  /** Whether its condition, or one of a branch, may give another result later in the same turn. */
+  conditionVaries: boolean;
+  /** Whether its input may be rendered to something else later. */
+  inputVaries: boolean;
   /** Of a `branch`, whose input is not rendered: its steps are when they are executed. */
   branches?: readonly { condition: Condition | undefined; steps: readonly ProgramStep[] }[];
   /** Of a `wait_for`: the events that continue the run. */
@@ -61,6 +65,18 @@ interface List {
   allSteps(before: readonly Shape[]): readonly Shape[];
 }
 
+type ReadStep = Omit<ProgramStep, 'conditionVaries' | 'inputVaries'>;
+
+// What a condition or a template reads from outside of the run: it may change at any time.
+const VARIABLE = /(?<![.\w])(user|notification|now|today)\b/;
+
+function whatVaries(step: unknown): Pick<ProgramStep, 'conditionVaries' | 'inputVaries'> {
+  const varies = (value: unknown) => VARIABLE.test(JSON.stringify(value) ?? '');
+  const input = memberOf(step, 'input');
+  const ofBranches = itemsOf(memberOf(input, 'branches')).map((branch) => memberOf(branch, 'if'));
+  return { conditionVaries: varies([memberOf(step, 'if'), ...ofBranches]), inputVaries: varies(input) };
+}
+
 class Parser {
   readonly problems: string[] = [];
   readonly #between = takeTurns();
@@ -78,7 +94,10 @@ class Parser {
     const before: Shape[] = [];
     for (const [index, step] of steps.entries()) {
       const command = memberOf(step, 'command');
-      if (typeof command === 'string') parsed.push(await this.#step(step, command, { list, index, before }));
+      if (typeof command === 'string') {
+        const read = await this.#step(step, command, { list, index, before });
+        parsed.push({ ...read, ...whatVaries(step) });
+      }
       before.push(shapeOf(step));
     }
     return parsed;
@@ -88,7 +107,7 @@ class Parser {
     step: unknown,
     command: string,
     { list, index, before }: { list: List; index: number; before: readonly Shape[] },
-  ): Promise<ProgramStep> {
+  ): Promise<ReadStep> {
     const path = `${list.path}.${index}`;
     const data = workflowData(list.allSteps(before));
     const condition = await this.#condition(memberOf(step, 'if'), `${path}.if`, data);
@@ -124,7 +143,7 @@ class Parser {
     input: object,
     path: string,
     data: Members,
-  ): Promise<ProgramStep> {
+  ): Promise<ReadStep> {
     const { if: given, ...rest } = input as { if?: unknown };
     const withEvent = { ...data, event: 'open' } satisfies Members;
     const accepts = await this.#condition(given, `${path}.if`, withEvent, DATA_WITH_EVENT);

@@ -20,6 +20,8 @@ export interface Advanced {
   steps: readonly StepRow[];
   data: Readonly<Record<string, unknown>>;
   broadcastId: string | null;
+  /** The rendered input of the next step as JSON, if the next turn begins with it. */
+  prepared: string | null;
   /** Characters of the outputs of these steps as JSON. */
   added: number;
   next: Next;
@@ -43,7 +45,9 @@ const MAX_DATA_CHARACTERS = 64 * 1024;
 
 /**
  * Executes steps of a run until one waits, the run ends, or a second step would change something outside of
- * the run. Writes nothing of the run itself. A turn that is repeated after a crash does the same again.
+ * the run. Writes nothing of the run itself. A turn that is repeated after a crash makes the same change:
+ * what leads to it depends only on what is stored of the run. So a turn that has read anything else, such as
+ * the user, ends before the change.
  */
 export async function advance(context: WorkflowContext, run: LoadedRun, calls: Calls): Promise<Advanced> {
   return new Turn(context, run, calls).take();
@@ -55,12 +59,15 @@ class Turn {
   steps: StepRow[] = [];
   data: Readonly<Record<string, unknown>>;
   broadcastId: string | null;
+  prepared: string | null;
   #shared: Advanced['shared'];
   readonly #context: WorkflowContext;
   readonly #run: LoadedRun;
   readonly #calls: Calls;
   readonly #now: Date;
   #hasActed = false;
+  /** Whether a repetition of this turn could come to another result. */
+  #varies = false;
 
   constructor(context: WorkflowContext, run: LoadedRun, calls: Calls) {
     this.#context = context;
@@ -71,6 +78,7 @@ class Turn {
     this.stage = run.stage;
     this.data = run.data;
     this.broadcastId = run.broadcast_id;
+    this.prepared = run.prepared;
   }
 
   async take(): Promise<Advanced> {
@@ -85,9 +93,10 @@ class Turn {
   }
 
   #advanced(next: Next): Advanced {
-    const { place, stage, steps, data, broadcastId } = this;
+    const { place, stage, steps, data, broadcastId, prepared } = this;
     const added = steps.reduce((sum, { output }) => sum + (output?.length ?? 0), 0);
-    const advanced = { run: this.#run, place, stage, steps, data, broadcastId, added, next };
+    const state = { place, stage, steps, data, broadcastId, prepared };
+    const advanced = { run: this.#run, ...state, added, next };
     return this.#shared === undefined ? advanced : { ...advanced, shared: this.#shared };
   }
 
@@ -97,8 +106,10 @@ class Turn {
     if (this.stage === STAGES.eventArrived) return this.#end(step, { state: 'completed' });
     if (this.stage === STAGES.waiting) return this.#wake(step);
     try {
-      if (this.stage === STAGES.notBegun && !this.#holds(step.condition))
-        return this.#end(step, { state: 'skipped' });
+      if (this.stage === STAGES.notBegun) {
+        this.#varies ||= step.conditionVaries;
+        if (!this.#holds(step.condition)) return this.#end(step, { state: 'skipped' });
+      }
       if (step.branches !== undefined) return this.#enterBranch(step, step.branches);
       return await this.#begin(step);
     } catch (error) {
@@ -117,15 +128,18 @@ class Turn {
     const command = COMMANDS.get(step.command);
     if (command === undefined) return this.#fail(step, `Command not found: ${step.command}`);
     if (command.acts && this.#hasActed) return { kind: 'continue' };
-    if (command.calls && this.#calls === undefined) {
-      this.stage = STAGES.conditionHeld;
-      return { kind: 'continue', calls: { attempt: 0 } };
-    }
     const { id, project_id: projectId, user, turn, due_at: dueAt } = this.#run;
-    const input = step.input(this.#readable());
-    const problems = inputProblems(step.command, input);
+    const isPrepared = this.prepared !== null;
+    const input = this.prepared === null ? step.input(this.#readable()) : JSON.parse(this.prepared);
+    const problems = isPrepared ? [] : inputProblems(step.command, input);
     if (problems.length > 0) return this.#fail(step, problems.join('; '));
-    this.#hasActed ||= command.acts === true;
+    this.#varies ||= step.inputVaries && command.acts !== 'once';
+    if (!isPrepared && command.acts !== undefined && (this.#varies || command.calls)) {
+      this.stage = STAGES.prepared;
+      this.prepared = JSON.stringify(input);
+      return { kind: 'continue', ...(command.calls ? { calls: { attempt: 0 } } : {}) };
+    }
+    this.#hasActed ||= command.acts !== undefined;
     const result = await command.begin(this.#context, {
       projectId,
       user,
@@ -161,7 +175,6 @@ class Turn {
         this.stage = STAGES.waiting;
         return result;
       case 'retry':
-        this.stage = STAGES.conditionHeld;
         return {
           kind: 'continue',
           calls: { attempt: (this.#calls?.attempt ?? 0) + 1 },
@@ -210,13 +223,14 @@ class Turn {
   /** A failed step stays the next one, so that the run can continue with it. */
   #fail(step: ProgramStep, error: string): Next {
     this.#record(step, { state: 'failed', error });
-    this.stage = STAGES.notBegun;
+    this.#move(this.place);
     return { kind: 'fail', error };
   }
 
   #move(place: string): void {
     this.place = place;
     this.stage = STAGES.notBegun;
+    this.prepared = null;
   }
 
   #record({ command }: ProgramStep, { state, output = null, error = null }: Ended): void {

@@ -45,7 +45,7 @@ async function continueRuns(
 ): Promise<readonly JobKind[]> {
   const context = { ...deps, acceptor: deps.acceptor() };
   const runs = await loadRuns(deps.db, jobs);
-  await dateLateTurns(deps.db, jobs, runs, deps.clock.now());
+  await dateLateTurns(deps.db, leaseId, { jobs, runs, nowMs: deps.clock.now() });
   await closeDigests(deps.db, runs, deps.clock.now());
   // Runs that were cancelled, or whose turn was recorded before a crash, are left out.
   const results = await Promise.allSettled(
@@ -87,6 +87,7 @@ async function discard(deps: Deps, job: RunJob, leaseId: string): Promise<void> 
             ...{ run, place: run.place, stage: run.stage, steps: [], data: run.data },
             broadcastId: run.broadcast_id,
             added: 0,
+            prepared: null,
             next: { kind: 'fail', error: 'internal error' },
           },
         ];

@@ -26,6 +26,8 @@ export interface LoadedRun extends RunRow {
   input: Readonly<Record<string, unknown>>;
   /** Characters of its input and outputs as JSON. */
   size: number;
+  /** The input of the next step as JSON, rendered in an earlier turn. */
+  prepared: string | null;
   data: Readonly<Record<string, unknown>>;
   broadcast_id: string | null;
   program: Program;
@@ -43,9 +45,10 @@ export type Digest =
 
 type StoredRun = Omit<
   LoadedRun,
-  'input' | 'data' | 'program' | 'steps' | 'user' | 'notification' | 'digest'
+  'input' | 'prepared' | 'data' | 'program' | 'steps' | 'user' | 'notification' | 'digest'
 > & {
   input: Buffer;
+  prepared: Buffer | null;
   data: string | null;
 };
 
@@ -64,11 +67,12 @@ export async function loadRuns(
   const users = await loadUsers(db, reading('user'));
   const notifications = await loadNotifications(db, reading('notification'));
   return new Map(
-    stored.map(({ input, data, ...run }) => [
+    stored.map(({ input, prepared, data, ...run }) => [
       run.id,
       {
         ...run,
         input: JSON.parse(unpackJson(input)),
+        prepared: prepared && unpackJson(prepared),
         data: data === null ? {} : JSON.parse(data),
         program: programs.get(run.id) as Program,
         steps: steps.get(run.id) ?? [],
@@ -155,23 +159,31 @@ async function loadNotifications(
 
 /**
  * Gives runs that are late a new time, because notifications take their time from it. Only before a turn
- * begins for the first time: after a crash it needs its former time, from which the id of its broadcast
- * follows.
+ * begins for the first time, and while the lease of the job holds: afterwards, and for a server that has
+ * claimed the job meanwhile, it has to stay, because the id of the broadcast follows from it.
  */
 export async function dateLateTurns(
   db: Queryable,
-  jobs: readonly RunJob[],
-  runs: ReadonlyMap<string, LoadedRun>,
-  nowMs: number,
+  leaseId: string,
+  { jobs, runs, nowMs }: { jobs: readonly RunJob[]; runs: ReadonlyMap<string, LoadedRun>; nowMs: number },
 ): Promise<void> {
-  const late = jobs.flatMap(({ attempt, payload }) => {
-    const run = runs.get(payload.run_id);
-    return run !== undefined && attempt === 1 && nowMs - run.due_at.getTime() > MAX_DELAY_MS ? [run] : [];
+  const late = jobs.filter(({ attempt, payload }) => {
+    const dueAt = runs.get(payload.run_id)?.due_at;
+    return dueAt !== undefined && attempt === 1 && nowMs - dueAt.getTime() > MAX_DELAY_MS;
   });
   if (late.length === 0) return;
   const now = new Date(nowMs);
-  await db.query(updateDueTimes, [uuidArray(late.map(({ id }) => id)), late.map(({ turn }) => turn), now]);
-  for (const run of late) run.due_at = now;
+  const dated = await db.query<{ id: string }>(updateDueTimes, [
+    uuidArray(late.map(({ payload }) => payload.run_id)),
+    late.map(({ payload }) => payload.turn),
+    late.map(({ id }) => id),
+    leaseId,
+    now,
+  ]);
+  for (const { id } of dated) {
+    const run = runs.get(id);
+    if (run !== undefined) run.due_at = now;
+  }
 }
 
 const MAX_DELAY_MS = 60_000;
@@ -179,17 +191,21 @@ const MAX_DELAY_MS = 60_000;
 // Primary keys, all. With `limit 1`, because otherwise a plan may read all runs that have not ended.
 const updateDueTimes = sql(
   'date_workflow_turns',
-  `update workflow_runs r
-  set due_at = $3
-  from unnest($1::uuid[], $2::int[]) as late (id, turn)
-  where r.id = late.id and r.turn = late.turn`,
+  `with held as (select id from jobs where id = any ($3::bigint[]) and lease_id = $4 for share)
+  update workflow_runs r
+  set due_at = $5
+  from unnest($1::uuid[], $2::int[], $3::bigint[]) as late (id, turn, job_id)
+  join held on held.id = late.job_id
+  where r.id = late.id and r.turn = late.turn
+  returning r.id`,
 );
 const selectRuns = sql(
   'workflow_runs_in_turn',
   `select r.*
   from unnest($1::uuid[], $2::int[]) as j (id, turn)
   cross join lateral (
-    select ${RUN_COLUMNS}, project_id, stage, turn, due_at, size, input, data::text as data, broadcast_id
+    select ${RUN_COLUMNS}, project_id, stage, turn, due_at, size, input, prepared, data::text as data,
+      broadcast_id
     from workflow_runs
     where id = j.id and turn = j.turn and state < 3
     limit 1

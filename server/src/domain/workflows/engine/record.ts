@@ -1,6 +1,7 @@
 import { RUN_STATES, type RunState } from '../../../contract/workflow.ts';
-import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { packJson } from '../../../lib/packed-json.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { NewJob } from '../../../queue/jobs.ts';
@@ -35,7 +36,10 @@ export async function recordTurns(
   const updated = await updateRuns(tx, turns, nowMs);
   await writeSteps(
     tx,
-    turns.flatMap(({ run, steps }) => steps.map((step) => ({ ...step, runId: run.id }))),
+    turns.flatMap(({ run, steps }) => {
+      const recorded = updated.has(run.id) ? steps : steps.map((step) => aborted(step, nowMs));
+      return recorded.map((step) => ({ ...step, runId: run.id }));
+    }),
   );
   const priorities = new Map(jobs.map(({ payload, priority }) => [payload.run_id, priority]));
   const current = turns.filter(({ run }) => updated.has(run.id));
@@ -109,8 +113,14 @@ async function updateRuns(
     now,
     turns.map(({ added }) => added),
     textArray(turns.map(({ next }) => (next.kind === 'wait' ? next.event : undefined))),
+    byteaArray(turns.map(({ prepared }) => (prepared === null ? null : packJson(prepared)))),
   ]);
   return new Set(rows.map(({ id }) => id));
+}
+
+/** A step of a cancelled run. It waits no longer. */
+function aborted(step: StepRow, nowMs: number): StepRow {
+  return step.state === 'waiting' ? { ...step, state: 'aborted', completed_at: new Date(nowMs) } : step;
 }
 
 function stateAfter({ kind }: Advanced['next']): RunState {
@@ -131,9 +141,9 @@ function errorOf(next: Advanced['next']): string | null {
   return next.kind === 'abort' ? next.reason : null;
 }
 
-function nextJob({ run, added, next }: Advanced, priority: number): NewJob[] {
-  const { id, project_id: projectId, turn, size } = run;
-  const to = { id, projectId, turn: turn + 1, size: size + added };
+function nextJob({ run, added, prepared, next }: Advanced, priority: number): NewJob[] {
+  const { id, project_id: projectId, turn } = run;
+  const to = { id, projectId, turn: turn + 1, size: run.size + added + (prepared?.length ?? 0) };
   if (next.kind === 'continue') return [runJob(to, { priority, dueAtMs: next.dueAtMs, ...withCalls(next) })];
   if (next.kind === 'wait' && next.untilMs !== undefined)
     return [runJob(to, { priority, dueAtMs: next.untilMs })];
@@ -203,13 +213,13 @@ const updateRunsInTurn = sql(
   'record_workflow_turns',
   `update workflow_runs r
   set state = t.state, place = t.place, stage = t.stage, turn = r.turn + 1, due_at = t.due_at,
-    size = r.size + t.added, data = coalesce(t.data::json, r.data), broadcast_id = t.broadcast_id,
-    waits_for = t.waits_for, error = t.error,
+    size = r.size + t.added, prepared = t.prepared, data = coalesce(t.data::json, r.data),
+    broadcast_id = t.broadcast_id, waits_for = t.waits_for, error = t.error,
     started_at = coalesce(r.started_at, $10), completed_at = case when t.state >= ${ENDED} then $10 end
   from unnest(
     $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
-    $8::uuid[], $9::text[], $11::int[], $12::text[]
-  ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for)
+    $8::uuid[], $9::text[], $11::int[], $12::text[], $13::bytea[]
+  ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for, prepared)
   where r.id = t.id and r.turn = t.turn
   returning r.id`,
 );

@@ -18,8 +18,8 @@ export interface RunRow {
 export const RUN_COLUMNS =
   'id, workflow_key, version, user_id, state, place, error, created_at, started_at, completed_at';
 
-/** How far the next step of a run is. */
-export const STAGES = { notBegun: 0, conditionHeld: 1, waiting: 2, eventArrived: 3 } as const;
+/** How far the next step of a run is. `prepared`: its condition held, and its rendered input is stored. */
+export const STAGES = { notBegun: 0, prepared: 1, waiting: 2, eventArrived: 3 } as const;
 export type Stage = (typeof STAGES)[keyof typeof STAGES];
 
 /** The first state in which a run has ended. */

@@ -6,7 +6,7 @@ type Input = Omit<NewBroadcast, 'recipients'> & Partial<Pick<NewBroadcast, 'reci
 
 /** Sends a broadcast, by default to the user of the run. */
 export const broadcast: Command<Input> = {
-  acts: true,
+  acts: 'once',
   async begin(context, { projectId, user, input, broadcastId: id }) {
     const { recipients = user === null ? undefined : [recipientOf(user)], ...rest } = input;
     if (recipients === undefined)

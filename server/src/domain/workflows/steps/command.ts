@@ -59,10 +59,11 @@ export interface Throttle {
 /** What a step does. Its input is described in contract/workflow.ts. */
 export interface Command<Input = never> {
   /**
-   * Changes something outside of the run. A turn has at most one such step, because it may begin again after
-   * a crash: `begin` must then have the same effect once.
+   * It changes something outside of the run. A turn has at most one such step, because it may begin again
+   * after a crash. `once`: the second time it has no effect, whatever its input. `again`: it has the same
+   * effect again if its input is the same.
    */
-  acts?: true;
+  acts?: 'once' | 'again';
   /** Waits for another host, so that it runs in a job of its own. */
   calls?: true;
   /** The output if it has waited until its time. */

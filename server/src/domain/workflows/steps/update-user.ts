@@ -4,7 +4,7 @@ import type { Command } from './command.ts';
 
 /** Changes the user of the run. */
 export const updateUserOfRun: Command<SaveUser> = {
-  acts: true,
+  acts: 'again',
   async begin(context, { projectId, user: of, input }) {
     if (of === null) return { kind: 'fail', error: 'the run has no user' };
     const user = await updateUser(context, projectId, of.id, input);
