@@ -73,6 +73,7 @@ export type Broadcast = {
     } | null;
     recipients: Array<SentRecipient> | null;
     overrides: BroadcastOverrides | null;
+    template?: SentTemplate;
     created_at: string;
     /** When it is or was to be sent, if the request had a time. */
     send_at: string | null;
@@ -103,9 +104,13 @@ export type BroadcastError = {
     message: string;
 };
 
-export type BroadcastInput = {
-    /** The title of the notification, and the subject of an e-mail. */
-    title: string;
+export type BroadcastInput = ({
+    title: unknown;
+} | {
+    template: unknown;
+}) & {
+    /** The title. Required unless there is a `template`. */
+    title?: string;
     /** The text. The inbox and e-mails render HTML. */
     content?: string | null;
     /** The address that a click opens. */
@@ -120,6 +125,7 @@ export type BroadcastInput = {
     overrides?: BroadcastOverrides | null;
     /** When it is sent: up to 400 days from now. It is sent at once without a time, or with one in the past. Until then it can be cancelled. */
     send_at?: string | null;
+    template?: BroadcastTemplate | null;
     readonly id?: string;
     readonly created_at?: string;
     readonly cancelled_at?: string | null;
@@ -161,6 +167,22 @@ export type BroadcastSummary = {
     total: number;
     /** Deliveries on all channels that have not ended: not attempted, retried, deferred or scheduled. Counted from `processing` on. */
     pending: number;
+};
+
+/** The template of the texts, instead of `title`, `content`, `action_url` and the overrides of channels. The texts are made for each user, in the language of the user. */
+export type BroadcastTemplate = {
+    /** The key of a template of the kind `message`. */
+    key: string;
+    /** What its texts read as `data`, up to 256 KiB of JSON. */
+    data?: {
+        [key: string]: unknown;
+    } | null;
+    /** The version that was the newest when the broadcast was accepted. */
+    readonly version?: number;
+    /** The versions of its layout and of all partials, by key. */
+    readonly uses?: {
+        [key: string]: number;
+    };
 };
 
 export type CategoryChannel = {
@@ -1427,6 +1449,20 @@ export type SendgridIntegrationList = {
 
 export type SentRecipient = UserRecipient | TopicRecipients | AllUsers;
 
+export type SentTemplate = {
+    key: string;
+    /** What its texts read as `data`, up to 256 KiB of JSON. */
+    data: {
+        [key: string]: unknown;
+    } | null;
+    /** The version that was the newest when the broadcast was accepted. */
+    version: number;
+    /** The versions of its layout and of all partials, by key. */
+    uses: {
+        [key: string]: number;
+    };
+};
+
 export type SesIntegration = {
     name: 'ses';
     id: string;
@@ -2559,8 +2595,8 @@ export type WorkflowBranchInput = {
 
 /** A broadcast, as in `POST /broadcasts`. Without `recipients` it is sent to the user of the run. Its output is `{id}`, the id of the broadcast. A run sends it once, whatever happens to the server. */
 export type WorkflowBroadcastInput = {
-    /** The title of the notification, and the subject of an e-mail. */
-    title: string;
+    /** The title. Required unless there is a `template`. */
+    title?: string;
     /** The text. The inbox and e-mails render HTML. */
     content?: string | null;
     /** The address that a click opens. */
@@ -2574,6 +2610,7 @@ export type WorkflowBroadcastInput = {
     overrides?: BroadcastOverrides | null;
     /** When it is sent: up to 400 days from now. It is sent at once without a time, or with one in the past. Until then it can be cancelled. */
     send_at?: string | null;
+    template?: BroadcastTemplate | null;
     readonly id?: string;
     readonly created_at?: string;
     readonly cancelled_at?: string | null;

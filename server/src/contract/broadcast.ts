@@ -18,6 +18,7 @@ import {
   storedString,
   Timestamp,
 } from './common.ts';
+import { TemplateKey } from './template-key.ts';
 
 // A broadcast as in the tables "Broadcast" and "overrides" of the contract. Lengths count characters.
 
@@ -105,6 +106,39 @@ export const ProviderOverrides = Type.Object(
 const OverridesSchema = Type.Object(
   { channels: Type.Optional(ChannelOverrides), providers: Type.Optional(ProviderOverrides) },
   { title: 'BroadcastOverrides', additionalProperties: false },
+);
+
+const templateData = nullable(freeObject('What its texts read as `data`, up to 256 KiB of JSON.'));
+const templateVersions = {
+  version: Type.Integer({ description: 'The version that was the newest when the broadcast was accepted.' }),
+  uses: Type.Unsafe<Record<string, number>>({
+    type: 'object',
+    additionalProperties: { type: 'integer' },
+    description: 'The versions of its layout and of all partials, by key.',
+  }),
+};
+
+/** The template that a broadcast names. */
+const TemplateOfBroadcast = Type.Object(
+  {
+    key: described(TemplateKey, 'The key of a template of the kind `message`.'),
+    data: Type.Optional(templateData),
+    version: Type.Optional(readOnly(templateVersions.version)),
+    uses: Type.Optional(readOnly(templateVersions.uses)),
+  },
+  {
+    title: 'BroadcastTemplate',
+    additionalProperties: false,
+    description:
+      'The template of the texts, instead of `title`, `content`, `action_url` and the overrides of ' +
+      'channels. The texts are made for each user, in the language of the user.',
+  },
+);
+
+/** The same in responses. */
+const SentTemplate = Type.Object(
+  { key: Type.String(), data: templateData, ...templateVersions },
+  { title: 'SentTemplate' },
 );
 
 /** The members of a broadcast to send. */
@@ -197,6 +231,10 @@ export const exampleBroadcast = {
 export const NewBroadcastSchema = Type.Object(
   {
     ...broadcastMembers,
+    title: Type.Optional(
+      described(broadcastMembers.title, 'The title. Required unless there is a `template`.'),
+    ),
+    template: Type.Optional(nullable(TemplateOfBroadcast)),
     id: Type.Optional(readOnly(Id)),
     created_at: Type.Optional(readOnly(Timestamp)),
     cancelled_at: Type.Optional(readOnly(nullable(Timestamp))),
@@ -205,6 +243,8 @@ export const NewBroadcastSchema = Type.Object(
   {
     title: 'BroadcastInput',
     additionalProperties: false,
+    anyOf: [Type.Object({ title: Type.Unknown() }), given('template')],
+    'x-missing': 'title',
     examples: [exampleBroadcast],
   },
 );
@@ -230,6 +270,7 @@ export const BroadcastSchema = Type.Object(
       Type.Array(Type.Union([NamedRecipient, TopicSubscribers, AllUsers], { title: 'SentRecipient' })),
     ),
     overrides: nullable(OverridesSchema),
+    template: Type.Optional(SentTemplate),
     created_at: Timestamp,
     send_at: nullable(described(Timestamp, 'When it is or was to be sent, if the request had a time.')),
     cancelled_at: nullable(described(Timestamp, 'When it was cancelled.')),

@@ -12,8 +12,8 @@ export const MAX_ERRORS = 5_000;
 
 /**
  * Turns the errors of the validator into sentences: `Param 'recipients.0.email' is missing`. A union is one
- * problem, not one for each of its branches. A schema can have its own words as `x-problem`:
- * `needs an external_id or an email`.
+ * problem, not one for each of its branches. A schema can have its own words as `x-problem`: `needs an
+ * external_id or an email`. If each branch lacks a member, `x-missing` names the one that is reported.
  */
 export function problemsOf(errors: readonly Located[]): string[] {
   const sentences = new Set<string>();
@@ -79,6 +79,9 @@ function meant(errors: Located[], union: Located): Located[] {
     (error) => error.keyword === 'required' && error.instancePath === union.instancePath,
   );
   if (needed.length > 0 && needed.length === errors.length) {
+    const missingProperty: unknown = union.parentSchema?.['x-missing'];
+    if (typeof missingProperty === 'string')
+      return [{ ...union, keyword: 'required', params: { missingProperty } }];
     const params = { needed: [...new Set(needed.map((error) => String(error.params.missingProperty)))] };
     return [{ ...union, keyword: 'required-any', params }];
   }

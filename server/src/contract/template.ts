@@ -3,30 +3,13 @@ import { MAX_LOCALE_CHARACTERS } from '../lib/locale.ts';
 import { ChannelOverrides } from './broadcast.ts';
 import { Channel } from './channel.ts';
 import { described, FreeObject, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import { TemplateKey } from './template-key.ts';
 
-/** The characters of a template's key. */
-const KEY_PATTERN = '^[A-Za-z0-9_.\\-:]+$';
-const MAX_TEMPLATE_KEY_CHARACTERS = 255;
 const MAX_LOCALES = 100;
 /** The longest texts that a template can make: those of a broadcast and its overrides. */
 export const MAX_TITLE_CHARACTERS = 255;
 export const MAX_CONTENT_CHARACTERS = 1_048_576;
 export const MAX_ACTION_URL_CHARACTERS = 2_048;
-
-const KEY = new RegExp(KEY_PATTERN);
-
-/** Whether a text can be the key of a template. */
-export function isTemplateKey(text: string): boolean {
-  return text.length <= MAX_TEMPLATE_KEY_CHARACTERS && KEY.test(text);
-}
-
-/** A text that names a template. */
-const TemplateKey = Type.String({
-  minLength: 1,
-  maxLength: MAX_TEMPLATE_KEY_CHARACTERS,
-  pattern: KEY_PATTERN,
-  examples: ['welcome'],
-});
 
 const texts = {
   title: Type.Optional(Type.String({ minLength: 1, maxLength: 2_048, description: 'A text without HTML.' })),

@@ -23,7 +23,7 @@ const OPTIONS: Options = {
   strictRequired: false,
   allowUnionTypes: true,
   verbose: true, // an error carries its schema: see `x-problem`
-  keywords: ['x-problem'],
+  keywords: ['x-problem', 'x-missing'],
   // A body can be wrong in ten million places, and an error for each would fill the memory: looking ends at
   // the last that is read.
   code: {

@@ -413,6 +413,7 @@ async function fill(client: pg.Client): Promise<void> {
     randomBytes(90),
     at,
   ]);
+  await client.query("insert into broadcast_texts values ($1, 'en', $2)", [id, randomBytes(90)]);
   await client.query('commit');
 }
 

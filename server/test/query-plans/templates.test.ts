@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { uuidArray } from '../../src/db/arrays.ts';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { TEXTS_OF_USERS } from '../../src/domain/after/erasure/texts-of-users.ts';
+import type { TemplateReference } from '../../src/domain/line/broadcasts/stored-broadcast.ts';
+import { insertTexts, loadTexts } from '../../src/domain/line/notifications/texts.ts';
+import { openTemplates } from '../../src/domain/line/rendering/templates.ts';
 import {
   getTemplate,
   getVersion,
@@ -20,7 +25,10 @@ import { readsOf } from '../support/reads-of.ts';
 const TEMPLATES = 500;
 const VERSIONS = 300;
 const [projectId, other] = [newId(), newId()];
+const readers = Array.from({ length: TEMPLATES }, () => newId());
 const clock = { now: Date.now };
+const reference: TemplateReference = { key: 't-2', version: 1, data: null, uses: { 't-3': 1 } };
+const template = packJson(JSON.stringify(reference));
 const partial = (content: string) => ({
   kind: 'partial' as const,
   default_locale: 'en',
@@ -47,6 +55,30 @@ const READS: [string, () => Promise<unknown>, number][] = [
     // The sizes of all others.
     TEMPLATES + 10,
   ],
+  ['the parts of a broadcast', () => openTemplates(db, [{ id: projectId, projectId, template }]), 2],
+  [
+    'texts of notifications',
+    () => loadTexts(db, [{ id: newId(), user_id: readers[0] ?? '', broadcast_id: projectId, texts: '' }]),
+    2,
+  ],
+  [
+    'storing texts',
+    () =>
+      insertTexts(
+        db,
+        readers.map((reader) => ({
+          broadcastId: other,
+          reader,
+          texts: { title: 'T', content: null, action_url: null },
+        })),
+      ),
+    TEMPLATES,
+  ],
+  [
+    'deleting texts of users',
+    () => db.query(TEXTS_OF_USERS, [uuidArray(readers.map(() => projectId)), uuidArray(readers)]),
+    2 * TEMPLATES,
+  ],
   ['deleting', () => deleteTemplate({ db: joined() }, projectId, 't-1'), TEMPLATES + 1],
 ];
 
@@ -72,6 +104,16 @@ beforeAll(async () => {
       [owner, packed],
     );
   }
+  for (const id of [projectId, other])
+    await run(
+      `insert into broadcasts (id, project_id, message, total, status) values ($1, $1, $2, 0, 'processed')`,
+      [id, packed],
+    );
+  await run(
+    `insert into broadcast_texts (broadcast_id, reader, texts)
+    select $1, reader, $2 from unnest($3::text[]) as r (reader)`,
+    [projectId, packed, readers],
+  );
 });
 afterAll(async () => {
   await db.close();

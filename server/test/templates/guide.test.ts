@@ -25,6 +25,7 @@ test('the examples of the guide run', async () => {
   }
   expect(statuses).toEqual([
     'PUT /templates/order-sent 200',
+    'POST /broadcasts 201',
     'PUT /templates/footer 200',
     'PUT /templates/main 200',
     'POST /templates/order-sent/preview 200',

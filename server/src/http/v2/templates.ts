@@ -1,6 +1,5 @@
 import { NoContent } from '../../contract/common.ts';
 import {
-  isTemplateKey,
   NewTemplate,
   PreviewTemplate,
   Template,
@@ -12,6 +11,7 @@ import {
   TemplateVersionInPath,
   TemplateVersionList,
 } from '../../contract/template.ts';
+import { isTemplateKey } from '../../contract/template-key.ts';
 import { previewTemplate } from '../../domain/line/rendering/preview.ts';
 import { examineTemplate } from '../../domain/setup/templates/examine.ts';
 import {

@@ -71,9 +71,14 @@ const eraseUnread = sql(
     set erased_pages = greatest(b.erased_pages, locked.first_page)
     from locked
     where b.id = locked.id and locked.first_page is not null
+  ),
+  texts as (
+    delete from broadcast_texts t
+    using locked
+    where t.broadcast_id = locked.id and locked.first_page is null
   )
   update broadcasts b
-  set message = $2, in_app = null, overrides = null, category = null, topic = null
+  set message = $2, in_app = null, overrides = null, template = null, category = null, topic = null
   from locked
   where b.id = locked.id and locked.first_page is null`,
 );

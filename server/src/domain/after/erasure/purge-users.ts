@@ -10,6 +10,7 @@ import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
 import { hasUnredacted, redactKept } from './redact-kept.ts';
 import { type Mention, redactRecipients, redactScheduled } from './redact-recipients.ts';
+import { TEXTS_OF_USERS } from './texts-of-users.ts';
 
 /** How long a deleted user can be restored: the contract's seven days. */
 export const GRACE_MS = 7 * 24 * 3_600_000;
@@ -94,6 +95,7 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
     await redactRecipients(tx, mentions);
     await eraseContent(tx, [...new Set(mentions.map((mention) => mention.broadcast_id))].sort());
     const users = uuidArray(mentions.map((mention) => mention.user_id));
+    await tx.query(TEXTS_OF_USERS, [uuidArray(mentions.map((one) => one.broadcast_id)), users]);
     await tx.query(deleteNotifications, [users, textArray(mentions.map((one) => one.notification_id))]);
     await tx.query(deleteRefused, [users, uuidArray(mentions.map((one) => one.broadcast_id))]);
     return { more: true };

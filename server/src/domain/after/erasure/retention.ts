@@ -5,6 +5,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { firstIdAt, notificationId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { purgeUsers } from './purge-users.ts';
+import { TEXTS_OF_USERS } from './texts-of-users.ts';
 
 const DAY_MS = 24 * 3_600_000;
 // Long enough to notice a failure and replay it.
@@ -93,6 +94,8 @@ function purgePages(db: Pick<Database, 'transaction'>, expired: readonly unknown
     const ids = uuidArray(
       pages.flatMap((page) => page.user_ids.map((userId) => notificationId(page.broadcast_id, userId))),
     );
+    const ofBroadcasts = uuidArray(pages.flatMap((page) => page.user_ids.map(() => page.broadcast_id)));
+    await tx.query(TEXTS_OF_USERS, [ofBroadcasts, userIds]);
     await tx.query(deleteNotifications, [userIds, ids]);
     await tx.query(deleteDeliveries, [userIds, ids]);
     await tx.query(deletePages, [pages.map((page) => page.broadcast_id), pages.map((page) => page.page)]);
@@ -285,13 +288,21 @@ const deletePages = sql(
   using unnest($1::uuid[], $2::int[]) as d (broadcast_id, page)
   where u.broadcast_id = d.broadcast_id and u.page = d.page`,
 );
-// Primary keys of broadcasts and of broadcast_users. A broadcast whose pages another node is purging stays.
+// Primary keys of broadcasts, broadcast_users and broadcast_texts. A broadcast whose pages another node is
+// purging stays.
 const deleteBroadcasts = sql(
   'purge_broadcasts',
-  `delete from broadcasts b
-  where b.id = any (array(
-    ${expired}
-  ))
-    and (select u.broadcast_id from broadcast_users u where u.broadcast_id = b.id limit 1) is null
-  returning 1`,
+  `with deleted as (
+    delete from broadcasts b
+    where b.id = any (array(
+      ${expired}
+    ))
+      and (select u.broadcast_id from broadcast_users u where u.broadcast_id = b.id limit 1) is null
+    returning id
+  ),
+  texts as (
+    delete from broadcast_texts
+    where broadcast_id = any (array(select id from deleted))
+  )
+  select 1 from deleted`,
 );

@@ -19,6 +19,7 @@ interface Broadcast {
   recipients: readonly Recipient[];
   sendAt: Date | null;
   errors: string | null;
+  template: Buffer | null;
 }
 
 // Small enough that the broadcasts of the same commit do not wait for its rows.
@@ -43,8 +44,9 @@ export async function findKnownRecipients(
   });
 }
 
-function isSmall({ recipients: { length }, sendAt, errors }: Broadcast): boolean {
-  return length > 0 && length <= MAX_RECIPIENTS && sendAt === null && errors === null;
+function isSmall({ recipients: { length }, sendAt, errors, template }: Broadcast): boolean {
+  const isPlain = sendAt === null && errors === null && template === null;
+  return isPlain && length > 0 && length <= MAX_RECIPIENTS;
 }
 
 function knownUsers(identities: Identities, { projectId, recipients }: Broadcast): string[] | undefined {

@@ -11,6 +11,7 @@ import { broadcastsAccepted, notificationsCreated } from '../../../metrics.ts';
 import { BULK, fanOutWeight, type Job, priorityFor } from '../../../queue/jobs.ts';
 import type { Producer } from '../../../queue/producer.ts';
 import { findReplay, type IdempotencyKey } from '../../ground/requests/idempotency.ts';
+import { broadcastExists } from '../broadcasts/exists.ts';
 import { readAccepted } from '../broadcasts/get.ts';
 import { broadcastProblems, problemsBeyondSchema } from '../broadcasts/problems.ts';
 import {
@@ -20,10 +21,13 @@ import {
   packBroadcast,
   type RawBroadcast,
   splitBroadcast,
+  type TemplateReference,
 } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
 import { errorsJson } from '../ledger/finish.ts';
+import { shownContent } from '../notifications/contents.ts';
 import { findKnownRecipients, type KnownRecipients } from './known-recipients.ts';
+import { withTemplate } from './with-template.ts';
 import { type Once, type PendingBroadcast, writeAccepted } from './write-accepted.ts';
 
 /** How a broadcast is sent. With an id or a key it is sent at most once. */
@@ -85,11 +89,15 @@ function isBroadcastId(id: string): boolean {
 
 type AcceptContext = Pick<
   LineContext,
-  'db' | 'clock' | 'config' | 'bus' | 'recent' | 'identities' | 'integrations' | 'categories'
+  'db' | 'clock' | 'config' | 'bus' | 'recent' | 'identities' | 'projects' | 'integrations' | 'categories'
 >;
 
-/** A valid broadcast. */
-type BroadcastRequest = SendOptions & { projectId: string; broadcast: NewBroadcast };
+/** A valid broadcast. One with a template has its texts. */
+type BroadcastRequest = SendOptions & {
+  projectId: string;
+  broadcast: NewBroadcast;
+  template?: TemplateReference;
+};
 
 /** The result of one broadcast: a failure does not affect those that were committed with it. */
 type AcceptResult = SentBroadcast | { error: unknown };
@@ -148,7 +156,27 @@ export class Acceptor {
   }
 
   /** Resolves when the broadcast is committed, by this call or by an earlier one with its id or key. */
-  async accept(request: BroadcastRequest): Promise<SentBroadcast> {
+  async accept(given: BroadcastRequest): Promise<SentBroadcast> {
+    const { template } = given.broadcast;
+    if (!template) return this.#accept(given);
+    const named = await withTemplate(this.#context, given.projectId, given.broadcast, template).catch(
+      async (error: unknown) => (await this.#earlier(given)) ?? Promise.reject(error),
+    );
+    if ('json' in named) return named;
+    // The texts of the request are not those of the broadcast.
+    return this.#accept({ ...given, ...named, raw: given.raw && { ...given.raw, members: undefined } });
+  }
+
+  /** Returns the broadcast of an earlier call, although the template has been deleted since. */
+  async #earlier({ projectId, id, idempotency }: BroadcastRequest): Promise<SentBroadcast | undefined> {
+    const { db } = this.#context;
+    const stored = idempotency && (await findReplay(this.#context, idempotency));
+    const earlierId = stored === undefined ? id : (JSON.parse(stored.body) as string);
+    if (earlierId === undefined || !(await broadcastExists(db, projectId, earlierId))) return undefined;
+    return { id: earlierId, replayed: true, json: await readAccepted(db, projectId, earlierId) };
+  }
+
+  async #accept(request: BroadcastRequest): Promise<SentBroadcast> {
     const { id, idempotency, raw, broadcast } = request;
     const once = id !== undefined ? 'by id' : idempotency !== undefined ? 'by key' : undefined;
     const isLong = raw?.members !== undefined || (broadcast.content?.length ?? 0) > LONG_CHARACTERS;
@@ -187,8 +215,9 @@ export class Acceptor {
     const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued.length, weight);
     // A fan-out of the same id may be running with other content.
     if (once !== 'by id')
-      for (const { id, projectId, content, recipients, sendAt } of queued)
-        if (sendAt === null) recent.put(id, { projectId, content, recipients });
+      for (const { id, projectId, content, recipients, sendAt, template } of queued)
+        if (sendAt === null)
+          recent.put(id, { projectId, content: shownContent(content, template), recipients, template });
     const nowMs = clock.now();
     try {
       const { leaseId } = reservation ?? {};
@@ -238,7 +267,7 @@ export class Acceptor {
 
   /** Returns what the first call with the same id or key returned. */
   async #replay(
-    { id, projectId, idempotency, toJson }: PendingBroadcast,
+    { id, projectId, idempotency, template, toJson }: PendingBroadcast,
     once: Once | undefined,
   ): Promise<AcceptResult> {
     try {
@@ -248,7 +277,9 @@ export class Acceptor {
       if (stored === undefined) throw new ClientError('idempotency_conflict');
       // The id is stored, and the rest of the response follows from the request, which is the same.
       const firstId = JSON.parse(stored.body) as string;
-      return { id: firstId, replayed: true, json: toJson(firstId) };
+      // Except for the version of a template, which may be another one now.
+      const json = template === null ? toJson(firstId) : await readAccepted(db, projectId, firstId);
+      return { id: firstId, replayed: true, json };
     } catch (error) {
       return { error };
     }
@@ -257,20 +288,21 @@ export class Acceptor {
 
 async function prepare(request: BroadcastRequest, clock: Clock): Promise<PendingBroadcast> {
   const { id = newId(clock.now()), projectId, broadcast, raw, idempotency, format } = request;
-  const parts = splitBroadcast(broadcast, raw);
-  const { category, topic, messageJson, overridesJson } = parts;
-  const { message, inApp, overrides, recipients: packedRecipients } = await packBroadcast(parts);
+  const parts = splitBroadcast(broadcast, raw, request.template);
+  const { category, topic, messageJson, overridesJson, templateJson } = parts;
+  const { message, inApp, overrides, recipients: packedRecipients, template } = await packBroadcast(parts);
   const recipients = broadcast.recipients ?? [];
   const { named, group, ofFirstPage } = countRecipients(recipients);
   const sendAt = broadcast.send_at ? new Date(broadcast.send_at) : null;
   const errors = request.errors?.length ? errorsJson(request.errors) : null;
-  const characters = messageJson.length + (overridesJson?.length ?? 0);
+  const characters = messageJson.length + (overridesJson?.length ?? 0) + (templateJson?.length ?? 0);
   return {
     id,
     projectId,
     idempotency,
     content: { category, topic, message, inApp },
     overrides,
+    template,
     recipients,
     packedRecipients,
     named,
@@ -280,7 +312,7 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
     priority: group === undefined ? priorityFor(named) : BULK,
     weight: fanOutWeight({ recipients: ofFirstPage, characters }),
     toJson: (acceptedId) => acceptedJson(acceptedId, parts, { total: named, sendAt, errors }, format),
-    bytes: message.length + (overrides?.length ?? 0) + (packedRecipients?.length ?? 0),
+    bytes: [message, overrides, packedRecipients, template].reduce((sum, one) => sum + (one?.length ?? 0), 0),
   };
 }
 

@@ -19,6 +19,8 @@ export interface PendingBroadcast {
   idempotency: IdempotencyKey | undefined;
   content: BroadcastContent;
   overrides: Buffer | null;
+  /** `TemplateReference`. */
+  template: Buffer | null;
   recipients: readonly Recipient[];
   packedRecipients: Buffer | null;
   /** How many recipients name a user. */
@@ -102,6 +104,7 @@ function columns(
     leaseId,
     broadcasts.map((one) => one.sendAt),
     textArray(broadcasts.map((one) => one.errors)),
+    byteaArray(broadcasts.map((one) => one.template)),
   ];
 }
 
@@ -161,14 +164,16 @@ function shareEventRows(
 
 /** The statement for broadcasts of which some are fanned out at the same time, or none is. */
 function acceptText(once: Once | undefined, fannedOut: boolean): string {
-  const firstOfKnown = once === 'by key' ? 20 : 15;
+  const firstOfKnown = once === 'by key' ? 21 : 16;
   const known = (offset: number) => `$${firstOfKnown + offset}`;
   const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
   const names = ['id, project_id, category, topic, message, in_app, overrides'];
-  values.push('$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[], $14::text[]');
-  names.push('recipients, total, priority, weight, send_at, errors');
+  values.push(
+    '$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[], $14::text[], $15::bytea[]',
+  );
+  names.push('recipients, total, priority, weight, send_at, errors, template');
   if (once === 'by key') {
-    values.push('$15::text[], $16::text[], $17::bytea[]');
+    values.push('$16::text[], $17::text[], $18::bytea[]');
     names.push('scope, key, request_hash');
   }
   if (fannedOut) {
@@ -184,9 +189,9 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
   ${once === 'by key' ? `${CHOSEN_BY_KEY},` : ''}
   inserted as (
     insert into broadcasts
-      (id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at,
+      (id, project_id, category, topic, message, in_app, overrides, recipients, template, total, send_at,
         waiting, errors, status)
-    select id, project_id, category, topic, message, in_app, overrides, recipients, total, send_at,
+    select id, project_id, category, topic, message, in_app, overrides, recipients, template, total, send_at,
       case when due_at is not null then true end, errors::json,
       ${fannedOut ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
     from ${once === 'by id' ? 'input on conflict (id) do nothing returning id' : from}
@@ -210,12 +215,12 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
 // commit, then gets no row and writes nothing. Of the response only the id is stored, as JSON.
 const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, to_json(id)::text, $18
+    select project_id, scope, key, request_hash, 201, to_json(id)::text, $19
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at
-      where k.created_at <= $19
+      where k.created_at <= $20
     returning project_id, scope, key
   ),
   chosen as materialized (
@@ -230,7 +235,8 @@ const CHOSEN_BY_ID = `chosen as materialized (
 function fannedOutText(from: string, [created, sent, processed]: string[], sentDetails: string): string {
   return `fanned_out as materialized (
     select id, project_id, category, topic, 0 as page, user_ids::uuid[], notification_ids::uuid[],
-      '{}'::boolean[] as hidden, null::json as plan, false as scheduled, total, event_row
+      '{}'::boolean[] as hidden, '{}'::text[] as texts, null::json as plan, false as scheduled, total,
+      event_row
     from ${from}
     where user_ids is not null
   ),

@@ -162,6 +162,7 @@ const MAX_ERRORS = 1_000;
 // deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
 // failure of an erased user has no reason. Users by primary key.
 const COLUMNS = `id, category, topic, status, total, send_at, cancelled_at,
+    case when part = 0 then template end as template,
     failures + failed_users as failures, pending,
     case
       when part > 0 then null

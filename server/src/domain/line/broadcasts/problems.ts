@@ -16,7 +16,28 @@ let schemaProblems: ((value: unknown) => string[]) | undefined;
 
 /** The part of `broadcastProblems` that no schema expresses. The value need not match the schema. */
 export function problemsBeyondSchema(value: unknown, nowMs: number): string[] {
-  return [...topicProblems(value), ...overrideProblems(value), ...timeProblems(value, nowMs)];
+  return [
+    ...textsProblems(value),
+    ...topicProblems(value),
+    ...overrideProblems(value),
+    ...timeProblems(value, nowMs),
+  ];
+}
+
+// Every batch of deliveries loads it.
+const MAX_DATA_CHARACTERS = 256 * 1024;
+
+/** A broadcast has either texts or a template. */
+function textsProblems(value: unknown): string[] {
+  const template = memberOf(value, 'template');
+  if (typeof template !== 'object' || template === null) return [];
+  const texts = ['title', 'content', 'action_url'].filter((name) => memberOf(value, name) != null);
+  if (memberOf(memberOf(value, 'overrides'), 'channels') != null) texts.push('overrides.channels');
+  const problems = texts.map((name) => `Param '${name}' is not allowed with a template`);
+  const data = JSON.stringify(memberOf(template, 'data') ?? null);
+  if (data.length > MAX_DATA_CHARACTERS)
+    problems.push(`Param 'template.data' must have at most ${MAX_DATA_CHARACTERS} characters as JSON`);
+  return problems;
 }
 
 const NO_TIME = 'must be a date and time as in 2026-01-31T12:00:00Z';

@@ -9,7 +9,7 @@ import {
 import { timeOf } from '../../../lib/ids.ts';
 import { exactJson, JsonBytes, type JsonText, joinTexts } from '../../../lib/json-text.ts';
 import { canonicalLocale } from '../../../lib/locale.ts';
-import { packJsonInThread, unpackJsonInThread } from '../../../lib/packed-json.ts';
+import { packJsonInThread, unpackJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import type { Person } from '../../people/users/plan.ts';
 
@@ -23,6 +23,14 @@ export interface RawBroadcast {
   members?: ReadonlyMap<string, Buffer> | undefined;
 }
 
+/** The template of a broadcast, with the versions of all that it uses. Stored as JSON. */
+export interface TemplateReference {
+  key: string;
+  version: number;
+  data: Record<string, unknown> | null;
+  uses: Readonly<Record<string, number>>;
+}
+
 /** The parts of a broadcast as JSON texts: one for each column that holds what was sent. */
 export interface BroadcastParts {
   category: string | null;
@@ -32,10 +40,15 @@ export interface BroadcastParts {
   inAppJson: string | null;
   overridesJson: JsonText | null;
   recipientsJson: JsonText | null;
+  templateJson: string | null;
 }
 
-/** Splits a broadcast into its parts. */
-export function splitBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {}): BroadcastParts {
+/** Splits a broadcast into its parts. One with a template has the texts that it shows without a user. */
+export function splitBroadcast(
+  broadcast: NewBroadcast,
+  raw: RawBroadcast = {},
+  template?: TemplateReference,
+): BroadcastParts {
   const { title, content = null, action_url = null, custom_attributes = null, overrides } = broadcast;
   const { json, members } = raw;
   const inApp = overrides?.channels?.in_app;
@@ -50,6 +63,7 @@ export function splitBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {}):
     inAppJson: inApp ? JSON.stringify(inApp) : null,
     overridesJson: overrides ? (bytesOf(members?.get('overrides')) ?? JSON.stringify(overrides)) : null,
     recipientsJson: broadcast.recipients && (bytesOf(raw.recipients) ?? JSON.stringify(broadcast.recipients)),
+    templateJson: template === undefined ? null : JSON.stringify(template),
   };
 }
 
@@ -71,15 +85,17 @@ interface PackedBroadcast {
   inApp: Buffer | null;
   overrides: Buffer | null;
   recipients: Buffer | null;
+  template: Buffer | null;
 }
 
 export async function packBroadcast(parts: BroadcastParts): Promise<PackedBroadcast> {
-  const { messageJson, inAppJson, overridesJson, recipientsJson } = parts;
+  const { messageJson, inAppJson, overridesJson, recipientsJson, templateJson } = parts;
   return {
     message: await packJsonInThread(messageJson),
     inApp: inAppJson === null ? null : await packJsonInThread(inAppJson),
     overrides: overridesJson === null ? null : await packJsonInThread(overridesJson),
     recipients: recipientsJson === null ? null : await packJsonInThread(recipientsJson),
+    template: templateJson === null ? null : await packJsonInThread(templateJson),
   };
 }
 
@@ -93,6 +109,7 @@ export interface BroadcastRow {
   message: readonly Buffer[];
   overrides: readonly Buffer[] | null;
   recipients: readonly Buffer[] | null;
+  template: Buffer | null;
   status: BroadcastStatus;
   total: number;
   failures: number;
@@ -105,7 +122,7 @@ export interface BroadcastRow {
 /** What a broadcast's JSON has besides its parts. */
 export type BroadcastState = Omit<
   BroadcastRow,
-  'id' | 'category' | 'topic' | 'message' | 'overrides' | 'recipients'
+  'id' | 'category' | 'topic' | 'message' | 'overrides' | 'recipients' | 'template'
 >;
 
 /** Joins the parts of a broadcast to its JSON text in a version of the API. */
@@ -126,7 +143,8 @@ export async function broadcastJson(
     row.overrides && unpackJsonInThread(row.overrides),
     row.recipients && unpackJsonInThread(row.recipients),
   ]);
-  return format(id, { category, topic, messageJson, overridesJson, recipientsJson }, row);
+  const templateJson = row.template && (await unpackJsonInTurns([row.template]));
+  return format(id, { category, topic, messageJson, overridesJson, recipientsJson, templateJson }, row);
 }
 
 /** The same when the broadcast has just been accepted. */
@@ -145,7 +163,7 @@ function joinBroadcast(
   parts: Omit<BroadcastParts, 'inAppJson'>,
   state: BroadcastState,
 ): JsonText {
-  const { category, topic, messageJson, overridesJson, recipientsJson } = parts;
+  const { category, topic, messageJson, overridesJson, recipientsJson, templateJson } = parts;
   const { status, total, failures, pending, errors } = state;
   return joinTexts([
     `{"id":"${id}",`,
@@ -154,6 +172,7 @@ function joinBroadcast(
     recipientsJson === null ? 'null' : shortAsString(recipientsJson),
     ',"overrides":',
     overridesJson ?? 'null',
+    ...(templateJson === null ? [] : [`,"template":${templateJson}`]),
     `,"created_at":"${new Date(timeOf(id)).toISOString()}",` +
       `"send_at":${JSON.stringify(state.send_at)},"cancelled_at":${JSON.stringify(state.cancelled_at)},` +
       `"status":{"status":"${status}",` +

@@ -11,6 +11,7 @@ beforeEach(() => {
 const broadcastTo = (recipients: number) => ({
   projectId: 'project',
   content: { category: null, topic: null, message: Buffer.from('{}'), inApp: null },
+  template: null,
   recipients: Array.from({ length: recipients }, (_, index) => ({ external_id: `user-${index}` })),
 });
 

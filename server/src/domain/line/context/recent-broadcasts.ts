@@ -6,6 +6,7 @@ export interface RecentBroadcast {
   projectId: string;
   content: BroadcastContent;
   recipients: readonly Recipient[];
+  template: Buffer | null;
 }
 
 // About 20 MB of recipients with names and a few attributes. The others, and those that another node has

@@ -1,6 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
 import type { Database } from '../../../db/client.ts';
 import type { Logger } from '../../../lib/log.ts';
+import { TemplateError } from '../../../lib/template.ts';
 import { deliveries } from '../../../metrics.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
@@ -9,6 +10,7 @@ import { OutcomeWriter } from '../../../queue/outcome-writer.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { LineContext } from '../context/context.ts';
 import { createPreparation, type DraftContent } from '../rendering/draft.ts';
+import { prepareTemplate } from '../rendering/prepare-template.ts';
 import { timeToLiveMs } from '../routing/time-to-live.ts';
 import { address } from './address.ts';
 import { conclude, concludeDiscarded } from './conclude.ts';
@@ -101,16 +103,18 @@ async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly A
 /** The steps of one delivery, from its targets on. */
 async function deliverOne(
   { context, deps, batch, heartbeat }: Work,
-  addressed: Addressed,
+  found: Addressed,
   delayMs: number,
 ): Promise<Concluded> {
   const { clock, config } = context;
-  const { delivery } = addressed;
+  const { delivery } = found;
   const startedMs = clock.now();
+  let addressed = found;
   let results: TargetResult[] = [];
-  if (addressed.kind === 'targets') {
-    const content = draftContent(context, batch, delivery);
-    results = await send(context, deps, { delivery, content, delayMs }, addressed);
+  if (found.kind === 'targets') {
+    const content = await draftContent(context, batch, delivery);
+    if ('failed' in content) addressed = content.failed;
+    else results = await send(context, deps, { delivery, content, delayMs }, found);
   }
   const nowMs = clock.now();
   const concluded = conclude(addressed, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
@@ -121,13 +125,26 @@ async function deliverOne(
   return concluded;
 }
 
-/** What messages are rendered from, when an integration can send them. */
-function draftContent({ config, clock }: LineContext, batch: Batch, delivery: Delivery): DraftContent {
+/** What messages are rendered from, when an integration can send them; fails if the template does. */
+async function draftContent(
+  { config, clock }: LineContext,
+  batch: Batch,
+  delivery: Delivery,
+): Promise<DraftContent | { failed: Addressed }> {
   const { job, broadcast, user, channel, notificationId } = delivery;
-  const texts = broadcast.texts.get(channel);
+  const { project, categories } = batch;
+  const { template, category } = broadcast;
+  let texts = broadcast.texts.get(channel);
+  if (template !== undefined && user !== undefined)
+    try {
+      texts = await prepareTemplate({ config, project, template, category, channel, user });
+    } catch (error) {
+      if (!(error instanceof TemplateError)) throw error;
+      const reason = `The template cannot be rendered: ${error.message}`;
+      return { failed: { delivery, kind: 'fail', code: 'template_failed', reason } };
+    }
   if (texts === undefined || user === undefined) throw new Error('a delivery that was not loaded');
   const { first_attempt_ms: dueAtMs } = job.payload;
-  const { project, categories } = batch;
   const expiresAtMs = dueAtMs + timeToLiveMs(channel);
   const loaded = { config, project, tracking: categories.tracking, broadcast, user, texts };
   return { ...loaded, channel, notificationId, nowMs: clock.now(), dueAtMs, expiresAtMs };

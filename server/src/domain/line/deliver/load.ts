@@ -7,6 +7,7 @@ import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import { LONG_FROM_BYTES, readLongTexts } from '../broadcasts/long-texts.ts';
 import type { LineContext } from '../context/context.ts';
 import type { createPreparation, LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
+import { openTemplates } from '../rendering/templates.ts';
 import type { Batch, Delivery } from './delivery.ts';
 
 type Prepare = ReturnType<typeof createPreparation>;
@@ -26,7 +27,7 @@ export async function load(
   const [project, integrations, broadcasts, users, attempted] = await Promise.all([
     context.projects.byId(projectId),
     context.integrations.of(projectId),
-    loadBroadcasts(db, prepare, jobs, categories.configured),
+    loadBroadcasts(db, prepare, { projectId, jobs }, categories.configured),
     loadUsers(db, jobs),
     loadAttempted(db, jobs),
   ]);
@@ -83,7 +84,7 @@ async function loadUsers(
 async function loadBroadcasts(
   db: Queryable,
   prepare: Prepare,
-  jobs: readonly Job<'deliver'>[],
+  { projectId, jobs }: { projectId: string; jobs: readonly Job<'deliver'>[] },
   configured: ProjectCategories['configured'],
 ): Promise<ReadonlyMap<string, LoadedBroadcast>> {
   const channelsOf = new Map<string, Set<string>>();
@@ -93,15 +94,20 @@ async function loadBroadcasts(
     if (payload.channel !== 'in_app') channels.add(payload.channel);
   }
   const rows = await db.query<BroadcastRow>(selectBroadcasts, [[...channelsOf.keys()]]);
+  const templates = await openTemplates(
+    db,
+    rows.map(({ id, template }) => ({ id, projectId, template })),
+  );
   const loaded = new Map<string, LoadedBroadcast>();
   for (const row of rows) {
     const { id, category, topic, cancelled } = row;
     const content = await contentOf(db, row);
     if (content === undefined) continue;
-    const channels = [...(channelsOf.get(id) ?? [])];
+    const template = templates.get(id);
+    const channels = template === undefined ? [...(channelsOf.get(id) ?? [])] : [];
     const texts = new Map(channels.map((channel) => [channel, prepare({ id, ...content }, channel)]));
     const critical = configured.get(category ?? '')?.critical === true;
-    loaded.set(id, { id, category, topic, ...content, texts, critical, cancelled });
+    loaded.set(id, { id, category, topic, ...content, texts, template, critical, cancelled });
   }
   return loaded;
 }
@@ -113,6 +119,7 @@ interface BroadcastRow {
   /** Null if the texts are long. */
   message: Buffer | null;
   overrides: Buffer | null;
+  template: Buffer | null;
   cancelled: boolean;
 }
 
@@ -166,7 +173,7 @@ const isShort = `octet_length(message) + coalesce(octet_length(overrides), 0) <=
 const selectBroadcasts = sql(
   'deliver_broadcasts',
   `select id, category, topic, case when ${isShort} then message end as message,
-    case when ${isShort} then overrides end as overrides, cancelled_at is not null as cancelled
+    case when ${isShort} then overrides end as overrides, template, cancelled_at is not null as cancelled
   from broadcasts
   where id = any ($1::uuid[])`,
 );

@@ -16,6 +16,7 @@ import type { LineContext } from '../context/context.ts';
 import type { RecentBroadcast, RecentBroadcasts } from '../context/recent-broadcasts.ts';
 import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
 import { CONTENT_COLUMNS, type ContentRow, contentOf } from '../notifications/contents.ts';
+import { renderInboxTexts } from './inbox-texts.ts';
 import { type BroadcastPlan, loadPlanInputs, planDeliveries } from './plan-deliveries.ts';
 import { addGroups, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
 import {
@@ -106,13 +107,14 @@ async function write(
     const resolved = await resolveUsers(tx, context.identities, people);
     const { addressed, refused } = assignUsers(loaded, resolved);
     if (refused.length > 0) await refuseRecipients(tx, refused);
-    const broadcasts = await addGroups(context, tx, addressed);
+    const grouped = await addGroups(context, tx, addressed);
+    const { pages: broadcasts, events: failures } = await renderInboxTexts(context, tx, grouped);
     const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
     const following = [...plans.flatMap((plan) => plan.jobs), ...jobsOfNextPages(broadcasts)];
     const queued = await enqueue(tx, following);
     await lockForPages(tx, broadcasts);
     const ids = jobs.map((job) => job.id);
-    const events = plans.flatMap((plan) => plan.events);
+    const events = [...failures, ...plans.flatMap((plan) => plan.events)];
     const fannedOut = broadcasts.map((broadcast, index) => toWrite(broadcast, plans[index] as BroadcastPlan));
     const input = { broadcasts: fannedOut, events, brand: context.config.BRAND };
     const sentAt = await writeFanOut(tx, input, { ids, leaseId }, insertion);
@@ -154,7 +156,7 @@ async function loadFirstPages(
   );
   const loaded: [string, FirstPage][] = [...justAccepted, ...stored];
   return loaded.map(([id, broadcast]) => {
-    const { projectId, content, recipients: all, cancelled = false, scheduled = false } = broadcast;
+    const { projectId, content, recipients: all, template, cancelled = false, scheduled = false } = broadcast;
     const recipients = cancelled ? [] : all;
     const { named, group, ofFirstPage } = countRecipients(recipients);
     return {
@@ -167,6 +169,7 @@ async function loadFirstPages(
       cancelled,
       scheduled,
       content,
+      template,
       textWeight: (weights.get(id) ?? 0) - recipientsWeight(ofFirstPage),
       group: group === undefined ? undefined : { of: group, onThisPage: named === 0, after: undefined },
     };
@@ -198,6 +201,7 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
       id: string;
       project_id: string;
       recipients: Buffer | null;
+      template: Buffer | null;
       cancelled: boolean;
       scheduled: boolean;
     }
@@ -208,6 +212,7 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
         id,
         project_id: projectId,
         recipients,
+        template,
         cancelled,
         scheduled,
         ...content
@@ -217,6 +222,7 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
           projectId,
           cancelled,
           scheduled,
+          template,
           content: contentOf(content),
           recipients: recipients ? (JSON.parse(await unpackJsonInTurns([recipients])) as Recipient[]) : [],
         },
@@ -233,6 +239,7 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
     project_id: string;
     category: string | null;
     topic: string | null;
+    template: Buffer | null;
     cancelled: boolean;
     scheduled: boolean;
   }>(selectOfPages, [[...pages.keys()]]);
@@ -335,14 +342,14 @@ async function discard(
 // Primary key, both.
 const selectBroadcasts = sql(
   'fan_out_load',
-  `select id, project_id, ${CONTENT_COLUMNS}, recipients, cancelled_at is not null as cancelled,
+  `select id, project_id, ${CONTENT_COLUMNS}, recipients, template, cancelled_at is not null as cancelled,
     send_at is not null as scheduled
   from broadcasts
   where id = any ($1::uuid[])`,
 );
 const selectOfPages = sql(
   'fan_out_load_pages',
-  `select id, project_id, category, topic, cancelled_at is not null as cancelled,
+  `select id, project_id, category, topic, template, cancelled_at is not null as cancelled,
     send_at is not null as scheduled
   from broadcasts
   where id = any ($1::uuid[])`,

@@ -31,6 +31,8 @@ export interface BroadcastPage {
   topic: string | null;
   /** What inboxes show; undefined on later pages, which do not load it. */
   content: BroadcastContent | undefined;
+  /** The template of its texts, packed; null if they are the same for all users. */
+  template: Buffer | null;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
   /**
@@ -56,6 +58,8 @@ export interface AddressedPage extends BroadcastPage {
   /** Each once, ascending; with the ids of their notifications in the same order. */
   userIds: readonly string[];
   notificationIds: readonly string[];
+  /** The `texts` of the notifications, in the same order; empty if they are those of the broadcast. */
+  texts: readonly string[];
   /** How many recipients cannot be used. */
   unusable: number;
   /** The problems of recipients, also of those that can be used. */
@@ -68,9 +72,10 @@ export interface AddressedPage extends BroadcastPage {
 export function withNotifications(
   broadcastId: string,
   users: Iterable<string>,
-): Pick<AddressedPage, 'userIds' | 'notificationIds'> {
+): Pick<AddressedPage, 'userIds' | 'notificationIds' | 'texts'> {
   const userIds = [...users].sort();
-  return { userIds, notificationIds: userIds.map((userId) => notificationId(broadcastId, userId)) };
+  const notificationIds = userIds.map((userId) => notificationId(broadcastId, userId));
+  return { userIds, notificationIds, texts: [] };
 }
 
 /** A page that is to be written. */
@@ -142,6 +147,7 @@ export async function writeFanOut(
       broadcasts.map((one) => one.awaited),
       JSON.stringify(inboxSentDetails(brand)),
       broadcasts.map((one) => one.scheduled),
+      textArray(broadcasts.map((one) => textArray(one.texts))),
     ],
   );
   assertCompleted(jobs.ids, row?.completed ?? 0);
@@ -180,17 +186,17 @@ export const SENT_AT = `date_trunc('milliseconds', now())`;
 
 /**
  * The notifications and the lists of users, as common table expressions. `from` has the columns id, category,
- * topic, page, user_ids, notification_ids, hidden (empty if none is), plan and scheduled.
+ * topic, page, user_ids, notification_ids, hidden (empty if none is), texts (likewise), plan and scheduled.
  */
 export function fanOutRows(from: string, insertion: Insertion): string {
   const onConflict = insertion === 'careful' ? 'on conflict do nothing' : '';
   return `notified as (
     insert into notifications
-      (user_id, id, broadcast_id, sent_at, category, topic, discarded_at, place, updated_at)
-    select n.user_id, n.id, f.id, ${SENT_AT}, category, topic, case when n.hidden then ${HIDDEN} end,
+      (user_id, id, broadcast_id, texts, sent_at, category, topic, discarded_at, place, updated_at)
+    select n.user_id, n.id, f.id, n.texts, ${SENT_AT}, category, topic, case when n.hidden then ${HIDDEN} end,
       case when scheduled and n.hidden is not true then ${placeNow('n.id')} end,
       case when scheduled and n.hidden is not true then ${SENT_AT} end
-    from ${from} f, unnest(user_ids, notification_ids, hidden) as n (user_id, id, hidden)
+    from ${from} f, unnest(user_ids, notification_ids, hidden, texts) as n (user_id, id, hidden, texts)
     ${onConflict}
   ),
   listed as (
@@ -207,13 +213,13 @@ const fanOutText = (insertion: Insertion) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending,
       errors::json, created_event, notified_event, processed_event, processed::json, hidden::boolean[], page,
-      plan::json, awaited, scheduled
+      plan::json, awaited, scheduled, texts::text[]
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[],
         $9::text[], $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[],
-        $25::int[], $27::boolean[])
+        $25::int[], $27::boolean[], $28::text[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending,
         errors, created_event, notified_event, processed_event, processed, hidden, page, plan,
-        awaited, scheduled)
+        awaited, scheduled, texts)
   ),
   completed as (
     ${completeSql('$14', '$15')}

@@ -27,7 +27,7 @@ export class BroadcastContents {
     this.#db = db;
   }
 
-  /** Returns the content if it is cached; an empty string if it is too large for a frame. */
+  /** Returns the content if it is cached; empty if it is too large for a frame, or differs by user. */
   get(broadcastId: string): string | undefined {
     return this.#recent.get(broadcastId);
   }
@@ -66,15 +66,24 @@ export interface ContentRow {
 }
 
 // A content that is too large even when packed stays in the database.
-const isSmall = `octet_length(message) + coalesce(octet_length(in_app), 0) <= ${MAX_CONTENT_BYTES}`;
+const isSmall = `template is null
+      and octet_length(message) + coalesce(octet_length(in_app), 0) <= ${MAX_CONTENT_BYTES}`;
 
-/** The columns of broadcasts with what a frame shows; the texts are null if they are too large. */
+/**
+ * The columns of broadcasts with what a frame shows; the texts are null if they are too large, or not the
+ * same for all users.
+ */
 export const CONTENT_COLUMNS = `category, topic,
     case when ${isSmall} then message end as message, case when ${isSmall} then in_app end as in_app`;
 
 /** Returns the content of a row; it stays too large if it was. */
 export function contentOf({ category, topic, message, in_app: inApp }: ContentRow): BroadcastContent {
   return { category, topic, message: message ?? TOO_LARGE, inApp };
+}
+
+/** The content that frames show when a broadcast is accepted. */
+export function shownContent(content: BroadcastContent, template: Buffer | null): BroadcastContent {
+  return template === null ? content : { ...content, message: TOO_LARGE };
 }
 
 // Primary key of broadcasts.

@@ -5,6 +5,7 @@ import { stringInTurns, unpackJsonInThread, unpackJsonInTurns } from '../../../l
 import { readLongTexts } from '../broadcasts/long-texts.ts';
 import type { BroadcastContents } from './contents.ts';
 import type { NotificationRow } from './row.ts';
+import { loadTexts, readTexts } from './texts.ts';
 import { contentJson, labelsJson, notificationJson } from './wire.ts';
 
 // The limit for all texts of one response. A notification may have 10 MiB, and a page of a hundred would take
@@ -50,12 +51,13 @@ async function textsOf<Text extends JsonText>(
   toText: (row: NotificationRow, content: JsonText) => Text | Promise<Text>,
 ): Promise<Text[]> {
   const said = await contents.load(rows.map((row) => row.broadcast_id));
+  const own = await loadTexts(db, rows);
   const texts: Text[] = [];
   let characters = 0;
   for (const row of rows) {
-    const known = said.get(row.broadcast_id);
+    const known = own.get(row.id) ?? said.get(row.broadcast_id);
     // Empty: too large for the cache. These are read one at a time, so that memory holds one of them.
-    const text = await toText(row, known ? known : await largeContent(db, row.broadcast_id));
+    const text = await toText(row, known ? known : await largeContent(db, row));
     characters += text.length;
     if (texts.length > 0 && characters > MAX_PAGE_CHARACTERS) break;
     texts.push(text);
@@ -79,10 +81,13 @@ function ms(time: Date | null): number | null {
   return time === null ? null : time.getTime();
 }
 
-async function largeContent(db: Queryable, broadcastId: string): Promise<JsonText> {
+async function largeContent(db: Queryable, row: NotificationRow): Promise<JsonText> {
+  const { broadcast_id: broadcastId } = row;
   const texts = await readLongTexts(db, broadcastId);
   if (texts === undefined) throw new Error(`the broadcast ${broadcastId} of a notification does not exist`);
-  const { category, topic, inApp } = texts;
+  const { category, topic } = texts;
+  const own = await readTexts(db, row);
+  const inApp = own === undefined ? texts.inApp : [own];
   const message = await unpackJsonInThread(texts.message);
   if (inApp === null && typeof message !== 'string')
     return joinTexts([message.withoutBraces(), labelsJson({ category, topic })]);

@@ -1,10 +1,12 @@
 import { textArray } from '../../../db/arrays.ts';
 
-/** A notification's own columns; its content is that of its broadcast. */
+/** A notification's own columns; its content is that of its broadcast (contents.ts, texts.ts). */
 export interface NotificationRow {
   id: string;
   user_id: string;
   broadcast_id: string;
+  /** Whose texts of the broadcast it has: a locale's, or empty for its own; null for those of all. */
+  texts: string | null;
   sent_at: Date;
   seen_at: Date | null;
   read_at: Date | null;
@@ -14,7 +16,7 @@ export interface NotificationRow {
 }
 
 export const COLUMNS =
-  'id, user_id, broadcast_id, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at';
+  'id, user_id, broadcast_id, texts, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at';
 
 /**
  * The place of a notification in the order of the inbox, that of arrival: the second column of the indexes

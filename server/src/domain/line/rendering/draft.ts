@@ -27,6 +27,7 @@ import { senderOf } from '../../setup/projects/sender.ts';
 import type { BroadcastTexts } from '../routing/condition-data.ts';
 import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './email.ts';
 import { plainText } from './plain-text.ts';
+import type { BroadcastTemplate } from './templates.ts';
 
 /** A broadcast's texts on one channel. */
 interface ChannelTexts {
@@ -36,7 +37,8 @@ interface ChannelTexts {
 }
 
 /** The texts with everything that is rendered once for all users. */
-type Prepared = ChannelTexts & ({ email: PreparedEmail } | { text: string });
+export type Prepared = ChannelTexts &
+  ({ email: PreparedEmail; hasUnsubscribeUrl?: boolean } | { text: string });
 
 /** A broadcast's content, as it is stored. */
 export interface StoredContent {
@@ -47,8 +49,9 @@ export interface StoredContent {
 /** A broadcast as deliveries need it. */
 export interface LoadedBroadcast extends BroadcastTexts {
   overrides: StoredContent['overrides'];
-  /** Its texts on the channels of the jobs, except the inbox. */
+  /** Its texts on the channels of the jobs, except the inbox; none if it has a template. */
   texts: ReadonlyMap<string, Prepared>;
+  template: BroadcastTemplate | undefined;
   /** Its category is critical: users cannot switch it off. */
   critical: boolean;
   /** It was cancelled. */
@@ -144,7 +147,7 @@ function renderEmail(content: DraftContent, email: string, integration: OpenedIn
     ...finishEmail(texts.email, {
       language: languageOf(content),
       sender: senderOf(project),
-      unsubscribeUrl: unsubscribe,
+      unsubscribeUrl: texts.hasUnsubscribeUrl ? undefined : unsubscribe,
       ...(tracked === undefined ? {} : { tracked }),
     }),
     headers: emailHeaders({ notificationId, brand, unsubscribeUrl: unsubscribe }),
@@ -239,7 +242,12 @@ function notificationRecord(
 }
 
 // A tap opens the whole push: links in its text cannot be followed.
-export const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
+const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
+
+/** Returns a content as a channel that takes no HTML shows it. */
+export function plainTextOn(channel: string, content: string | null): string {
+  return plainText(content, NO_LINKS.has(channel) ? 'hidden' : 'shown');
+}
 
 // A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
 // ms.
@@ -259,7 +267,7 @@ export function createPreparation(): (
     const texts = channelTexts(broadcast, channel);
     if (channel === 'email') return { ...texts, email: prepareEmail(texts) };
     const key = `${broadcast.id} ${channel}`;
-    const text = plain.get(key) ?? plainText(texts.content, NO_LINKS.has(channel) ? 'hidden' : 'shown');
+    const text = plain.get(key) ?? plainTextOn(channel, texts.content);
     plain.set(key, text);
     return { ...texts, text };
   };

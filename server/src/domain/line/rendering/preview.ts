@@ -8,10 +8,9 @@ import type { Project } from '../../setup/projects/cache.ts';
 import { type Sender, senderOf } from '../../setup/projects/sender.ts';
 import { getTemplate, type TemplateContent } from '../../setup/templates/get.ts';
 import { loadParts } from '../../setup/templates/parts.ts';
-import { NO_LINKS } from './draft.ts';
+import { plainTextOn } from './draft.ts';
 import { finishEmail, prepareEmail } from './email.ts';
 import { MessageTemplate, projectData, type RenderedTexts } from './message-template.ts';
-import { plainText } from './plain-text.ts';
 
 // Gmail clips e-mails. Push services reject longer requests, and Teams longer cards.
 const MAX_BYTES: Readonly<Record<string, number>> = {
@@ -68,10 +67,7 @@ function shownOn(
 ): Shown {
   const { title, content, actionUrl, has } = rendered;
   if (channel === 'in_app') return { title, content, action_url: actionUrl };
-  if (channel !== 'email') {
-    const text = plainText(content, NO_LINKS.has(channel) ? 'hidden' : 'shown');
-    return { title, content: text, action_url: actionUrl };
-  }
+  if (channel !== 'email') return { title, content: plainTextOn(channel, content), action_url: actionUrl };
   const prepared = prepareEmail({ title, content, actionUrl: has.actionUrl ? null : actionUrl });
   const { subject, html, text } = finishEmail(prepared, {
     ...fixed,

@@ -8,8 +8,10 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
+import { unpackJson } from '../../../lib/packed-json.ts';
 import type { Members } from '../../../lib/variables.ts';
 import type { UserRow } from '../../people/users/get.ts';
+import { READER } from '../notifications/texts.ts';
 
 /** The content of a broadcast, as it is stored. */
 export interface BroadcastTexts {
@@ -71,7 +73,14 @@ export async function loadNotificationData(
   ]);
   const broadcastOf = new Map(pairs.map(({ broadcast }, index) => [ids[index] as string, broadcast]));
   return new Map(
-    rows.map((row) => [row.id, contentOf(broadcastOf.get(row.id) as BroadcastTexts)(notificationData(row))]),
+    rows.map((row) => {
+      const texts = row.texts === null ? {} : JSON.parse(unpackJson(row.texts));
+      const data = contentOf(broadcastOf.get(row.id) as BroadcastTexts)({
+        ...texts,
+        ...notificationData(row),
+      });
+      return [row.id, data];
+    }),
   );
 }
 
@@ -111,9 +120,15 @@ type WithoutAttributes<Of extends Members> = DataOf<Omit<Of, 'custom_attributes'
 type ConditionUser = Omit<UserRow, 'updated_at' | 'last_notified_at'>;
 
 /** The `user` of conditions. */
-export type UserData = Pick<UserRow, 'id' | 'external_id' | 'email'>;
+export type UserData = Pick<UserRow, 'id' | 'external_id' | 'email' | 'locale'>;
 
-function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: ConditionUser): UserData {
+/** Returns the `user` of conditions and templates. */
+export function userData({
+  custom_attributes: json,
+  created_at,
+  last_seen_at,
+  ...row
+}: ConditionUser): UserData {
   const { id, external_id, email, first_name, last_name, locale, phone_numbers } = row;
   const data = {
     id,
@@ -136,6 +151,8 @@ interface NotificationRow {
   seen_at: Date | null;
   read_at: Date | null;
   archived_at: Date | null;
+  /** Its own texts, packed, if the broadcast has a template. */
+  texts: Buffer | null;
   /** By the user. */
   deleted: boolean;
 }
@@ -182,7 +199,13 @@ const selectUsers = sql(
 const selectNotifications = sql(
   'condition_notifications',
   `select n.id, n.user_id, n.sent_at, n.seen_at, n.read_at, n.archived_at,
-    coalesce(isfinite(n.discarded_at), false) as deleted
+    coalesce(isfinite(n.discarded_at), false) as deleted, t.texts
   from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, id)
-  join notifications n using (user_id, id)`,
+  join notifications n using (user_id, id)
+  left join lateral (
+    select texts
+    from broadcast_texts
+    where n.texts is not null and broadcast_id = n.broadcast_id and reader = ${READER}
+    limit 1
+  ) t on true`,
 );

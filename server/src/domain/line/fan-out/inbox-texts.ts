@@ -1,0 +1,129 @@
+import type { Queryable } from '../../../db/client.ts';
+import { takeTurns } from '../../../lib/take-turns.ts';
+import { TemplateError } from '../../../lib/template.ts';
+import type { NewEvent } from '../../ground/events/record.ts';
+import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
+import { refuseRecipients } from '../../people/users/refuse.ts';
+import type { LineContext } from '../context/context.ts';
+import { insertTexts, OWN_TEXTS, type TextsRow } from '../notifications/texts.ts';
+import { projectData, type RenderedTexts } from '../rendering/message-template.ts';
+import { type BroadcastTemplate, openTemplates } from '../rendering/templates.ts';
+import { loadUserData, type UserData } from '../routing/condition-data.ts';
+import type { AddressedPage } from './write-fan-out.ts';
+
+/** Pages with the texts of their notifications. */
+export interface PagesWithTexts {
+  pages: AddressedPage[];
+  /** Of users for whom the template cannot be rendered. */
+  events: NewEvent[];
+}
+
+// The texts of a page take a fiftieth of it.
+const MAX_RENDER_MS = 5_000;
+
+/**
+ * Renders the inbox texts of the broadcasts that have a template, and stores them. Texts that do not differ
+ * by user are rendered once for each locale. A user for whom the template cannot be rendered gets nothing:
+ * the recipient counts as one that cannot be used.
+ */
+export async function renderInboxTexts(
+  context: Pick<LineContext, 'config' | 'projects'>,
+  tx: Queryable,
+  pages: readonly AddressedPage[],
+): Promise<PagesWithTexts> {
+  const templated = pages.filter(({ template, userIds }) => template !== null && userIds.length > 0);
+  if (templated.length === 0) return { pages: [...pages], events: [] };
+  const templates = await openTemplates(tx, templated);
+  const users = await loadUserData(tx, [...new Set(templated.flatMap(({ userIds }) => userIds))]);
+  const result: PagesWithTexts = { pages: [], events: [] };
+  const stored: TextsRow[] = [];
+  const refused: { userId: string; broadcastId: string }[] = [];
+  for (const page of pages) {
+    const template = templates.get(page.id);
+    if (template === undefined || page.userIds.length === 0) {
+      result.pages.push(page);
+      continue;
+    }
+    const { rows, texts, failed } = await renderPage(context, page, template, users);
+    stored.push(...rows);
+    const problems = [...failed].map(([userId, reason]) => `user ${userId}: ${reason}`);
+    result.pages.push({
+      ...page,
+      userIds: page.userIds.filter((id) => !failed.has(id)),
+      notificationIds: page.notificationIds.filter((_, index) => !failed.has(page.userIds[index] ?? '')),
+      texts,
+      unusable: page.unusable + failed.size,
+      errors: [...page.errors, ...problems],
+    });
+    refused.push(...[...failed.keys()].map((userId) => ({ userId, broadcastId: page.id })));
+    for (const [reason, some] of Map.groupBy(failed, ([, why]) => why))
+      result.events.push(
+        failure(
+          page,
+          reason,
+          some.map(([userId]) => userId),
+        ),
+      );
+  }
+  await insertTexts(tx, stored);
+  if (refused.length > 0) await refuseRecipients(tx, refused);
+  return result;
+}
+
+async function renderPage(
+  { config, projects }: Pick<LineContext, 'config' | 'projects'>,
+  { id: broadcastId, projectId, category, userIds }: AddressedPage,
+  { template, data }: BroadcastTemplate,
+  users: ReadonlyMap<string, UserData>,
+): Promise<{ rows: TextsRow[]; texts: string[]; failed: Map<string, string> }> {
+  const project = await projects.byId(projectId);
+  if (project === undefined) throw new Error('a broadcast of a project that does not exist');
+  const between = takeTurns();
+  const byLocale = new Map<string, TextsRow>();
+  const own: TextsRow[] = [];
+  const texts: string[] = [];
+  const failed = new Map<string, string>();
+  let spentMs = 0;
+  for (const userId of userIds) {
+    const user = users.get(userId) ?? null;
+    const message = await template.forLocale(user?.locale ?? null);
+    const isForAll = message.isForAll('in_app');
+    if (isForAll && byLocale.has(message.locale)) {
+      texts.push(message.locale);
+      continue;
+    }
+    await between();
+    const beganMs = performance.now();
+    try {
+      if (spentMs > MAX_RENDER_MS) throw new TemplateError('takes too long for all users');
+      const about = { userId, category, channel: 'in_app' };
+      const rendered = message.render('in_app', {
+        user,
+        data,
+        project: projectData(project),
+        get unsubscribe_url() {
+          return unsubscribeUrl(config, project, about);
+        },
+      });
+      const row = { broadcastId, reader: isForAll ? message.locale : userId, texts: shown(rendered) };
+      if (isForAll) byLocale.set(message.locale, row);
+      else own.push(row);
+      texts.push(isForAll ? message.locale : OWN_TEXTS);
+    } catch (error) {
+      if (!(error instanceof TemplateError)) throw error;
+      failed.set(userId, `The template cannot be rendered: ${error.message}`);
+    }
+    spentMs += performance.now() - beganMs;
+  }
+  return { rows: [...byLocale.values(), ...own], texts, failed };
+}
+
+function shown({ title, content, actionUrl }: RenderedTexts): TextsRow['texts'] {
+  return { title, content, action_url: actionUrl };
+}
+
+function failure({ projectId, id }: AddressedPage, reason: string, userIds: readonly string[]): NewEvent {
+  const context = { channel: 'in_app', code: 'template_failed' };
+  const details = { level: 'error' as const, log: reason, context };
+  return { projectId, type: 'delivery.failed', broadcastId: id, userIds, details };
+}

@@ -1,0 +1,413 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
+import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { deliveriesOf, reachEverywhere } from '../support/all-channels.ts';
+import {
+  type ApiResponse,
+  processed,
+  startTestService,
+  type TestProject,
+  type TestService,
+} from '../support/service.ts';
+import { startVendors, type Vendors } from '../support/vendors.ts';
+import { ended, inState, STATE, startRun } from '../support/workflows.ts';
+
+// Broadcasts with a template, through the whole service.
+
+const DAY_MS = 24 * 3_600_000;
+let service: TestService;
+let vendors: Vendors;
+let project: TestProject;
+let made = 0;
+
+beforeAll(async () => {
+  vendors = await startVendors();
+  service = await startTestService({ settings: vendors.settings, pollMs: 50 });
+});
+afterAll(async () => {
+  await service?.stop();
+  await vendors?.stop();
+});
+beforeEach(async () => {
+  made += 1;
+  project = await service.createProject(`broadcasts with templates ${made}`);
+  vendors.reset();
+});
+
+const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
+  service.context.db.query<Row>(sql('', text), values);
+const post = (body: object, headers?: Record<string, string>) =>
+  project.call('POST', '/broadcasts', body, headers);
+const to = (...names: string[]) => names.map((external_id) => ({ external_id }));
+const inbox = async (name: string) => (await project.as(name)('GET', '/notifications')).body.data;
+const titles = async (name: string) => (await inbox(name)).map(({ title }: { title: string }) => title);
+
+async function save(key: string, locales: object, more: object = {}): Promise<void> {
+  const [default_locale] = Object.keys(locales);
+  const { status, text } = await project.call('PUT', `/templates/${key}`, {
+    default_locale,
+    locales,
+    ...more,
+  });
+  expect([status, text]).toEqual([200, expect.any(String)]);
+}
+
+async function user(external_id: string, more: object = {}): Promise<string> {
+  const { status, body } = await project.call('PUT', '/users', { external_id, ...more });
+  expect([status, body]).toEqual([200, expect.anything()]);
+  return body.id;
+}
+
+/** Sends a broadcast and waits until all its deliveries have ended. */
+async function send(body: object): Promise<ApiResponse['body']> {
+  const sent = await post(body);
+  expect([sent.status, sent.body]).toEqual([201, expect.anything()]);
+  return processed(project.call, sent.body.id);
+}
+
+const GREETINGS = {
+  en: { title: 'Hello {{ user.first_name | default: "friend" }}', content: 'Plan {{ data.plan }}' },
+  de: { title: 'Hallo {{ user.first_name | default: "du" }}', content: 'Tarif {{ data.plan }}' },
+};
+
+describe('the inbox shows', () => {
+  test('each user the texts of the locale, with the values of the user', async () => {
+    await save('welcome', GREETINGS);
+    await user('ada', { first_name: 'Ada <3', locale: 'de-AT' });
+    await user('bob', { first_name: 'Bob', locale: 'ja' });
+    const sent = await send({
+      template: { key: 'welcome', data: { plan: 'a & b' } },
+      recipients: to('ada', 'bob', 'eve'),
+      custom_attributes: { order: 1 },
+      category: 'plans',
+    });
+    expect(sent).toMatchObject({
+      title: 'Hello friend',
+      content: '<p>Plan a &amp; b</p>',
+      template: { key: 'welcome', version: 1, data: { plan: 'a & b' }, uses: {} },
+      status: { summary: { total: 3, failures: 0 }, errors: null },
+    });
+    expect(await inbox('ada')).toMatchObject([
+      {
+        title: 'Hallo Ada <3',
+        content: '<p>Tarif a &amp; b</p>',
+        action_url: null,
+        custom_attributes: { order: 1 },
+        category: 'plans',
+      },
+    ]);
+    expect(await titles('bob')).toEqual(['Hello Bob']);
+    expect(await titles('eve')).toEqual(['Hello friend']);
+  });
+
+  test('the texts in every interface', async () => {
+    await save('welcome', GREETINGS);
+    const id = await user('ada', { first_name: 'Ada' });
+    await send({ template: { key: 'welcome' }, recipients: to('ada') });
+    const [{ id: notificationId }] = await inbox('ada');
+    const shown = { title: 'Hello Ada', content: 'Plan ' };
+    expect((await project.as('ada')('GET', `/notifications/${notificationId}`)).body).toMatchObject(shown);
+    expect((await project.call('GET', `/users/${id}/notifications`)).body.data).toMatchObject([shown]);
+    expect((await project.v1As('ada')('GET', '/notifications')).body.notifications).toMatchObject([shown]);
+    const exported = await project.call('GET', `/users/${id}/export`);
+    expect(exported.text).toContain('Hello Ada');
+    const graphql = await service.request('POST', '/graphql', {
+      token: project.userJwt({ user_external_id: 'ada' }),
+      body: { query: '{ notifications { edges { node { title content } } } }' },
+    });
+    expect(graphql.body.data.notifications.edges).toMatchObject([{ node: shown }]);
+    expect((await project.as('ada')('GET', '/notifications/unread_count')).status).not.toBe(500);
+  });
+
+  test('texts that do not differ by user once for each locale, those of users apart', async () => {
+    await save('news', { en: { title: 'News {{ data.day }}' }, de: { title: 'Neues {{ data.day }}' } });
+    await save('welcome', GREETINGS);
+    for (const [name, locale] of Object.entries({ a: 'en', b: 'en', c: 'de', d: 'de' }))
+      await user(name, { locale });
+    const recipients = to('a', 'b', 'c', 'd');
+    const readers = async (key: string) => {
+      const { id } = await send({ template: { key, data: { day: 'today' } }, recipients });
+      return rows<{ reader: string }>('select reader from broadcast_texts where broadcast_id = $1', [id]);
+    };
+    expect((await readers('news')).map(({ reader }) => reader).toSorted()).toEqual(['de', 'en']);
+    expect(await readers('welcome')).toHaveLength(4);
+    expect(await titles('c')).toEqual(['Hallo du', 'Neues today']);
+  });
+
+  test('long texts of templates', async () => {
+    await save('long', { en: { title: 'T', content: '{{ data.text }}{{ user.first_name }}' } });
+    await user('ada', { first_name: 'Ada' });
+    const text = 'x'.repeat(200_000);
+    await send({ template: { key: 'long', data: { text } }, recipients: to('ada') });
+    const [{ content }] = await inbox('ada');
+    expect(content === `${text}Ada`).toBe(true);
+  });
+
+  test('the version of the time at which the broadcast was accepted', async () => {
+    await save('part', { en: { content: 'one' } }, { kind: 'partial' });
+    await save('welcome', { en: { title: 'First', content: "{% render 'part' %}" } });
+    const sendAt = new Date(Date.now() + 3_600_000).toISOString();
+    const { body } = await post({ template: { key: 'welcome' }, recipients: to('ada'), send_at: sendAt });
+    expect(body.template).toEqual({ key: 'welcome', version: 1, data: null, uses: { part: 1 } });
+    await save('part', { en: { content: 'two' } }, { kind: 'partial' });
+    await save('welcome', { en: { title: 'Second' } });
+    for (const key of ['welcome', 'part'])
+      expect((await project.call('DELETE', `/templates/${key}`)).status).toBe(204);
+    await rows('update jobs set due_at = now() where payload ->> $1 = $2', ['broadcast_id', body.id]);
+    await processed(project.call, body.id);
+    expect(await inbox('ada')).toMatchObject([{ title: 'First', content: 'one' }]);
+  });
+
+  test('every page of the subscribers of a topic', async () => {
+    await save('welcome', GREETINGS);
+    const names = Array.from({ length: 1_100 }, (_, n) => `subscriber-${n}`);
+    for (const part of [names.slice(0, 600), names.slice(600)]) {
+      const { status } = await project.call('POST', '/topics/news/subscribers', {
+        users: part.map((external_id) => ({ external_id })),
+      });
+      expect(status).toBe(200);
+    }
+    await user('subscriber-7', { first_name: 'Seven', locale: 'de' });
+    const { status } = await send({
+      template: { key: 'welcome' },
+      topic: 'news',
+      recipients: [{ topic: { subscribers: true } }],
+    });
+    expect(status.summary).toMatchObject({ total: 1_100, failures: 0 });
+    expect(await titles('subscriber-7')).toEqual(['Hallo Seven']);
+    const [counted] = await rows<{ count: number }>(
+      `select count(*)::int as count from notifications n join broadcasts b on b.id = n.broadcast_id
+      where b.project_id = $1 and n.texts = ''`,
+      [project.id],
+    );
+    expect(counted?.count).toBe(1_100);
+  });
+});
+
+test('every channel gets its texts, in the language of the user', async () => {
+  await vendors.setUp(project);
+  await save('footer', { en: { content: '<i>{{ project.name }}</i>' } }, { kind: 'partial' });
+  await save(
+    'main',
+    {
+      en: {
+        content:
+          '<html><body>{{ content }}{% render "footer" %}<a href="{{ unsubscribe_url }}">X</a></body></html>',
+      },
+    },
+    { kind: 'layout' },
+  );
+  await save(
+    'sent',
+    {
+      en: { title: 'Sent', content: 'English' },
+      de: {
+        title: 'Unterwegs, {{ user.first_name }}',
+        content: '<p>Bestellung {{ data.order }}</p>',
+        overrides: { channels: { sms: { content: 'SMS {{ data.order }}' }, teams: { title: 'Karte' } } },
+      },
+    },
+    { layout: 'main' },
+  );
+  await reachEverywhere(project, vendors, 'ada');
+  await user('ada', { first_name: 'Ada', locale: 'de' });
+  const { id, status } = await send({
+    template: { key: 'sent', data: { order: 42 } },
+    recipients: to('ada'),
+  });
+  expect(status.summary).toMatchObject({ failures: 0, pending: 0 });
+  const mail = await vendors.mail.received[0]?.parsed();
+  expect(mail?.subject).toBe('Unterwegs, Ada');
+  expect(mail?.html).toMatch(
+    new RegExp(
+      `^<html><body><p>Bestellung 42</p><i>broadcasts with templates ${made}</i>` +
+        '<a href="https?://[^"]+/unsubscribe/[^"]+">X</a></body></html>\\s*$',
+    ),
+  );
+  const texts = vendors.phone.requests.map(({ body }) => new URLSearchParams(body).get('Body'));
+  expect(texts).toEqual(['Unterwegs, Ada\nSMS 42']);
+  expect(vendors.apple.pushes).toMatchObject([
+    { payload: { aps: { alert: { title: 'Unterwegs, Ada', body: 'Bestellung 42' } } } },
+  ]);
+  const cards = vendors.teams.requests.map(({ body }) =>
+    JSON.parse(body).attachments[0].content.body.map((block: { text: string }) => block.text),
+  );
+  expect(cards).toEqual([['Karte', 'Bestellung 42']]);
+  expect((await deliveriesOf(service, id)).map(({ state }) => state)).toEqual(Array(6).fill('sent'));
+});
+
+describe('a template that cannot be rendered', () => {
+  test('for one user fails for that user alone', async () => {
+    await save('welcome', { en: { title: '{{ user.first_name }}' } });
+    await user('ada', { first_name: 'Ada' });
+    const bob = await user('bob');
+    const sent = await send({ template: { key: 'welcome' }, recipients: to('ada', 'bob') });
+    expect(sent).toMatchObject({
+      title: 'welcome',
+      status: {
+        summary: { total: 2, failures: 1 },
+        errors: [{ message: `user ${bob}: The template cannot be rendered: the title is empty` }],
+      },
+    });
+    expect(await titles('ada')).toEqual(['Ada']);
+    expect(await titles('bob')).toEqual([]);
+    const { body } = await project.call('GET', '/events?type=delivery.failed');
+    expect(body.data).toMatchObject([
+      {
+        log: 'The template cannot be rendered: the title is empty',
+        context: { user_id: bob, broadcast_id: sent.id, channel: 'in_app', code: 'template_failed' },
+      },
+    ]);
+  });
+
+  test('on one channel fails the delivery on that channel alone', async () => {
+    await vendors.setUp(project);
+    await reachEverywhere(project, vendors, 'ada');
+    await save('welcome', {
+      en: {
+        title: 'T',
+        overrides: { channels: { sms: { content: '{% for i in (1..100000000) %}{% endfor %}' } } },
+      },
+    });
+    const { id } = await send({ template: { key: 'welcome' }, recipients: to('ada') });
+    const failed = (await deliveriesOf(service, id)).filter(({ state }) => state === 'failed');
+    expect(failed).toMatchObject([
+      { channel: 'sms', code: 'template_failed', reason: expect.stringContaining('cannot be rendered') },
+    ]);
+    expect(vendors.phone.requests).toEqual([]);
+    expect(vendors.mail.received).toHaveLength(1);
+  });
+});
+
+describe('a request', () => {
+  test('is rejected with a template that does not exist, or with texts of its own', async () => {
+    await save('part', { en: { content: 'C' } }, { kind: 'partial' });
+    const other = await service.createProject(`another ${made}`);
+    await other.call('PUT', '/templates/of-other', { default_locale: 'en', locales: { en: { title: 'T' } } });
+    for (const key of ['none', 'part', 'of-other'])
+      expect(await post({ template: { key }, recipients: to('ada') })).toMatchObject({
+        status: 422,
+        messages: [`Param 'template.key' must be the key of a message template: the project has no ${key}`],
+      });
+    const both = {
+      template: { key: 'x' },
+      title: 'T',
+      content: 'C',
+      action_url: 'https://a.example',
+      overrides: { channels: { sms: { title: 'S' } } },
+      recipients: to('ada'),
+    };
+    expect((await post(both)).messages).toEqual(
+      ['title', 'content', 'action_url', 'overrides.channels'].map(
+        (name) => `Param '${name}' is not allowed with a template`,
+      ),
+    );
+    for (const template of [
+      {},
+      { key: '' },
+      { key: 'a b' },
+      { key: 'x', more: 1 },
+      { key: 'x', data: [] },
+      'x',
+    ])
+      expect([template, (await post({ template, recipients: to('ada') })).status]).toEqual([template, 422]);
+    const data = { text: 'x'.repeat(256 * 1024) };
+    expect((await post({ template: { key: 'x', data }, recipients: to('ada') })).messages).toEqual([
+      "Param 'template.data' must have at most 262144 characters as JSON",
+    ]);
+    expect((await post({ recipients: to('ada') })).messages).toEqual(["Param 'title' is missing"]);
+  });
+
+  test('with an Idempotency-Key is accepted once, whatever happens to the template', async () => {
+    await save('welcome', { en: { title: 'One' } });
+    const body = { template: { key: 'welcome' }, recipients: to('ada') };
+    const headers = { 'idempotency-key': 'once' };
+    const first = await post(body, headers);
+    expect(first.status).toBe(201);
+    await save('welcome', { en: { title: 'Two' } });
+    const second = await post(body, headers);
+    expect([second.status, second.body]).toEqual([201, first.body]);
+    await project.call('DELETE', '/templates/welcome');
+    const third = await post(body, headers);
+    expect([third.status, third.headers.get('idempotency-replayed'), third.body]).toEqual([
+      201,
+      'true',
+      first.body,
+    ]);
+    expect((await post(body)).status).toBe(422);
+    await processed(project.call, first.body.id);
+    expect(await titles('ada')).toEqual(['One']);
+  });
+
+  test('can repeat what a response has', async () => {
+    await save('welcome', { en: { title: 'One' } });
+    const { id } = await send({ template: { key: 'welcome' }, recipients: to('ada') });
+    const { template } = (await project.call('GET', `/broadcasts/${id}`)).body;
+    expect((await post({ template, recipients: to('ada') })).status).toBe(201);
+    expect((await project.call('GET', '/broadcasts')).body.data[1]).toMatchObject({ title: 'One', template });
+  });
+});
+
+test('conditions and workflows see the texts of the user', async () => {
+  await save('welcome', GREETINGS);
+  await user('ada', { first_name: 'Ada' });
+  const steps = [
+    { command: 'broadcast', input: { template: { key: 'welcome', data: { plan: '{{ input.plan }}' } } } },
+    { command: 'pause' },
+    { command: 'set', input: { seen: '{{ notification.title }}: {{ notification.content }}' } },
+  ];
+  const id = await startRun(project, steps, { user: { external_id: 'ada' }, plan: 'pro' });
+  const paused = await inState(project, id, STATE.waiting);
+  await processed(project.call, paused.steps[0].output.id);
+  expect((await project.call('POST', `/workflows/runs/${id}/resume`)).status).toBe(200);
+  expect((await ended(project, id)).steps[2].output).toEqual({ seen: 'Hello Ada: Plan pro' });
+});
+
+describe('texts are deleted', () => {
+  const readers = async (id: string) =>
+    (await rows<{ reader: string }>('select reader from broadcast_texts where broadcast_id = $1', [id])).map(
+      ({ reader }) => reader,
+    );
+
+  test('with their user, and with the last of the users', async () => {
+    await save('welcome', GREETINGS);
+    await save('news', { en: { title: 'News' } });
+    const [ada, bob] = [await user('ada', { first_name: 'canary' }), await user('bob')];
+    const own = await send({
+      template: { key: 'welcome', data: { plan: 'pro' } },
+      recipients: to('ada', 'bob'),
+    });
+    const common = await send({ template: { key: 'news' }, recipients: to('ada', 'bob') });
+    const erase = async (id: string) => {
+      expect((await project.call('DELETE', `/users/${id}`)).status).toBe(204);
+      const clock = { now: () => Date.now() + GRACE_MS + DAY_MS };
+      while (await purgeUsers({ ...service.context, clock }));
+    };
+    await erase(ada);
+    expect([await readers(own.id), await readers(common.id)]).toEqual([[bob], ['en']]);
+    await erase(bob);
+    expect([await readers(own.id), await readers(common.id)]).toEqual([[], []]);
+    const { body } = await project.call('GET', `/broadcasts/${own.id}`);
+    expect(body).toMatchObject({ title: '[erased]' });
+    expect(body.template).toBeUndefined();
+  });
+
+  test('with expired notifications', async () => {
+    await save('welcome', GREETINGS);
+    await save('news', { en: { title: 'News' } });
+    const ids = [];
+    for (const key of ['welcome', 'news'])
+      ids.push((await send({ template: { key }, recipients: to('ada') })).id);
+    await purgeExpired(
+      {
+        ...service.context,
+        clock: { now: () => Date.now() + 2 * DAY_MS },
+        config: { ...service.context.config, EVENTS_RETENTION_DAYS: 0, NOTIFICATIONS_RETENTION_DAYS: 1 },
+      },
+      new AbortController().signal,
+    );
+    for (const id of ids)
+      expect([(await project.call('GET', `/broadcasts/${id}`)).status, await readers(id)]).toEqual([404, []]);
+  });
+});
