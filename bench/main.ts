@@ -17,6 +17,7 @@ import { measureMemory } from './scenarios/memory.ts';
 import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
+import { measureTemplates } from './scenarios/templates.ts';
 import { measureWebPush } from './scenarios/web-push.ts';
 import { measureWebhooks } from './scenarios/webhooks.ts';
 import { measureWorkflows } from './scenarios/workflows.ts';
@@ -36,6 +37,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
   graphql: { title: 'an inbox page over GraphQL and REST', measure: measureGraphql },
   imports: { title: 'importing users', measure: measureImports },
+  templates: { title: 'broadcasts with a template', measure: measureTemplates },
   workflows: { title: 'runs of workflows', measure: measureWorkflows },
   deliveries: { title: 'a campaign: inboxes and phones', measure: measureDeliveries },
   fairness: {

@@ -112,13 +112,24 @@ async function knownOf(belfry: Belfry, { heavyUser, webhook, deliveries }: FullT
   const events = await belfry.call('GET', '/events?limit=1');
   const users = [{ external_id: 'imported' }];
   const { body: imported } = await belfry.call('POST', '/users/import', { users });
+  const [workflow, template] = ['reads', 'reads'];
+  await belfry.call('PUT', '/workflows', { key: workflow, steps: [{ command: 'set', input: { a: 1 } }] });
+  const { body: run } = await belfry.call('POST', '/workflows/runs', { key: workflow });
+  await belfry.call('PUT', `/templates/${template}`, {
+    default_locale: 'en',
+    locales: { en: { title: 'Hello' } },
+  });
   const [{ timestamp } = { timestamp: '' }] = (events.body as { data: { timestamp: string }[] }).data;
   const daysBefore = (days: number) => new Date(Date.parse(timestamp) - days * 86_400_000).toISOString();
   const values = (name: string, ...of: string[]) =>
     of.map((value) => ({ name: `${name}=${value}`, query: `${name}=${value}` }));
   const range = `since=${daysBefore(8)}&until=${daysBefore(4)}`;
   return {
-    ids: { user_id: heavyUser, webhook_id: webhook, import_id: (imported as { id: string }).id },
+    ids: {
+      ...{ user_id: heavyUser, webhook_id: webhook, workflow_key: workflow, template_key: template },
+      import_id: (imported as { id: string }).id,
+      run_id: (run as { id: string }).id,
+    },
     own: {
       listBroadcastDeliveries: [{ name: '', ids: { broadcast_id: deliveries.broadcast } }],
       listNotificationDeliveries: [
@@ -144,6 +155,7 @@ async function knownOf(belfry: Belfry, { heavyUser, webhook, deliveries }: FullT
         { name: 'until', query: `until=${daysBefore(8)}` },
         { name: 'since and until', query: range },
       ],
+      'listWorkflowRuns state': values('state', '3', '5'),
       category: values('category', 'orders', 'uncategorized', 'unknown', 'news', 'chat'),
       topic: values('topic', 'unknown'),
       'listSuppressions query': values('query', 'person7@example.com', 'missing@example.com'),

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { waitMs } from '../../server/src/lib/wait.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
-import { cpuOf, memoryOf, used } from '../support/processes.ts';
+import { costOf, showCost } from '../support/cost.ts';
+import { memoryOf } from '../support/processes.ts';
 import { queueEmpty } from '../support/queue.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 
@@ -35,7 +36,7 @@ export const measureWorkflows: Scenario = async (bench) => {
     await plain(belfry, runs); // creates the users, and warms up
     await single(belfry, 'one', runs / 4);
     const broadcast = await costOf(belfry, runs, () => plain(belfry, runs));
-    show(bench, 'a plain broadcast to one user', broadcast);
+    showCost(bench, 'a plain broadcast to one user', broadcast);
     const kinds: [string, () => Promise<void>][] = [
       ['a run with one broadcast step', () => single(belfry, 'one', runs)],
       ['the same, started 1000 at a time', () => bulk(belfry, 'one', runs)],
@@ -43,7 +44,7 @@ export const measureWorkflows: Scenario = async (bench) => {
     ];
     for (const [name, work] of kinds) {
       const cost = await costOf(belfry, runs, work);
-      show(bench, name, cost);
+      showCost(bench, name, cost);
       bench.figure({
         name: `${name}: CPU, of that of a plain broadcast`,
         value: cost.micros / broadcast.micros,
@@ -56,31 +57,6 @@ export const measureWorkflows: Scenario = async (bench) => {
     await belfry.stop();
   }
 };
-
-interface Cost {
-  micros: number;
-  perSecond: number;
-  note: string;
-}
-
-async function costOf({ pid, ...belfry }: Belfry, count: number, work: () => Promise<void>): Promise<Cost> {
-  const before = cpuOf(pid);
-  const startedMs = performance.now();
-  await work();
-  await queueEmpty({ pid, ...belfry });
-  const seconds = (performance.now() - startedMs) / 1_000;
-  const { nodeCpuMs, postgresCpuMs } = used(before, cpuOf(pid));
-  const each = (ms: number) => ((ms * 1_000) / count).toFixed(0);
-  return {
-    micros: ((nodeCpuMs + postgresCpuMs) * 1_000) / count,
-    perSecond: count / seconds,
-    note: `µs of CPU for each: Node ${each(nodeCpuMs)}, PostgreSQL ${each(postgresCpuMs)}`,
-  };
-}
-
-function show(bench: Bench, name: string, { perSecond, note }: Cost): void {
-  bench.figure({ name, value: perSecond, unit: '/s', note });
-}
 
 async function save(belfry: Belfry, key: string, steps: readonly unknown[]): Promise<void> {
   const { status } = await belfry.call('PUT', '/workflows', { key, steps });

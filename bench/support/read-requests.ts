@@ -118,12 +118,14 @@ async function fillPath(
     if (list === undefined) throw new Error(`no known value for '${name}' of ${operation.id}`);
     // A list may be for users only, and the records below it for the project.
     const reader = list.caller === operation.caller ? jwt : (Object.values(known.userJwts)[0] ?? jwt);
-    const [, place] = await placesIn({ path: pathOf(list, values), filter: '' }, reader, get);
-    const { body } = await get(addressOf(pathOf(list, values), place?.query ?? ''), reader);
-    const [record] = (body as { data: Record<string, string>[] }).data;
+    const listAt = pathOf(list, values);
+    const [, place] = isList(list) ? await placesIn({ path: listAt, filter: '' }, reader, get) : [];
+    const { body } = await get(addressOf(listAt, place?.query ?? ''), reader);
+    const { data, items } = body as Record<'data' | 'items', Record<string, string | number>[] | undefined>;
+    const [record] = data ?? items ?? [];
     const id = record?.id ?? record?.[name] ?? record?.key;
     if (id === undefined) return undefined;
-    values[name] = id;
+    values[name] = String(id);
   }
   return pathOf(operation, values);
 }

@@ -158,7 +158,7 @@ export const TemplateVersionInPath = Type.Object({
 export const PreviewTemplate = Type.Object(
   {
     channel: Channel,
-    locale: Type.Optional(nullable(localeName('The locale of the user. Default: that of the template.'))),
+    locale: Type.Optional(nullable(localeName('Default: that of `user`, or else that of the template.'))),
     user: Type.Optional(nullable(described(FreeObject, 'Members of a user that does not need to exist.'))),
     data: Type.Optional(nullable(described(FreeObject, 'The `data` of a broadcast.'))),
   },

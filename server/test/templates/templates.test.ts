@@ -328,6 +328,9 @@ describe('a preview', () => {
       de: ['en', 'Hello'],
       constructor: ['en', 'Hello'],
     });
+    const user = { locale: 'pt-br' };
+    expect((await preview('welcome', { channel: 'in_app', user })).body.locale).toBe('pt-BR');
+    expect((await preview('welcome', { channel: 'in_app', user, locale: 'en' })).body.locale).toBe('en');
   });
 
   test('has the texts of the channel', async () => {

@@ -2,6 +2,8 @@ import type { Config } from '../../../config.ts';
 import type { PreviewTemplate, TemplatePreview } from '../../../contract/template.ts';
 import type { Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
+import { canonicalLocale } from '../../../lib/locale.ts';
+import { memberOf } from '../../../lib/members.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import { type Language, languageFor } from '../../ground/catalogues/languages.ts';
 import type { Project } from '../../setup/projects/cache.ts';
@@ -20,6 +22,11 @@ const MAX_BYTES: Readonly<Record<string, number>> = {
   teams: 28 * 1024,
 };
 
+function localeOf(user: PreviewTemplate['user']): string | null {
+  const locale = memberOf(user, 'locale');
+  return (typeof locale === 'string' && canonicalLocale(locale)) || null;
+}
+
 /**
  * Renders a template for a channel as a delivery does. Returns undefined if the project has no such message.
  * Throws `validation_failed` if it cannot be rendered with this data.
@@ -28,18 +35,19 @@ export async function previewTemplate(
   { db, config }: { db: Queryable; config: Config },
   project: Project,
   key: string,
-  { channel, locale = null, user, data }: PreviewTemplate,
+  { channel, locale: given, user, data }: PreviewTemplate,
 ): Promise<TemplatePreview | undefined> {
   const stored = await getTemplate(db, project.id, key);
   if (stored === undefined) return undefined;
   const message: TemplateContent = JSON.parse(stored.content);
   if (message.kind !== 'message') return undefined;
   const parts = await loadParts(db, project.id, stored.uses);
+  const locale = given ?? localeOf(user);
   const template = await MessageTemplate.open({ message, parts }, locale);
   const base = config.PUBLIC_URL ?? `http://${config.HOST}:${config.PORT}`;
   try {
     const rendered = template.render(channel, {
-      user: { locale, ...user },
+      user: { ...user, locale },
       data: data ?? {},
       project: projectData(project),
       unsubscribe_url: `${base}/unsubscribe/preview`,
