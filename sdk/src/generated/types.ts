@@ -1930,7 +1930,7 @@ export type TemplatePreview = {
 
 export type TemplatePreviewInput = {
     channel: Channel;
-    /** The locale of the user. Default: that of the template. */
+    /** Default: that of `user`, or else that of the template. */
     locale?: string | null;
     /** Members of a user that does not need to exist. */
     user?: {

@@ -51,7 +51,7 @@ export class Explorer {
     const records = recordsIn(body);
     for (const { name, key } of this.#keysBelow(READ_AT[operation.id] ?? operation.path)) {
       for (const record of records as (Record<string, unknown> | null | undefined)[]) {
-        const id = record?.[name] ?? record?.id ?? record?.key;
+        const id = record?.[name] ?? (name.endsWith('_key') ? record?.key : record?.id) ?? record?.key;
         if (typeof id !== 'string' && typeof id !== 'number') continue;
         this.#known.set(key, [...new Set([...(this.#known.get(key) ?? []).slice(-20), String(id)])]);
       }

@@ -33,7 +33,7 @@ export const fr: Catalogue = {
   pushButton: 'Activer',
   pushDone: 'Les notifications sont activées dans ce navigateur. Vous pouvez fermer cette page.',
   pushBlocked:
-    'Ce navigateur bloque les notifications de ce site. Autorisez-les dans ses paramètres, puis réessayez.',
+    'Ce navigateur bloque les notifications de ce site. Autorisez-les dans les paramètres, puis réessayez.',
   pushUnreachable:
     'Ce navigateur ne parvient pas à joindre son service de notifications. Vérifiez le réseau et les ' +
     'paramètres, puis réessayez, ou utilisez un autre navigateur.',

@@ -191,7 +191,9 @@ const MAX_DELAY_MS = 60_000;
 // Primary keys, all. With `limit 1`, because otherwise a plan may read all runs that have not ended.
 const updateDueTimes = sql(
   'date_workflow_turns',
-  `with held as (select id from jobs where id = any ($3::bigint[]) and lease_id = $4 for share)
+  `with held as (
+    select id from jobs where id = any ($3::bigint[]) and lease_id = $4 order by id for share
+  )
   update workflow_runs r
   set due_at = $5
   from unnest($1::uuid[], $2::int[], $3::bigint[]) as late (id, turn, job_id)
