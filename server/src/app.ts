@@ -30,6 +30,7 @@ import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { RunStarter } from './domain/workflows/runs/starter.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
+import { EventReader } from './domain/workflows/triggers/event-reader.ts';
 import type { HttpContext } from './http/context.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
@@ -197,6 +198,9 @@ function startWorker(
   });
   relay.start();
   undo.push(() => relay.stop());
+  const reader = new EventReader({ ...workerContext, pollMs }, () => worker.producer('run_workflow').wake());
+  reader.start();
+  undo.push(() => reader.stop());
   const abort = async () => {
     await dispatcher.close({ graceMs: LAST_SENDS_MS });
     await context.transport.close(); // ends the sends of webhooks, which are retried

@@ -1315,8 +1315,8 @@ export class ProjectClient extends Client {
     rerunRun: (runId: string, options?: RequestOptions): Promise<WorkflowRun> =>
       this.request({ method: 'POST', path: `/workflows/runs/${segment(runId)}/rerun` }, options),
     /**
-     * Post an event that runs wait for.
-     * Continues the runs that wait for the event with `wait_for`. If both a run and the event have a user, it must be the same. The event is not kept: runs that begin to wait later do not see it. Requires a Project JWT.
+     * Post an event that continues and starts runs.
+     * Continues the runs that wait for the event with `wait_for`, and starts a run of each workflow with a trigger for it. If both a waiting run and the event have a user, it must be the same. The event is not kept: runs that begin to wait later do not see it. Requires a Project JWT.
      *
      * `POST /workflows/events`
      */

@@ -627,14 +627,14 @@ export type Event = {
     };
 };
 
-export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'template.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
+export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'template.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
 
 export type EventList = {
     data: Array<Event>;
     links: PageLinks;
 };
 
-export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
 
 export type EventsourceIntegration = {
     name: 'eventsource';
@@ -1251,6 +1251,8 @@ export type PingEmailIntegrationList = {
 export type PostedWorkflowEvent = {
     /** How many runs waited for the event. */
     continued: number;
+    /** How many runs it started. */
+    started: number;
 };
 
 export type PreferenceChange = {
@@ -2734,6 +2736,15 @@ export type WorkflowRunInput = {
     } | null;
 };
 
+export type WorkflowRunPreventedMessage = {
+    type: 'workflow.run.prevented';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.run.prevented';
+    };
+};
+
 export type WorkflowRunRecord = {
     id: string;
     workflow_key: string;
@@ -2838,14 +2849,18 @@ export type WorkflowThrottleInput = {
     key?: string;
 };
 
-export type WorkflowTrigger = {
+export type WorkflowTrigger = unknown & {
+    /** The name of an event of `POST /workflows/events`, of an integration (`integration.stripe.invoice.paid`), or of Belfry except for those of workflows. The `input` of the run is the event, and its user is that of the event. */
+    event?: string;
+    /** Only events for which this condition holds start a run: CEL over `event`. One for which it cannot be evaluated does not. */
+    if?: string | null;
     /** A cron expression: minute, hour, day of the month, month and day of the week, or a name such as `@daily`. At most once a minute. A time of day that the clock skips is at the end of the gap, and one that it repeats is at the first of both. */
-    schedule: string;
+    schedule?: string;
     /** A time zone by its IANA name. Default: `UTC`. */
     time_zone?: string;
     /** What follows if no server was running at the time: one run, however many were missed, or none. Default: `run_once`. */
     missed?: 'run_once' | 'skip';
-    /** The `input` of the run. */
+    /** The `input` of a run that the schedule starts. */
     input?: {
         [key: string]: unknown;
     };
@@ -2889,7 +2904,7 @@ export type WorkflowVersionRecord = {
     created_at: string;
 };
 
-/** The run waits for an event of `POST /workflows/events`. If both the run and the event have a user, it must be the same. The output is `{event}` or, if none came in time, `{timed_out: true}`. */
+/** The run waits for an event of `POST /workflows/events`, of an integration (`integration.stripe.invoice.paid`) or of Belfry, such as `notification.seen`. If both the run and the event have a user, it must be the same; if the run has sent a broadcast, an event of a notification must be of the last one. The output is `{event}` or, if none came in time, `{timed_out: true}`. */
 export type WorkflowWaitForInput = {
     /** The name of the event. */
     event: string;

@@ -74,8 +74,12 @@ function unreadable(path: string) {
 }
 
 /** Returns a definition without what the server adds, always in the same format. */
-function textOf({ disabled, ...definition }: NewWorkflow): string {
-  const given = { ...definition, ...(disabled ? { disabled } : {}) };
+function textOf({ disabled, triggers = [], ...definition }: NewWorkflow): string {
+  const given = {
+    ...definition,
+    ...(disabled ? { disabled } : {}),
+    ...(triggers.length > 0 ? { triggers } : {}),
+  };
   const names = Object.keys(NewWorkflow.properties);
   const members = Object.fromEntries(names.map((name) => [name, memberOf(given, name)]));
   return `${JSON.stringify(members, null, 2)}\n`;

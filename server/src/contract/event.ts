@@ -70,6 +70,9 @@ export const EVENT_MEANINGS = {
   'workflow.run.completed': 'A workflow run completed.',
   'workflow.run.failed': 'A workflow run failed.',
   'workflow.run.aborted': 'A workflow run was aborted.',
+  'workflow.run.prevented':
+    'An event started no run of a workflow, because runs and events would cause each other without end; ' +
+    '`log` has the reason.',
   'integration.saved': 'The config of an integration was saved.',
   'integration.deleted': 'An integration was deleted.',
   'integration.paused':
@@ -98,6 +101,12 @@ export const EVENT_MEANINGS = {
 
 export type EventType = keyof typeof EVENT_MEANINGS;
 export const EVENT_TYPES = Object.keys(EVENT_MEANINGS) as EventType[];
+const TYPES = new Set<string>(EVENT_TYPES);
+
+export function isEventType(name: string): name is EventType {
+  return TYPES.has(name);
+}
+
 export const EventTypeName = oneOf(EVENT_TYPES, { title: 'EventType' });
 
 const FAMILIES = [...new Set(EVENT_TYPES.map((type) => type.slice(0, type.lastIndexOf('.'))))];

@@ -15,7 +15,7 @@ import {
   Timestamp,
 } from './common.ts';
 import { DISTURBING } from './delivery-windows.ts';
-import { EVENT_TYPES } from './event.ts';
+import { isEventType } from './event.ts';
 import { TopicUser } from './topic.ts';
 import { UpdateUser } from './user.ts';
 
@@ -29,6 +29,7 @@ export const MAX_STEPS_IN_ALL = 500;
 /** How many lists of steps can contain each other. */
 export const MAX_STEP_LEVELS = 5;
 const MAX_BRANCHES = 20;
+const MAX_TRIGGERS = 20;
 /** The size of a workflow as JSON. */
 export const MAX_WORKFLOW_BYTES = 256 * 1024;
 /** The most runs that one request starts. */
@@ -86,18 +87,49 @@ const WorkflowStep = Type.Object(
   { title: 'WorkflowStep', additionalProperties: false },
 );
 
-const MAX_TRIGGERS = 20;
+const eventName = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: MAX_WORKFLOW_KEY_CHARACTERS,
+    pattern: KEY_PATTERN,
+    description,
+    examples: ['order_paid'],
+  });
+
+const without = (name: string, others: readonly string[]) => ({
+  required: [name],
+  not: { anyOf: others.map((other) => ({ required: [other] })) },
+});
 
 const WorkflowTrigger = Type.Object(
   {
-    schedule: storedString({
-      maxLength: 100,
-      description:
-        'A cron expression: minute, hour, day of the month, month and day of the week, or a name such as ' +
-        '`@daily`. At most once a minute. A time of day that the clock skips is at the end of the gap, and ' +
-        'one that it repeats is at the first of both.',
-      examples: ['0 9 * * 1'],
-    }),
+    event: Type.Optional(
+      eventName(
+        'The name of an event of `POST /workflows/events`, of an integration ' +
+          '(`integration.stripe.invoice.paid`), or of Belfry except for those of workflows. The `input` of ' +
+          'the run is the event, and its user is that of the event.',
+      ),
+    ),
+    if: Type.Optional(
+      nullable(
+        storedString({
+          maxLength: MAX_CONDITION_CHARACTERS,
+          description:
+            'Only events for which this condition holds start a run: CEL over `event`. One for which it ' +
+            'cannot be evaluated does not.',
+        }),
+      ),
+    ),
+    schedule: Type.Optional(
+      storedString({
+        maxLength: 100,
+        description:
+          'A cron expression: minute, hour, day of the month, month and day of the week, or a name such as ' +
+          '`@daily`. At most once a minute. A time of day that the clock skips is at the end of the gap, ' +
+          'and one that it repeats is at the first of both.',
+        examples: ['0 9 * * 1'],
+      }),
+    ),
     time_zone: Type.Optional(
       Type.String({
         maxLength: 64,
@@ -112,9 +144,17 @@ const WorkflowTrigger = Type.Object(
           'Default: `run_once`.',
       }),
     ),
-    input: Type.Optional(described(FreeObject, 'The `input` of the run.')),
+    input: Type.Optional(described(FreeObject, 'The `input` of a run that the schedule starts.')),
   },
-  { title: 'WorkflowTrigger', additionalProperties: false },
+  {
+    title: 'WorkflowTrigger',
+    additionalProperties: false,
+    anyOf: [
+      without('event', ['schedule', 'time_zone', 'missed', 'input']),
+      without('schedule', ['event', 'if']),
+    ],
+    'x-problem': 'needs either an event (and if) or a schedule (and time_zone, missed, input)',
+  },
 );
 export type WorkflowTrigger = Static<typeof WorkflowTrigger>;
 
@@ -302,15 +342,6 @@ export const StartedRuns = Type.Object(
   { title: 'StartedWorkflowRuns' },
 );
 
-const eventName = (description: string) =>
-  Type.String({
-    minLength: 1,
-    maxLength: MAX_WORKFLOW_KEY_CHARACTERS,
-    pattern: KEY_PATTERN,
-    description,
-    examples: ['order_paid'],
-  });
-
 /** The body of `POST /workflows/events`. */
 export const NewWorkflowEvent = Type.Object(
   {
@@ -330,15 +361,16 @@ export const NewWorkflowEvent = Type.Object(
 );
 export type NewWorkflowEvent = Static<typeof NewWorkflowEvent>;
 
-const OWN_EVENTS = new Set<string>(EVENT_TYPES);
-
 /** Whether Belfry records the events of this name, so that they cannot be posted. */
 export function isOwnEvent(name: string): boolean {
-  return OWN_EVENTS.has(name) || name.startsWith('integration.');
+  return isEventType(name) || name.startsWith('integration.');
 }
 
 export const PostedWorkflowEvent = Type.Object(
-  { continued: Type.Integer({ minimum: 0, description: 'How many runs waited for the event.' }) },
+  {
+    continued: Type.Integer({ minimum: 0, description: 'How many runs waited for the event.' }),
+    started: Type.Integer({ minimum: 0, description: 'How many runs it started.' }),
+  },
   { title: 'PostedWorkflowEvent' },
 );
 
@@ -410,8 +442,11 @@ const WaitForInput = Type.Object(
     title: 'WorkflowWaitForInput',
     additionalProperties: false,
     description:
-      'The run waits for an event of `POST /workflows/events`. If both the run and the event have a user, ' +
-      'it must be the same. The output is `{event}` or, if none came in time, `{timed_out: true}`.',
+      'The run waits for an event of `POST /workflows/events`, of an integration ' +
+      '(`integration.stripe.invoice.paid`) or of Belfry, such as `notification.seen`. If both the run and ' +
+      'the event have a user, it must be the same; if the run has sent a broadcast, an event of a ' +
+      'notification must be of the last one. The output is `{event}` or, if none came in time, ' +
+      '`{timed_out: true}`.',
   },
 );
 

@@ -383,9 +383,9 @@ async function fill(client: pg.Client): Promise<void> {
   await client.query(
     `insert into workflow_runs (
       id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
-      data, created_at
+      data, created_at, waits_for, depth
     )
-    values ($1, $1, 'flow', 1, $1, 2, '0', 2, 3, $2, 9, $3, '{"a": 1}', $2)`,
+    values ($1, $1, 'flow', 1, $1, 2, '0', 2, 3, $2, 9, $3, '{"a": 1}', $2, 'paid', 1)`,
     [id, at, randomBytes(90)],
   );
   await client.query(
@@ -414,6 +414,11 @@ async function fill(client: pg.Client): Promise<void> {
     at,
   ]);
   await client.query("insert into broadcast_texts values ($1, 'en', $2)", [id, randomBytes(90)]);
+  await client.query("insert into workflow_triggers values ($1, 'flow', 1, 'paid', 'event.data.a', $1)", [
+    id,
+  ]);
+  await client.query('insert into workflow_feeds (project_id, feed_id) values ($1, $1)', [id]);
+  await client.query('insert into workflow_broadcasts values ($1, 1)', [id]);
   await client.query('commit');
 }
 

@@ -21,6 +21,8 @@ import { deleteDigests } from '../../src/domain/workflows/runs/digests.ts';
 import { getRun, listRuns, runsOfUser } from '../../src/domain/workflows/runs/get.ts';
 import { startRuns } from '../../src/domain/workflows/runs/start.ts';
 import { scheduleHandler } from '../../src/domain/workflows/schedules/start-due.ts';
+import { readEvents } from '../../src/domain/workflows/triggers/event-reader.ts';
+import { startTriggered } from '../../src/domain/workflows/triggers/start-triggered.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -36,6 +38,7 @@ import { readsOf } from '../support/reads-of.ts';
 const RUNS = 30_000;
 const IN_TURN = 256;
 const WAITING = 10_000;
+const EVENTS = 500;
 const WORKFLOWS = 50;
 const STARTS = 40;
 // Beyond those that the database gives out.
@@ -140,6 +143,9 @@ const READS: [string, () => Promise<unknown>, number][] = [
   ['an event of a user for whom one without a user waits', () => arrive('paid', newId()), 10],
   ['an event without a user', () => arrive('paid', null), 9 * WAITING],
   ['an event that no run waits for', () => arrive('sent', null), 1],
+  ['the events of a page that workflows need', () => readEvents(context(), projectId), 5 * EVENTS + 1_500],
+  ['the triggers of an event', () => startByEvent('signed_up', user), 150],
+  ['the causes of an event', () => startByEvent('looped', null), 20],
   ['loading a batch of turns', () => loadRuns(db, jobs), 3 * IN_TURN + 2],
   [
     'recording them',
@@ -211,7 +217,15 @@ const READS: [string, () => Promise<unknown>, number][] = [
 ];
 
 const arrive = (name: string, userId: string | null) =>
-  continueWaiting(db, projectId, [{ name, userId, value: { name } }], Date.now());
+  continueWaiting(db, projectId, [{ name, userId, broadcastId: null, value: { name } }], {
+    nowMs: Date.now(),
+  });
+
+const context = () => ({ db: joined(), clock, bus, identities: new Identities(bus) });
+const startByEvent = (name: string, userId: string | null) => {
+  const value = { context: { run_id: middle } };
+  return startTriggered(db, context(), projectId, [{ name, userId, broadcastId: newId(), value }]);
+};
 
 beforeAll(async () => {
   database = await createTestDatabase();
@@ -270,6 +284,28 @@ async function fill(): Promise<void> {
       case when n <= 100 then now() - interval '40 days' when n <= $5 then now() end
     from unnest($4::uuid[]) with ordinality as r (id, n)`,
     [projectId, other, user, uuidArray(runs), RUNS - 2 * IN_TURN, packJson('{}')],
+  );
+  await run(
+    `insert into workflow_triggers (project_id, workflow_key, place, since, event)
+    select project_id, key, n, '${OLDEST}',
+      case when n = 1 then 'signed_up' when n = 2 then 'looped' else 'other' end
+    from workflows, generate_series(1, 20) n
+    where key = 'flow-1' or n > 2`,
+  );
+  await run(
+    `insert into workflow_feeds (project_id, feed_xact, feed_id) values ($1, '0', $2), ($3, '0', $2)`,
+    [projectId, OLDEST, other],
+  );
+  await run(
+    `insert into events (project_id, id, type, user_ids)
+    select case when n % 3 = 0 then $1::uuid else $2::uuid end, gen_random_uuid(), 'user.created',
+      array[$3]::uuid[]
+    from generate_series(1, 10000) n`,
+    [other, projectId, user],
+  );
+  await run('insert into workflow_broadcasts select gen_random_uuid(), 1 from generate_series(1, 10000)');
+  await run(
+    "update workflow_triggers set event = 'user.created' where place = 3 and workflow_key = 'flow-2'",
   );
   // Two of them are of the user, and one of no user.
   await run(

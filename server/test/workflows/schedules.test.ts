@@ -179,7 +179,7 @@ test('mistakes are reported with their place', async () => {
     [
       "Param 'triggers.0.missed' must be one of: run_once, skip",
       "Param 'triggers.0.schedule' must be a string",
-      "Param 'triggers.1.schedule' is missing",
+      "Param 'triggers.1' needs either an event (and if) or a schedule (and time_zone, missed, input)",
     ]
   `);
 });

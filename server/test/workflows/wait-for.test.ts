@@ -174,11 +174,11 @@ describe('a run that waits for an event', () => {
     const id = await waiting([waitFor()], ADA);
     const other = await service.createProject(`other ${made}`);
     const { body } = await other.call('POST', '/workflows/events', { name: 'order.paid' });
-    expect(body).toEqual({ continued: 0 });
+    expect(body).toEqual({ continued: 0, started: 0 });
     const { body: ada } = await project.call('GET', '/users/external_id:ada');
     expect(
       (await other.call('POST', '/workflows/events', { name: 'order.paid', user: { id: ada.id } })).body,
-    ).toEqual({ continued: 0 });
+    ).toEqual({ continued: 0, started: 0 });
     expect(await states(id)).toEqual([STATE.waiting]);
   });
 
@@ -210,19 +210,22 @@ describe('a run that waits for an event', () => {
 describe('POST /workflows/events', () => {
   test('does nothing without a run that waits', async () => {
     const { status, body } = await project.call('POST', '/workflows/events', { name: 'nothing' });
-    expect([status, body]).toEqual([200, { continued: 0 }]);
+    expect([status, body]).toEqual([200, { continued: 0, started: 0 }]);
   });
 
   test('continues runs once for an Idempotency-Key', async () => {
     const id = await waiting([waitFor(), waitFor()], ADA);
     const headers = { 'idempotency-key': 'paid-1' };
     const send = () => project.call('POST', '/workflows/events', { name: 'order.paid', ...ADA }, headers);
-    expect((await send()).body).toEqual({ continued: 1 });
+    expect((await send()).body).toEqual({ continued: 1, started: 0 });
     await expect
       .poll(async () => stepsOf(await runOf(project, id)))
       .toEqual(['0 wait_for completed', '1 wait_for waiting']);
     const replayed = await send();
-    expect([replayed.body, replayed.headers.get('idempotency-replayed')]).toEqual([{ continued: 1 }, 'true']);
+    expect([replayed.body, replayed.headers.get('idempotency-replayed')]).toEqual([
+      { continued: 1, started: 0 },
+      'true',
+    ]);
     expect(await states(id)).toEqual([STATE.waiting]);
   });
 

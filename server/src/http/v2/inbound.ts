@@ -75,8 +75,9 @@ function inboundRoute(app: App, counting: App, { name, docs, receives: receiver 
     summary: `Receive a webhook of ${name}`,
     description:
       `Called by the vendor with the id of the integration: see ${docs}. The signature is verified with ` +
-      'the signing secret of the integration. The body becomes an event `integration.received`; a ' +
-      `repetition within a day is recorded once.${receiver.note === undefined ? '' : ` ${receiver.note}`}`,
+      'the signing secret of the integration. The body becomes an event `integration.received`, and the ' +
+      `input of a run of the workflow \`integration.${name}.<event>\`, if there is one. A repetition ` +
+      `within a day is ignored.${receiver.note === undefined ? '' : ` ${receiver.note}`}`,
     tags: ['Integrations'],
     params: ByIntegration,
     bodyLimit: BODY_LIMIT_BYTES,

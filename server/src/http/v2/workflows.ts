@@ -270,17 +270,16 @@ function eventRoute(app: App): void {
     method: 'POST',
     url: '/workflows/events',
     operationId: 'postWorkflowEvent',
-    summary: 'Post an event that runs wait for',
+    summary: 'Post an event that continues and starts runs',
     description:
-      'Continues the runs that wait for the event with `wait_for`. If both a run and the event have a ' +
-      'user, it must be the same. The event is not kept: runs that begin to wait later do not see it.',
+      'Continues the runs that wait for the event with `wait_for`, and starts a run of each workflow with ' +
+      'a trigger for it. If both a waiting run and the event have a user, it must be the same. The event ' +
+      'is not kept: runs that begin to wait later do not see it.',
     tags,
     body: NewWorkflowEvent,
     alsoWrong: ({ body }) => eventProblems(body),
     reply: { 200: PostedWorkflowEvent },
-    handler: async ({ project, body, context }) => ({
-      continued: await postEvent(context, project.id, body),
-    }),
+    handler: ({ project, body, context }) => postEvent(context, project.id, body),
   });
 }
 

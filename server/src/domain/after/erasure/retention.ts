@@ -13,6 +13,8 @@ const WEBHOOK_MESSAGES_DAYS = 30;
 // As long as a deleted user can be restored: when a user is erased, no import from before the deletion is
 // left.
 const IMPORTS_DAYS = 7;
+// Of broadcasts of runs that events started. An event of an older one counts as that of a first run.
+const CAUSES_DAYS = 30;
 const ROWS = 1_000;
 const BROADCASTS = 500;
 // A page has up to 1000 users.
@@ -61,6 +63,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteReplays),
     rows(deleteWebhooks),
     rows(deleteImports, before(IMPORTS_DAYS)),
+    rows(deleteCauses, before(CAUSES_DAYS)),
     rows(deleteThrottles, new Date(clock.now())),
     ...(eventDays > 0
       ? [rows(deleteEvents, before(eventDays)), rows(deleteRuns, new Date(clock.now() - eventDays * DAY_MS))]
@@ -184,6 +187,19 @@ const deleteImports = sql(
     where import_id in (select id from expired)
   )
   select 1 from expired`,
+);
+// Primary key.
+const deleteCauses = sql(
+  'purge_workflow_broadcasts',
+  `delete from workflow_broadcasts
+  where broadcast_id = any (array(
+    select broadcast_id
+    from workflow_broadcasts
+    where broadcast_id < $1
+    order by broadcast_id
+    limit $2
+  ))
+  returning 1`,
 );
 // Index workflow_runs_ended, and primary keys.
 const deleteRuns = sql(

@@ -1,26 +1,27 @@
 import { createHash } from 'node:crypto';
-import type { Database } from '../../../db/client.ts';
+import type { Database, Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
-import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import type { IntegrationName } from '../../../providers/index.ts';
 import type { ReceivedRequest, Receiver } from '../../../providers/provider.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { isFirstUse, runOnce } from '../../ground/requests/idempotency.ts';
+import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { findIntegrationsById } from '../../setup/integrations/find.ts';
+import { type InboundContext, startForInbound } from '../../workflows/triggers/start-for-inbound.ts';
 
 const MAX_NAME = 255;
 // Verified where there is no integration, so that it takes as long as a wrong signature.
 const NO_INTEGRATION = { webhook_signing_secret: 'none' };
 
 /**
- * Receives a vendor's webhook for the integration with this id, and records it as an event of the project.
- * Repetitions within a day are recorded once; where the vendor does not sign delivery ids, also those under
- * another id. Throws `invalid_signature` for a wrong signature and for an unknown integration alike, so that
- * callers cannot find out which ids exist.
+ * Receives a vendor's webhook for the integration with this id, records it as an event of the project, and
+ * starts the workflow of its name. Repetitions within a day are recorded once; where the vendor does not sign
+ * delivery ids, also those under another id. Throws `invalid_signature` for a wrong signature and for an
+ * unknown integration alike, so that callers cannot find out which ids exist.
  */
 export async function receiveWebhook(
-  context: { db: Database; sealer: Sealer; clock: Clock },
+  context: InboundContext & { db: Database; sealer: Sealer },
   { provider, receiver }: { provider: IntegrationName; receiver: Receiver<Record<string, unknown>> },
   id: string,
   request: ReceivedRequest,
@@ -41,7 +42,8 @@ export async function receiveWebhook(
     // A repetition may differ in its data about the delivery.
     requestHash: createHash('sha256').update(key).digest(),
   });
-  await runOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
+  let afterCommit = () => {};
+  const receive = async (tx: Queryable) => {
     const done = { status: 201, body: '{}' };
     // An attacker can repeat a request under another id. It gets the same response.
     if (signature !== undefined) {
@@ -52,8 +54,11 @@ export async function receiveWebhook(
     await recordEvents(tx, [
       { projectId: found.projectId, type: 'integration.received', details: { context: about, payload } },
     ]);
+    afterCommit = await startForInbound(tx, context, found.projectId, { provider, event, payload });
     return done;
-  });
+  };
+  await retryOnConflict(() => runOnce(context, keyed(deliveryId, 'inbound'), receive));
+  afterCommit();
 }
 
 function isName(text: string): boolean {

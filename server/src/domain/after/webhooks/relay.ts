@@ -1,17 +1,12 @@
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import type { Logger } from '../../../lib/log.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import type { Bus } from '../../ground/bus/messages.ts';
 import { eventId } from '../../ground/events/expand.ts';
+import { FeedLoop, type FeedLoopOptions } from '../../ground/events/feed-loop.ts';
 import { countOf } from '../../ground/events/stored-types.ts';
 import { type ClaimedWebhook, type EventBatch, eventFilter, MAX_EVENTS, webhookJobs } from './jobs.ts';
 import { readReplays } from './replays.ts';
 
-// Most events are announced on the bus. The poll finds the rest.
-const POLL_MS = 1_000;
-// Under load thousands of events a second are announced.
-const PAUSE_MS = 100;
 // A webhook with more unfinished messages gets no further jobs: its events wait in the feed.
 const MAX_PENDING = 5_000;
 const MAX_WEBHOOKS = 50; // in one transaction
@@ -29,75 +24,40 @@ const MAX_ROWS = { each: 500, together: 2_500 };
 export class WebhookRelay {
   readonly #db: Database;
   readonly #clock: Clock;
-  readonly #log: Logger;
   readonly #onQueued: () => void;
-  readonly #unsubscribe: () => void;
-  readonly #pollMs: number;
-  #poll: NodeJS.Timeout | undefined;
-  #pause: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
-  #isWoken = false;
-  #stopped = false;
+  readonly #loop: FeedLoop;
   #after = '00000000-0000-0000-0000-000000000000';
 
-  constructor(options: {
-    db: Database;
-    bus: Bus;
-    clock: Clock;
-    log: Logger;
-    onQueued: () => void;
-    pollMs?: number | undefined;
-  }) {
-    this.#pollMs = options.pollMs ?? POLL_MS;
+  constructor(options: FeedLoopOptions & { db: Database; clock: Clock; onQueued: () => void }) {
     this.#db = options.db;
     this.#clock = options.clock;
-    this.#log = options.log;
     this.#onQueued = options.onQueued;
-    this.#unsubscribe = options.bus.subscribe(() => this.wake());
+    this.#loop = new FeedLoop(options, {
+      read: (isStopped) => this.#relayAll(isStopped),
+      failure: 'events could not be queued for webhooks; the next poll retries it',
+    });
   }
 
   start(): void {
-    this.#poll = setInterval(() => this.#run(), this.#pollMs);
+    this.#loop.start();
   }
 
   /** There may be new events. */
   wake(): void {
-    if (this.#stopped || this.#poll === undefined) return;
-    this.#pause ??= setTimeout(() => {
-      this.#pause = undefined;
-      this.#run();
-    }, PAUSE_MS);
+    this.#loop.wake();
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#unsubscribe();
-    clearInterval(this.#poll);
-    clearTimeout(this.#pause);
-    await this.#running;
+  stop(): Promise<void> {
+    return this.#loop.stop();
   }
 
-  #run(): void {
-    if (this.#stopped) return;
-    this.#isWoken = this.#running !== undefined;
-    this.#running ??= this.#relayAll().finally(() => {
-      this.#running = undefined;
-      // The last query may have been before the wake-up.
-      if (this.#isWoken) this.#run();
-    });
-  }
-
-  async #relayAll(): Promise<void> {
-    try {
-      if ((await convertFormerJobs(this.#db)) > 0) this.#onQueued();
-      for (let more = true; more && !this.#stopped; ) {
-        const { queued, last } = await relayEvents({ db: this.#db, clock: this.#clock }, this.#after);
-        this.#after = last ?? this.#after;
-        if (queued > 0) this.#onQueued();
-        more = last !== undefined;
-      }
-    } catch (error) {
-      this.#log.warn({ err: error }, 'events could not be queued for webhooks; the next poll retries it');
+  async #relayAll(isStopped: () => boolean): Promise<void> {
+    if ((await convertFormerJobs(this.#db)) > 0) this.#onQueued();
+    for (let more = true; more && !isStopped(); ) {
+      const { queued, last } = await relayEvents({ db: this.#db, clock: this.#clock }, this.#after);
+      this.#after = last ?? this.#after;
+      if (queued > 0) this.#onQueued();
+      more = last !== undefined;
     }
   }
 }

@@ -3,6 +3,7 @@ import type { SaveUser } from '../../../contract/user.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
+import type { EventDetails } from '../../ground/events/record.ts';
 import {
   type Identities,
   type IdentityKind,
@@ -22,16 +23,27 @@ import { writeIdentities, writeUsers } from './write-users.ts';
  * Unlike saveUser, it can replace the external id. Returns undefined if there is no such user. Throws
  * `validation_failed` if another user has an identity, or if the user would have none. `within` is the member
  * of the request that has the user, if it is not the request itself: problems name their field with it.
+ * `cause` is added to the context of the event.
  */
 export async function updateUser(
-  { db, identities, bus }: { db: Pick<Database, 'transaction'>; identities: Identities; bus: Bus },
+  {
+    db,
+    identities,
+    bus,
+    cause,
+  }: {
+    db: Pick<Database, 'transaction'>;
+    identities: Identities;
+    bus: Bus;
+    cause?: EventDetails['context'];
+  },
   projectId: string,
   userId: string,
   given: SaveUser,
   within?: string,
 ): Promise<UserRow | undefined> {
   const updated = await retryOnConflict(() =>
-    db.transaction((tx) => update(tx, identities, { projectId, userId, within }, given)),
+    db.transaction((tx) => update(tx, identities, { projectId, userId, within, cause }, given)),
   );
   if (updated === undefined) return undefined;
   publishChanges(bus, { restored: [], moved: updated.moved });
@@ -41,7 +53,17 @@ export async function updateUser(
 async function update(
   tx: Queryable,
   identities: Identities,
-  { projectId, userId, within }: { projectId: string; userId: string; within: string | undefined },
+  {
+    projectId,
+    userId,
+    within,
+    cause,
+  }: {
+    projectId: string;
+    userId: string;
+    within: string | undefined;
+    cause: EventDetails['context'];
+  },
   given: SaveUser,
 ): Promise<{ user: UserRow; moved: string[] } | undefined> {
   const [before] = await tx.query<KnownUser>(selectIdentities, [userId, projectId]);
@@ -54,7 +76,7 @@ async function update(
   });
   if (problems.length > 0) throw new ClientError('validation_failed', problemsWithin(within, problems));
   if (!(await writeIdentities(tx, plan, new Map([[userId, before]]), false))) throw new ConflictingChange();
-  await writeUsers(tx, [person], plan, false);
+  await writeUsers(tx, [person], plan, false, cause);
   const user = await getUser(tx, projectId, userId);
   return user && { user, moved: [...plan.removedKeys.keys()] };
 }

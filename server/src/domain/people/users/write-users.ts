@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 import { KEEP_FORMER, keyColumns } from '../../ground/identities/keys.ts';
 import type { AddedKey, KnownUser, Person, Plan } from './plan.ts';
@@ -79,12 +79,14 @@ function sorted(keys: Iterable<AddedKey>): AddedKey[] {
 
 /**
  * Creates users and writes the details of others, each with its event. Returns the existing users it changed.
+ * `context` is added to the events of changed users.
  */
 export async function writeUsers(
   tx: Queryable,
   people: readonly Person[],
   plan: Plan,
   restoring: boolean,
+  context?: EventDetails['context'],
 ): Promise<Set<string>> {
   const described = describe(people, plan, restoring);
   const events: NewEvent[] = [];
@@ -121,6 +123,7 @@ export async function writeUsers(
       ...grouped(
         'user.updated',
         rows.map((row) => ({ id: row.id, projectId: row.project_id })),
+        context,
       ),
     );
   }
@@ -178,11 +181,14 @@ function changedMembers(
 function grouped(
   type: 'user.created' | 'user.updated',
   users: readonly { id: string; projectId: string }[],
+  context?: EventDetails['context'],
 ): NewEvent[] {
   const events: NewEvent[] = [];
+  const details = context === undefined ? {} : { details: { context } };
   for (const [projectId, members] of Map.groupBy(users, (user) => user.projectId)) {
     for (let start = 0; start < members.length; start += 1000) {
-      events.push({ projectId, type, userIds: members.slice(start, start + 1000).map((user) => user.id) });
+      const userIds = members.slice(start, start + 1000).map((user) => user.id);
+      events.push({ projectId, type, userIds, ...details });
     }
   }
   return events;

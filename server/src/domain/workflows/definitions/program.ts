@@ -18,6 +18,7 @@ export interface Program {
   steps: readonly ProgramStep[];
   /** What its conditions and templates may read, so that nothing else is loaded. */
   reads: { user: boolean; notification: boolean; steps: boolean };
+  sendsBroadcasts: boolean;
 }
 
 export interface ProgramStep {
@@ -52,6 +53,7 @@ export async function parseProgram(steps: unknown): Promise<{ program: Program; 
         notification: reads('notification'),
         steps: reads('steps'),
       },
+      sendsBroadcasts: reads('broadcast'),
     },
     problems: parser.problems,
   };

@@ -8,6 +8,7 @@ import { recordEvents } from '../../ground/events/record.ts';
 import { getVersion, getWorkflow, VERSIONS, type WorkflowRow } from './get.ts';
 import { parseProgram } from './program.ts';
 import { saveSchedules, scheduleProblems } from './schedules.ts';
+import { saveTriggers, triggerProblems } from './triggers.ts';
 
 const MAX_WORKFLOWS = 1_000;
 // The steps of all workflows of a project, as JSON: a list returns them all.
@@ -21,6 +22,7 @@ export async function workflowProblems(workflow: unknown): Promise<string[]> {
   return [
     ...problems,
     ...scheduleProblems(memberOf(workflow, 'triggers')),
+    ...(await triggerProblems(memberOf(workflow, 'triggers'))),
     ...(await parseProgram(memberOf(workflow, 'steps'))).problems,
   ];
 }
@@ -58,8 +60,10 @@ async function save(
     version = added?.version;
   }
   await tx.query(upsertWorkflow, [projectId, key, version, disabled, now, size, ofTriggers]);
-  if ((before?.triggers ?? null) !== ofTriggers)
+  if ((before?.triggers ?? null) !== ofTriggers) {
     await saveSchedules(tx, projectId, key, { triggers, nowMs: now.getTime() });
+    await saveTriggers(tx, projectId, key, triggers);
+  }
   await recordEvents(tx, [
     {
       projectId,
@@ -116,6 +120,7 @@ export async function deleteWorkflow(
     const deleted = await tx.query(removeWorkflow, [projectId, key]);
     if (deleted.length === 0) return false;
     await saveSchedules(tx, projectId, key, { triggers: [], nowMs: 0 });
+    await saveTriggers(tx, projectId, key, []);
     await recordEvents(tx, [
       { projectId, type: 'workflow.deleted', details: { context: { workflow_key: key } } },
     ]);

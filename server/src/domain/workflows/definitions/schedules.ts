@@ -50,15 +50,18 @@ export async function saveSchedules(
 ): Promise<void> {
   const before = await tx.query<ScheduleRow>(deleteSchedules, [projectId, key]);
   const planned = new Map(before.map((row) => [`${row.time_zone} ${row.schedule}`, row.next_at]));
-  const rows = triggers.map((trigger, place) => {
+  const rows = triggers.flatMap((trigger, place) => {
     const { schedule, time_zone = DEFAULT_TIME_ZONE, missed, input } = trigger;
+    if (schedule === undefined) return [];
     const row = { project_id: projectId, workflow_key: key, place, schedule, time_zone };
-    return {
-      ...row,
-      skip_missed: missed === 'skip',
-      input: packJson(JSON.stringify(input ?? {})),
-      next_at: planned.get(`${time_zone} ${schedule}`) ?? nextStart(row, nowMs),
-    };
+    return [
+      {
+        ...row,
+        skip_missed: missed === 'skip',
+        input: packJson(JSON.stringify(input ?? {})),
+        next_at: planned.get(`${time_zone} ${schedule}`) ?? nextStart(row, nowMs),
+      },
+    ];
   });
   if (rows.length === 0) return;
   await tx.query(insertSchedules, [

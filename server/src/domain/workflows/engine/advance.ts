@@ -128,7 +128,7 @@ class Turn {
     const command = COMMANDS.get(step.command);
     if (command === undefined) return this.#fail(step, `Command not found: ${step.command}`);
     if (command.acts && this.#hasActed) return { kind: 'continue' };
-    const { id, project_id: projectId, user, turn, due_at: dueAt } = this.#run;
+    const { id, project_id: projectId, user } = this.#run;
     const isPrepared = this.prepared !== null;
     const input = this.prepared === null ? step.input(this.#readable()) : JSON.parse(this.prepared);
     const problems = isPrepared ? [] : inputProblems(step.command, input);
@@ -142,9 +142,10 @@ class Turn {
     this.#hasActed ||= command.acts !== undefined;
     const result = await command.begin(this.#context, {
       projectId,
+      runId: id,
       user,
       input: input as never,
-      broadcastId: broadcastIdOf(id, turn, dueAt.getTime()),
+      broadcastId: broadcastIdOf(this.#run),
       attempt: this.#calls?.attempt ?? 0,
     });
     if (result.kind !== 'collect' && result.kind !== 'throttle') return this.#apply(step, result);
@@ -265,11 +266,11 @@ function problemOf(error: unknown): string {
   throw error;
 }
 
-/** Returns the id of the broadcast of a turn: a UUIDv7 of this time, with bits that follow from the turn. */
-function broadcastIdOf(runId: string, turn: number, ms: number): string {
-  const hash = createHash('sha256').update(`${runId} ${turn}`).digest();
+/** Returns the id of the broadcast of a turn: a UUIDv7 of its time, with bits that follow from the turn. */
+export function broadcastIdOf({ id, turn, due_at: dueAt }: LoadedRun): string {
+  const hash = createHash('sha256').update(`${id} ${turn}`).digest();
   const bytes = Buffer.alloc(16);
-  bytes.writeUIntBE(ms, 0, 6);
+  bytes.writeUIntBE(dueAt.getTime(), 0, 6);
   hash.copy(bytes, 6, 0, 10);
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70;
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;

@@ -5,38 +5,35 @@ import { takeTurns } from '../../../lib/take-turns.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
 import { stepAt } from '../definitions/places.ts';
+import type { ArrivedEvent } from '../feed/arrived-event.ts';
 import { runJob } from '../runs/jobs.ts';
 import { STAGES } from '../runs/row.ts';
 import { type LoadedRun, loadRuns } from './load.ts';
 import { readableOf } from './readable.ts';
-
-/** An event that runs may wait for. */
-export interface ArrivedEvent {
-  name: string;
-  userId: string | null;
-  /** The `event` of conditions and of the output. */
-  value: object;
-}
 
 // Runs that are in memory at the same time, with their inputs.
 const RUNS_AT_ONCE = 500;
 
 /**
  * Continues the runs that wait for these events, in the caller's transaction: each with the first event that
- * its condition accepts. If a run and an event both have a user, it must be the same. Returns their number.
+ * its condition accepts. If a run and an event both have a user, it must be the same, and so with broadcasts.
+ * `only` are the ids of the runs to continue. Returns their number.
  */
 export async function continueWaiting(
   tx: Queryable,
   projectId: string,
   events: readonly ArrivedEvent[],
-  nowMs: number,
+  { nowMs, only }: { nowMs: number; only?: ReadonlySet<string> },
 ): Promise<number> {
   const found = await tx.query<{ id: string; place: number }>(selectWaiting, [
     projectId,
     textArray(events.map(({ name }) => name)),
     textArray(events.map(({ userId }) => userId)),
   ]);
-  const places = Map.groupBy(found, ({ id }) => id);
+  const places = Map.groupBy(
+    found.filter(({ id }) => only?.has(id) ?? true),
+    ({ id }) => id,
+  );
   const candidates = [...places].map(([id, rows]) => ({ id, events: rows.map(({ place }) => place - 1) }));
   let continued = 0;
   for (let at = 0; at < candidates.length; at += RUNS_AT_ONCE) {
@@ -59,7 +56,7 @@ async function acceptEvents(
   candidates: readonly { id: string; events: readonly number[] }[],
   events: readonly ArrivedEvent[],
 ): Promise<Accepted[]> {
-  const locked = await tx.query<{ id: string; turn: number; waits_for: string }>(lockWaiting, [
+  const locked = await tx.query<{ id: string; turn: number; waits_for: string | null }>(lockWaiting, [
     uuidArray(candidates.map(({ id }) => id)),
   ]);
   const runs = await loadRuns(
@@ -74,7 +71,8 @@ async function acceptEvents(
     if (run === undefined) continue;
     await between();
     const event = indexes.find((index) => {
-      const { name, value } = events[index] as ArrivedEvent;
+      const { name, broadcastId, value } = events[index] as ArrivedEvent;
+      if (broadcastId !== null && run.broadcast_id !== null && broadcastId !== run.broadcast_id) return false;
       // It may have come to another step before it was locked.
       return name === waitsFor.get(id) && accepts(run, value);
     });
@@ -157,12 +155,12 @@ const selectWaiting = sql(
   where a.user_id is null
   order by id, place`,
 );
-// Primary keys. In the order of the ids, so that two transactions lock runs in the same order.
+// Primary key. In the order of the ids, so that two transactions lock runs in the same order.
 const lockWaiting = sql(
   'lock_waiting_runs',
   `select id, turn, waits_for
   from workflow_runs
-  where id = any ($1::uuid[]) and waits_for is not null
+  where id = any ($1::uuid[])
   order by id
   for update`,
 );

@@ -5,6 +5,7 @@ import type { WorkflowContext } from '../steps/command.ts';
 import { type Advanced, advance, type Calls } from './advance.ts';
 import { closeDigest, closeDigests } from './digests.ts';
 import { dateLateTurns, loadRuns, type RunJob } from './load.ts';
+import { markBroadcasts } from './mark-broadcasts.ts';
 import { recordTurns } from './record.ts';
 
 /** What the handlers need. The acceptor is made after the worker. */
@@ -47,6 +48,7 @@ async function continueRuns(
   const runs = await loadRuns(deps.db, jobs);
   await dateLateTurns(deps.db, leaseId, { jobs, runs, nowMs: deps.clock.now() });
   await closeDigests(deps.db, runs, deps.clock.now());
+  await markBroadcasts(deps.db, [...runs.values()]);
   // Runs that were cancelled, or whose turn was recorded before a crash, are left out.
   const results = await Promise.allSettled(
     jobs.flatMap((job) => {

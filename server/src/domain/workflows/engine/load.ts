@@ -30,6 +30,7 @@ export interface LoadedRun extends RunRow {
   prepared: string | null;
   data: Readonly<Record<string, unknown>>;
   broadcast_id: string | null;
+  depth: number;
   program: Program;
   steps: readonly StepRow[];
   user: UserData | null;
@@ -207,7 +208,7 @@ const selectRuns = sql(
   from unnest($1::uuid[], $2::int[]) as j (id, turn)
   cross join lateral (
     select ${RUN_COLUMNS}, project_id, stage, turn, due_at, size, input, prepared, data::text as data,
-      broadcast_id
+      broadcast_id, depth
     from workflow_runs
     where id = j.id and turn = j.turn and state < 3
     limit 1

@@ -1,4 +1,4 @@
-import { RUN_STATES, type RunState } from '../../../contract/workflow.ts';
+import { isOwnEvent, RUN_STATES, type RunState } from '../../../contract/workflow.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { packJson } from '../../../lib/packed-json.ts';
@@ -6,6 +6,7 @@ import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { NewJob } from '../../../queue/jobs.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { followEvents } from '../feed/feed.ts';
 import { deleteDigests } from '../runs/digests.ts';
 import { runJob } from '../runs/jobs.ts';
 import { ENDED, type StepRow } from '../runs/row.ts';
@@ -14,6 +15,7 @@ import type { Collect, Throttle } from '../steps/command.ts';
 import type { Advanced } from './advance.ts';
 import { joinDigests } from './digests.ts';
 import type { RunJob } from './load.ts';
+import { lookBack } from './look-back.ts';
 import type { SharedStep } from './shared-steps.ts';
 import { passThrottles } from './throttles.ts';
 
@@ -32,6 +34,12 @@ export async function recordTurns(
     jobs.map(({ id }) => id),
   );
   if (advanced.length === 0) return;
+  const following = advanced.filter(waitsForOwnEvent);
+  if (following.length > 0)
+    await followEvents(
+      tx,
+      following.map(({ run }) => run.project_id),
+    );
   const turns = await decideShared(tx, advanced, nowMs);
   const updated = await updateRuns(tx, turns, nowMs);
   await writeSteps(
@@ -51,6 +59,15 @@ export async function recordTurns(
     tx,
     turns.flatMap((turn) => eventsOf(turn, updated.has(turn.run.id))),
   );
+  await lookBack(
+    tx,
+    following.filter(({ run }) => updated.has(run.id)),
+    nowMs,
+  );
+}
+
+function waitsForOwnEvent({ next }: Advanced): boolean {
+  return next.kind === 'wait' && next.event !== undefined && isOwnEvent(next.event);
 }
 
 /** Decides the steps that depend on other runs. Returns the turns with what follows. */

@@ -36,12 +36,14 @@ export interface NewRun {
   packed: Buffer;
   /** Characters of the input as JSON. */
   size: number;
+  /** How many runs have led to this one by events, with itself. */
+  depth: number;
 }
 
 /** Returns a run to start. */
-export function newRun(projectId: string, key: string, input: NewRun['input']): NewRun {
+export function newRun(projectId: string, key: string, input: NewRun['input'], depth = 0): NewRun {
   const text = JSON.stringify(input);
-  return { id: newId(), projectId, key, input, packed: packJson(text), size: text.length };
+  return { id: newId(), projectId, key, input, packed: packJson(text), size: text.length, depth };
 }
 
 /**
@@ -130,6 +132,7 @@ export async function writeRuns(
     runs.map(({ size }) => size),
     FIRST,
     new Date(clock.now()),
+    runs.map(({ depth }) => depth),
   ]);
   await enqueue(
     tx,
@@ -206,9 +209,10 @@ const insertRuns = sql(
   'start_workflow_runs',
   `insert into workflow_runs (
     id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
-    created_at
+    created_at, depth
   )
-  select id, project_id, key, version, user_id, 0, $8, 0, 0, $9, size, input, $9
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::uuid[], $6::bytea[], $7::int[])
-    as r (id, project_id, key, version, user_id, input, size)`,
+  select id, project_id, key, version, user_id, 0, $8, 0, 0, $9, size, input, $9, depth
+  from unnest(
+    $1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::uuid[], $6::bytea[], $7::int[], $10::smallint[]
+  ) as r (id, project_id, key, version, user_id, input, size, depth)`,
 );

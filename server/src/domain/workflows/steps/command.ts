@@ -6,6 +6,7 @@ export type WorkflowContext = LineContext & { acceptor: Acceptor };
 /** A step that begins. */
 export interface StepCall<Input> {
   projectId: string;
+  runId: string;
   /** The user of the run. */
   user: { id: string; external_id: string | null; email: string | null } | null;
   /** Valid, with its templates rendered. */

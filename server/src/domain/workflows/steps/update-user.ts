@@ -5,9 +5,9 @@ import type { Command } from './command.ts';
 /** Changes the user of the run. */
 export const updateUserOfRun: Command<SaveUser> = {
   acts: 'again',
-  async begin(context, { projectId, user: of, input }) {
+  async begin(context, { projectId, runId, user: of, input }) {
     if (of === null) return { kind: 'fail', error: 'the run has no user' };
-    const user = await updateUser(context, projectId, of.id, input);
+    const user = await updateUser({ ...context, cause: { run_id: runId } }, projectId, of.id, input);
     return user === undefined
       ? { kind: 'fail', error: 'the user was deleted' }
       : { kind: 'done', changedUser: true };

@@ -1,11 +1,11 @@
-import { isOwnEvent } from '../../../contract/workflow.ts';
 import type { Command } from './command.ts';
 
 /** Waits for an event. Events continue the run in engine/continue-waiting.ts. */
 export const waitFor: Command<{ event: string; timeout: number }> = {
   timedOut: { timed_out: true },
-  begin({ clock }, { input: { event, timeout } }) {
-    if (isOwnEvent(event)) return { kind: 'fail', error: `Param 'event' must not be ${event}` };
-    return { kind: 'wait', event, untilMs: clock.now() + timeout * 1_000 };
-  },
+  begin: ({ clock }, { input: { event, timeout } }) => ({
+    kind: 'wait',
+    event,
+    untilMs: clock.now() + timeout * 1_000,
+  }),
 };

@@ -1,13 +1,12 @@
 import { isOwnEvent, MAX_EVENT_DATA_CHARACTERS, type NewWorkflowEvent } from '../../../contract/workflow.ts';
-import type { Database } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
-import type { Clock } from '../../../lib/clock.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { memberOf } from '../../../lib/members.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import { findUsers } from '../../people/users/find-many.ts';
-import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { continueWaiting } from '../engine/continue-waiting.ts';
+import { inStartTransaction, type StartContext } from '../runs/start.ts';
+import { startTriggered } from './start-triggered.ts';
 
 // No user has this id.
 const UNKNOWN_USER = OLDEST;
@@ -23,22 +22,24 @@ export function eventProblems(event: unknown): string[] {
   return problems;
 }
 
-/** Continues the runs that wait for an event. Returns their number. Throws `validation_failed`. */
+/** Continues the runs that wait for an event, and starts others by triggers. Throws `validation_failed`. */
 export async function postEvent(
-  { db, clock, wake }: { db: Pick<Database, 'transaction'>; clock: Clock; wake: (kind: JobKind) => void },
+  context: StartContext & { wake: (kind: JobKind) => void },
   projectId: string,
   event: NewWorkflowEvent,
-): Promise<number> {
+): Promise<{ continued: number; started: number }> {
   const problems = eventProblems(event);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   const { name, user, data } = event;
   const value = { name, ...(user ? { user } : {}), data: data ?? {} };
-  const continued = await retryOnConflict(() =>
-    db.transaction(async (tx) => {
-      const userId = user ? ((await findUsers(tx, [{ projectId, ...user }]))[0] ?? UNKNOWN_USER) : null;
-      return continueWaiting(tx, projectId, [{ name, userId, value }], clock.now());
-    }),
-  );
-  if (continued > 0) wake('run_workflow');
-  return continued;
+  const result = await inStartTransaction(context, async (tx) => {
+    const [found] = user ? await findUsers(tx, [{ projectId, ...user }]) : [];
+    const userId = user ? (found ?? UNKNOWN_USER) : null;
+    const events = [{ name, userId, broadcastId: null, value }];
+    const continued = await continueWaiting(tx, projectId, events, { nowMs: context.clock.now() });
+    const { started, users } = await startTriggered(tx, context, projectId, events);
+    return { users, result: { continued, started } };
+  });
+  if (result.continued + result.started > 0) context.wake('run_workflow');
+  return result;
 }

@@ -1,0 +1,72 @@
+import type { Logger } from '../../../lib/log.ts';
+import type { Bus } from '../bus/messages.ts';
+
+// Most events are announced on the bus. The poll finds the rest.
+const POLL_MS = 1_000;
+// Under load thousands of events a second are announced.
+const PAUSE_MS = 100;
+
+export interface FeedLoopOptions {
+  bus: Bus;
+  log: Logger;
+  pollMs?: number | undefined;
+}
+
+/** Reads feeds when there may be new events: when the bus announces some, and every second. */
+export class FeedLoop {
+  readonly #log: Logger;
+  readonly #read: (isStopped: () => boolean) => Promise<void>;
+  readonly #failure: string;
+  readonly #unsubscribe: () => void;
+  readonly #pollMs: number;
+  #poll: NodeJS.Timeout | undefined;
+  #pause: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+  #isWoken = false;
+  #stopped = false;
+
+  /** `read` reads all feeds to their end. If it throws, `failure` is logged, and the next poll retries. */
+  constructor(
+    { bus, log, pollMs = POLL_MS }: FeedLoopOptions,
+    { read, failure }: { read: (isStopped: () => boolean) => Promise<void>; failure: string },
+  ) {
+    this.#log = log;
+    this.#pollMs = pollMs;
+    this.#read = read;
+    this.#failure = failure;
+    this.#unsubscribe = bus.subscribe(() => this.wake());
+  }
+
+  start(): void {
+    this.#poll = setInterval(() => this.#run(), this.#pollMs);
+  }
+
+  /** There may be new events. */
+  wake(): void {
+    if (this.#stopped || this.#poll === undefined) return;
+    this.#pause ??= setTimeout(() => {
+      this.#pause = undefined;
+      this.#run();
+    }, PAUSE_MS);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#unsubscribe();
+    clearInterval(this.#poll);
+    clearTimeout(this.#pause);
+    await this.#running;
+  }
+
+  #run(): void {
+    if (this.#stopped) return;
+    this.#isWoken = this.#running !== undefined;
+    this.#running ??= this.#read(() => this.#stopped)
+      .catch((error: unknown) => this.#log.warn({ err: error }, this.#failure))
+      .finally(() => {
+        this.#running = undefined;
+        // The last query may have been before the wake-up.
+        if (this.#isWoken) this.#run();
+      });
+  }
+}
