@@ -2849,7 +2849,8 @@ export type WorkflowThrottleInput = {
     key?: string;
 };
 
-export type WorkflowTrigger = unknown & {
+/** Either an `event` (and `if`), or a `schedule` (and `time_zone`, `missed`, `input`). */
+export type WorkflowTrigger = {
     /** The name of an event of `POST /workflows/events`, of an integration (`integration.stripe.invoice.paid`), or of Belfry except for those of workflows. The `input` of the run is the event, and its user is that of the event. */
     event?: string;
     /** Only events for which this condition holds start a run: CEL over `event`. One for which it cannot be evaluated does not. */

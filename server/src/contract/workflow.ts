@@ -96,11 +96,6 @@ const eventName = (description: string) =>
     examples: ['order_paid'],
   });
 
-const without = (name: string, others: readonly string[]) => ({
-  required: [name],
-  not: { anyOf: others.map((other) => ({ required: [other] })) },
-});
-
 const WorkflowTrigger = Type.Object(
   {
     event: Type.Optional(
@@ -149,11 +144,8 @@ const WorkflowTrigger = Type.Object(
   {
     title: 'WorkflowTrigger',
     additionalProperties: false,
-    anyOf: [
-      without('event', ['schedule', 'time_zone', 'missed', 'input']),
-      without('schedule', ['event', 'if']),
-    ],
-    'x-problem': 'needs either an event (and if) or a schedule (and time_zone, missed, input)',
+    description: 'Either an `event` (and `if`), or a `schedule` (and `time_zone`, `missed`, `input`).',
+    examples: [{ schedule: '0 9 * * 1', time_zone: 'Europe/Berlin' }],
   },
 );
 export type WorkflowTrigger = Static<typeof WorkflowTrigger>;

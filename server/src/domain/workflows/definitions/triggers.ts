@@ -7,10 +7,23 @@ import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { unknownVariables } from '../../../lib/variables.ts';
 import { followEvents } from '../feed/feed.ts';
 
-/** Returns the problems of triggers of any shape by events that their schema does not find. */
+const OF_EVENTS = ['event', 'if'];
+const OF_SCHEDULES = ['schedule', 'time_zone', 'missed', 'input'];
+
+function isOneKind(trigger: unknown): boolean {
+  const has = (name: string) => memberOf(trigger, name) !== undefined;
+  return has('event') ? !OF_SCHEDULES.some(has) : has('schedule') && !OF_EVENTS.some(has);
+}
+
+/** Returns the problems of triggers of any shape that their schema does not find, except in schedules. */
 export async function triggerProblems(triggers: unknown): Promise<string[]> {
   const problems: string[] = [];
   for (const [index, trigger] of itemsOf(triggers).entries()) {
+    if (typeof trigger === 'object' && trigger !== null && !isOneKind(trigger))
+      problems.push(
+        `Param 'triggers.${index}' needs either an event (and if) or a schedule (and ` +
+          'time_zone, missed, input)',
+      );
     const [event, condition] = [memberOf(trigger, 'event'), memberOf(trigger, 'if')];
     if (typeof event === 'string' && event.startsWith('workflow.'))
       problems.push(`Param 'triggers.${index}.event' must not be an event of workflows`);
