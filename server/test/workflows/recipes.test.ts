@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -19,7 +20,10 @@ let mail: SmtpStandIn;
 let shop: VendorStandIn;
 let laterMs = 0;
 let made = 0;
+/** The sender of this test's e-mails. Those of an earlier test may still arrive. */
+const sender = () => `news${made}@example.com`;
 const tested = new Set<string>();
+const STRIPE_SECRET = 'whsec_recipes';
 
 beforeAll(async () => {
   [phone, mail, shop] = await Promise.all([startVendor(), startSmtpStandIn(), startVendor()]);
@@ -37,14 +41,13 @@ beforeEach(async () => {
   made += 1;
   project = await service.createProject(`recipes ${made}`);
   phone.reply(QUEUED);
-  mail.received.length = 0;
   const twilio = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
   const smtp = {
     host: '127.0.0.1',
     port: mail.port,
     username: 'mailer',
     password: 'open sesame',
-    from: { email: 'news@example.com' },
+    from: { email: sender() },
     security: 'none',
   };
   for (const [path, body] of [
@@ -71,7 +74,7 @@ async function channels(key: string, ...names: string[]): Promise<void> {
 const inbox = async (): Promise<string[]> =>
   (await project.as('ada')('GET', '/notifications')).body.data.map(({ title }: { title: string }) => title);
 const texts = () => phone.requests.map(({ body }) => new URLSearchParams(body).get('Body'));
-const mails = () => mail.received.length;
+const mails = () => mail.received.filter(({ from }) => from === sender()).length;
 
 async function markSeen(): Promise<void> {
   const call = project.as('ada');
@@ -79,8 +82,8 @@ async function markSeen(): Promise<void> {
   expect((await call('POST', `/notifications/${notification.id}/seen`)).status).toBe(204);
 }
 
-/** Saves a recipe and starts a run for Ada. */
-async function start(name: string, input: object = {}): Promise<string> {
+/** Saves a recipe, and returns the key of its workflow. */
+async function save(name: string): Promise<string> {
   tested.add(name);
   const text = readFileSync(new URL(`${name}.json`, FOLDER), 'utf8');
   const definition = JSON.parse(text.replaceAll('https://shop.example.com', shop.address)) as {
@@ -89,8 +92,14 @@ async function start(name: string, input: object = {}): Promise<string> {
   };
   const saved = await project.call('PUT', '/workflows', definition);
   if (saved.status !== 200) throw new Error(saved.text);
+  return definition.key;
+}
+
+/** Saves a recipe and starts a run for Ada. */
+async function start(name: string, input: object = {}): Promise<string> {
+  const key = await save(name);
   const user = { external_id: 'ada' };
-  const started = await project.call('POST', '/workflows/runs', { key: name, input: { user, ...input } });
+  const started = await project.call('POST', '/workflows/runs', { key, input: { user, ...input } });
   if (started.status !== 200) throw new Error(started.text);
   return started.body.id;
 }
@@ -179,7 +188,7 @@ describe('comment digest', () => {
       expect((await ended(project, id)).status.state).toBe(STATE.completed);
     await expect
       .poll(async () => (await inbox()).toSorted())
-      .toEqual(['1 new comments on budget', '2 new comments on plan']);
+      .toEqual(['1 new comment on budget', '2 new comments on plan']);
     await expect.poll(mails).toBe(2);
     const [shown] = (await project.as('ada')('GET', '/notifications')).body.data.filter(
       ({ title }: { title: string }) => title.startsWith('2'),
@@ -287,6 +296,67 @@ describe('trial ends', () => {
     await ended(project, id);
     expect(await inbox()).toEqual(['Your trial ends in three days']);
     expect(await attributes()).toEqual({ plan: 'free' });
+  });
+});
+
+describe('dunning', () => {
+  let integration: string;
+  let events = 0;
+  beforeEach(async () => {
+    await channels('billing', 'email');
+    await project.call('PUT', '/integrations/stripe', { webhook_signing_secret: STRIPE_SECRET });
+    const { data } = (await project.call('GET', '/integrations')).body;
+    integration = data.find(({ name }: { name: string }) => name === 'stripe').id;
+  });
+
+  /** Stripe reports an event of Ada's invoice. */
+  async function stripe(type: string): Promise<void> {
+    events += 1;
+    const invoice = {
+      id: 'in_1',
+      customer_email: ADA.email,
+      hosted_invoice_url: 'https://invoice.stripe.com/i/1',
+    };
+    const payload = JSON.stringify({ id: `evt_${events}`, type, data: { object: invoice } });
+    const timestamp = Math.floor((Date.now() + laterMs) / 1_000);
+    const path = `/v2/integrations/stripe/webhooks/incoming/${integration}`;
+    const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: STRIPE_SECRET, timestamp });
+    const { status } = await service.request('POST', path, {
+      raw: payload,
+      headers: { 'content-type': 'application/json', 'stripe-signature': signature },
+    });
+    expect(status).toBe(201);
+  }
+  const runsOf = async (key: string) =>
+    (await project.call('GET', `/workflows/${encodeURIComponent(key)}/runs`)).body.data;
+
+  test('writes once for an invoice, and reminds after a week', async () => {
+    const key = await save('dunning');
+    await stripe('invoice.payment_failed');
+    await expect.poll(mails).toBe(1);
+    const [first] = await runsOf(key);
+    await inState(project, first.id, STATE.waiting);
+    await stripe('invoice.payment_failed');
+    await expect
+      .poll(async () => (await runsOf(key)).map((run: { status: { state: number } }) => run.status.state))
+      .toEqual([STATE.aborted, STATE.waiting]);
+    await passes(first.id, '2', 7 * DAY);
+    expect((await ended(project, first.id)).status.state).toBe(STATE.completed);
+    await expect.poll(mails).toBe(2);
+  });
+
+  test('ends when the invoice is paid', async () => {
+    const key = await save('dunning');
+    await stripe('invoice.payment_failed');
+    await expect.poll(mails).toBe(1);
+    const [run] = await runsOf(key);
+    await passes(run.id, '2', DAY);
+    await stripe('invoice.paid');
+    expect((await ended(project, run.id)).status).toMatchObject({
+      state: STATE.aborted,
+      error: 'the invoice was paid',
+    });
+    expect(mails()).toBe(1);
   });
 });
 
