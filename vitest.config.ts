@@ -47,6 +47,18 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
+      {
+        resolve,
+        test: {
+          ...common,
+          name: 'inbox',
+          root: 'inbox',
+          include: ['test/**/*.test.ts'],
+          isolate: false,
+          setupFiles: ['../server/test/support/reset-ids.ts'],
+          sequence: { groupOrder: 0 },
+        },
+      },
     ],
   },
 });

@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { ensureBrowsers } from './browsers.mjs';
 import { countResults } from './count-results.mjs';
 import { ensureInstalled } from './install.mjs';
 import { findNode, launch, root, scriptEnv } from './runtime.mjs';
@@ -20,6 +21,7 @@ const CHECKS = [
     '.',
   ],
   ['types', 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.json'],
+  ['types of the inbox', 'node_modules/typescript/bin/tsc', '-p', 'inbox/tsconfig.json'],
   [
     'import rule',
     'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs',
@@ -46,7 +48,10 @@ await launch(async () => {
   const lintOnly = filters[0] === '--lint';
   const failedChecks = filters.length === 0 || lintOnly ? await runChecks() : 0;
   if (lintOnly) process.exitCode = failedChecks > 0 ? 1 : 0;
-  else await runTests(filters, failedChecks);
+  else {
+    ensureBrowsers();
+    await runTests(filters, failedChecks);
+  }
 });
 
 /** Runs all checks, prints the output of those that fail, and returns how many did. */
