@@ -478,6 +478,27 @@ describe('the commands', () => {
     );
   });
 
+  test('http shows no credentials of its headers, although the host repeats them', async () => {
+    const headers = {
+      Authorization: 'Bearer canary of header',
+      'X-Api-Key': '{{ input.key }}',
+      'X-Request': 'shown',
+    };
+    const steps = [{ command: 'http', input: { url: host.address, headers } }];
+    host.reply(({ headers: sent }) => ({ status: 200, body: { sent, all: JSON.stringify(sent) } }));
+    const passed = await ended(project, await startRun(project, steps, { key: 'canary "in" a run' }));
+    host.reply(({ headers: sent }) => ({ status: 401, body: `wrong key: ${sent['x-api-key']}` }));
+    const failed = await ended(project, await startRun(project, steps, { key: 'canary' }));
+    expect(passed.steps[0].output.body.sent).toMatchObject({
+      authorization: '••••••',
+      'x-api-key': '••••••',
+      'x-request': 'shown',
+    });
+    expect(failed.steps[0].error).toMatch(/responded with 401: wrong key: ••••••$/);
+    const shown = [passed.steps, failed.steps, failed.status, await events('workflow.*')];
+    expect(JSON.stringify(shown)).not.toContain('canary');
+  });
+
   test('http fails for addresses that are not allowed', async () => {
     const attempt = async (url: string) =>
       (await ended(project, await startRun(project, [{ command: 'http', input: { url, retries: 0 } }])))

@@ -85,7 +85,8 @@ const RETURNING = 'id, project_id, workflow_key, user_id, turn, size';
 const abortRun = sql(
   'cancel_workflow_run',
   `update workflow_runs
-  set state = 4, turn = turn + 1, due_at = null, waits_for = null, error = '${CANCELLED}', completed_at = $3
+  set state = 4, turn = turn + 1, due_at = null, waits_for = null, prepared = null,
+    error = '${CANCELLED}', completed_at = $3
   where id = $1 and project_id = $2 and state < 3
   returning ${RETURNING}`,
 );

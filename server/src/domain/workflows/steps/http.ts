@@ -1,4 +1,4 @@
-import { tidy } from '../../../providers/shared/vendor-text.ts';
+import { redactor, tidy } from '../../../providers/shared/vendor-text.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Command } from './command.ts';
 
@@ -14,7 +14,7 @@ const DEFAULT_RETRIES = 3;
 const MAX_RESPONSE_BYTES = 16 * 1024;
 const MAX_REASON = 200;
 
-/** Sends a request to another host, at least once. */
+/** Sends a request to another host, at least once. The run shows no credentials of it. */
 export const http: Command<Input> = {
   acts: 'again',
   calls: true,
@@ -34,8 +34,9 @@ export const http: Command<Input> = {
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       maxResponseBytes: MAX_RESPONSE_BYTES,
     });
+    const redact = redactor(secretsIn(own));
     if (!('error' in response) && response.status >= 200 && response.status < 300)
-      return { kind: 'done', output: { status: response.status, body: parsed(response.text) } };
+      return { kind: 'done', output: { status: response.status, body: parsed(response.text, redact) } };
     const mayWorkLater = 'error' in response || TEMPORARY.test(String(response.status));
     if ('error' in response && response.error.code === 'CLOSED') return { kind: 'retry', delayMs: 0 };
     if (mayWorkLater && attempt < retries) return { kind: 'retry', delayMs: backoff(attempt + 1) };
@@ -43,7 +44,7 @@ export const http: Command<Input> = {
       'error' in response
         ? response.error.message || response.error.code
         : `responded with ${response.status}${response.text.trim() === '' ? '' : `: ${response.text}`}`;
-    return { kind: 'fail', error: `${new URL(url).host}: ${tidy(reason, MAX_REASON)}` };
+    return { kind: 'fail', error: `${new URL(url).host}: ${tidy(redact(reason), MAX_REASON)}` };
   },
 };
 
@@ -60,10 +61,22 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-function parsed(text: string): unknown {
+// Names of headers with credentials.
+const SECRET_HEADER = /auth|cookie|credential|jwt|(?<!idempotency-)key|pass|secret|session|signature|token/;
+
+/**
+ * Returns the credentials in headers. Hosts may repeat them with the scheme, such as `Bearer`, or without.
+ */
+function secretsIn(headers: Readonly<Record<string, string>>): string[] {
+  return Object.entries(headers)
+    .filter(([name]) => SECRET_HEADER.test(name))
+    .flatMap(([, value]) => [value.trim(), ...value.trim().split(/\s+/).slice(1)]);
+}
+
+function parsed(text: string, redact: (text: string) => string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, (_, value) => (typeof value === 'string' ? redact(value) : value));
   } catch {
-    return text;
+    return redact(text);
   }
 }
