@@ -199,6 +199,60 @@ describe('a run', () => {
   });
 });
 
+describe('a condition on the notification', () => {
+  const seen = { command: 'set', if: 'notification.unseen', input: { title: '{{ notification.title }}' } };
+  // Their details make these broadcasts take the queue.
+  const slow = (name: string) => ({
+    command: 'broadcast',
+    input: { title: 'Hello', recipients: [{ external_id: name, first_name: 'Ada' }] },
+  });
+  const lockUser = async (name: string) => {
+    const locked = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    const done = service.context.db.transaction(async (tx) => {
+      await tx.query(sql('', 'select from users where external_id = $1 and project_id = $2 for update'), [
+        name,
+        project.id,
+      ]);
+      locked.resolve();
+      await release.promise;
+    });
+    await Promise.race([locked.promise, done]);
+    return async () => {
+      release.resolve();
+      await done;
+    };
+  };
+  const turnOf = async (id: string) => {
+    const [run] = await service.context.db.query<{ turn: number }>(
+      sql('', 'select turn from workflow_runs where id = $1'),
+      [id],
+    );
+    return run?.turn ?? 0;
+  };
+
+  test('waits until the broadcast before it has been fanned out', async () => {
+    await project.call('PUT', '/users', { external_id: 'ada' });
+    const release = await lockUser('ada');
+    const id = await startRun(project, [slow('ada'), seen], ADA);
+    await expect.poll(() => turnOf(id)).toBeGreaterThan(3);
+    expect(stepsOf(await runOf(project, id))).toEqual(['0 broadcast completed']);
+    await release();
+    const run = await ended(project, id);
+    expect(run.steps[1]).toMatchObject({ state: 'completed', output: { title: 'Hello' } });
+  });
+
+  test('does not wait for a broadcast that its user does not get, or that is scheduled', async () => {
+    const steps = [slow('bob'), seen];
+    expect(stepsOf(await ended(project, await startRun(project, steps, ADA))).at(-1)).toBe('1 set skipped');
+    const later = { ...slow('ada').input, send_at: new Date(Date.now() + 3_600_000).toISOString() };
+    const scheduled = [{ command: 'broadcast', input: later }, seen];
+    expect(stepsOf(await ended(project, await startRun(project, scheduled, ADA))).at(-1)).toBe(
+      '1 set skipped',
+    );
+  });
+});
+
 describe('starting runs', () => {
   test('of an unknown workflow is a 404, of a disabled one a 422', async () => {
     expect((await project.call('POST', '/workflows/runs', { key: 'nothing' })).status).toBe(404);

@@ -28,6 +28,8 @@ export interface ProgramStep {
   conditionVaries: boolean;
   /** Whether its input may be rendered to something else later. */
   inputVaries: boolean;
+  /** Whether its condition, one of a branch or of an event, or its input reads the notification. */
+  readsNotification: boolean;
   /** Of a `branch`, whose input is not rendered: its steps are when they are executed. */
   branches?: readonly { condition: Condition | undefined; steps: readonly ProgramStep[] }[];
   /** Of a `wait_for`: the events that continue the run. */
@@ -67,16 +69,25 @@ interface List {
   allSteps(before: readonly Shape[]): readonly Shape[];
 }
 
-type ReadStep = Omit<ProgramStep, 'conditionVaries' | 'inputVaries'>;
+type ReadStep = Omit<ProgramStep, keyof Readings>;
+type Readings = Pick<ProgramStep, 'conditionVaries' | 'inputVaries' | 'readsNotification'>;
 
 // What a condition or a template reads from outside of the run: it may change at any time.
 const VARIABLE = /(?<![.\w])(user|notification|now|today)\b/;
+const NOTIFICATION = /(?<![.\w])notification\b/;
 
-function whatVaries(step: unknown): Pick<ProgramStep, 'conditionVaries' | 'inputVaries'> {
-  const varies = (value: unknown) => VARIABLE.test(JSON.stringify(value) ?? '');
+function readingsOf(step: unknown, command: string): Readings {
+  const mentions = (name: RegExp, ...values: unknown[]) => name.test(JSON.stringify(values));
   const input = memberOf(step, 'input');
   const ofBranches = itemsOf(memberOf(input, 'branches')).map((branch) => memberOf(branch, 'if'));
-  return { conditionVaries: varies([memberOf(step, 'if'), ...ofBranches]), inputVaries: varies(input) };
+  const conditions = [memberOf(step, 'if'), ...ofBranches];
+  // The steps of a branch, and the name of an event, are not rendered with it.
+  const rendered = command === 'branch' || command === 'wait_for' ? memberOf(input, 'if') : input;
+  return {
+    conditionVaries: mentions(VARIABLE, conditions),
+    inputVaries: mentions(VARIABLE, input),
+    readsNotification: mentions(NOTIFICATION, conditions, rendered),
+  };
 }
 
 class Parser {
@@ -98,7 +109,7 @@ class Parser {
       const command = memberOf(step, 'command');
       if (typeof command === 'string') {
         const read = await this.#step(step, command, { list, index, before });
-        parsed.push({ ...read, ...whatVaries(step) });
+        parsed.push({ ...read, ...readingsOf(step, command) });
       }
       before.push(shapeOf(step));
     }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ClientError } from '../../../errors.ts';
 import { type Condition, type ConditionData, ConditionError, evaluate } from '../../../lib/expression.ts';
+import { timeOf } from '../../../lib/ids.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import { placeAfter, placeIn, stepAt } from '../definitions/places.ts';
@@ -42,6 +43,9 @@ export type Calls = { attempt: number } | undefined;
 
 // The JSON text of `run.data`, and of the output of a step.
 const MAX_DATA_CHARACTERS = 64 * 1024;
+// Between two looks whether a broadcast has been fanned out.
+const MIN_DELAY_MS = 100;
+const MAX_DELAY_MS = 300_000;
 
 /**
  * Executes steps of a run until one waits, the run ends, or a second step would change something outside of
@@ -107,6 +111,7 @@ class Turn {
     if (this.stage === STAGES.waiting) return this.#wake(step);
     try {
       if (this.stage === STAGES.notBegun) {
+        if (step.readsNotification && this.#run.awaitsNotification) return this.#awaitFanOut();
         this.#varies ||= step.conditionVaries;
         if (!this.#holds(step.condition)) return this.#end(step, { state: 'skipped' });
       }
@@ -115,6 +120,14 @@ class Turn {
     } catch (error) {
       return this.#fail(step, problemOf(error));
     }
+  }
+
+  /** Continues with the same step soon: later each time, because the queue may be long. */
+  #awaitFanOut(): Next {
+    const nowMs = this.#now.getTime();
+    const sinceMs = nowMs - timeOf(this.broadcastId ?? '');
+    const delayMs = Math.min(Math.max(MIN_DELAY_MS, Math.round(sinceMs / 4)), MAX_DELAY_MS);
+    return { kind: 'continue', dueAtMs: nowMs + delayMs };
   }
 
   #wake(step: ProgramStep): Next | undefined {

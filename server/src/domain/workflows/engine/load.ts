@@ -35,6 +35,8 @@ export interface LoadedRun extends RunRow {
   steps: readonly StepRow[];
   user: UserData | null;
   notification: object | null;
+  /** Its last broadcast has not been fanned out: it may have a notification soon. */
+  awaitsNotification: boolean;
   /** The digest that the run waits for. */
   digest: Digest | null;
 }
@@ -46,7 +48,15 @@ export type Digest =
 
 type StoredRun = Omit<
   LoadedRun,
-  'input' | 'prepared' | 'data' | 'program' | 'steps' | 'user' | 'notification' | 'digest'
+  | 'input'
+  | 'prepared'
+  | 'data'
+  | 'program'
+  | 'steps'
+  | 'user'
+  | 'notification'
+  | 'awaitsNotification'
+  | 'digest'
 > & {
   input: Buffer;
   prepared: Buffer | null;
@@ -78,7 +88,7 @@ export async function loadRuns(
         program: programs.get(run.id) as Program,
         steps: steps.get(run.id) ?? [],
         user: users.get(run.user_id ?? '') ?? null,
-        notification: notifications(run),
+        ...notifications(run),
         digest: null,
       },
     ]),
@@ -130,21 +140,25 @@ async function loadUsers(db: Queryable, runs: readonly StoredRun[]): Promise<Rea
 const MAX_MESSAGE_BYTES = 64 * 1024;
 const NO_TEXTS = { title: '', content: null, action_url: null };
 
+type BroadcastRow = Omit<BroadcastTexts, 'message'> & { message: Buffer | null; is_waiting: boolean };
+
+type OfNotification = Pick<LoadedRun, 'notification' | 'awaitsNotification'>;
+
 /** Returns the notification of a run: that of its user, of the last broadcast that it sent. */
 async function loadNotifications(
   db: Queryable,
   runs: readonly StoredRun[],
-): Promise<(run: { user_id: string | null; broadcast_id: string | null }) => object | null> {
+): Promise<(run: { user_id: string | null; broadcast_id: string | null }) => OfNotification> {
   const sent = runs.flatMap(({ user_id: userId, broadcast_id: id }) =>
     userId && id ? [{ userId, id }] : [],
   );
-  if (sent.length === 0) return () => null;
-  const rows = await db.query<Omit<BroadcastTexts, 'message'> & { message: Buffer | null }>(
-    selectBroadcasts,
-    [uuidArray([...new Set(sent.map(({ id }) => id))])],
-  );
+  if (sent.length === 0) return () => ({ notification: null, awaitsNotification: false });
+  const rows = await db.query<BroadcastRow>(selectBroadcasts, [
+    uuidArray([...new Set(sent.map(({ id }) => id))]),
+  ]);
+  const waiting = new Set(rows.flatMap(({ id, is_waiting: isWaiting }) => (isWaiting ? [id] : [])));
   const broadcasts = new Map<string, BroadcastTexts>();
-  for (const { message, ...row } of rows)
+  for (const { message, is_waiting: _, ...row } of rows)
     broadcasts.set(row.id, {
       ...row,
       message: message === null ? NO_TEXTS : JSON.parse(await unpackJsonInTurns([message])),
@@ -154,8 +168,10 @@ async function loadNotifications(
     return broadcast === undefined ? [] : [{ broadcast, userId }];
   });
   const data = await loadNotificationData(db, pairs);
-  return ({ user_id: userId, broadcast_id: id }) =>
-    (userId && id && data.get(notificationId(id, userId))) || null;
+  return ({ user_id: userId, broadcast_id: id }) => {
+    const notification = (userId && id && data.get(notificationId(id, userId))) || null;
+    return { notification, awaitsNotification: notification === null && waiting.has(id ?? '') };
+  };
 }
 
 /**
@@ -222,7 +238,7 @@ const selectVersions = sql(
 );
 const selectBroadcasts = sql(
   'broadcasts_of_workflow_runs',
-  `select id, category, topic,
+  `select id, category, topic, status = 'enqueued' and send_at is null as is_waiting,
     case when octet_length(message) <= ${MAX_MESSAGE_BYTES} then message end as message
   from broadcasts
   where id = any ($1::uuid[])`,
