@@ -26,6 +26,7 @@ interface Shown {
   timestamp: string;
   level?: string;
   context?: Record<string, unknown>;
+  user?: { external_id: string | null };
 }
 
 /** Follows `next` (or `prev`) to the end. */
@@ -42,6 +43,35 @@ async function pages(of: TestProject, path: string, link: 'next' | 'prev' = 'nex
 const ids = (list: readonly Shown[]) => list.map(({ id }) => id);
 
 describe('reading', () => {
+  test('the event of a user that a broadcast creates or changes names the broadcast', async () => {
+    const of = await service.createProject('causes');
+    const names = Array.from({ length: 20 }, (_, n) => `user ${n}`);
+    // In one fan-out, as far as they arrive together.
+    const send = async (name: string, more: object = {}) => {
+      const recipients = [{ external_id: name, ...more }, { external_id: `${name}, too` }];
+      const { body } = await of.call('POST', '/broadcasts', { title: name, recipients });
+      await processed(of.call, body.id);
+      return body.id as string;
+    };
+    const causes = async (type: string) =>
+      new Map(
+        ((await of.call('GET', `/events?type=${type}&limit=100`)).body.data as Shown[]).map(
+          ({ user, context }) => [user?.external_id, context?.broadcast_id],
+        ),
+      );
+    const sent = new Map(await Promise.all(names.map(async (name) => [name, await send(name)] as const)));
+    const created = await causes('user.created');
+    expect(created).toEqual(
+      new Map([...sent, ...[...sent].map(([name, id]) => [`${name}, too`, id] as const)]),
+    );
+    const changed = new Map(
+      await Promise.all(names.map(async (name) => [name, await send(name, { first_name: name })] as const)),
+    );
+    expect(await causes('user.updated')).toEqual(changed);
+    await of.call('PUT', '/users', { external_id: 'plain' });
+    expect(await causes('user.created')).toEqual(new Map([...created, ['plain', undefined]]));
+  });
+
   test('the events of a broadcast name its users and objects', async () => {
     const of = await service.createProject('broadcast');
     const { body } = await of.call('POST', '/broadcasts', {

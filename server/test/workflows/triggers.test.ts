@@ -372,6 +372,24 @@ describe('runs that cause each other', () => {
     expect(body.data[0].context).toMatchObject({ run_id: expect.any(String) });
   });
 
+  test.each([
+    ['creating', 'user.created', { external_id: '{{ run.id }}' }],
+    ['changing', 'user.updated', { external_id: 'ada', first_name: '{{ run.id }}' }],
+  ])('by %s users with their broadcasts end after five', { timeout: 60_000 }, async (_, event, recipient) => {
+    const next = { command: 'broadcast', input: { title: 'Hello', recipients: [recipient] } };
+    await save('loop', [{ event }], [next]);
+    await putUser('ada');
+    await putUser('ada', { first_name: 'Ada' });
+    await expect
+      .poll(prevented)
+      .toMatchObject([
+        { log: 'the event was caused by a chain of 5 runs', context: { workflow_key: 'loop', event } },
+      ]);
+    expect(await runs('loop')).toHaveLength(5);
+    const { body } = await project.call('GET', `/events?type=${event}`);
+    expect(body.data[0].context).toMatchObject({ broadcast_id: expect.any(String) });
+  });
+
   test('for a user are at most a hundred in an hour', async () => {
     await save('flow', [{ event: 'ping' }]);
     const ping = () => post({ name: 'ping', ...ADA });

@@ -50,7 +50,7 @@ function isSmall({ recipients: { length }, sendAt, errors, template }: Broadcast
 }
 
 function knownUsers(identities: Identities, { projectId, recipients }: Broadcast): string[] | undefined {
-  const { people } = readRecipients(projectId, recipients);
+  const { people } = readRecipients({ projectId }, recipients);
   // Groups of users are not in memory.
   if (people.length < recipients.length) return undefined;
   const users = new Set<string>();

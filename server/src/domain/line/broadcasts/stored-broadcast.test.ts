@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readRecipients } from './stored-broadcast.ts';
 
 test('recipients that name a user keep their positions and nothing but their details', () => {
-  const read = readRecipients('p', [
+  const read = readRecipients({ projectId: 'p' }, [
     { external_id: '1', email: null },
     { topic: { subscribers: true } },
     { external_id: '2', first_name: null, phone_numbers: ['+15005550001'] },

@@ -218,18 +218,21 @@ export interface NamedRecipients {
 }
 
 /** Reads the recipients that name a user. They were validated when the broadcast was accepted. Pure. */
-export function readRecipients(projectId: string, recipients: readonly Recipient[]): NamedRecipients {
+export function readRecipients(
+  of: Pick<Person, 'projectId' | 'cause'>,
+  recipients: readonly Recipient[],
+): NamedRecipients {
   const read: NamedRecipients = { people: [], positions: [] };
   recipients.forEach((recipient, index) => {
     if (!isNamed(recipient)) return;
     read.positions.push(index);
-    read.people.push(personOf(projectId, recipient));
+    read.people.push(personOf(of, recipient));
   });
   return read;
 }
 
-function personOf(projectId: string, recipient: NamedRecipient): Person {
-  const person: Person = { projectId };
+function personOf(of: Person, recipient: NamedRecipient): Person {
+  const person: Person = { ...of };
   if (recipient.external_id != null) person.externalId = recipient.external_id;
   if (recipient.email != null) person.email = recipient.email;
   if (recipient.first_name !== undefined) person.firstName = recipient.first_name;

@@ -164,7 +164,7 @@ async function loadFirstPages(
       projectId,
       category: content.category,
       topic: content.topic,
-      ...withoutErased(readRecipients(projectId, recipients), scheduled),
+      ...withoutErased(readRecipients({ projectId, cause: { broadcast_id: id } }, recipients), scheduled),
       page: 0,
       cancelled,
       scheduled,

@@ -12,6 +12,8 @@ export interface Person {
   /** JSON text of an object. */
   customAttributes?: string | null | undefined;
   phoneNumbers?: readonly string[] | undefined;
+  /** What names them, such as a broadcast: the context of their events. One object for all of its people. */
+  cause?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What is known of a user whose identities may have to change. */

@@ -68,7 +68,7 @@ async function update(
 ): Promise<{ user: UserRow; moved: string[] } | undefined> {
   const [before] = await tx.query<KnownUser>(selectIdentities, [userId, projectId]);
   if (before === undefined) return undefined;
-  const person = personOf(projectId, given);
+  const person = { ...personOf(projectId, given), cause };
   const { owners, deleted } = await findOwners(tx, identities, [person], [identityKeysOf(person)], true);
   const { plan, problems } = planUpdate(projectId, before, given, {
     owner: (key) => owners.get(key),
@@ -76,7 +76,7 @@ async function update(
   });
   if (problems.length > 0) throw new ClientError('validation_failed', problemsWithin(within, problems));
   if (!(await writeIdentities(tx, plan, new Map([[userId, before]]), false))) throw new ConflictingChange();
-  await writeUsers(tx, [person], plan, false, cause);
+  await writeUsers(tx, [person], plan, false);
   const user = await getUser(tx, projectId, userId);
   return user && { user, moved: [...plan.removedKeys.keys()] };
 }

@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 import { KEEP_FORMER, keyColumns } from '../../ground/identities/keys.ts';
 import type { AddedKey, KnownUser, Person, Plan } from './plan.ts';
@@ -77,16 +77,12 @@ function sorted(keys: Iterable<AddedKey>): AddedKey[] {
     .map(({ key }) => key);
 }
 
-/**
- * Creates users and writes the details of others, each with its event. Returns the existing users it changed.
- * `context` is added to the events of changed users.
- */
+/** Creates users and writes the details of others, each with its event. Returns the users it changed. */
 export async function writeUsers(
   tx: Queryable,
   people: readonly Person[],
   plan: Plan,
   restoring: boolean,
-  context?: EventDetails['context'],
 ): Promise<Set<string>> {
   const described = describe(people, plan, restoring);
   const events: NewEvent[] = [];
@@ -109,12 +105,12 @@ export async function writeUsers(
     events.push(...grouped('user.created', created));
   }
   for (const id of plan.changed.keys()) {
-    if (!described.has(id)) described.set(id, { projectId: projectOf(people, plan, id) });
+    if (!described.has(id)) described.set(id, ownerOf(people, plan, id));
   }
   const updates = [...described].map(([id, person]) => ({ id, ...person })).sort(byId);
   const updated = new Set<string>();
   if (updates.length > 0) {
-    const rows = await tx.query<{ id: string; project_id: string }>(updateUsers, [
+    const rows = await tx.query<{ id: string }>(updateUsers, [
       updates.map((user) => user.id),
       JSON.stringify(updates.map((user) => changedMembers(user, plan.changed.get(user.id)))),
     ]);
@@ -122,8 +118,7 @@ export async function writeUsers(
     events.push(
       ...grouped(
         'user.updated',
-        rows.map((row) => ({ id: row.id, projectId: row.project_id })),
-        context,
+        updates.filter(({ id }) => updated.has(id)),
       ),
     );
   }
@@ -136,7 +131,7 @@ function describe(people: readonly Person[], plan: Plan, restoring: boolean): Ma
   const described = new Map<string, Person>();
   people.forEach((person, index) => {
     if (!restoring && plan.deleted.has(index)) return;
-    const { projectId, firstName, lastName, locale, customAttributes, phoneNumbers } = person;
+    const { projectId, firstName, lastName, locale, customAttributes, phoneNumbers, cause } = person;
     if (
       firstName === undefined &&
       lastName === undefined &&
@@ -146,7 +141,7 @@ function describe(people: readonly Person[], plan: Plan, restoring: boolean): Ma
     )
       return;
     const id = plan.userIds[index] as string;
-    const merged: Person = { projectId, ...described.get(id) };
+    const merged: Person = { projectId, ...described.get(id), cause };
     if (firstName !== undefined) merged.firstName = firstName;
     if (lastName !== undefined) merged.lastName = lastName;
     if (locale !== undefined) merged.locale = locale;
@@ -157,8 +152,10 @@ function describe(people: readonly Person[], plan: Plan, restoring: boolean): Ma
   return described;
 }
 
-function projectOf(people: readonly Person[], plan: Plan, userId: string): string {
-  return people[plan.userIds.indexOf(userId)]?.projectId ?? '';
+/** Returns the project of a user, and what has named the user. */
+function ownerOf(people: readonly Person[], plan: Plan, userId: string): Person {
+  const { projectId = '', cause } = people[plan.userIds.indexOf(userId)] ?? {};
+  return { projectId, cause };
 }
 
 /** Returns the members to be written; absent ones stay. */
@@ -180,18 +177,23 @@ function changedMembers(
 
 function grouped(
   type: 'user.created' | 'user.updated',
-  users: readonly { id: string; projectId: string }[],
-  context?: EventDetails['context'],
+  users: readonly (Person & { id: string })[],
 ): NewEvent[] {
   const events: NewEvent[] = [];
-  const details = context === undefined ? {} : { details: { context } };
   for (const [projectId, members] of Map.groupBy(users, (user) => user.projectId)) {
     for (let start = 0; start < members.length; start += 1000) {
-      const userIds = members.slice(start, start + 1000).map((user) => user.id);
-      events.push({ projectId, type, userIds, ...details });
+      const some = members.slice(start, start + 1000);
+      events.push({ projectId, type, userIds: some.map(({ id }) => id), ...detailsOf(some) });
     }
   }
   return events;
+}
+
+function detailsOf(users: readonly Person[]): Pick<NewEvent, 'details'> {
+  const details = users.map(({ cause }) => (cause === undefined ? {} : { context: cause }));
+  const [first] = users;
+  if (users.some(({ cause }) => cause !== first?.cause)) return { details };
+  return first?.cause === undefined ? {} : { details: { context: first.cause } };
 }
 
 function byId(a: { id: string }, b: { id: string }): number {
@@ -263,7 +265,7 @@ const updateUsers = sql(
     updated_at = now()
   from changed
   where u.id = changed.id
-  returning u.id, u.project_id`,
+  returning u.id`,
 );
 
 const savepoint = sql('users_savepoint', 'savepoint identities');

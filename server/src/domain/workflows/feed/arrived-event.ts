@@ -14,7 +14,9 @@ export interface ArrivedEvent {
 export function arrivedEvents(event: Event): ArrivedEvent[] {
   const { user_id: userId = null, broadcast_id: broadcastId = null, provider, event: name } = textsOf(event);
   const value = userId === null ? event : { ...event, user: { id: userId } };
-  const arrived = { userId, broadcastId, value };
+  // A run need not have sent the broadcast that has created or changed a user.
+  const isOfUser = event.type.startsWith('user.');
+  const arrived = { userId, broadcastId: isOfUser ? null : broadcastId, value };
   const own = { ...arrived, name: event.type };
   return event.type === 'integration.received'
     ? [own, { ...arrived, name: nameOfInbound(provider ?? '', name ?? '') }]

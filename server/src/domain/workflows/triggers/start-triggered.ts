@@ -106,13 +106,9 @@ function holds(condition: Condition, event: object): boolean {
 
 /** Adds how many runs have caused each other before: the run that caused the event, and those before it. */
 async function withDepth(tx: Queryable, starts: readonly Omit<Start, 'depth'>[]): Promise<Start[]> {
-  const causeOf = ({ value }: ArrivedEvent) => {
-    const runId = memberOf(memberOf(value, 'context'), 'run_id');
-    return typeof runId === 'string' ? runId : undefined;
-  };
   const depths = new Map<string, number>();
-  const runIds = starts.flatMap(({ event }) => causeOf(event) ?? []);
-  const broadcastIds = starts.flatMap(({ event }) => event.broadcastId ?? []);
+  const runIds = starts.flatMap(({ event }) => causeOf(event, 'run_id') ?? []);
+  const broadcastIds = starts.flatMap(({ event }) => causeOf(event, 'broadcast_id') ?? []);
   if (runIds.length + broadcastIds.length > 0) {
     const rows = await tx.query<{ id: string; depth: number }>(selectDepths, [
       uuidArray([...new Set(runIds)]),
@@ -123,8 +119,14 @@ async function withDepth(tx: Queryable, starts: readonly Omit<Start, 'depth'>[])
   return starts.map(({ key, event }) => ({
     key,
     event,
-    depth: 1 + (depths.get(causeOf(event) ?? event.broadcastId ?? '') ?? 0),
+    depth: 1 + (depths.get(causeOf(event, 'run_id') ?? causeOf(event, 'broadcast_id') ?? '') ?? 0),
   }));
+}
+
+/** Returns the id of the run, or of the broadcast, that has caused an event of Belfry. */
+function causeOf({ value }: ArrivedEvent, name: 'run_id' | 'broadcast_id'): string | undefined {
+  const id = memberOf(memberOf(value, 'context'), name);
+  return typeof id === 'string' ? id : undefined;
 }
 
 /** Returns the runs that may start, and records why the others may not. */
