@@ -1,0 +1,62 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { extname } from 'node:path';
+import { build } from 'esbuild';
+
+/** The page of a customer's app, on an origin of its own. */
+export interface AppPage {
+  url: string;
+  stop(): Promise<void>;
+}
+
+const TYPES: Record<string, string> = {
+  '.css': 'text/css',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+};
+
+/**
+ * Bundles a program with esbuild, as an app does, and serves its page on loopback. The program finds its
+ * `settings` as a global. `files` are served beside it, by their path.
+ */
+export async function startAppPage(
+  code: string,
+  { settings = {}, files = {} }: { settings?: object; files?: Record<string, string> } = {},
+): Promise<AppPage> {
+  const { outputFiles } = await build({
+    stdin: { contents: code, loader: 'tsx', resolveDir: import.meta.dirname },
+    bundle: true,
+    write: false,
+    outdir: '/',
+    format: 'esm',
+    jsx: 'automatic',
+    minify: true,
+    define: { 'process.env.NODE_ENV': '"production"', settings: JSON.stringify(settings) },
+  });
+  const served = new Map(Object.entries(files));
+  for (const { path, text } of outputFiles) served.set(path, text);
+  served.set('/favicon.ico', '');
+  served.set('/index.html', PAGE);
+  if (!served.has('/stdin.css')) served.set('/stdin.css', '');
+  const server = createServer((request, response) => {
+    const path = request.url?.replace(/\?.*$/, '').replace(/\/$/, '/index.html') ?? '';
+    const body = served.get(path);
+    const type = TYPES[extname(path)] ?? 'application/octet-stream';
+    response.writeHead(body === undefined ? 404 : 200, { 'content-type': type }).end(body);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+const PAGE =
+  '<!doctype html><html lang="en"><meta charset="utf-8"><title>App</title>' +
+  '<link rel="stylesheet" href="/stdin.css"><div id="root"></div>' +
+  '<script type="module" src="/stdin.js"></script></html>';
