@@ -132,7 +132,7 @@ module.exports = {
     {
       name: 'the-pages-know-the-sdk-only',
       severity: 'error',
-      from: { path: '^(dashboard|inbox)/' },
+      from: { path: '^(dashboard|inbox)/', pathNot: TESTS },
       to: { path: '^(server|bench|examples|dashboard|inbox)/', pathNot: '^$1/' },
     },
     {

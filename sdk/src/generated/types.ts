@@ -2151,6 +2151,11 @@ export type UnreadableSecret = {
     message: string;
 };
 
+export type UnseenCount = {
+    /** How many notifications are neither seen, read nor archived. 5,000 means 5,000 or more. */
+    count: number;
+};
+
 export type User = {
     id: string;
     external_id: string | null;

@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
+import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UnseenCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
 
 /** Acts for one user with a User JWT. For an inbox, on a server or in a browser. */
 export class UserClient extends Client {
@@ -26,6 +26,14 @@ export class UserClient extends Client {
      */
     countUnread: (query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<UnreadCount> =>
       this.request({ method: 'GET', path: '/notifications/unread/count', query }, options),
+    /**
+     * Count the unseen notifications of the user.
+     * Counts notifications that the user has not seen, for the number on a bell. The count is exact up to 5,000. Requires a User JWT.
+     *
+     * `GET /notifications/unseen/count`
+     */
+    countUnseen: (query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<UnseenCount> =>
+      this.request({ method: 'GET', path: '/notifications/unseen/count', query }, options),
     /**
      * Mark all notifications as read.
      * Marks every notification of the user as read and seen, or only those of a category or topic. Open inboxes show the change at once. Requires a User JWT.

@@ -118,3 +118,13 @@ export const UnreadCount = Type.Object(
   },
   { title: 'UnreadCount' },
 );
+
+export const UnseenCount = Type.Object(
+  {
+    count: Type.Integer({
+      minimum: 0,
+      description: 'How many notifications are neither seen, read nor archived. 5,000 means 5,000 or more.',
+    }),
+  },
+  { title: 'UnseenCount' },
+);

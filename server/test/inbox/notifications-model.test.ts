@@ -4,7 +4,7 @@ import { type Database, sql } from '../../src/db/client.ts';
 import type { NotificationChanged } from '../../src/domain/ground/bus/messages.ts';
 import type { NotificationAction } from '../../src/domain/line/notifications/change.ts';
 import type { BulkAction } from '../../src/domain/line/notifications/change-all.ts';
-import { countUnread } from '../../src/domain/line/notifications/count-unread.ts';
+import { countUnread, countUnseen } from '../../src/domain/line/notifications/count-unread.ts';
 import { listNotifications } from '../../src/domain/line/notifications/list.ts';
 import { listNumberedPage } from '../../src/domain/line/notifications/list-numbered.ts';
 import type { NotificationRow } from '../../src/domain/line/notifications/row.ts';
@@ -122,6 +122,8 @@ class Inbox {
       expect(rows.map(simple)).toEqual(of[status].map(plain));
     }
     expect(await countUnread(db, this.userId)).toBe(of.unread.length);
+    const unseen = of.unread.filter((one) => !one.seen);
+    expect(await countUnseen(db, this.userId)).toBe(unseen.length);
     const user = { projectId: it.project.id, id: this.userId };
     expect(await listNumberedPage(db, user, {}, { page: 1, perPage: 1 })).toMatchObject({
       total: live.length,
@@ -131,6 +133,8 @@ class Inbox {
     for (const category of ['a', null]) {
       const expected = of.unread.filter((one) => one.category === category).length;
       expect(await countUnread(db, this.userId, { categories: [category] })).toBe(expected);
+      const expectedUnseen = unseen.filter((one) => one.category === category).length;
+      expect(await countUnseen(db, this.userId, { categories: [category] })).toBe(expectedUnseen);
     }
     expect(published.filter((message) => message.userId === this.userId)).toHaveLength(this.published);
   }

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
-import { countUnread, MAX_UNREAD_COUNT } from '../../src/domain/line/notifications/count-unread.ts';
+import {
+  countUnread,
+  countUnseen,
+  MAX_UNREAD_COUNT,
+} from '../../src/domain/line/notifications/count-unread.ts';
 import { findFewNotifications } from '../../src/domain/line/notifications/few.ts';
 import { FEW_BROADCASTS, findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
 import { listNotifications } from '../../src/domain/line/notifications/list.ts';
@@ -98,6 +102,7 @@ test('an unread count reads only the notifications that it counts', async () => 
   expect(most).toBeLessThanOrEqual(MAX_UNREAD_COUNT);
   expect(await countUnread(db, users.unread)).toBe(MAX_UNREAD_COUNT);
   expect(await rowsRead((tx) => countUnread(tx, users.read))).toBe(0);
+  expect(await rowsRead((tx) => countUnseen(tx, users.read))).toBe(0);
 });
 
 test('a numbered page counts without reading rows, and reads those up to its end', async () => {
@@ -192,6 +197,7 @@ describe('a filter that few broadcasts of the project match', () => {
       }
       const walked = await countUnread(db, userId, filter);
       expect(await countUnread(db, userId, { ...filter, among })).toBe(walked);
+      expect(await countUnseen(db, userId, { ...filter, among })).toBe(await countUnseen(db, userId, filter));
       const [only] = 'topics' in filter ? filter.topics : filter.categories;
       expect(walked > 20).toBe(only !== 'unknown');
       expect(await rowsRead((tx) => countUnread(tx, userId, { ...filter, among }))).toBeLessThanOrEqual(150);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
-import { countUnread } from '../../src/domain/line/notifications/count-unread.ts';
+import { countUnread, countUnseen } from '../../src/domain/line/notifications/count-unread.ts';
 import { type Caller, processed, startTestService, type TestService } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
@@ -144,6 +144,14 @@ describe('lists', () => {
     expect(await count('?category=news')).toEqual({ count: 1 });
     expect(await count('?category=uncategorized')).toEqual({ count: 1 });
     expect(await count('?topic=b')).toEqual({ count: 0 });
+    const unseen = async (query: string) => (await call('GET', `/notifications/unseen/count${query}`)).body;
+    expect(await unseen('')).toEqual({ count: 2 });
+    await call('POST', '/notifications/seen?category=news');
+    expect(await unseen('')).toEqual({ count: 1 });
+    expect(await unseen('?category=news')).toEqual({ count: 0 });
+    expect(await unseen('?category=uncategorized')).toEqual({ count: 1 });
+    expect(await unseen('?topic=a')).toEqual({ count: 0 });
+    expect(await count('')).toEqual({ count: 2 });
   });
 
   test('pages have no gaps or repeats in a mix of unread and read notifications', async () => {
@@ -342,6 +350,7 @@ describe('marking all', () => {
       [userId, first?.id],
     );
     expect(await countUnread(service.context.db, userId)).toBe(5_000);
+    expect(await countUnseen(service.context.db, userId)).toBe(5_000);
     await Promise.all([
       call('POST', '/notifications/read'),
       call('POST', '/notifications/seen'),

@@ -89,6 +89,7 @@ describe('a backend that acts for a user', () => {
     const counted = await acting('GET', '/notifications/unread/count');
     expect(counted).toMatchObject({ status: 200, body: { count: 1 } });
     expect((await acting('GET', '/notifications/unread/count?category=x')).body).toEqual({ count: 0 });
+    expect((await acting('GET', '/notifications/unseen/count')).body).toEqual({ count: 1 });
     expect((await acting('GET', `/notifications/${plain}`)).body).toEqual(
       (await own('GET', `/notifications/${plain}`)).body,
     );

@@ -6,12 +6,13 @@ import {
   NotificationListQuery,
   NotificationPage,
   UnreadCount,
+  UnseenCount,
 } from '../../contract/notification.ts';
 import { Click } from '../../contract/tracking.ts';
 import { recordClick } from '../../domain/after/tracking/click.ts';
 import { changeNotification, type NotificationAction } from '../../domain/line/notifications/change.ts';
 import { type BulkAction, changeAllNotifications } from '../../domain/line/notifications/change-all.ts';
-import { countUnread } from '../../domain/line/notifications/count-unread.ts';
+import { countUnread, countUnseen } from '../../domain/line/notifications/count-unread.ts';
 import { findFewNotifications } from '../../domain/line/notifications/few.ts';
 import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationTexts } from '../../domain/line/notifications/json.ts';
@@ -48,27 +49,19 @@ export function notificationRoutes(app: App): void {
     },
   });
 
-  routeOfUser(app, {
-    method: 'GET',
-    url: '/notifications/unread/count',
-    operationId: 'countUnreadNotifications',
-    summary: 'Count the unread notifications of the user',
-    forProject: { summary: 'Count the unread notifications of a user' },
+  countRoute(app, 'unread', {
+    count: countUnread,
+    reply: UnreadCount,
     description:
       'Counts notifications that are neither read nor archived, seen or not. The count is exact up to ' +
       '5,000.',
-    tags,
-    query: NotificationFilter,
-    reply: { 200: UnreadCount },
-    async handler({ project, user, query, context }) {
-      const filter = domainFilter(query);
-      const among = await findFewNotifications(
-        context.db,
-        { projectId: project.id, userId: user.id },
-        filter,
-      );
-      return { count: await countUnread(context.db, user.id, { ...filter, among }) };
-    },
+  });
+  countRoute(app, 'unseen', {
+    count: countUnseen,
+    reply: UnseenCount,
+    description:
+      'Counts notifications that the user has not seen, for the number on a bell. The count is exact up ' +
+      'to 5,000.',
   });
 
   bulkRoute(app, 'read', {
@@ -145,6 +138,33 @@ export function notificationRoutes(app: App): void {
       const { channel = 'in_app' } = body ?? {};
       const click = { projectId: project.id, userId: user.id, id: params.notification_id, channel };
       if (!(await recordClick(context, click))) throw new ClientError('not_found');
+    },
+  });
+}
+
+function countRoute(
+  app: App,
+  status: 'unread' | 'unseen',
+  {
+    count,
+    ...texts
+  }: { count: typeof countUnread; reply: typeof UnreadCount | typeof UnseenCount; description: string },
+): void {
+  routeOfUser(app, {
+    method: 'GET',
+    url: `/notifications/${status}/count`,
+    operationId: `count${status === 'unread' ? 'Unread' : 'Unseen'}Notifications`,
+    summary: `Count the ${status} notifications of the user`,
+    forProject: { summary: `Count the ${status} notifications of a user` },
+    description: texts.description,
+    tags,
+    query: NotificationFilter,
+    reply: { 200: texts.reply },
+    async handler({ project, user, query, context }) {
+      const filter = domainFilter(query);
+      const owner = { projectId: project.id, userId: user.id };
+      const among = await findFewNotifications(context.db, owner, filter);
+      return { count: await count(context.db, user.id, { ...filter, among }) };
     },
   });
 }

@@ -1,0 +1,524 @@
+import {
+  BelfryError,
+  type InboxIntegrationConfig,
+  UserClient,
+  type UserPreferences,
+  type UserPreferencesInput,
+} from '@belfry/sdk';
+import { type Entry, Journal } from './journal.ts';
+import { NotificationList } from './list.ts';
+import { type Connection, Live, type LiveEvent, type Transport } from './live.ts';
+import { CHANGES, type Change, type ChangeName, changed, isListed, isUnread } from './notification.ts';
+import { Observable } from './observable.ts';
+import type { InboxFilter, Notification } from './types.ts';
+
+export interface InboxOptions {
+  /** The address of the API, with its version: `https://notify.example.com/v2`. */
+  baseUrl: string;
+  /** The User JWT, or a function that returns it. The function is called before every attempt. */
+  token: string | (() => string | Promise<string>);
+  /** Names this inbox in the changes that it makes. @default a random name */
+  clientId?: string | undefined;
+  /** How many notifications a page of a list has, 1 to 100. @default 50 */
+  pageSize?: number | undefined;
+  /** How changes arrive, the best way first. @default ['websocket', 'sse', 'polling'] */
+  transports?: readonly Transport[] | undefined;
+  /** Replaces the global `fetch`. */
+  fetch?: typeof fetch | undefined;
+}
+
+export interface InboxSnapshot {
+  readonly connection: Connection;
+  /** How changes arrive; undefined while nothing is connected. */
+  readonly transport: Transport | undefined;
+  /** Undefined until they are known. */
+  readonly counts: { readonly unread: number | undefined; readonly unseen: number | undefined };
+  /** The theme, images and locale of the project. */
+  readonly appearance: InboxIntegrationConfig | undefined;
+  readonly preferences: UserPreferences | undefined;
+  /** Why the last action or request failed. */
+  readonly error: Error | undefined;
+}
+
+/** Selects what an action on all notifications changes. */
+export type BulkFilter = Pick<InboxFilter, 'category' | 'topic'>;
+
+type ErrorListener = (error: Error) => void;
+type NewListener = (notification: Notification) => void;
+
+const TRANSPORTS: readonly Transport[] = ['websocket', 'sse', 'polling'];
+// If no transport connects within this time, what is shown is fetched without.
+const READY_TIMEOUT_MS = 2_000;
+const MAX_ANNOUNCED = 200;
+// After a reconnect, clients read the theme within this time, and not at the same moment.
+const THEME_SPREAD_MS = 5_000;
+
+/**
+ * The inbox of a user. It connects with the first listener and disconnects with the last. Actions change the
+ * snapshots at once; if the server rejects one, the change is undone, and the promise rejects.
+ */
+export class Inbox {
+  readonly getSnapshot: () => InboxSnapshot;
+  readonly subscribe: (listener: () => void) => () => void;
+  readonly client: UserClient;
+  readonly clientId: string;
+  readonly #options: InboxOptions & { baseUrl: string };
+  readonly #state: Observable<InboxSnapshot>;
+  readonly #journal = new Journal();
+  readonly #lists = new Map<string, NotificationList>();
+  readonly #newListeners = new Set<NewListener>();
+  readonly #errorListeners = new Set<ErrorListener>();
+  readonly #announced = new Set<string>();
+  #live: Live | undefined;
+  #activeLists = 0;
+  #isClosed = false;
+  #readyTimer: ReturnType<typeof setTimeout> | undefined;
+  #counting: Promise<void> | undefined;
+  #countsAreStale = false;
+
+  constructor(options: InboxOptions) {
+    const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
+    this.#options = { ...options, baseUrl };
+    this.clientId = options.clientId ?? randomName();
+    this.client = new UserClient({
+      baseUrl,
+      token: options.token,
+      clientId: this.clientId,
+      fetch: options.fetch,
+      maxRetries: 2,
+    });
+    this.#state = new Observable<InboxSnapshot>(
+      {
+        connection: 'connecting',
+        transport: undefined,
+        counts: { unread: undefined, unseen: undefined },
+        appearance: undefined,
+        preferences: undefined,
+        error: undefined,
+      },
+      () => this.#update(),
+      () => this.#update(),
+    );
+    this.getSnapshot = this.#state.getSnapshot;
+    this.subscribe = this.#state.subscribe;
+  }
+
+  /** Returns the list of a filter. It is the same object for the same filter. */
+  readonly list = (filter: InboxFilter = {}): NotificationList => {
+    const { status, category, topic } = filter;
+    const key = JSON.stringify([status, category || undefined, topic || undefined]);
+    const list =
+      this.#lists.get(key) ??
+      new NotificationList({
+        client: this.client,
+        filter: { status, category, topic },
+        journal: this.#journal,
+        pageSize: this.#options.pageSize ?? 50,
+        onArrived: (notifications) => {
+          for (const one of notifications) if (one.status === 'unseen') this.#announce(one);
+        },
+        onActive: (isActive) => {
+          this.#activeLists += isActive ? 1 : -1;
+          this.#update();
+          if (isActive && this.#live !== undefined && list.getSnapshot().pages.length > 0)
+            void list.refresh().catch(this.#fail);
+        },
+      });
+    this.#lists.set(key, list);
+    return list;
+  };
+
+  /** Calls the listener with each notification that arrives. Returns a function that ends this. */
+  readonly onNew = (listener: NewListener): (() => void) => {
+    this.#newListeners.add(listener);
+    return () => this.#newListeners.delete(listener);
+  };
+
+  /** Calls the listener with each error. Returns a function that ends this. */
+  readonly onError = (listener: ErrorListener): (() => void) => {
+    this.#errorListeners.add(listener);
+    return () => this.#errorListeners.delete(listener);
+  };
+
+  readonly markRead = (id: string): Promise<void> =>
+    this.#act('read', id, () => this.client.notifications.read(id));
+  readonly markUnread = (id: string): Promise<void> =>
+    this.#act('unread', id, () => this.client.notifications.unread(id));
+  readonly markSeen = (id: string): Promise<void> =>
+    this.#act('seen', id, () => this.client.notifications.seen(id));
+  readonly archive = (id: string): Promise<void> =>
+    this.#act('archived', id, () => this.client.notifications.archive(id));
+  readonly unarchive = (id: string): Promise<void> =>
+    this.#act('unarchived', id, () => this.client.notifications.unarchive(id));
+  /** Deletes a notification for good. */
+  readonly remove = (id: string): Promise<void> =>
+    this.#act('delete', id, () => this.client.notifications.delete(id));
+
+  /** Hides a notification until a time, when it returns as a new one; `null` returns it now. */
+  readonly snooze = (id: string, until: Date | null): Promise<void> => {
+    const snoozed_until = until?.toISOString() ?? null;
+    const change = (): Change =>
+      until === null ? { snoozed_until, read_at: null, seen_at: null } : { snoozed_until, archived_at: null };
+    return this.#change([id], change, () =>
+      this.client.request({
+        method: 'POST',
+        path: `/notifications/${encodeURIComponent(id)}/snooze`,
+        body: { until: snoozed_until },
+      }),
+    );
+  };
+
+  readonly markAllRead = (filter: BulkFilter = {}): Promise<void> =>
+    this.#actOnAll('read', filter, () => this.client.notifications.readAll(bulkQuery(filter)));
+  readonly markAllSeen = (filter: BulkFilter = {}): Promise<void> =>
+    this.#actOnAll('seen', filter, () => this.client.notifications.seenAll(bulkQuery(filter)));
+  readonly archiveAll = (filter: BulkFilter = {}): Promise<void> =>
+    this.#actOnAll('archived', filter, () => this.client.notifications.archiveAll(bulkQuery(filter)));
+
+  /** Records that the user followed a link of the notification. */
+  readonly recordClick = (id: string): Promise<void> =>
+    this.client.notifications.click(id).catch(this.#rethrow);
+
+  /** Fetches the preferences into the snapshot. */
+  readonly loadPreferences = async (): Promise<void> => {
+    const preferences = await this.client.preferences.get().catch(this.#rethrow);
+    this.#state.set({ preferences });
+  };
+
+  /** Saves what is in the change, and keeps the other preferences. */
+  readonly savePreferences = async (change: UserPreferencesInput): Promise<void> => {
+    const { preferences } = this.getSnapshot();
+    if (preferences !== undefined) this.#state.set({ preferences: merged(preferences, change) });
+    try {
+      await this.client.preferences.save(change);
+    } catch (error) {
+      this.#state.set({ preferences });
+      this.#rethrow(error as Error);
+    }
+  };
+
+  readonly dismissError = (): void => this.#state.set({ error: undefined });
+
+  /** Fetches the counts and what is shown. */
+  readonly refresh = async (): Promise<void> => {
+    const lists = [...this.#lists.values()].filter((list) => list.isActive);
+    await Promise.all([this.#count(), ...lists.map((list) => list.refresh())]).catch(this.#rethrow);
+  };
+
+  /** Ends the connection for good. */
+  readonly close = (): void => {
+    this.#isClosed = true;
+    this.#update();
+  };
+
+  /** Connects while there are listeners. */
+  #update(): void {
+    const isWanted = !this.#isClosed && (this.#state.hasListeners || this.#activeLists > 0);
+    if (isWanted && this.#live === undefined) this.#start();
+    if (isWanted || this.#live === undefined) return;
+    this.#live.close();
+    this.#live = undefined;
+    clearTimeout(this.#readyTimer);
+  }
+
+  #start(): void {
+    const { baseUrl, token, transports = TRANSPORTS } = this.#options;
+    const loadAll = () => {
+      void this.refresh().catch(() => {}); // in the snapshot
+      void this.#loadAppearance();
+    };
+    let isLoaded = false;
+    this.#readyTimer = setTimeout(() => {
+      isLoaded = true;
+      loadAll();
+    }, READY_TIMEOUT_MS);
+    this.#live = new Live({
+      client: this.client,
+      baseUrl,
+      token: typeof token === 'string' ? () => token : token,
+      transports,
+      onEvent: (event) => this.#receive(event),
+      onState: (connection, transport) => this.#state.set({ connection, transport }),
+      onReady: (isResumed) => {
+        clearTimeout(this.#readyTimer);
+        // What was fetched before the stream was open may lack changes. A resumed stream delivers them.
+        if (!isResumed || !isLoaded) loadAll();
+        else
+          this.#readyTimer = setTimeout(() => void this.#loadAppearance(), Math.random() * THEME_SPREAD_MS);
+        isLoaded = true;
+      },
+      poll: async () => {
+        clearTimeout(this.#readyTimer);
+        if (!isLoaded) void this.#loadAppearance();
+        isLoaded = true;
+        await this.refresh();
+      },
+    });
+  }
+
+  #receive(event: LiveEvent): void {
+    if (event.name === 'resync')
+      void this.refresh().catch(() => {}); // in the snapshot
+    else if (event.name === 'inbox/theme') this.#state.set({ appearance: event.data });
+    else if (event.data.client_id !== this.clientId) this.#receiveChange(event);
+  }
+
+  /** A change that this inbox did not make. */
+  #receiveChange({ name, timestamp, data }: Exclude<LiveEvent, { name: 'resync' | 'inbox/theme' }>): void {
+    const action = name.slice('notifications/'.length);
+    const isNew = action === 'new';
+    if (data.notification !== undefined) {
+      this.#arrive(data.notification, isNew);
+      return;
+    }
+    if (isNew || action === 'snoozed') {
+      void this.#fetchOne(data.id, isNew);
+      return;
+    }
+    const [changeName, all] = action.split('/');
+    const of = CHANGES[EVENT_CHANGES[changeName as keyof typeof EVENT_CHANGES] ?? (changeName as ChangeName)];
+    if (of === undefined) return;
+    if (all !== 'all') {
+      this.#apply((one) => (one.id === data.id ? of(one, timestamp) : undefined), data.id);
+      // It may enter a list for which it was not loaded.
+      if (action !== 'delete' && action !== 'seen' && this.#find(data.id) === undefined)
+        void this.#fetchOne(data.id, false);
+      return;
+    }
+    this.#apply((one) => (isInBulk(one) ? of(one, timestamp) : undefined));
+    this.#refreshByStatus();
+  }
+
+  /** Fetches the lists of a status, which an action on all notifications may have filled. */
+  #refreshByStatus(): void {
+    for (const list of this.#lists.values())
+      if (list.isActive && list.filter.status !== undefined) void list.refresh().catch(() => {});
+  }
+
+  /** A notification as the server has it now. */
+  #arrive(notification: Notification, isNew: boolean): void {
+    const before = this.#find(notification.id);
+    this.#journal.record({ arrived: notification });
+    this.#commit(new Map([[notification.id, { before, after: notification }]]));
+    if (before === undefined && !isNew) this.#countSoon();
+    if (before === undefined && isNew) this.#addCounts(notification, 1);
+    if (isNew && notification.status === 'unseen') this.#announce(notification);
+  }
+
+  async #fetchOne(id: string, isNew: boolean): Promise<void> {
+    try {
+      this.#arrive((await this.client.notifications.get(id)) as Notification, isNew);
+    } catch (error) {
+      if (!(error instanceof BelfryError && error.status === 404)) this.#fail(error as Error); // deleted
+    }
+  }
+
+  /** Applies a change that the server has made. */
+  #apply(change: Required<Entry>['change'], id?: string): void {
+    this.#journal.record({ change });
+    const before = this.#loaded(id === undefined ? undefined : new Set([id]));
+    this.#commit(changesOf(before, change));
+    // What is not loaded may have changed as well.
+    if (id === undefined || before.length === 0) this.#countSoon();
+  }
+
+  #act(name: ChangeName, id: string, send: () => Promise<unknown>): Promise<void> {
+    const at = new Date().toISOString();
+    return this.#change([id], (one) => CHANGES[name](one, at), send);
+  }
+
+  #actOnAll(
+    name: 'read' | 'seen' | 'archived',
+    filter: BulkFilter,
+    send: () => Promise<unknown>,
+  ): Promise<void> {
+    const at = new Date().toISOString();
+    const ids = this.#loaded()
+      .filter((one) => isInBulk(one) && isListed(one, filter))
+      .map(({ id }) => id);
+    const isAll = !filter.category && !filter.topic;
+    const { unread } = this.getSnapshot().counts;
+    const counts = isAll ? { unseen: 0, unread: name === 'seen' ? unread : 0 } : undefined;
+    return this.#change(ids, (one) => CHANGES[name](one, at), send, { isBulk: true, counts });
+  }
+
+  /** Changes notifications at once, and undoes that if the server rejects it. */
+  async #change(
+    ids: readonly string[],
+    of: (notification: Notification) => Change,
+    send: () => Promise<unknown>,
+    { isBulk = false, counts }: { isBulk?: boolean; counts?: InboxSnapshot['counts'] | undefined } = {},
+  ): Promise<void> {
+    const wanted = new Set(ids);
+    const countsBefore = this.getSnapshot().counts;
+    const change = (one: Notification) => (wanted.has(one.id) ? of(one) : undefined);
+    const changes = changesOf(this.#loaded(wanted), change);
+    const end = this.#journal.begin({ change });
+    this.#commit(changes);
+    if (counts !== undefined) this.#setCounts(counts);
+    try {
+      await send();
+      end('succeeded');
+      if (isBulk) this.#refreshByStatus();
+      if (isBulk || changes.size < wanted.size) this.#countSoon();
+    } catch (error) {
+      end('failed');
+      const undone = [...changes].filter(([id, { after }]) => (this.#find(id) ?? after) === after);
+      this.#commit(
+        new Map(undone.map(([id, { before, after }]) => [id, { before: after, after: before ?? after }])),
+      );
+      if (counts !== undefined) this.#setCounts(countsBefore);
+      this.#countSoon();
+      this.#rethrow(error as Error);
+    }
+  }
+
+  /** Shows changed notifications in all lists and counts. */
+  #commit(changes: Changes): void {
+    const after = [...changes.values()].map((one) => one.after);
+    for (const list of this.#lists.values()) list.update(after);
+    for (const one of changes.values()) {
+      if (one.before === undefined) continue;
+      this.#addCounts(one.before, -1);
+      this.#addCounts(one.after, 1);
+    }
+  }
+
+  #addCounts(notification: Notification, sign: 1 | -1): void {
+    if (notification.discarded_at !== null) return;
+    const { unread, unseen } = this.getSnapshot().counts;
+    if (this.#counting !== undefined) this.#countsAreStale = true;
+    const add = (count: number | undefined, applies: boolean) =>
+      count === undefined || !applies ? count : Math.max(0, count + sign);
+    const counts = {
+      unread: add(unread, isUnread(notification)),
+      unseen: add(unseen, notification.status === 'unseen'),
+    };
+    if (counts.unread !== unread || counts.unseen !== unseen) this.#state.set({ counts });
+  }
+
+  /** Fetches the counts, unless that fails; then the next event or reconnect does. */
+  #countSoon(): void {
+    void this.#count().catch(() => {});
+  }
+
+  /** Fetches the counts, and once more if something changed meanwhile. */
+  #count(): Promise<void> {
+    if (this.#counting !== undefined) {
+      this.#countsAreStale = true;
+      return this.#counting;
+    }
+    const fetchCounts = async () => {
+      do {
+        this.#countsAreStale = false;
+        const [{ count: unread }, { count: unseen }] = await Promise.all([
+          this.client.notifications.countUnread(),
+          this.client.notifications.countUnseen(),
+        ]);
+        if (!this.#countsAreStale) this.#setCounts({ unread, unseen });
+      } while (this.#countsAreStale);
+    };
+    this.#counting = fetchCounts().finally(() => {
+      this.#counting = undefined;
+    });
+    return this.#counting;
+  }
+
+  #setCounts(counts: InboxSnapshot['counts']): void {
+    const before = this.getSnapshot().counts;
+    if (counts.unread !== before.unread || counts.unseen !== before.unseen) this.#state.set({ counts });
+  }
+
+  async #loadAppearance(): Promise<void> {
+    try {
+      this.#state.set({ appearance: await this.client.installations.inbox.start() });
+    } catch {
+      // The inbox works without a theme, and reads it with the next connection.
+    }
+  }
+
+  #announce(notification: Notification): void {
+    const key = `${notification.id} ${notification.sent_at}`; // a snoozed one is new when it returns
+    if (this.#announced.has(key)) return;
+    const [oldest] = this.#announced;
+    if (oldest !== undefined && this.#announced.size >= MAX_ANNOUNCED) this.#announced.delete(oldest);
+    this.#announced.add(key);
+    for (const listener of this.#newListeners) listener(notification);
+  }
+
+  #find(id: string): Notification | undefined {
+    for (const list of this.#lists.values()) {
+      const found = list.find(id);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** All loaded notifications, or those of some ids. */
+  #loaded(ids?: ReadonlySet<string>): Notification[] {
+    const all = [...this.#lists.values()].flatMap((list) => list.getSnapshot().notifications);
+    const wanted = ids === undefined ? all : all.filter(({ id }) => ids.has(id));
+    return [...new Map(wanted.map((one) => [one.id, one])).values()];
+  }
+
+  readonly #fail = (error: Error): void => {
+    this.#state.set({ error });
+    for (const listener of this.#errorListeners) listener(error);
+  };
+
+  readonly #rethrow = (error: Error): never => {
+    this.#fail(error);
+    throw error;
+  };
+}
+
+/** Creates the inbox of a user. It connects when something subscribes. */
+export function createInbox(options: InboxOptions): Inbox {
+  return new Inbox(options);
+}
+
+type Changes = Map<string, { before: Notification | undefined; after: Notification }>;
+
+/** The names of events whose change has another name. */
+const EVENT_CHANGES = { archive: 'archived' } as const;
+
+/** Actions on all notifications leave out the archive and what is snoozed. */
+const isInBulk = ({ status }: Notification) => status !== 'archived' && status !== 'snoozed';
+
+function changesOf(notifications: readonly Notification[], change: Required<Entry>['change']): Changes {
+  return new Map(
+    notifications.flatMap((before) => {
+      const members = change(before);
+      return members === undefined ? [] : [[before.id, { before, after: changed(before, members) }] as const];
+    }),
+  );
+}
+
+function bulkQuery({ category, topic }: BulkFilter) {
+  return { category, topic };
+}
+
+function merged(preferences: UserPreferences, change: UserPreferencesInput): UserPreferences {
+  const { categories = [], ...others } = change;
+  const changes = new Map(
+    categories.flatMap(({ key, channels = [] }) =>
+      channels.map(({ name, enabled }) => [`${name} ${key}`, enabled] as const),
+    ),
+  );
+  return {
+    ...preferences,
+    ...others,
+    categories: preferences.categories.map((category) => ({
+      ...category,
+      channels: category.channels.map((channel) => ({
+        ...channel,
+        enabled: changes.get(`${channel.name} ${category.key}`) ?? channel.enabled,
+      })),
+    })),
+  };
+}
+
+function randomName(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

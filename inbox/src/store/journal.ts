@@ -1,0 +1,62 @@
+import { type Change, changed } from './notification.ts';
+import type { Notification } from './types.ts';
+
+/** A change of notifications: as it is known, or a new one. */
+export interface Entry {
+  /** Returns the change of a notification, or undefined if it is another one. */
+  change?: (notification: Notification) => Change | undefined;
+  /** A notification that arrived. */
+  arrived?: Notification;
+}
+
+/**
+ * Keeps changes that a response of the server may lack: those whose requests are under way, and those that
+ * became known after the request of the response.
+ */
+export class Journal {
+  readonly #pending = new Set<Entry>();
+  readonly #readings = new Set<Set<Entry>>();
+
+  /** Records a change that the server has made. */
+  record(entry: Entry): void {
+    for (const reading of this.#readings) reading.add(entry);
+  }
+
+  /** Records a change whose request starts. The returned function ends it, and removes it if it failed. */
+  begin(entry: Entry): (outcome: 'succeeded' | 'failed') => void {
+    this.#pending.add(entry);
+    this.record(entry);
+    return (outcome) => {
+      this.#pending.delete(entry);
+      if (outcome === 'failed') for (const reading of this.#readings) reading.delete(entry);
+    };
+  }
+
+  /**
+   * Fetches notifications and applies the changes that they lack. Resolves with them and with those that
+   * arrived meanwhile.
+   */
+  async read<Result>(
+    fetchThem: () => Promise<Result>,
+    notificationsOf: (result: Result) => readonly Notification[],
+  ): Promise<{ result: Result; notifications: Notification[]; arrived: Notification[] }> {
+    const reading = new Set(this.#pending);
+    this.#readings.add(reading);
+    try {
+      const result = await fetchThem();
+      const entries = [...reading];
+      const apply = (notification: Notification) =>
+        entries.reduce((current, { change }) => {
+          const members = change?.(current);
+          return members === undefined ? current : changed(current, members);
+        }, notification);
+      return {
+        result,
+        notifications: notificationsOf(result).map(apply),
+        arrived: entries.flatMap(({ arrived }) => (arrived === undefined ? [] : [apply(arrived)])),
+      };
+    } finally {
+      this.#readings.delete(reading);
+    }
+  }
+}

@@ -1,0 +1,320 @@
+import type { UserClient } from '@belfry/sdk';
+import type { Journal } from './journal.ts';
+import { compareArrival, isListed } from './notification.ts';
+import { Observable } from './observable.ts';
+import type { InboxFilter, Notification } from './types.ts';
+
+/** A page of a list. Far from what is shown it is released: it keeps its place, but not its notifications. */
+export interface Page {
+  readonly key: number;
+  /** Undefined while the page is released. */
+  readonly notifications: readonly Notification[] | undefined;
+  /** How many notifications it has, also while it is released. */
+  readonly size: number;
+}
+
+export interface ListSnapshot {
+  /** `loading` only before the first page. */
+  readonly status: 'loading' | 'ready' | 'error';
+  /** Why the last request for a page failed. */
+  readonly error: Error | undefined;
+  /** Those of all pages that are not released, newest arrival first. */
+  readonly notifications: readonly Notification[];
+  readonly pages: readonly Page[];
+  readonly hasMore: boolean;
+  readonly isLoadingMore: boolean;
+}
+
+interface StoredPage extends Page {
+  /** The cursor of the page: the id above its first notification. Undefined for the first page. */
+  readonly after: string | undefined;
+  readonly firstId: string | undefined;
+  readonly lastId: string | undefined;
+}
+
+interface State extends ListSnapshot {
+  readonly pages: readonly StoredPage[];
+}
+
+export interface ListOptions {
+  client: UserClient;
+  filter: InboxFilter;
+  journal: Journal;
+  pageSize: number;
+  /** Called with notifications that a request found above those that were known. */
+  onArrived: (notifications: readonly Notification[]) => void;
+  /** Called with the first listener, and after the last one unsubscribed. */
+  onActive: (isActive: boolean) => void;
+}
+
+const EMPTY: State = {
+  status: 'loading',
+  error: undefined,
+  notifications: [],
+  pages: [],
+  hasMore: false,
+  isLoadingMore: false,
+};
+
+/** A list of notifications, in pages. It is kept up to date by the inbox that created it. */
+export class NotificationList {
+  readonly filter: InboxFilter;
+  readonly getSnapshot: () => ListSnapshot;
+  readonly subscribe: (listener: () => void) => () => void;
+  readonly #options: ListOptions;
+  readonly #state: Observable<State>;
+  readonly #loading = new Map<number, Promise<void>>();
+  #loadingMore: Promise<void> | undefined;
+  #nextKey = 0;
+
+  constructor(options: ListOptions) {
+    this.#options = options;
+    this.filter = options.filter;
+    this.#state = new Observable(
+      EMPTY,
+      () => {
+        options.onActive(true);
+        if (this.#pages.length === 0) void this.loadMore().catch(() => {}); // in the snapshot
+      },
+      () => options.onActive(false),
+    );
+    this.getSnapshot = this.#state.getSnapshot;
+    this.subscribe = this.#state.subscribe;
+  }
+
+  get isActive(): boolean {
+    return this.#state.hasListeners;
+  }
+
+  get #pages(): readonly StoredPage[] {
+    return this.#state.getSnapshot().pages;
+  }
+
+  /** Fetches the next page, or the first one. Rejects if that fails; a later call retries it. */
+  readonly loadMore = (): Promise<void> => {
+    this.#loadingMore ??= this.#fetchMore().finally(() => {
+      this.#loadingMore = undefined;
+    });
+    return this.#loadingMore;
+  };
+
+  async #fetchMore(): Promise<void> {
+    const last = this.#pages.at(-1);
+    if (last !== undefined && !this.#state.getSnapshot().hasMore) return;
+    const after = last?.lastId ?? last?.after;
+    this.#state.set({ isLoadingMore: true });
+    try {
+      const { notifications, hasMore, arrived, lastId } = await this.#fetch(after);
+      const known = new Set(this.#state.getSnapshot().notifications.map(({ id }) => id));
+      const fresh = notifications.filter(({ id }) => !known.has(id));
+      const page = { ...this.#newPage(after, fresh), lastId: lastId ?? after };
+      this.#set([...this.#pages, page], { status: 'ready', error: undefined, hasMore });
+      this.update(arrived);
+    } catch (error) {
+      const status = this.#pages.length === 0 ? 'error' : 'ready';
+      this.#state.set({ status, error: error as Error });
+      throw error;
+    } finally {
+      this.#state.set({ isLoadingMore: false });
+    }
+  }
+
+  /** Fetches all pages that are loaded. Rejects with the first error. */
+  readonly refresh = async (): Promise<void> => {
+    if (this.#pages.length === 0) return this.loadMore();
+    for (const page of this.#pages) if (page.notifications !== undefined) await this.load(page);
+  };
+
+  /** Fetches the notifications of a page that is released, or fetches them once more. */
+  readonly load = (page: Page): Promise<void> => {
+    const { key } = page;
+    const running = this.#loading.get(key);
+    if (running !== undefined) return running;
+    const loading = this.#reload(key)
+      .catch((error: Error) => {
+        this.#state.set({ error });
+        throw error;
+      })
+      .finally(() => this.#loading.delete(key));
+    this.#loading.set(key, loading);
+    return loading;
+  };
+
+  async #reload(key: number): Promise<void> {
+    const page = this.#pages.find((one) => one.key === key);
+    if (page === undefined) return;
+    const found: Notification[] = [];
+    let arrived: Notification[] = [];
+    let after = page.after;
+    for (;;) {
+      const part = await this.#fetch(after);
+      arrived = [...arrived, ...part.arrived];
+      const index = this.#pages.findIndex((one) => one.key === key);
+      const now = this.#pages[index];
+      if (now === undefined) return;
+      const next = this.#pages[index + 1];
+      const end = part.ids.indexOf(now.lastId ?? '') + 1 || part.ids.indexOf(next?.firstId ?? '');
+      const ends = next !== undefined && (end > 0 || part.ids[0] === next.firstId);
+      const inPage = ends ? new Set(part.ids.slice(0, end)) : undefined;
+      found.push(...part.notifications.filter(({ id }) => inPage === undefined || inPage.has(id)));
+      const isAtEnd = next === undefined || !part.hasMore;
+      if (!ends && !isAtEnd) {
+        after = part.lastId;
+        if (found.length < now.size + 2 * this.#options.pageSize) continue;
+        // The ends of the page have left the list or moved in it: start the list from the top.
+        this.#set([], { hasMore: false });
+        return this.#fetchMore();
+      }
+      const before = now.notifications ?? [];
+      const loaded = { ...now, notifications: sameOr(before, found), size: found.length };
+      const following = ends ? this.#pages.slice(index + 1) : [];
+      const hasMore = ends ? this.#state.getSnapshot().hasMore : part.hasMore;
+      const [firstId] = part.ids;
+      const lastId = ends ? now.lastId : part.lastId;
+      if (index === 0 && now.notifications !== undefined) this.#reportArrived(before, found);
+      this.#set([...this.#pages.slice(0, index), { ...loaded, firstId, lastId }, ...following], {
+        hasMore,
+        error: undefined,
+      });
+      this.update(arrived);
+      return;
+    }
+  }
+
+  /** Drops the notifications of a page to save memory. */
+  readonly release = (page: Page): void => {
+    const pages = this.#pages.map((one) =>
+      one.key === page.key && one.notifications !== undefined
+        ? { ...one, notifications: undefined, size: one.notifications.length }
+        : one,
+    );
+    this.#set(pages);
+  };
+
+  /** Returns a notification, if it is loaded. */
+  find(id: string): Notification | undefined {
+    return this.#state.getSnapshot().notifications.find((one) => one.id === id);
+  }
+
+  /** Replaces, adds or removes notifications, as the filter says. */
+  update(notifications: readonly Notification[]): void {
+    if (notifications.length === 0 || this.#pages.length === 0) return;
+    const updates = new Map(notifications.map((one) => [one.id, one]));
+    const kept = this.#pages.map((page) => {
+      const loaded = page.notifications;
+      if (loaded === undefined || !loaded.some(({ id }) => updates.has(id))) return page;
+      const remaining = loaded.flatMap((one) => {
+        const update = updates.get(one.id);
+        if (update === undefined) return [one];
+        if (!isListed(update, this.filter)) return [];
+        if (update.sent_at !== one.sent_at) return []; // it is added at another place
+        updates.delete(one.id);
+        return [update];
+      });
+      return { ...page, notifications: remaining, size: remaining.length };
+    });
+    const added = [...updates.values()].filter((one) => isListed(one, this.filter));
+    let pages: readonly StoredPage[] = kept;
+    for (const one of added.sort(compareArrival).reverse()) pages = this.#add(pages, one);
+    this.#set(this.#split(pages));
+  }
+
+  /** Adds a notification at its place, unless it stands below all that is loaded. */
+  #add(pages: readonly StoredPage[], notification: Notification): readonly StoredPage[] {
+    const isAbove = (one: Notification) => compareArrival(notification, one) < 0;
+    const index = pages.findIndex(({ notifications }, at) => {
+      const last = notifications?.at(-1);
+      if (last !== undefined) return isAbove(last);
+      // A page that is released or empty: the notification belongs to it if it is above the next page.
+      const next = pages.slice(at + 1).find((page) => page.notifications?.length)?.notifications?.[0];
+      return next === undefined || isAbove(next);
+    });
+    const { hasMore } = this.#state.getSnapshot();
+    const target = index < 0 ? (hasMore ? -1 : pages.length - 1) : index;
+    return pages.map((page, at) => {
+      if (at !== target) return page;
+      const { notifications } = page;
+      if (notifications === undefined) return { ...page, size: page.size + 1 };
+      const place = notifications.findIndex(isAbove);
+      const all = notifications.toSpliced(place < 0 ? notifications.length : place, 0, notification);
+      return { ...page, notifications: all, size: all.length, firstId: all[0]?.id };
+    });
+  }
+
+  /** Divides a first page that has grown too long. */
+  #split(pages: readonly StoredPage[]): readonly StoredPage[] {
+    const [first, ...others] = pages;
+    const { pageSize } = this.#options;
+    if (first?.notifications === undefined || first.size <= 2 * pageSize) return pages;
+    const middle = first.size - pageSize;
+    const [upper, lower] = [first.notifications.slice(0, middle), first.notifications.slice(middle)];
+    const boundary = upper.at(-1)?.id;
+    const top = { ...this.#newPage(undefined, upper), lastId: boundary };
+    const size = lower.length;
+    const bottom = { ...first, after: boundary, notifications: lower, size, firstId: lower[0]?.id };
+    return this.#split([top, bottom, ...others]);
+  }
+
+  #newPage(after: string | undefined, notifications: readonly Notification[]): StoredPage {
+    this.#nextKey += 1;
+    return {
+      key: this.#nextKey,
+      after,
+      notifications,
+      size: notifications.length,
+      firstId: notifications[0]?.id,
+      lastId: notifications.at(-1)?.id,
+    };
+  }
+
+  async #fetch(after: string | undefined) {
+    const { client, journal, pageSize, filter } = this.#options;
+    const { status, category, topic } = filter;
+    const query = { status, category, topic, limit: pageSize, starting_after: after };
+    const { result, notifications, arrived } = await journal.read(
+      () => client.request<Listed>({ method: 'GET', path: '/notifications', query }),
+      ({ data }) => data,
+    );
+    return {
+      // A change that is under way may remove some from this list.
+      notifications: notifications.filter((one) => isListed(one, filter)),
+      ids: result.data.map(({ id }) => id),
+      lastId: result.data.at(-1)?.id,
+      hasMore: result.links.next !== null,
+      arrived,
+    };
+  }
+
+  #reportArrived(before: readonly Notification[], now: readonly Notification[]): void {
+    const known = new Set(before.map(({ id }) => id));
+    const [newest] = before;
+    const arrived = now.filter(
+      (one) => !known.has(one.id) && (newest === undefined || compareArrival(one, newest) < 0),
+    );
+    if (arrived.length > 0) this.#options.onArrived(arrived);
+  }
+
+  #set(pages: readonly StoredPage[], more: Partial<State> = {}): void {
+    const now = this.#pages;
+    const isSame = pages.length === now.length && pages.every((page, index) => page === now[index]);
+    if (isSame) this.#state.set(more);
+    else
+      this.#state.set({ ...more, pages, notifications: pages.flatMap((page) => page.notifications ?? []) });
+  }
+}
+
+interface Listed {
+  data: Notification[];
+  links: { next: string | null };
+}
+
+/** The loaded notifications. Each is the known object if nothing in it changed, so that it is not redrawn. */
+function sameOr(known: readonly Notification[], loaded: readonly Notification[]): readonly Notification[] {
+  const byId = new Map(known.map((one) => [one.id, one]));
+  const merged = loaded.map((one) => {
+    const before = byId.get(one.id);
+    return before !== undefined && JSON.stringify(before) === JSON.stringify(one) ? before : one;
+  });
+  const isSame = merged.length === known.length && merged.every((one, index) => one === known[index]);
+  return isSame ? known : merged;
+}

@@ -1,0 +1,347 @@
+import { BelfryError, type InboxIntegrationConfig, type UserClient } from '@belfry/sdk';
+import type { Notification } from './types.ts';
+
+export type Transport = 'websocket' | 'sse' | 'polling';
+export type Connection = 'connecting' | 'live' | 'polling' | 'offline' | 'unauthorized';
+
+/** An event of the stream. Others than these are ignored. */
+export type LiveEvent =
+  | { name: 'resync' }
+  | { name: 'inbox/theme'; data: InboxIntegrationConfig }
+  | {
+      name: `notifications/${string}`;
+      timestamp: string;
+      data: { id: string; client_id?: string; notification?: Notification };
+    };
+
+export interface LiveOptions {
+  client: UserClient;
+  baseUrl: string;
+  token: () => string | Promise<string>;
+  /** The ways to connect, the best one first. */
+  transports: readonly Transport[];
+  onEvent: (event: LiveEvent) => void;
+  onState: (connection: Connection, transport: Transport | undefined) => void;
+  /** Called when events arrive from now on. `isResumed` if none can have been missed since the last time. */
+  onReady: (isResumed: boolean) => void;
+  /** Fetches what is shown. Called regularly if no stream works. */
+  poll: () => Promise<void>;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+// A stream begins with an id. A proxy that passes none within this time collects the response.
+const FIRST_DATA_TIMEOUT_MS = 5_000;
+const IDLE_TIMEOUT_MS = 40_000; // two heartbeats and a half
+const FIRST_RETRY_MS = 1_000;
+const LONGEST_RETRY_MS = 30_000;
+const POLL_EVERY_MS = 15_000;
+// How long a transport that works is used before the better ones are tried.
+const REMEMBERED_MS = 10 * 60_000;
+// A proxy may accept WebSockets and cut them. After so many short ones in a row, use the next transport.
+const SHORT_LIVED_MS = 10_000;
+const MAX_SHORT_LIVED = 3;
+// Browsers open six connections to a host with HTTP/1.1. A hidden tab does not keep one of them for a stream.
+const HIDDEN_MS = 30_000;
+
+/** How an attempt to connect ended. */
+type Ending =
+  /** The stream was open for this time. */
+  | { kind: 'lost'; lastedMs: number }
+  /** No response: the server or the network is down, or a proxy does not support this transport. */
+  | { kind: 'failed' }
+  /** The transport does not work here. */
+  | { kind: 'unsupported' }
+  | { kind: 'unauthorized' }
+  /** The user was deleted. */
+  | { kind: 'ended' };
+
+/**
+ * Follows the changes of a user's notifications until it is closed: over a WebSocket, or else Server-Sent
+ * Events, or else by polling. It reconnects for ever and resumes after the last event.
+ */
+export class Live {
+  readonly #options: LiveOptions;
+  readonly #stop = new AbortController();
+  #wake = new AbortController();
+  #lastEventId: string | undefined;
+  #rung: number;
+  #rungSince: number;
+
+  constructor(options: LiveOptions) {
+    this.#options = options;
+    const remembered = recall(options.baseUrl);
+    const rung = options.transports.indexOf(remembered?.transport as Transport);
+    this.#rung = Math.max(0, rung);
+    this.#rungSince = remembered?.at ?? Date.now();
+    const { signal } = this.#stop;
+    const wake = () => this.#interrupt();
+    for (const name of ['online', 'offline', 'pageshow'])
+      globalThis.addEventListener?.(name, wake, { signal });
+    globalThis.document?.addEventListener('visibilitychange', wake, { signal });
+    void this.#run();
+  }
+
+  close(): void {
+    this.#stop.abort();
+    this.#wake.abort();
+  }
+
+  /** Ends a wait, and a connection that the browser reports as lost. */
+  #interrupt(): void {
+    const wake = this.#wake;
+    this.#wake = new AbortController();
+    wake.abort();
+  }
+
+  async #run(): Promise<void> {
+    const { transports, onState } = this.#options;
+    const { signal } = this.#stop;
+    let failures = 0;
+    let shortLived = 0;
+    while (!signal.aborted) {
+      if (isOffline() || (isHidden() && transports[this.#rung] !== 'websocket' && this.#lastEventId)) {
+        if (isOffline()) onState('offline', undefined);
+        await this.#sleep(LONGEST_RETRY_MS);
+        failures = 0;
+        continue;
+      }
+      if (this.#rung > 0 && Date.now() - this.#rungSince > REMEMBERED_MS) this.#use(0);
+      const first = this.#rung;
+      let ending: Ending = { kind: 'failed' };
+      // Without a response, the next transport shows whether the server is down.
+      do ending = await this.#connect(transports[this.#rung] ?? 'polling');
+      while (
+        ending.kind === 'unsupported' &&
+        this.#rung + 1 < transports.length &&
+        this.#use(this.#rung + 1)
+      );
+      if (signal.aborted) return;
+      if (ending.kind === 'ended') break;
+      if (ending.kind === 'failed') this.#use(first);
+      if (ending.kind === 'lost') {
+        failures = 0;
+        shortLived = ending.lastedMs < SHORT_LIVED_MS ? shortLived + 1 : 0;
+        if (shortLived >= MAX_SHORT_LIVED && this.#rung + 1 < transports.length && !isOffline()) {
+          this.#use(this.#rung + 1);
+          shortLived = 0;
+        }
+      } else failures += 1;
+      if (isOffline()) continue;
+      onState(ending.kind === 'unauthorized' ? 'unauthorized' : 'connecting', undefined);
+      const woken = await this.#sleep(backoffMs(failures + shortLived));
+      if (woken) failures = 0;
+    }
+  }
+
+  #use(rung: number): boolean {
+    this.#rung = rung;
+    this.#rungSince = Date.now();
+    return true;
+  }
+
+  #connected(transport: Transport): void {
+    remember(this.#options.baseUrl, { transport, at: this.#rungSince });
+    this.#options.onState(transport === 'polling' ? 'polling' : 'live', transport);
+  }
+
+  #connect(transport: Transport): Promise<Ending> {
+    if (transport === 'websocket') return this.#overWebSocket();
+    return transport === 'sse' ? this.#overSse() : this.#byPolling();
+  }
+
+  async #overWebSocket(): Promise<Ending> {
+    if (globalThis.WebSocket === undefined) return { kind: 'unsupported' };
+    const url = new URL(`${this.#options.baseUrl.replace(/^http/, 'ws')}/notifications/stream`);
+    const resumed = this.#lastEventId;
+    if (resumed !== undefined) url.searchParams.set('last_event_id', resumed);
+    let socket: WebSocket;
+    try {
+      socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${await this.#options.token()}`]);
+    } catch {
+      return { kind: 'failed' }; // the token could not be fetched
+    }
+    let readyAt = 0;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const { promise, resolve } = deferred<number>();
+    const limit = (ms: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => resolve(0), ms);
+    };
+    limit(CONNECT_TIMEOUT_MS);
+    socket.onmessage = ({ data }) => {
+      limit(IDLE_TIMEOUT_MS);
+      const message = parse(data);
+      if (message === undefined) return;
+      if (message.id !== undefined) this.#lastEventId = message.id;
+      if (message.event === 'ready') {
+        readyAt = Date.now();
+        this.#connected('websocket');
+        this.#options.onReady(resumed !== undefined);
+      } else if (message.data !== undefined) this.#options.onEvent(message.data);
+    };
+    socket.onclose = ({ code }) => resolve(code);
+    const unwatch = this.#watch(() => resolve(0));
+    const code = await promise;
+    unwatch();
+    clearTimeout(timer);
+    socket.onmessage = null;
+    socket.close();
+    if (code === 4004) return { kind: 'ended' };
+    if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
+    return { kind: isOffline() ? 'failed' : 'unsupported' };
+  }
+
+  async #overSse(): Promise<Ending> {
+    const ended = new AbortController();
+    const end = () => ended.abort();
+    const resumed = this.#lastEventId;
+    let readyAt = 0;
+    let failure: unknown;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isBuffered = false;
+    const stream = this.#options.client.notifications.stream({
+      signal: ended.signal,
+      lastEventId: resumed,
+      maxRetries: 0,
+      timeoutMs: CONNECT_TIMEOUT_MS,
+      idleTimeoutMs: IDLE_TIMEOUT_MS,
+      onOpen: () => {
+        timer = setTimeout(() => {
+          isBuffered = true;
+          end();
+        }, FIRST_DATA_TIMEOUT_MS);
+      },
+      onActivity: () => {
+        if (readyAt > 0) return;
+        clearTimeout(timer);
+        readyAt = Date.now();
+        this.#connected('sse');
+        this.#options.onReady(resumed !== undefined);
+      },
+      onDisconnect: end,
+    });
+    const unwatch = this.#watch(end);
+    try {
+      for await (const event of stream) {
+        this.#lastEventId = stream.lastEventId;
+        this.#options.onEvent(event as LiveEvent);
+      }
+    } catch (error) {
+      failure = error;
+    }
+    this.#lastEventId = stream.lastEventId ?? this.#lastEventId;
+    unwatch();
+    clearTimeout(timer);
+    if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
+    if (isBuffered) return { kind: 'unsupported' };
+    return endingOf(failure);
+  }
+
+  async #byPolling(): Promise<Ending> {
+    const startedAt = Date.now();
+    let polled = false;
+    while (!this.#stop.signal.aborted && !isHidden() && Date.now() - startedAt < REMEMBERED_MS) {
+      try {
+        await this.#options.poll();
+      } catch (error) {
+        return polled ? { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY } : endingOf(error);
+      }
+      polled = true;
+      this.#connected('polling');
+      await this.#sleep(POLL_EVERY_MS * (0.9 + Math.random() * 0.2));
+      if (isOffline()) break;
+    }
+    if (!isHidden()) this.#use(0); // the better transports may work by now
+    return { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY };
+  }
+
+  /**
+   * Calls `lost` when the browser is offline, when this is closed, and for Server-Sent Events when the tab
+   * was hidden for some time. Returns a function that ends this.
+   */
+  #watch(lost: () => void): () => void {
+    const over = new AbortController();
+    const { signal } = over;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const check = () => {
+      clearTimeout(timer);
+      if (isOffline()) lost();
+      else if (isHidden() && this.#options.transports[this.#rung] === 'sse')
+        timer = setTimeout(lost, HIDDEN_MS);
+    };
+    globalThis.addEventListener?.('offline', check, { signal });
+    globalThis.document?.addEventListener('visibilitychange', check, { signal });
+    this.#stop.signal.addEventListener('abort', lost, { signal });
+    check();
+    return () => {
+      clearTimeout(timer);
+      over.abort();
+    };
+  }
+
+  /** Resolves after the time with false, or earlier with true if the browser reports a change. */
+  #sleep(ms: number): Promise<boolean> {
+    const { signal } = this.#wake;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), ms);
+      signal.addEventListener('abort', () => {
+        clearTimeout(timer);
+        resolve(true);
+      });
+    });
+  }
+}
+
+/** Half of the time is random, so that the clients of a server do not return at the same moment. */
+function backoffMs(failures: number): number {
+  return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures) * (0.1 + Math.random() * 0.9);
+}
+
+function endingOf(error: unknown): Ending {
+  if (!(error instanceof BelfryError)) return { kind: 'failed' };
+  if (error.status === 401 || error.status === 403) return { kind: 'unauthorized' };
+  return { kind: error.code === 'invalid_response' || error.status === 404 ? 'unsupported' : 'failed' };
+}
+
+function parse(data: unknown): { id?: string; event: string; data?: LiveEvent } | undefined {
+  try {
+    return JSON.parse(String(data));
+  } catch {
+    return undefined;
+  }
+}
+
+function deferred<Value>() {
+  let resolve: (value: Value) => void = () => {};
+  const promise = new Promise<Value>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}
+
+const isOffline = () => globalThis.navigator?.onLine === false;
+const isHidden = () => globalThis.document?.visibilityState === 'hidden';
+
+interface Remembered {
+  transport: Transport;
+  at: number;
+}
+
+const keyOf = (baseUrl: string) => `belfry-inbox:${baseUrl}`;
+
+function recall(baseUrl: string): Remembered | undefined {
+  try {
+    const remembered = JSON.parse(sessionStorage.getItem(keyOf(baseUrl)) ?? '') as Remembered;
+    return Date.now() - remembered.at < REMEMBERED_MS ? remembered : undefined;
+  } catch {
+    return undefined; // nothing is stored, or the page may not store anything
+  }
+}
+
+function remember(baseUrl: string, value: Remembered): void {
+  try {
+    sessionStorage.setItem(keyOf(baseUrl), JSON.stringify(value));
+  } catch {
+    // The page may not store anything: the transports are tried in order next time.
+  }
+}

@@ -1,0 +1,247 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startProxy, type TestProxy } from '../../server/test/support/proxy.ts';
+import {
+  startTestService,
+  type TestProject,
+  type TestService,
+  until,
+} from '../../server/test/support/service.ts';
+import { createInbox, type Inbox, type InboxOptions, type ListSnapshot } from '../src/store/index.ts';
+
+// The store of an inbox: lists and counts follow the server, and the actions of the user are shown at once.
+
+let service: TestService;
+let project: TestProject;
+let proxy: TestProxy;
+const opened: Inbox[] = [];
+
+beforeAll(async () => {
+  service = await startTestService();
+  project = service.project;
+  proxy = await startProxy(service.address);
+});
+afterAll(async () => {
+  for (const inbox of opened) inbox.close();
+  await proxy?.close();
+  await service?.stop();
+});
+
+let users = 0;
+const newUser = () => {
+  users += 1;
+  return `store-${users}`;
+};
+
+/** Opens the inbox of a user, connected. */
+async function open(user: string, options: Partial<InboxOptions> = {}): Promise<Inbox> {
+  const inbox = createInbox({
+    baseUrl: `${service.address}/v2`,
+    token: () => project.userJwt({ user_external_id: user }),
+    ...options,
+  });
+  opened.push(inbox);
+  inbox.subscribe(() => {});
+  await until(
+    () => inbox.getSnapshot(),
+    ({ connection, counts }) => ['live', 'polling'].includes(connection) && counts.unseen !== undefined,
+  );
+  return inbox;
+}
+
+async function send(user: string, broadcast: object = {}): Promise<void> {
+  const body = { title: 'Hello', recipients: [{ external_id: user }], ...broadcast };
+  expect((await project.call('POST', '/broadcasts', body)).status).toBe(201);
+}
+
+const titlesOf = ({ notifications }: ListSnapshot) => notifications.map(({ title }) => title);
+
+/** Subscribes to a list, and returns what reads its titles. */
+function show(inbox: Inbox, filter?: Parameters<Inbox['list']>[0]) {
+  const list = inbox.list(filter);
+  list.subscribe(() => {});
+  return { list, titles: () => titlesOf(list.getSnapshot()) };
+}
+
+test('a new notification arrives in all lists that it belongs to, and in the counts', async () => {
+  const user = newUser();
+  const inbox = await open(user);
+  const [all, unread, orders] = [
+    show(inbox),
+    show(inbox, { status: 'unread' }),
+    show(inbox, { category: 'orders' }),
+  ];
+  const arrived: string[] = [];
+  inbox.onNew(({ title }) => arrived.push(title));
+  await expect.poll(() => all.list.getSnapshot().status).toBe('ready');
+  await expect.poll(() => orders.list.getSnapshot().status).toBe('ready');
+  await expect.poll(() => unread.list.getSnapshot().status).toBe('ready');
+  await send(user, { title: 'First', category: 'orders' });
+  await send(user, { title: 'Second', category: 'news' });
+  await expect.poll(all.titles).toEqual(['Second', 'First']);
+  expect(unread.titles()).toEqual(['Second', 'First']);
+  expect(orders.titles()).toEqual(['First']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
+  expect(arrived).toEqual(['First', 'Second']);
+});
+
+test('two inboxes of a user show the same after each action', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b', 'c', 'd']) await send(user, { title });
+  const [here, there] = await Promise.all([open(user), open(user)]);
+  const [own, other] = [show(here), show(there)];
+  const archive = show(there, { status: 'archived' });
+  const unread = show(there, { status: 'unread' });
+  await expect.poll(own.titles).toHaveLength(4);
+  await expect.poll(unread.titles).toHaveLength(4);
+  const id = (title: string) =>
+    own.list.getSnapshot().notifications.find((one) => one.title === title)?.id ?? '';
+  await here.markRead(id('a'));
+  await expect.poll(unread.titles).toEqual(['d', 'c', 'b']);
+  await here.markUnread(id('a'));
+  await expect.poll(unread.titles).toEqual(['d', 'c', 'b', 'a']);
+  await here.archive(id('b'));
+  await expect.poll(archive.titles).toEqual(['b']);
+  await expect.poll(other.titles).toEqual(['d', 'c', 'a']);
+  await there.unarchive(archive.list.getSnapshot().notifications[0]?.id ?? '');
+  await expect.poll(own.titles).toEqual(['d', 'c', 'b', 'a']);
+  await here.remove(id('d'));
+  await expect.poll(other.titles).toEqual(['c', 'b', 'a']);
+  await here.markAllSeen();
+  await expect.poll(() => there.getSnapshot().counts).toEqual({ unread: 3, unseen: 0 });
+  await here.markAllRead();
+  await expect.poll(() => there.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
+  expect(unread.titles()).toEqual([]);
+  await here.archiveAll();
+  await expect.poll(other.titles).toEqual([]);
+  await expect.poll(archive.titles).toEqual(['c', 'b', 'a']);
+  expect(here.getSnapshot().counts).toEqual(there.getSnapshot().counts);
+});
+
+test('an action is shown before the server responds, and undone if the server rejects it', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b']) await send(user, { title });
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2` });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['b', 'a']);
+  const before = list.getSnapshot();
+  proxy.decide = ({ method }) => (method === 'GET' ? 'pass' : { status: 400, body: '{}' });
+  const [newest, oldest] = before.notifications;
+  const errors: Error[] = [];
+  inbox.onError((error) => errors.push(error));
+  const archived = inbox.archive(newest?.id ?? '');
+  expect(titles()).toEqual(['a']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+  await expect(archived).rejects.toThrow('400');
+  expect(titles()).toEqual(['b', 'a']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
+  expect(inbox.getSnapshot().error?.message).toContain('400');
+  const all = inbox.markAllRead();
+  expect(list.getSnapshot().notifications.map(({ status }) => status)).toEqual(['read', 'read']);
+  expect(inbox.getSnapshot().counts.unread).toBe(0);
+  await expect(all).rejects.toThrow('400');
+  expect(list.getSnapshot().notifications).toEqual(before.notifications);
+  await expect(inbox.remove(oldest?.id ?? '')).rejects.toThrow('400');
+  expect(titles()).toEqual(['b', 'a']);
+  expect(errors).toHaveLength(3);
+  inbox.dismissError();
+  expect(inbox.getSnapshot().error).toBeUndefined();
+  proxy.decide = () => 'pass';
+});
+
+test('a page keeps its place when it is released, and has what changed when it is loaded', async () => {
+  const user = newUser();
+  for (let index = 0; index < 12; index += 1) await send(user, { title: `${index}` });
+  const inbox = await open(user, { pageSize: 5 });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toHaveLength(5);
+  await list.loadMore();
+  await list.loadMore();
+  expect(titles()).toEqual(Array.from({ length: 12 }, (_, index) => `${11 - index}`));
+  expect(list.getSnapshot()).toMatchObject({ hasMore: false, isLoadingMore: false });
+  const [first, second] = list.getSnapshot().pages;
+  const ids = list.getSnapshot().notifications.map(({ id }) => id);
+  if (first === undefined || second === undefined) throw new Error('too few pages');
+  list.release(first);
+  list.release(second);
+  expect(titles()).toEqual(['1', '0']);
+  expect(list.getSnapshot().pages.map(({ size }) => size)).toEqual([5, 5, 2]);
+  // The ends of the second page leave the list, in another window.
+  const call = project.as(user);
+  for (const index of [5, 9]) await call('POST', `/notifications/${ids[index]}/archive`);
+  await send(user, { title: '12' });
+  await expect.poll(() => list.getSnapshot().pages[0]?.size).toBe(6);
+  for (const page of list.getSnapshot().pages) await list.load(page);
+  expect(titles()).toEqual(['12', '11', '10', '9', '8', '7', '5', '4', '3', '1', '0']);
+});
+
+for (const [transport, label] of [
+  ['sse', 'Server-Sent Events'],
+  ['polling', 'polling'],
+] as const)
+  test(`an inbox follows by ${label} if it is set to`, async () => {
+    const user = newUser();
+    const inbox = await open(user, { transports: [transport] });
+    expect(inbox.getSnapshot().transport).toBe(transport);
+    const { titles } = show(inbox);
+    await send(user, { title: 'there' });
+    if (transport === 'polling') await inbox.refresh();
+    await expect.poll(titles).toEqual(['there']);
+  });
+
+test('a lost stream continues where it ended, without gaps and repeats', async () => {
+  const user = newUser();
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
+  const { titles } = show(inbox);
+  const arrived: string[] = [];
+  inbox.onNew(({ title }) => arrived.push(title));
+  await send(user, { title: 'before' });
+  await expect.poll(titles).toEqual(['before']);
+  proxy.decide = () => ({ status: 503 });
+  proxy.cut();
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('connecting');
+  for (const title of ['1', '2', '3']) await send(user, { title });
+  proxy.decide = () => 'pass';
+  await expect.poll(titles).toEqual(['3', '2', '1', 'before']);
+  expect(arrived).toEqual(['before', '1', '2', '3']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 4, unseen: 4 });
+});
+
+test('a wrong token is reported, and a new one connects', async () => {
+  const user = newUser();
+  let token = 'wrong';
+  const inbox = createInbox({ baseUrl: `${service.address}/v2`, token: () => token });
+  opened.push(inbox);
+  inbox.subscribe(() => {});
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('unauthorized');
+  token = project.userJwt({ user_external_id: user });
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+});
+
+test('preferences are saved at once, and restored if the server rejects them', async () => {
+  await project.call('PUT', '/channels', {
+    key: 'news',
+    channels: [{ channel: 'in_app' }, { channel: 'email' }],
+  });
+  const inbox = await open(newUser(), { baseUrl: `${proxy.url}/v2` });
+  await inbox.loadPreferences();
+  const enabled = () =>
+    inbox
+      .getSnapshot()
+      .preferences?.categories.find(({ key }) => key === 'news')
+      ?.channels.find(({ name }) => name === 'email')?.enabled;
+  expect(enabled()).toBe(true);
+  const change = (value: boolean) => ({
+    categories: [{ key: 'news', channels: [{ name: 'email' as const, enabled: value }] }],
+  });
+  const saved = inbox.savePreferences(change(false));
+  expect(enabled()).toBe(false);
+  await saved;
+  await inbox.loadPreferences();
+  expect(enabled()).toBe(false);
+  proxy.decide = () => ({ status: 400 });
+  const rejected = inbox.savePreferences(change(true));
+  expect(enabled()).toBe(true);
+  await expect(rejected).rejects.toThrow('400');
+  expect(enabled()).toBe(false);
+  proxy.decide = () => 'pass';
+});
