@@ -11,6 +11,7 @@ export interface NotificationEvent {
     | 'notifications/archived'
     | 'notifications/unarchived'
     | 'notifications/delete'
+    | 'notifications/snoozed'
     | 'notifications/read/all'
     | 'notifications/seen/all'
     | 'notifications/archive/all';

@@ -17,6 +17,7 @@ import { Acceptor } from './domain/line/accept/send-broadcast.ts';
 import { cancelHandler } from './domain/line/broadcasts/cancel.ts';
 import { deliverHandler, OutcomeRecorder } from './domain/line/deliver/deliver.ts';
 import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
+import { unsnoozeHandler } from './domain/line/notifications/unsnooze.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
 import type { IntegrationEvent } from './domain/line/sending/integration-health.ts';
 import { TextMarker } from './domain/line/sending/text-marks.ts';
@@ -187,6 +188,7 @@ function startWorker(
       run_workflow: runHandler(workflowDeps),
       call_workflow: callHandler(workflowDeps),
       start_workflow: scheduleHandler(workerContext),
+      unsnooze: unsnoozeHandler(workerContext),
     },
   });
   const acceptor = new Acceptor(context, worker.producer('fan_out'));

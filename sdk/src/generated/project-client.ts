@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, ListWorkflowRunsQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, PostedWorkflowEvent, Project, ProjectInput, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StartedWorkflowRun, StartedWorkflowRuns, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Template, TemplateInput, TemplatePreview, TemplatePreviewInput, TemplateRecord, TemplateVersion, TemplateVersionList, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, UnseenCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation, Workflow, WorkflowEventInput, WorkflowInput, WorkflowList, WorkflowRun, WorkflowRunInput, WorkflowRunRecord, WorkflowRunsInput, WorkflowVersion, WorkflowVersionList } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListBroadcastsQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListNotificationsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListTopicsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, ListWorkflowRunsQuery, MailgunIntegration, MailgunIntegrationConfig, Notification, NotificationsQuery, PingEmailIntegration, PingEmailIntegrationConfig, PostedWorkflowEvent, Project, ProjectInput, ProjectSettings, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, Snooze, StartedWorkflowRun, StartedWorkflowRuns, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Subscription, SubscriptionInput, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Template, TemplateInput, TemplatePreview, TemplatePreviewInput, TemplateRecord, TemplateVersion, TemplateVersionList, Topic, TopicSubscriberChanges, TopicSubscribersInput, TopicSubscribersRemovalInput, Tracking, TwilioIntegration, TwilioIntegrationConfig, UnreadCount, UnseenCount, User, UserExport, UserImport, UserImportInput, UserInput, UserPreferences, UserPreferencesInput, UserUpdate, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation, Workflow, WorkflowEventInput, WorkflowInput, WorkflowList, WorkflowRun, WorkflowRunInput, WorkflowRunRecord, WorkflowRunsInput, WorkflowVersion, WorkflowVersionList } from './types.ts';
 
 /** Acts for a whole project with a Project JWT. For your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -74,7 +74,7 @@ export class ProjectClient extends Client {
       this.list(`/notifications/${segment(notificationId)}/deliveries`, {}, options),
     /**
      * List the notifications of a user, newest first.
-     * The order is that of arrival in the inbox: a notification that its category delays is on top when it appears. Archived notifications are listed only with `status=archived`. A page whose texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a Project JWT.
+     * The order is that of arrival in the inbox: a notification that its category delays is on top when it appears. Archived and snoozed notifications are listed only with that `status`. A page whose texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a Project JWT.
      *
      * `GET /users/{user_id}/notifications`
      */
@@ -82,7 +82,7 @@ export class ProjectClient extends Client {
       this.list(`/users/${segment(userId)}/notifications`, query, options),
     /**
      * Count the unread notifications of a user.
-     * Counts notifications that are neither read nor archived, seen or not. The count is exact up to 5,000. Requires a Project JWT.
+     * Counts notifications that are neither read nor archived nor snoozed, seen or not. The count is exact up to 5,000. Requires a Project JWT.
      *
      * `GET /users/{user_id}/notifications/unread/count`
      */
@@ -176,6 +176,14 @@ export class ProjectClient extends Client {
      */
     unarchive: (userId: string, notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}/unarchive` }, options),
+    /**
+     * Snooze a notification of a user.
+     * Hides the notification until a time. Then it returns to the top of the inbox, unseen, as if it had just arrived. Snoozing it again replaces the time, and `null` returns it now; archiving or deleting it ends the snooze. Open inboxes of the user show the change at once. Requires a Project JWT.
+     *
+     * `POST /users/{user_id}/notifications/{notification_id}/snooze`
+     */
+    snooze: (userId: string, notificationId: string, body: Snooze, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/users/${segment(userId)}/notifications/${segment(notificationId)}/snooze`, body }, options),
   };
 
   /** The devices, browsers, chats and inboxes of a user. */

@@ -627,14 +627,14 @@ export type Event = {
     };
 };
 
-export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'template.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
+export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'notification.snoozed' | 'notification.unsnoozed' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'template.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
 
 export type EventList = {
     data: Array<Event>;
     links: PageLinks;
 };
 
-export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'notification.snoozed' | 'notification.unsnoozed' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
 
 export type EventsourceIntegration = {
     name: 'eventsource';
@@ -1121,8 +1121,8 @@ export type MailgunIntegrationList = {
 export type Notification = {
     id: string;
     user_id: string;
-    /** `unread` means seen but not read. An archived notification is `archived`, read or not. */
-    status: 'unseen' | 'unread' | 'read' | 'archived';
+    /** `unread` means seen but not read. An archived notification is `archived`, and a snoozed one `snoozed`, read or not. */
+    status: 'unseen' | 'unread' | 'read' | 'archived' | 'snoozed';
     title: string;
     content: string | null;
     action_url: string | null;
@@ -1138,6 +1138,8 @@ export type Notification = {
     read_at: string | null;
     archived_at: string | null;
     discarded_at: string | null;
+    /** When it returns to the inbox. */
+    snoozed_until: string | null;
 };
 
 export type NotificationArchivedMessage = {
@@ -1193,6 +1195,15 @@ export type NotificationSeenMessage = {
     };
 };
 
+export type NotificationSnoozedMessage = {
+    type: 'notification.snoozed';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.snoozed';
+    };
+};
+
 export type NotificationUnarchivedMessage = {
     type: 'notification.unarchived';
     /** The time of the event. */
@@ -1208,6 +1219,15 @@ export type NotificationUnreadMessage = {
     timestamp: string;
     data: Event & {
         type: 'notification.unread';
+    };
+};
+
+export type NotificationUnsnoozedMessage = {
+    type: 'notification.unsnoozed';
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.unsnoozed';
     };
 };
 
@@ -1647,6 +1667,11 @@ export type SmtpMailbox = {
     email: string;
     /** Name shown beside the address */
     name?: string;
+};
+
+export type Snooze = {
+    /** When it returns: within the next 400 days. `null` returns it now. */
+    until: string | null;
 };
 
 export type StartedWorkflowRun = {
@@ -2219,8 +2244,8 @@ export type UserExport = {
     notifications: Array<{
         id: string;
         user_id: string;
-        /** `unread` means seen but not read. An archived notification is `archived`, read or not. */
-        status: 'unseen' | 'unread' | 'read' | 'archived';
+        /** `unread` means seen but not read. An archived notification is `archived`, and a snoozed one `snoozed`, read or not. */
+        status: 'unseen' | 'unread' | 'read' | 'archived' | 'snoozed';
         title: string;
         content: string | null;
         action_url: string | null;
@@ -2236,6 +2261,8 @@ export type UserExport = {
         read_at: string | null;
         archived_at: string | null;
         discarded_at: string | null;
+        /** When it returns to the inbox. */
+        snoozed_until: string | null;
         /** The deliveries over all channels. */
         deliveries: Array<Delivery>;
     }>;
@@ -2966,8 +2993,8 @@ export type ListNotificationsQuery = {
     starting_after?: string | null;
     /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
-    /** Only notifications that are unread (seen or not), read or archived. If omitted, all that are not archived. */
-    status?: 'unread' | 'read' | 'archived';
+    /** Only notifications that are unread (seen or not), read, archived or snoozed. If omitted, all that are neither archived nor snoozed. */
+    status?: 'unread' | 'read' | 'archived' | 'snoozed';
     /** Only notifications of this category. `uncategorized` selects those without one. */
     category?: string;
     /** Only notifications of this topic. */

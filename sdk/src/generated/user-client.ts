@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UnseenCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
+import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Snooze, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UnseenCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
 
 /** Acts for one user with a User JWT. For an inbox, on a server or in a browser. */
 export class UserClient extends Client {
@@ -12,7 +12,7 @@ export class UserClient extends Client {
   readonly notifications = {
     /**
      * List the notifications of the user, newest first.
-     * The order is that of arrival in the inbox: a notification that its category delays is on top when it appears. Archived notifications are listed only with `status=archived`. A page whose texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a User JWT.
+     * The order is that of arrival in the inbox: a notification that its category delays is on top when it appears. Archived and snoozed notifications are listed only with that `status`. A page whose texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a User JWT.
      *
      * `GET /notifications`
      */
@@ -20,7 +20,7 @@ export class UserClient extends Client {
       this.list('/notifications', query, options),
     /**
      * Count the unread notifications of the user.
-     * Counts notifications that are neither read nor archived, seen or not. The count is exact up to 5,000. Requires a User JWT.
+     * Counts notifications that are neither read nor archived nor snoozed, seen or not. The count is exact up to 5,000. Requires a User JWT.
      *
      * `GET /notifications/unread/count`
      */
@@ -114,6 +114,14 @@ export class UserClient extends Client {
      */
     unarchive: (notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/unarchive` }, options),
+    /**
+     * Snooze a notification.
+     * Hides the notification until a time. Then it returns to the top of the inbox, unseen, as if it had just arrived. Snoozing it again replaces the time, and `null` returns it now; archiving or deleting it ends the snooze. Open inboxes of the user show the change at once. Requires a User JWT.
+     *
+     * `POST /notifications/{notification_id}/snooze`
+     */
+    snooze: (notificationId: string, body: Snooze, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/snooze`, body }, options),
     /**
      * Record a click on a notification.
      * For apps that show notifications. Records an event `delivery.clicked` if the project tracks clicks (`PUT /tracking`), and does nothing otherwise. The notification stays unread. Requires a User JWT.

@@ -96,6 +96,7 @@ const CHANGES: Record<string, string> = {
   'notifications/archived': 'archived',
   'notifications/unarchived': 'unarchived',
   'notifications/delete': 'deleted',
+  'notifications/snoozed': 'snoozed',
   'notifications/read/all': 'all read',
   'notifications/seen/all': 'all seen',
   'notifications/archive/all': 'all archived',

@@ -36,6 +36,9 @@ export const EVENT_MEANINGS = {
   'notification.archived': 'A user archived a notification.',
   'notification.unarchived': 'A user restored a notification from the archive.',
   'notification.deleted': 'A user deleted a notification.',
+  'notification.snoozed': 'A user snoozed a notification, or changed the time until which it is snoozed.',
+  'notification.unsnoozed':
+    'A snoozed notification returned to the inbox, on time or because its user ended the snooze.',
   'delivery.scheduled':
     'A delivery waits for the delay of its category or for a delivery window, until `payload.due_at`.',
   'delivery.sent':

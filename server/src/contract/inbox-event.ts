@@ -15,6 +15,7 @@ export const InboxEvent = Type.Object(
         'archived',
         'unarchived',
         'delete',
+        'snoozed',
         'read_all',
         'seen_all',
         'archive_all',

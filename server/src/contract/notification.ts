@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import {
+  described,
   exampleId,
   exampleTime,
   FreeObject,
@@ -29,10 +30,10 @@ export type NotificationFilter = Static<typeof NotificationFilter>;
 export const NotificationListQuery = Type.Object({
   ...pageQuery,
   status: Type.Optional(
-    oneOf(['unread', 'read', 'archived'], {
+    oneOf(['unread', 'read', 'archived', 'snoozed'], {
       description:
-        'Only notifications that are unread (seen or not), read or archived. If omitted, all that are not ' +
-        'archived.',
+        'Only notifications that are unread (seen or not), read, archived or snoozed. If omitted, all that ' +
+        'are neither archived nor snoozed.',
     }),
   ),
   ...filter,
@@ -60,13 +61,30 @@ export const InboxFilter = Type.Object({
 });
 export type InboxFilter = Static<typeof InboxFilter>;
 
+/** Until when a notification is snoozed. */
+export const Snooze = Type.Object(
+  {
+    until: nullable(
+      Type.String({
+        format: 'date-time',
+        description: 'When it returns: within the next 400 days. `null` returns it now.',
+        examples: ['2026-02-28T08:00:00Z'],
+      }),
+    ),
+  },
+  { title: 'Snooze', additionalProperties: false },
+);
+export type Snooze = Static<typeof Snooze>;
+
 /** A message in a user's inbox. */
 export const Notification = Type.Object(
   {
     id: Id,
     user_id: Id,
-    status: oneOf(['unseen', 'unread', 'read', 'archived'], {
-      description: '`unread` means seen but not read. An archived notification is `archived`, read or not.',
+    status: oneOf(['unseen', 'unread', 'read', 'archived', 'snoozed'], {
+      description:
+        '`unread` means seen but not read. An archived notification is `archived`, and a snoozed one ' +
+        '`snoozed`, read or not.',
     }),
     title: Type.String(),
     content: nullable(Type.String()),
@@ -81,6 +99,7 @@ export const Notification = Type.Object(
     read_at: nullable(Timestamp),
     archived_at: nullable(Timestamp),
     discarded_at: nullable(Timestamp),
+    snoozed_until: nullable(described(Timestamp, 'When it returns to the inbox.')),
   },
   {
     title: 'Notification',
@@ -102,6 +121,7 @@ export const Notification = Type.Object(
         read_at: null,
         archived_at: null,
         discarded_at: null,
+        snoozed_until: null,
       },
     ],
   },

@@ -71,6 +71,8 @@ export interface JobPayloads {
   call_workflow: { run_id: string; turn: number; attempt: number };
   /** Start a run of a workflow by one of its schedules: that of this trigger, at this time. */
   start_workflow: { workflow_key: string; place: number; at_ms: number };
+  /** Return a notification that is snoozed until this time to its inbox. */
+  unsnooze: { user_id: string; notification_id: string; until_ms: number };
 }
 
 /** The progress of a delivery to several targets. */
@@ -98,6 +100,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   'run_workflow',
   'call_workflow',
   'start_workflow',
+  'unsnooze',
 ];
 
 /** The kinds whose jobs have a partition key. The queue is fair over projects in all others. */

@@ -70,7 +70,7 @@ describe('notifications', () => {
     const { notifications } = await data(
       asUser('rest')(`{ notifications { nodes {
         id userId status title content actionUrl category topic customAttributes createdAt updatedAt
-        sentAt seenAt readAt archivedAt discardedAt
+        sentAt seenAt readAt archivedAt discardedAt snoozedUntil
       } } }`),
     );
     const camel = (name: string) => name.replace(/_(.)/g, (_all, letter) => letter.toUpperCase());

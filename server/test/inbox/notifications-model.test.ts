@@ -52,6 +52,9 @@ interface Modelled {
   seen: boolean;
   read: boolean;
   archived: boolean;
+  snoozed: boolean;
+  /** Later ones are nearer to the top. */
+  place: number;
 }
 
 class Inbox {
@@ -59,6 +62,7 @@ class Inbox {
   readonly #interfaces: InboxInterface[];
   readonly model = new Map<string, Modelled>();
   published = 0;
+  #places = 0;
 
   constructor(userId: string, externalId: string) {
     this.userId = userId;
@@ -74,7 +78,8 @@ class Inbox {
   async arrive(category: string | null, topic: string | null): Promise<void> {
     const id = newId();
     await db.query(insert, [this.userId, id, broadcastId, category, topic]);
-    this.model.set(id, { id, category, topic, seen: false, read: false, archived: false });
+    const states = { seen: false, read: false, archived: false, snoozed: false };
+    this.model.set(id, { id, category, topic, ...states, place: this.#nextPlace() });
   }
 
   /** Uses one of the interfaces, or the first if that one has no such operation. */
@@ -94,30 +99,49 @@ class Inbox {
     if (action === 'read') Object.assign(one, { read: true, seen: true });
     if (action === 'unread') one.read = false;
     if (action === 'seen') one.seen = true;
-    if (action === 'archive') one.archived = true;
+    if (action === 'archive') Object.assign(one, { archived: true, snoozed: false });
     if (action === 'unarchive') one.archived = false;
     if (action === 'delete') this.model.delete(id);
     return { found: true, changes: action === 'delete' || JSON.stringify(one) !== before };
   }
 
+  /** The expectation for a snooze, or for its end: whether it is found, and whether it sends `snoozed`. */
+  expectSnooze(id: string, isEnd: boolean): { found: boolean; changes: boolean } {
+    const one = this.model.get(id);
+    if (one === undefined) return { found: false, changes: false };
+    const wasSnoozed = one.snoozed;
+    if (!isEnd) Object.assign(one, { snoozed: true, seen: true, archived: false });
+    else if (wasSnoozed)
+      Object.assign(one, { snoozed: false, seen: false, read: false, place: this.#nextPlace() });
+    return { found: true, changes: !isEnd && !wasSnoozed };
+  }
+
+  #nextPlace(): number {
+    this.#places += 1;
+    return this.#places;
+  }
+
   /** How many it changes. */
   expectAll(action: BulkAction, matches: (one: Modelled) => boolean): number {
-    return [...this.model.values()].filter(matches).filter((one) => this.expectChange(action, one.id).changes)
-      .length;
+    return [...this.model.values()]
+      .filter((one) => matches(one) && !one.snoozed)
+      .filter((one) => this.expectChange(action, one.id).changes).length;
   }
 
   /** Every response of the inbox equals that of the model. */
   async check(): Promise<void> {
-    const newestFirst = [...this.model.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
+    const all = [...this.model.values()].sort((a, b) => b.place - a.place);
+    const newestFirst = all.filter((one) => !one.snoozed);
     const cursor = { direction: 'older', id: NEWEST, limit: 100 } as const;
     const live = newestFirst.filter((one) => !one.archived);
     const of = {
       unread: live.filter((one) => !one.read),
       read: live.filter((one) => one.read),
       archived: newestFirst.filter((one) => one.archived),
+      snoozed: all.filter((one) => one.snoozed),
     };
     expect((await listNotifications(db, this.userId, {}, cursor)).map(simple)).toEqual(live.map(plain));
-    for (const status of ['unread', 'read', 'archived'] as const) {
+    for (const status of ['unread', 'read', 'archived', 'snoozed'] as const) {
       const rows = await listNotifications(db, this.userId, { status }, cursor);
       expect(rows.map(simple)).toEqual(of[status].map(plain));
     }
@@ -129,6 +153,9 @@ class Inbox {
       total: live.length,
       unread: of.unread.length,
       unseen: live.filter((one) => !one.seen).length,
+    });
+    expect(await listNumberedPage(db, user, { snoozed: true }, { page: 1, perPage: 0 })).toMatchObject({
+      total: of.snoozed.length,
     });
     for (const category of ['a', null]) {
       const expected = of.unread.filter((one) => one.category === category).length;
@@ -148,6 +175,7 @@ const simple = (row: NotificationRow) => ({
   archived: row.archived_at !== null,
 });
 
+const UNTIL = new Date(Date.now() + 3_600_000).toISOString();
 const category = fc.constantFrom('a', 'b', null);
 const topic = fc.constantFrom('t', null);
 const step = fc.oneof(
@@ -157,6 +185,15 @@ const step = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('change' as const),
       action: fc.constantFrom<NotificationAction>('read', 'unread', 'seen', 'archive', 'unarchive', 'delete'),
+      which: fc.nat({ max: 9 }),
+      by: fc.nat({ max: 11 }),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('snooze' as const),
+      isEnd: fc.boolean(),
       which: fc.nat({ max: 9 }),
       by: fc.nat({ max: 11 }),
     }),
@@ -188,6 +225,13 @@ test('after any changes by any interface, the inbox equals the model; each is pu
           const expected = inbox.expectChange(one.action, id);
           if (expected.changes) inbox.published += 1;
           const found = await inbox.by(one.by, (inbox) => inbox.change(one.action, id));
+          expect(found).toBe(expected.found);
+        } else if (one.do === 'snooze') {
+          const id = ids[one.which % ids.length] ?? '';
+          const expected = inbox.expectSnooze(id, one.isEnd);
+          if (expected.changes) inbox.published += 1;
+          const until = one.isEnd ? null : UNTIL;
+          const found = await inbox.by(one.by, (inbox) => inbox.snooze(id, until));
           expect(found).toBe(expected.found);
         } else {
           const { action, category, topic } = one;

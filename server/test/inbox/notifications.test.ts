@@ -62,6 +62,7 @@ describe('the shape of a notification', () => {
       read_at: null,
       archived_at: null,
       discarded_at: null,
+      snoozed_until: null,
     });
   });
 

@@ -107,6 +107,7 @@ describe('frames', () => {
           read_at: null,
           archived_at: null,
           discarded_at: null,
+          snoozed_until: null,
         },
       },
     });

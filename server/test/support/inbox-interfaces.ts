@@ -8,6 +8,8 @@ export interface InboxInterface {
   change(action: NotificationAction, id: string): Promise<boolean> | undefined;
   /** Undefined if there is no such operation. */
   changeAll(action: BulkAction, filter: InboxFilter): Promise<void> | undefined;
+  /** Like `change`. */
+  snooze(id: string, until: string | null): Promise<boolean> | undefined;
   /** Resolves with undefined if the notification is unknown. */
   get(id: string): Promise<NotificationTimes | undefined>;
 }
@@ -47,6 +49,7 @@ function rest(call: Caller, prefix = ''): InboxInterface {
     changeAll: async (action, filter) => {
       expectDone(await call('POST', `${url}/${action}${queryOf(filter)}`));
     },
+    snooze: async (id, until) => isFound(await call('POST', `${url}/${id}/snooze`, { until })),
     get: async (id) => timesOf(await call('GET', `${url}/${id}`)),
   };
 }
@@ -60,6 +63,7 @@ function legacy(call: Caller, method: 'POST' | 'DELETE', unarchive: string): Inb
       return call(method, `/notifications/${id}${unarchive}`).then(isFound);
     },
     changeAll: (action, filter) => (action === 'archive' ? undefined : changeAll(action, filter)),
+    snooze: () => undefined,
     async get(id) {
       const response = await call('GET', `/notifications/${id}`);
       return timesOf({ ...response, body: response.body.notification });
@@ -73,15 +77,22 @@ function graphql(call: Caller): InboxInterface {
     const codes: string[] = body.errors?.map((error: { extensions: object }) => error.extensions) ?? [];
     return { data: body.data, codes };
   };
+  const change = async (query: string, variables: object) => {
+    const { codes } = await send(query, variables);
+    if (codes.length > 0 && JSON.stringify(codes) !== '[{"code":"not_found"}]')
+      throw new Error(`the response to a change has the errors ${JSON.stringify(codes)}`);
+    return codes.length === 0;
+  };
   return {
-    async change(action, id) {
+    change(action, id) {
       const selection = action === 'delete' ? '' : '{ id }';
-      const query = `mutation ($id: ID!) { ${action}Notification(id: $id) ${selection} }`;
-      const { codes } = await send(query, { id });
-      if (codes.length > 0 && JSON.stringify(codes) !== '[{"code":"not_found"}]')
-        throw new Error(`the response to a change has the errors ${JSON.stringify(codes)}`);
-      return codes.length === 0;
+      return change(`mutation ($id: ID!) { ${action}Notification(id: $id) ${selection} }`, { id });
     },
+    snooze: (id, until) =>
+      change('mutation ($id: ID!, $until: DateTime) { snoozeNotification(id: $id, until: $until) { id } }', {
+        id,
+        until,
+      }),
     async changeAll(action, { category, topic }) {
       const query = `mutation ($categories: [String!], $topics: [String!]) {
         ${action}AllNotifications(categories: $categories, topics: $topics)

@@ -240,6 +240,7 @@ const NAMES = [
   'archived',
   'unarchived',
   'delete',
+  'snoozed',
   'read/all',
   'seen/all',
   'archive/all',

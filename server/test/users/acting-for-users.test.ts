@@ -144,7 +144,7 @@ describe('a backend that acts for a user', () => {
     const acts = operations.filter(({ path }) =>
       /^\/users\/\{user_id\}\/(notifications|subscriptions|preferences)/.test(path),
     );
-    expect(acts.length).toBe(17);
+    expect(acts.length).toBe(19);
     for (const { method, path, example } of acts) {
       const rest = path
         .replace('/users/{user_id}', '')

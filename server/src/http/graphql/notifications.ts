@@ -1,7 +1,7 @@
 import { GraphQLBoolean, GraphQLID, GraphQLInt } from 'graphql';
 import { Type } from 'typebox';
 import { described, Id } from '../../contract/common.ts';
-import { InboxFilter, Notification, SeveralFilter } from '../../contract/notification.ts';
+import { InboxFilter, Notification, SeveralFilter, Snooze } from '../../contract/notification.ts';
 import { changeNotification, type NotificationAction } from '../../domain/line/notifications/change.ts';
 import { type BulkAction, changeAllNotifications } from '../../domain/line/notifications/change-all.ts';
 import { countUnread } from '../../domain/line/notifications/count-unread.ts';
@@ -15,6 +15,7 @@ import type {
   NotificationStatus,
   StateFilter,
 } from '../../domain/line/notifications/row.ts';
+import { snoozeNotification } from '../../domain/line/notifications/snooze.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
@@ -33,7 +34,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
     type: nonNull(connectionType(type)),
     description:
       'The notifications of the user, in the order of their arrival, newest first. Archived ones are only ' +
-      'listed with `archived: true` or `status: ARCHIVED`.',
+      'listed with `archived: true` or `status: ARCHIVED`, and snoozed ones with `status: SNOOZED`.',
     args: Type.Object({ ...pageArgs, ...InboxFilter.properties }),
     async resolve({ context, user }, args) {
       const page = readPageArgs(args, isId);
@@ -78,9 +79,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
       args: ById,
       async resolve(scope, { id }) {
         await changed(scope, action, id);
-        const row = await getNotification(scope.context.db, scope.user.userId, id);
-        if (row === undefined) throw new ClientError('not_found'); // deleted meanwhile
-        return present((await notificationsJson(scope.context, [row]))[0] ?? '');
+        return present(await notificationNow(scope, id));
       },
     });
   };
@@ -89,6 +88,20 @@ export function notificationFields({ types, queries, mutations }: Builder): void
   change('seen', 'Marks the notification as seen; it stays unread.');
   change('archive', 'Moves the notification to the archive; it no longer counts as unread.');
   change('unarchive', 'Moves the notification back to the inbox, as read or unread as it was.');
+
+  mutations.ofUser('snoozeNotification', {
+    type: nonNull(type),
+    description:
+      'Hides the notification until a time, at which it returns to the top of the inbox, unseen. `null` ' +
+      'returns it now.',
+    args: Type.Object({ ...ById.properties, ...Snooze.properties }),
+    async resolve(scope, { id, until }) {
+      const { context, user, clientId } = scope;
+      if (!(await snoozeNotification(context, { ...user, id, clientId }, until)))
+        throw new ClientError('not_found');
+      return present(await notificationNow(scope, id));
+    },
+  });
 
   mutations.ofUser('deleteNotification', {
     type: nonNull(GraphQLID),
@@ -126,10 +139,17 @@ async function changed(
     throw new ClientError('not_found');
 }
 
+/** Reads a notification after a change. Throws `not_found` if it was deleted meanwhile. */
+async function notificationNow({ context, user }: Scope & OfUser, id: string): Promise<string> {
+  const row = await getNotification(context.db, user.userId, id);
+  if (row === undefined) throw new ClientError('not_found');
+  return (await notificationsJson(context, [row]))[0] ?? '';
+}
+
 /** The filter of a list, and the same for its count. */
 function listed({ status, read, seen, archived, ...names }: InboxFilter): {
   filter: ListedFilter;
-  count: NotificationFilter & StateFilter;
+  count: NotificationFilter & StateFilter & { snoozed: boolean };
 } {
   const given = Object.entries({ read, archived }).filter(([, value]) => value !== undefined);
   if (status !== undefined && given.length > 0) {
@@ -139,16 +159,17 @@ function listed({ status, read, seen, archived, ...names }: InboxFilter): {
     );
   }
   const domain = domainFilter(names);
-  const isRead = status === undefined || status === 'archived' ? read : status === 'read';
+  const isRead = status === 'read' || (status === 'unread' ? false : read);
   const isArchived = archived ?? status === 'archived';
+  const snoozed = status === 'snoozed';
   return {
     filter: {
       ...domain,
-      status: isArchived ? 'archived' : statusOf(isRead),
+      status: snoozed ? status : isArchived ? 'archived' : statusOf(isRead),
       read: isArchived ? isRead : undefined,
       seen,
     },
-    count: { ...domain, read: isRead, seen, archived: isArchived },
+    count: { ...domain, read: isRead, seen, archived: isArchived, snoozed },
   };
 }
 

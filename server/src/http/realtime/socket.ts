@@ -135,6 +135,10 @@ class InboxSocket implements Connection, SocketClient {
   }
 }
 
+// Published clients of this WebSocket know no snooze, and remove the notification.
+const SNOOZED = '"name":"notifications/snoozed"';
+const REMOVED = '"name":"notifications/delete"';
+
 // The sockets of one user are written to one after another, all with the same frame.
 let lastFrame: Frame | undefined;
 let lastBytes: Buffer = Buffer.alloc(0);
@@ -142,7 +146,8 @@ let lastBytes: Buffer = Buffer.alloc(0);
 function encoded(frame: Frame): Buffer {
   if (frame === lastFrame) return lastBytes;
   lastFrame = frame;
-  lastBytes = encodeTextFrame(frame.json);
+  const isSnoozed = frame.name === 'notifications/snoozed';
+  lastBytes = encodeTextFrame(isSnoozed ? frame.json.replace(SNOOZED, REMOVED) : frame.json);
   return lastBytes;
 }
 

@@ -5,6 +5,7 @@ import {
   NotificationFilter,
   NotificationListQuery,
   NotificationPage,
+  Snooze,
   UnreadCount,
   UnseenCount,
 } from '../../contract/notification.ts';
@@ -18,6 +19,7 @@ import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationTexts } from '../../domain/line/notifications/json.ts';
 import { listInbox } from '../../domain/line/notifications/list-inbox.ts';
 import type { NotificationFilter as DomainFilter } from '../../domain/line/notifications/row.ts';
+import { snoozeNotification } from '../../domain/line/notifications/snooze.ts';
 import { ClientError } from '../../errors.ts';
 import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
@@ -37,8 +39,8 @@ export function notificationRoutes(app: App): void {
     forProject: { summary: 'List the notifications of a user, newest first' },
     description:
       'The order is that of arrival in the inbox: a notification that its category delays is on top when ' +
-      'it appears. Archived notifications are listed only with `status=archived`. A page whose texts ' +
-      'exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`.',
+      'it appears. Archived and snoozed notifications are listed only with that `status`. A page whose ' +
+      'texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`.',
     tags,
     query: NotificationListQuery,
     reply: { 200: NotificationPage },
@@ -53,8 +55,8 @@ export function notificationRoutes(app: App): void {
     count: countUnread,
     reply: UnreadCount,
     description:
-      'Counts notifications that are neither read nor archived, seen or not. The count is exact up to ' +
-      '5,000.',
+      'Counts notifications that are neither read nor archived nor snoozed, seen or not. The count is ' +
+      'exact up to 5,000.',
   });
   countRoute(app, 'unseen', {
     count: countUnseen,
@@ -120,6 +122,26 @@ export function notificationRoutes(app: App): void {
   changeRoute(app, 'delete', {
     summary: 'Delete a notification',
     effect: 'Removes the notification from the inbox for good.',
+  });
+
+  routeOfUser(app, {
+    method: 'POST',
+    url: '/notifications/:notification_id/snooze',
+    operationId: 'snoozeNotification',
+    summary: 'Snooze a notification',
+    forProject: { summary: 'Snooze a notification of a user' },
+    description:
+      'Hides the notification until a time. Then it returns to the top of the inbox, unseen, as if it had ' +
+      'just arrived. Snoozing it again replaces the time, and `null` returns it now; archiving or deleting ' +
+      'it ends the snooze. Open inboxes of the user show the change at once.',
+    tags,
+    params: ById,
+    body: Snooze,
+    reply: { 204: NoContent },
+    async handler({ user, project, params, body, clientId, context }) {
+      const request = { projectId: project.id, userId: user.id, id: params.notification_id, clientId };
+      if (!(await snoozeNotification(context, request, body.until))) throw new ClientError('not_found');
+    },
   });
 
   userRoute(app, {

@@ -26,6 +26,7 @@ export function newFrames(broadcastId: string, sentAtMs: number, content: string
     readAtMs: null,
     archivedAtMs: null,
     discardedAtMs: null,
+    snoozedUntilMs: null,
     updatedAtMs: null,
   };
   const build = member(broadcastId, times, content);
@@ -35,7 +36,7 @@ export function newFrames(broadcastId: string, sentAtMs: number, content: string
     const id = newId();
     const data = `{"id":"${notification}"${build(notification, userId)}}`;
     const json = frameJson(id, 'new', timestamp, data);
-    return { id, name: 'notifications/new', json, key: deliveryKey(notification), atMs: sentAtMs };
+    return { id, name: 'notifications/new', json, key: deliveryKey(notification, sentAtMs), atMs: sentAtMs };
   };
 }
 
@@ -56,7 +57,7 @@ export interface NotificationState extends NotificationTimes {
 
 /** The frame of a notification that arrived while the client was disconnected, in its present state. */
 export function missedNewFrame(state: NotificationState, content: string): Frame {
-  return stateFrame('new', state, state.sentAtMs, deliveryKey(state.id), content);
+  return stateFrame('new', state, state.sentAtMs, deliveryKey(state.id, state.sentAtMs), content);
 }
 
 /** The frame of the last change that a client missed, derived from the times of the notification. */
@@ -83,8 +84,9 @@ function frameJson(id: string, name: 'new' | ChangeName, timestamp: string, data
 }
 
 function lastChange(state: NotificationState): ChangeName {
-  const { updatedAtMs, discardedAtMs, archivedAtMs, readAtMs, seenAtMs } = state;
+  const { updatedAtMs, discardedAtMs, snoozedUntilMs, archivedAtMs, readAtMs, seenAtMs } = state;
   if (discardedAtMs !== null) return 'delete';
+  if (snoozedUntilMs !== null) return 'snoozed';
   // Archiving and reading set several times together: the most specific change counts.
   if (archivedAtMs !== null && archivedAtMs === updatedAtMs) return 'archived';
   if (readAtMs !== null && readAtMs === updatedAtMs) return 'read';

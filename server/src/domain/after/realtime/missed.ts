@@ -60,11 +60,11 @@ export function missedEvents(
 ): MissedEvent[] {
   const events: (MissedEvent & { change: 0 | 1; id: string })[] = [];
   for (const state of states) {
-    const { id, broadcastId, sentAtMs, updatedAtMs, discardedAtMs } = state;
-    const isNew = sentAtMs > sinceMs && !cursor.has(deliveryKey(id));
+    const { id, broadcastId, sentAtMs, updatedAtMs, discardedAtMs, snoozedUntilMs } = state;
+    const isNew = sentAtMs > sinceMs && !cursor.has(deliveryKey(id, sentAtMs));
     // Created and deleted meanwhile.
     if (isNew && discardedAtMs !== null) continue;
-    if (isNew) {
+    if (isNew && snoozedUntilMs === null) {
       events.push({
         id,
         broadcastId,
@@ -73,7 +73,7 @@ export function missedEvents(
         frame: (content) => missedNewFrame(state, content),
       });
     }
-    // A deferred notification counts as changed when it is shown, so that it is found here. This is no event.
+    // A notification that is shown later counts as changed then, so that it is found here. This is no event.
     const shownThen = updatedAtMs === sentAtMs;
     if (
       updatedAtMs !== null &&
@@ -91,7 +91,7 @@ export function missedEvents(
 /** The delivery keys of these notifications and of their last changes, with their times. */
 export function keysOf(states: readonly NotificationState[]): { key: number; atMs: number }[] {
   return states.flatMap(({ id, sentAtMs, updatedAtMs }) => [
-    { key: deliveryKey(id), atMs: sentAtMs },
+    { key: deliveryKey(id, sentAtMs), atMs: sentAtMs },
     ...(updatedAtMs === null ? [] : [{ key: deliveryKey(id, updatedAtMs), atMs: updatedAtMs }]),
   ]);
 }
@@ -142,6 +142,7 @@ interface Row {
   read_at: Date | null;
   archived_at: Date | null;
   discarded_at: Date | null;
+  snoozed_until: Date | null;
   updated_at: Date | null;
 }
 
@@ -155,9 +156,13 @@ function toState(row: Row): NotificationState {
     readAtMs: row.read_at?.getTime() ?? null,
     archivedAtMs: row.archived_at?.getTime() ?? null,
     discardedAtMs: row.discarded_at?.getTime() ?? null,
+    snoozedUntilMs: row.snoozed_until?.getTime() ?? null,
     updatedAtMs: row.updated_at?.getTime() ?? null,
   };
 }
+
+const COLUMNS = `id, broadcast_id, sent_at, seen_at, read_at, archived_at,
+        nullif(discarded_at, ${HIDDEN}) as discarded_at, snoozed_until, updated_at`;
 
 // The first part reads the primary key (user_id, id) from the newest on, the second notifications_changed
 // (user_id, updated_at). One statement, so that both see the same moment: a change cannot overtake its
@@ -169,7 +174,7 @@ const selectMissed = sql(
     with ordinality as r (user_id, since, first_id, request)
   left join lateral (
     (
-      select id, broadcast_id, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at
+      select ${COLUMNS}
       from notifications
       where user_id = r.user_id
         and id >= r.first_id
@@ -180,7 +185,7 @@ const selectMissed = sql(
     )
     union
     (
-      select id, broadcast_id, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at
+      select ${COLUMNS}
       from notifications
       where user_id = r.user_id
         and updated_at >= coalesce(r.since, statement_timestamp() - $5 * interval '1 millisecond')

@@ -32,7 +32,7 @@ const happenings = (maxLength: number) =>
     .map((events) =>
       events
         .map(({ atMs, lateMs }) => ({
-          key: deliveryKey(newId()),
+          key: deliveryKey(newId(), 0),
           atMs: NOW + atMs,
           visibleMs: NOW + atMs + lateMs,
         }))
@@ -86,9 +86,9 @@ test('everything is delivered once over several interruptions', () => {
 
 test('a capped cursor still finds what other nodes published meanwhile', () => {
   const cursor = new ResumeCursor();
-  cursor.add(deliveryKey(newId()), NOW);
-  const missed = { key: deliveryKey(newId()), atMs: NOW + 1_000 };
-  const own = { key: deliveryKey(newId()), atMs: NOW + 5 * RESUME_MARGIN_MS };
+  cursor.add(deliveryKey(newId(), 0), NOW);
+  const missed = { key: deliveryKey(newId(), 0), atMs: NOW + 1_000 };
+  const own = { key: deliveryKey(newId(), 0), atMs: NOW + 5 * RESUME_MARGIN_MS };
   cursor.add(own.key, own.atMs, NOW);
   expect(resumed(String(cursor), [missed, own])).toEqual([missed]);
 });
@@ -125,7 +125,7 @@ test('one thing at two times, and two things at one time, have different keys', 
       const [one, other] = [newId(), newId()];
       expect(deliveryKey(one, a) === deliveryKey(one, b)).toBe(a === b);
       expect(deliveryKey(one, a)).not.toBe(deliveryKey(other, a));
-      expect(deliveryKey(one, a)).not.toBe(deliveryKey(one));
+      expect(deliveryKey(one, a)).not.toBe(deliveryKey(one, 0));
       expect(Number.isSafeInteger(deliveryKey(one, a))).toBe(true);
     }),
   );

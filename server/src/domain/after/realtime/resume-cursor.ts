@@ -7,7 +7,7 @@ export const RESUME_MARGIN_MS = LATEST_COMMIT_MS + NOTICE_MS;
 /** Deliveries within the margin that are listed one by one: 6 bytes each in the event ids of a busy user. */
 export const MAX_REMEMBERED = 128;
 
-const VERSION = 1;
+const VERSION = 2;
 const HEADER_BYTES = 13;
 const KEY_BYTES = 6;
 const HALF = 0x1000000;
@@ -101,10 +101,10 @@ export class ResumeCursor {
 }
 
 /**
- * 48 bits that identify the delivery of a new notification (`atMs` 0), or of its change at a time. The end of
- * an id is random already, so mixing in the time is enough.
+ * 48 bits that identify the delivery of a notification that arrived at a time (`sent_at`), or of its change
+ * then. The end of an id is random already, so mixing in the time is enough.
  */
-export function deliveryKey(id: string, atMs = 0): number {
+export function deliveryKey(id: string, atMs: number): number {
   const high = Number.parseInt(id.slice(24, 30), 16) ^ (atMs % HALF);
   const low = Number.parseInt(id.slice(30), 16) ^ Math.floor(atMs / HALF);
   return (high >>> 0) * HALF + (low >>> 0);

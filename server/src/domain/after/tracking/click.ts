@@ -1,6 +1,7 @@
 import type { ClickedChannel } from '../../../contract/tracking.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { newEventId } from '../../ground/events/record.ts';
+import { REACHABLE } from '../../line/notifications/row.ts';
 import { MAX_CLICK_EVENTS } from './record.ts';
 
 /**
@@ -29,13 +30,13 @@ const clickInApp = sql(
   `with found as (
     select broadcast_id
     from notifications
-    where user_id = $1 and id = $2 and discarded_at is null
+    where user_id = $1 and id = $2 and ${REACHABLE}
   ),
   changed as (
     update notifications n
     set clicks = coalesce(n.clicks, 0) + 1, clicked_at = coalesce(n.clicked_at, now())
     from tracking t
-    where t.project_id = $3 and t.clicks and n.user_id = $1 and n.id = $2 and n.discarded_at is null
+    where t.project_id = $3 and t.clicks and n.user_id = $1 and n.id = $2 and ${REACHABLE}
     returning n.broadcast_id, n.clicks
   ),
   event as (

@@ -99,6 +99,7 @@ export type ChangeName =
   | 'archived'
   | 'unarchived'
   | 'delete'
+  | 'snoozed'
   | 'read/all'
   | 'seen/all'
   | 'archive/all';

@@ -3,7 +3,7 @@ import { sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { newToThese } from '../../ground/bus/messages.ts';
 import type { LineContext } from '../context/context.ts';
-import { HIDDEN, placeNow } from '../notifications/row.ts';
+import { HIDDEN, SHOW } from '../notifications/row.ts';
 
 /**
  * Shows hidden notifications in the inboxes of these users, as new ones of this moment, by one
@@ -35,14 +35,12 @@ const release = sql(
   ),
   shown as (
     update notifications n
-    set discarded_at = null,
-      sent_at = date_trunc('milliseconds', now()),
-      updated_at = date_trunc('milliseconds', now()),
-      place = ${placeNow('n.id')}
+    set ${SHOW}
     from wanted
     where n.user_id = wanted.user_id
       and n.id = wanted.id
       and n.discarded_at = ${HIDDEN}
+      and n.snoozed_until is null
     returning n.user_id, n.sent_at
   )
   select user_id, sent_at

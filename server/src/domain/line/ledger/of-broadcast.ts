@@ -2,7 +2,7 @@ import type { Delivery } from '../../../contract/delivery.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
-import { COLUMNS, HIDDEN, type NotificationRow } from '../notifications/row.ts';
+import { COLUMNS, type NotificationRow } from '../notifications/row.ts';
 import { readPlan } from './page-plan.ts';
 import { readPlanned } from './read-planned.ts';
 
@@ -80,10 +80,10 @@ const selectMembers = sql(
     and counted.through - cardinality(counted.user_ids) + member.place <= $2::bigint + $3
   order by counted.page, member.place`,
 );
-// Primary key. A notification that the inbox does not show was not discarded by its user.
+// Primary key.
 const selectRows = sql(
   'notifications_of_broadcast',
-  `select ${COLUMNS.replace('discarded_at', `nullif(discarded_at, ${HIDDEN}) as discarded_at`)}
+  `select ${COLUMNS}
   from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, id)
   join notifications using (user_id, id)`,
 );

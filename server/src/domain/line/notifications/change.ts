@@ -2,6 +2,7 @@ import type { EventType } from '../../../contract/event.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import type { Bus, ChangeName } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
+import { REACHABLE } from './row.ts';
 
 /** What a user can do to a notification. */
 export type NotificationAction = 'read' | 'unread' | 'seen' | 'archive' | 'unarchive' | 'delete';
@@ -13,26 +14,26 @@ export type NotificationAction = 'read' | 'unread' | 'seen' | 'archive' | 'unarc
 export async function changeNotification(
   { db, bus }: { db: Queryable; bus: Bus },
   action: NotificationAction,
-  { projectId, userId, id, clientId }: ChangeRequest,
+  request: ChangeRequest,
 ): Promise<boolean> {
-  const [found] = await db.query<{ changed_at: Date | null }>(STATEMENTS[action], [
-    userId,
-    id,
-    projectId,
-    newEventId(),
-  ]);
-  if (found === undefined) return false;
-  if (found.changed_at !== null) {
-    bus.publish({
-      type: 'changed',
-      userId,
-      name: ACTIONS[action].name,
-      id: id.toLowerCase(),
-      atMs: found.changed_at.getTime(),
-      ...(clientId === undefined ? {} : { clientId }),
-    });
-  }
-  return true;
+  const { projectId, userId, id } = request;
+  const values = [userId, id, projectId, newEventId()];
+  const [found] = await db.query<FoundToChange>(STATEMENTS[action], values);
+  publishChange(bus, ACTIONS[action].name, request, found);
+  return found !== undefined;
+}
+
+/** Notifies the user's inboxes of a change, unless it changed nothing. */
+export function publishChange(
+  bus: Bus,
+  name: ChangeName,
+  { userId, id, clientId }: ChangeRequest,
+  found: FoundToChange | undefined,
+): void {
+  const atMs = found?.changed_at?.getTime();
+  if (atMs === undefined) return;
+  const from = clientId === undefined ? {} : { clientId };
+  bus.publish({ type: 'changed', userId, name, id: id.toLowerCase(), atMs, ...from });
 }
 
 export interface ChangeRequest {
@@ -43,8 +44,13 @@ export interface ChangeRequest {
   clientId?: string | undefined;
 }
 
+/** What `changeText` selects: no row if the user has no such notification, or discarded it. */
+export interface FoundToChange {
+  /** Null if nothing had to be changed. */
+  changed_at: Date | null;
+}
+
 interface Change {
-  name: ChangeName;
   event: EventType;
   /** What is set; `at` is the time of the change. */
   set: string;
@@ -69,7 +75,7 @@ const ACTIONS = {
   archive: {
     name: 'archived',
     event: 'notification.archived',
-    set: 'archived_at = found.at',
+    set: 'archived_at = found.at, discarded_at = null, snoozed_until = null',
     due: 'archived_at is null',
   },
   unarchive: {
@@ -78,20 +84,28 @@ const ACTIONS = {
     set: 'archived_at = null',
     due: 'archived_at is not null',
   },
-  delete: { name: 'delete', event: 'notification.deleted', set: 'discarded_at = found.at', due: 'true' },
-} as const satisfies Record<NotificationAction, Change>;
+  delete: {
+    name: 'delete',
+    event: 'notification.deleted',
+    set: 'discarded_at = found.at, snoozed_until = null',
+    due: 'true',
+  },
+} as const satisfies Record<NotificationAction, Change & { name: ChangeName }>;
 
 const STATEMENTS = Object.fromEntries(
   Object.entries(ACTIONS).map(([action, how]) => [action, sql(`${action}_notification`, changeText(how))]),
 ) as Record<NotificationAction, Statement>;
 
-// Primary key. The row is locked before it is checked, so that of two concurrent changes one is made and the
-// other sees it. The time has whole milliseconds, as clients get it.
-function changeText({ event, set, due }: Change): string {
+/**
+ * SQL that changes a notification and records the event, with the values user, notification, project and
+ * event id. Primary key. The row is locked before it is checked, so that of two concurrent changes one is
+ * made and the other sees it. The time has whole milliseconds, as clients get it.
+ */
+export function changeText({ event, set, due }: Change): string {
   return `with found as (
     select broadcast_id, ${due} as due, date_trunc('milliseconds', clock_timestamp()) as at
     from notifications
-    where user_id = $1 and id = $2 and discarded_at is null
+    where user_id = $1 and id = $2 and ${REACHABLE}
     for update
   ),
   changed as (

@@ -1,5 +1,5 @@
 import { type Queryable, sql } from '../../../db/client.ts';
-import { COLUMNS, type NotificationRow } from './row.ts';
+import { COLUMNS, type NotificationRow, REACHABLE } from './row.ts';
 
 /** Returns one of the user's notifications; undefined if the user has none with this id, or discarded it. */
 export async function getNotification(
@@ -16,5 +16,5 @@ const selectNotification = sql(
   'get_notification',
   `select ${COLUMNS}
   from notifications
-  where user_id = $1 and id = $2 and discarded_at is null`,
+  where user_id = $1 and id = $2 and ${REACHABLE}`,
 );

@@ -72,6 +72,7 @@ function rowJson(row: NotificationRow, content: string): string {
     readAtMs: ms(row.read_at),
     archivedAtMs: ms(row.archived_at),
     discardedAtMs: ms(row.discarded_at),
+    snoozedUntilMs: ms(row.snoozed_until),
     updatedAtMs: ms(row.updated_at),
   };
   return notificationJson(timeOf(row.id), times, content)(row.id, row.user_id);

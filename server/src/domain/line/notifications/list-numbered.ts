@@ -25,7 +25,7 @@ export interface NumberedPage {
 
 /** The notifications to list: if `archived` is undefined, those that are not archived. */
 export type NumberedFilter = NotificationFilter &
-  Omit<StateFilter, 'archived'> & { archived?: boolean | 'any' | undefined };
+  Omit<StateFilter, 'archived'> & { archived?: boolean | 'any' | undefined; snoozed?: boolean };
 
 /**
  * Reads a page of a user's inbox by its number, newest arrival first. A page beyond the end is empty.
@@ -36,17 +36,17 @@ export type NumberedFilter = NotificationFilter &
 export async function listNumberedPage(
   db: Queryable,
   user: { projectId: string; id: string },
-  { archived = false, ...filter }: NumberedFilter,
+  { archived = false, snoozed = false, ...filter }: NumberedFilter,
   { page, perPage }: { page: number; perPage: number },
 ): Promise<NumberedPage> {
   const { read, seen } = filter;
   if (read === true && seen === false) return { rows: [], total: 0, unread: 0, unseen: 0 };
   const range = [user.id, perPage, (page - 1) * perPage];
-  if (archived === false && !isFiltered(filter))
+  if (archived === false && !snoozed && !isFiltered(filter))
     return toPage(await db.query<Row>(WHOLE[wholeList(read, seen)], range));
   const among = await findFewNotifications(db, { projectId: user.projectId, userId: user.id }, filter);
   const values = [...range, ...filterValues(filter), read ?? null, seen ?? null];
-  const { walk, lookUp } = archived === 'any' ? ANY : archived ? ARCHIVED : LIVE;
+  const { walk, lookUp } = snoozed ? SNOOZED : archived === 'any' ? ANY : archived ? ARCHIVED : LIVE;
   return toPage(
     among === undefined
       ? await db.query<Row>(walk, values)
@@ -112,6 +112,7 @@ function whole(...parts: Part[]): Statement {
 
 const LIVE = filtered('live', [IN_STATUS.unread, IN_STATUS.read]);
 const ARCHIVED = filtered('archived', [IN_STATUS.archived]);
+const SNOOZED = filtered('snoozed', [IN_STATUS.snoozed]);
 const ANY = filtered('any', [IN_STATUS.unread, IN_STATUS.read, IN_STATUS.archived]);
 
 // The partial index of each status; or the primary key, by the ids.

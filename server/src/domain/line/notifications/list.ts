@@ -68,7 +68,7 @@ function statements(
   text: (listed: Listed, part: Part) => string,
 ): Record<`${Listed}_${Part}`, Statement> {
   return Object.fromEntries(
-    (['live', 'unread', 'read', 'archived'] as const).flatMap((listed) =>
+    (['live', 'unread', 'read', 'archived', 'snoozed'] as const).flatMap((listed) =>
       (['newest', 'older', 'newer'] as const).map((part) => [
         `${listed}_${part}`,
         sql(`list_${name}notifications_${listed}_${part}`, text(listed, part)),

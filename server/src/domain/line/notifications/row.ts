@@ -11,12 +11,20 @@ export interface NotificationRow {
   seen_at: Date | null;
   read_at: Date | null;
   archived_at: Date | null;
+  /** Null if the notification is hidden. */
   discarded_at: Date | null;
+  snoozed_until: Date | null;
   updated_at: Date | null;
 }
 
-export const COLUMNS =
-  'id, user_id, broadcast_id, texts, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at';
+/**
+ * The `discarded_at` of a notification that the inbox does not show, or not yet: by its category's config or
+ * its user's preferences, or because it is snoozed.
+ */
+export const HIDDEN = `'infinity'::timestamptz`;
+
+export const COLUMNS = `id, user_id, broadcast_id, texts, sent_at, seen_at, read_at, archived_at,
+    nullif(discarded_at, ${HIDDEN}) as discarded_at, snoozed_until, updated_at`;
 
 /**
  * The place of a notification in the order of the inbox, that of arrival: the second column of the indexes
@@ -34,7 +42,7 @@ export const placeNow = (id: string) => `overlay(
 
 /**
  * The condition of each status, word for word that of a partial index: otherwise the planner does not use it.
- * Discarded notifications have no status.
+ * Discarded and hidden notifications have none, except snoozed ones.
  */
 export const IN_STATUS = {
   /** Index inbox_unread. */
@@ -43,15 +51,23 @@ export const IN_STATUS = {
   read: 'read_at is not null and archived_at is null and discarded_at is null',
   /** Index inbox_archived. */
   archived: 'archived_at is not null and discarded_at is null',
+  /** Index inbox_snoozed. */
+  snoozed: 'snoozed_until is not null',
 } as const;
 
 export type NotificationStatus = keyof typeof IN_STATUS;
 
-/**
- * The `discarded_at` of a notification that the inbox does not show, or not yet, by its category's config or
- * its user's preferences. Like other discarded ones it has no status.
- */
-export const HIDDEN = `'infinity'::timestamptz`;
+/** The condition of a notification that its user can read and change: in the inbox, archived or snoozed. */
+export const REACHABLE = '(discarded_at is null or snoozed_until is not null)';
+
+/** SQL: what is set of the row `n` when a notification is shown as a new one of this moment. */
+export const SHOW = `discarded_at = null,
+      snoozed_until = null,
+      seen_at = null,
+      read_at = null,
+      sent_at = date_trunc('milliseconds', now()),
+      updated_at = date_trunc('milliseconds', now()),
+      place = ${placeNow('n.id')}`;
 
 /**
  * The condition of unread notifications that were seen, word for word that of the index inbox_seen. New

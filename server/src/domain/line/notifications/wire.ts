@@ -7,6 +7,7 @@ export interface NotificationTimes {
   readAtMs: number | null;
   archivedAtMs: number | null;
   discardedAtMs: number | null;
+  snoozedUntilMs: number | null;
   updatedAtMs: number | null;
 }
 
@@ -23,7 +24,8 @@ export function notificationJson(
     `"status":"${statusOf(times)}",${content},` +
     `"created_at":${iso(createdAtMs)},"updated_at":${iso(times.updatedAtMs ?? times.sentAtMs)},` +
     `"sent_at":${iso(times.sentAtMs)},"seen_at":${iso(times.seenAtMs)},"read_at":${iso(times.readAtMs)},` +
-    `"archived_at":${iso(times.archivedAtMs)},"discarded_at":${iso(times.discardedAtMs)}}`;
+    `"archived_at":${iso(times.archivedAtMs)},"discarded_at":${iso(times.discardedAtMs)},` +
+    `"snoozed_until":${iso(times.snoozedUntilMs)}}`;
   return (id, userId) => `{"id":"${id}","user_id":"${userId}",${same}`;
 }
 
@@ -58,7 +60,8 @@ function withOverride(text: string, override: string): string {
   return `${merged.slice(0, -1)},"custom_attributes":${attributesJson}}`;
 }
 
-function statusOf({ seenAtMs, readAtMs, archivedAtMs }: NotificationTimes): string {
+function statusOf({ seenAtMs, readAtMs, archivedAtMs, snoozedUntilMs }: NotificationTimes): string {
+  if (snoozedUntilMs !== null) return 'snoozed';
   if (archivedAtMs !== null) return 'archived';
   if (readAtMs !== null) return 'read';
   return seenAtMs === null ? 'unseen' : 'unread';

@@ -1,0 +1,63 @@
+import { MAX_WAIT_SECONDS } from '../../../contract/workflow.ts';
+import { type Database, sql } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import { priorityFor } from '../../../queue/jobs.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { newEventId } from '../../ground/events/record.ts';
+import { type ChangeRequest, changeText, type FoundToChange, publishChange } from './change.ts';
+import { getNotification } from './get.ts';
+import { HIDDEN } from './row.ts';
+import { unsnooze } from './unsnooze.ts';
+
+interface Deps {
+  db: Pick<Database, 'query' | 'transaction'>;
+  bus: Bus;
+  clock: Clock;
+}
+
+/**
+ * Hides a notification until a time, at which a job returns it to the inbox as a new one. Without a time it
+ * returns now. Records the event and notifies the user's inboxes. Repeating it changes nothing. Returns false
+ * if the user has no such notification, or discarded it. Throws if the time is not within the next 400 days.
+ */
+export async function snoozeNotification(
+  { db, bus, clock }: Deps,
+  request: ChangeRequest,
+  until: string | null,
+): Promise<boolean> {
+  const { projectId, userId, id } = request;
+  if (until === null) {
+    const [shown] = await unsnooze({ db, bus }, [{ projectId, userId, id, untilMs: null, isRepeat: false }]);
+    return shown !== undefined || (await getNotification(db, userId, id)) !== undefined;
+  }
+  const nowMs = clock.now();
+  const untilMs = Date.parse(until);
+  // A leap second, which no clock here has, is no number.
+  if (!(untilMs > nowMs && untilMs <= nowMs + MAX_WAIT_SECONDS * 1_000))
+    throw new ClientError('validation_failed', ["Param 'until' must be within the next 400 days"]);
+  const found = await db.transaction(async (tx) => {
+    const values = [userId, id, projectId, newEventId(), new Date(untilMs)];
+    const [row] = await tx.query<FoundToChange>(snooze, values);
+    const payload = { user_id: userId, notification_id: id, until_ms: untilMs };
+    if (row?.changed_at != null)
+      await enqueue(tx, [
+        { kind: 'unsnooze', projectId, priority: priorityFor(1), weight: 1, dueAtMs: untilMs, payload },
+      ]);
+    return row;
+  });
+  publishChange(bus, 'snoozed', request, found);
+  return found !== undefined;
+}
+
+// A user who snoozes a notification has seen it. It is no longer archived.
+const snooze = sql(
+  'snooze_notification',
+  changeText({
+    event: 'notification.snoozed',
+    set: `snoozed_until = $5, discarded_at = ${HIDDEN}, archived_at = null,
+      seen_at = coalesce(n.seen_at, found.at)`,
+    due: 'snoozed_until is distinct from $5',
+  }),
+);
