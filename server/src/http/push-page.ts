@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { FastifyReply } from 'fastify';
 import type { Catalogue } from '../domain/ground/catalogues/en.ts';
 import { type Language, languageFor } from '../domain/ground/catalogues/languages.ts';
@@ -84,7 +85,7 @@ async function subscribe() {
   await Notification.requestPermission();
   const { public_key: key } = await call('/integrations/web_push/installations/start');
   await navigator.serviceWorker.register('worker.js');
-  const { pushManager } = await navigator.serviceWorker.ready;
+  const { active, pushManager } = await navigator.serviceWorker.ready;
   const options = { userVisibleOnly: true, applicationServerKey: key.replace(/=/g, '') };
   const subscription = await inTime(pushManager.subscribe(options)).catch(async (error) => {
     // The browser is subscribed with another key.
@@ -94,6 +95,8 @@ async function subscribe() {
     return inTime(pushManager.subscribe(options));
   });
   await call('/channels/web_push/tokens', { web_push: subscription.toJSON() });
+  const baseUrl = new URL('../v2', location.href).href;
+  active.postMessage({ type: 'belfry-configure', baseUrl, token, publicKey: options.applicationServerKey });
 }
 
 // Chromium waits for minutes if it cannot reach the push service.
@@ -138,20 +141,8 @@ else {
 }
 `;
 
-const WORKER = `self.addEventListener('push', (event) => {
-  const { id, title, content, action_url, tracking_url } = event.data?.json() ?? {};
-  const data = { action_url, tracking_url };
-  event.waitUntil(
-    self.registration.showNotification(title ?? '', { body: content ?? '', tag: id, data }),
-  );
-});
-
-self.addEventListener('notificationclick', (event) => {
-  event.notification.close();
-  const { action_url: url, tracking_url: tracking } = event.notification.data ?? {};
-  const work = [];
-  if (tracking) work.push(fetch(tracking, { method: 'POST' }).catch(() => {}));
-  if (/^https?:/i.test(url ?? '')) work.push(self.clients.openWindow(url));
-  event.waitUntil(Promise.all(work));
-});
-`;
+// The worker that apps host on their own origin, too.
+const WORKER = readFileSync(
+  new URL('../../../inbox/src/web-push/service-worker.js', import.meta.url),
+  'utf8',
+);

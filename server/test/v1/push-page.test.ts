@@ -44,10 +44,12 @@ async function turnOn({ subscribe, permission = 'default', existing, token, isLa
   };
   const pushManager = { subscribe, getSubscription: async () => existing };
   const registered: string[] = [];
+  const messages: object[] = [];
+  const active = { postMessage: (message: object) => messages.push(message) };
   const navigator = {
     serviceWorker: {
       register: async (path: string) => registered.push(path),
-      ready: Promise.resolve({ pushManager }),
+      ready: Promise.resolve({ active, pushManager }),
     },
   };
   runInContext(
@@ -57,16 +59,21 @@ async function turnOn({ subscribe, permission = 'default', existing, token, isLa
       console: { error() {} },
       document: { querySelector: (selector: string) => (selector === 'p' ? text : button) },
       fetch: (path: string, init: RequestInit) => fetch(`${service.address}${path}`, init),
-      location: { hash: token === undefined ? hash : `#${token}`, search: '' },
+      location: {
+        hash: token === undefined ? hash : `#${token}`,
+        href: `${service.address}/push/subscribe`,
+        search: '',
+      },
       navigator,
       DOMException,
       Notification: { permission, requestPermission: async () => permission },
       setTimeout: (late: () => void) => setTimeout(late, isLate ? 0 : 60_000).unref(),
+      URL,
       window: { PushManager: true, ...navigator },
     }),
   );
   await press();
-  return { text: text.textContent, button, registered };
+  return { text: text.textContent, button, registered, messages, token: hash.slice(1) };
 }
 
 const subscribed = async () => ({ toJSON: () => SUBSCRIPTION });
@@ -85,6 +92,10 @@ test('the button registers the worker and saves the subscription of the browser'
   expect(keys).toEqual([expect.stringMatching(/^[\w-]{87}$/)]);
   const { body } = await service.project.as('ada')('GET', '/channels/web_push/tokens');
   expect(body.data).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint }]);
+  const { token } = page;
+  expect(page.messages).toEqual([
+    { type: 'belfry-configure', baseUrl: `${service.address}/v2`, token, publicKey: keys[0] },
+  ]);
 });
 
 test('a browser that is subscribed with another key is subscribed with this one', async () => {

@@ -1,0 +1,154 @@
+import { createWebPush, type WebPush } from './index.ts';
+import { TEXTS, type WebPushTexts } from './texts.ts';
+
+const STYLE = `
+:host { display: block; color-scheme: light dark; font: 1rem/1.5 var(--belfry-font, system-ui, sans-serif) }
+:host([hidden]) { display: none }
+div { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem 1rem }
+p { flex: 1 1 14rem; margin: 0; color: var(--belfry-text, inherit) }
+button {
+  font: inherit; font-weight: 600; padding: .45rem 1rem; border-radius: var(--belfry-radius, .5rem);
+  border: 1px solid var(--belfry-accent, #1c5fd4); cursor: pointer;
+  background: var(--belfry-accent, #1c5fd4); color: var(--belfry-on-accent, #fff);
+}
+button[aria-pressed=true] { background: none; color: inherit; border-color: currentColor }
+button:disabled { opacity: .6; cursor: default }
+button:focus-visible { outline: 3px solid var(--belfry-accent, #1c5fd4); outline-offset: 2px }
+`;
+
+// On a server there are no elements, and importing this does nothing.
+const Base = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
+
+/**
+ * `<belfry-web-push base-url token service-worker-url token-url home-url locale>`: a button that turns the
+ * notifications of this browser on and off, with a text that says how it stands. Dispatches `belfry-change`
+ * with the snapshot. Parts: `text`, `button`.
+ */
+export class BelfryWebPush extends Base {
+  static readonly observedAttributes = [
+    'base-url',
+    'token',
+    'service-worker-url',
+    'token-url',
+    'home-url',
+    'locale',
+  ];
+  /** The User JWT, or a function that returns it. Takes precedence over the attribute. */
+  #token: string | (() => string | Promise<string>) | undefined;
+  #webPush: WebPush | undefined;
+  #ownWebPush: WebPush | undefined;
+  #unsubscribe: (() => void) | undefined;
+  #shown: { text: HTMLElement; button: HTMLButtonElement } | undefined;
+
+  get token(): string | (() => string | Promise<string>) | undefined {
+    return this.#token ?? this.getAttribute('token') ?? undefined;
+  }
+
+  set token(token: string | (() => string | Promise<string>) | undefined) {
+    this.#token = token;
+    this.#connect();
+  }
+
+  /** A state of your own, instead of the attributes. */
+  get webPush(): WebPush | undefined {
+    return this.#ownWebPush ?? this.#webPush;
+  }
+
+  set webPush(webPush: WebPush | undefined) {
+    this.#ownWebPush = webPush;
+    this.#connect();
+  }
+
+  connectedCallback(): void {
+    this.#shown ??= this.#build();
+    this.#connect();
+  }
+
+  disconnectedCallback(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+  }
+
+  attributeChangedCallback(name: string): void {
+    if (name === 'locale') this.#render();
+    else this.#connect();
+  }
+
+  #connect(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    const baseUrl = this.getAttribute('base-url');
+    const { token } = this;
+    if (!this.isConnected) return;
+    this.#webPush =
+      this.#ownWebPush ??
+      (baseUrl === null || token === undefined
+        ? undefined
+        : createWebPush({
+            baseUrl,
+            token,
+            serviceWorkerUrl: this.getAttribute('service-worker-url') ?? undefined,
+            tokenUrl: this.getAttribute('token-url') ?? undefined,
+            homeUrl: this.getAttribute('home-url') ?? undefined,
+          }));
+    this.#unsubscribe = this.#webPush?.subscribe(() => {
+      this.#render();
+      const detail = this.#webPush?.getSnapshot();
+      this.dispatchEvent(new CustomEvent('belfry-change', { bubbles: true, composed: true, detail }));
+    });
+    this.#render();
+  }
+
+  #build(): { text: HTMLElement; button: HTMLButtonElement } {
+    const root = this.attachShadow({ mode: 'open' });
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(STYLE);
+    root.adoptedStyleSheets = [sheet];
+    const text = document.createElement('p');
+    const button = document.createElement('button');
+    const box = document.createElement('div');
+    text.setAttribute('role', 'status');
+    text.part.add('text');
+    button.type = 'button';
+    button.part.add('button');
+    button.addEventListener('click', () => {
+      const isOn = this.#webPush?.getSnapshot().status === 'on';
+      void (isOn ? this.#webPush?.disable() : this.#webPush?.enable());
+    });
+    box.append(text, button);
+    root.append(box);
+    return { text, button };
+  }
+
+  #render(): void {
+    if (this.#shown === undefined) return;
+    const { text, button } = this.#shown;
+    const { texts, lang } = textsFor(this.getAttribute('locale'));
+    const { status, isBusy, error } = this.#webPush?.getSnapshot() ?? {
+      status: 'loading',
+      isBusy: false,
+      error: undefined,
+    };
+    const isOn = status === 'on';
+    text.lang = button.lang = lang;
+    text.dir = button.dir = lang === 'ar' ? 'rtl' : 'ltr';
+    text.textContent = status === 'loading' ? '' : error ? texts.failed : texts[status];
+    button.textContent = isOn ? texts.turnOff : texts.turnOn;
+    button.ariaPressed = String(isOn);
+    button.hidden = status !== 'off' && status !== 'on';
+    button.disabled = isBusy;
+  }
+}
+
+/** The texts in the language of the locale, or of the page, or of the browser. */
+function textsFor(locale: string | null): { texts: WebPushTexts; lang: string } {
+  for (const tag of [locale, document.documentElement.lang, ...navigator.languages]) {
+    const lang = tag?.toLowerCase().split('-')[0] ?? '';
+    const texts = Object.hasOwn(TEXTS, lang) ? TEXTS[lang] : undefined;
+    if (texts !== undefined) return { texts, lang };
+  }
+  return { texts: TEXTS.en as WebPushTexts, lang: 'en' };
+}
+
+if (globalThis.customElements?.get('belfry-web-push') === undefined)
+  globalThis.customElements?.define('belfry-web-push', BelfryWebPush);

@@ -1,0 +1,273 @@
+import { readFileSync } from 'node:fs';
+import type { Browser, BrowserContextOptions, Page, Worker } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type AppPage, startAppPage } from '../../server/test/support/app-page.ts';
+import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import {
+  describeInFirefox,
+  type Firefox,
+  type FirefoxPage,
+  openFirefox,
+} from '../../server/test/support/firefox.ts';
+import {
+  type MozillaPushStandIn,
+  startMozillaPushStandIn,
+} from '../../server/test/support/mozilla-push-stand-in.ts';
+import { processed, startTestService, type TestService } from '../../server/test/support/service.ts';
+
+const WORKER = readFileSync(new URL('../src/web-push/service-worker.js', import.meta.url), 'utf8');
+
+const APP = `
+  import { createWebPush } from '@belfry/inbox/web-push';
+  import '@belfry/inbox/web-push/element';
+
+  window.push = createWebPush(settings);
+  push.subscribe(() => {});
+  const element = document.createElement('belfry-web-push');
+  element.webPush = push;
+  document.body.append(element);
+`;
+
+let service: TestService;
+let app: AppPage;
+
+beforeAll(async () => {
+  service = await startTestService();
+  const token = service.project.userJwt({ user_external_id: 'ada' });
+  app = await startAppPage(APP, {
+    settings: { baseUrl: `${service.address}/v2`, token },
+    files: {
+      '/belfry-service-worker.js': WORKER,
+      '/token.txt': token,
+    },
+  });
+});
+afterAll(async () => {
+  await app.stop();
+  await service.stop();
+});
+
+const send = (message: object) =>
+  service.project.call('POST', '/broadcasts', { ...message, recipients: [{ external_id: 'ada' }] });
+const endpoints = async () => {
+  const { body } = await service.project.as('ada')('GET', '/channels/web_push/tokens');
+  return body.data.map(({ endpoint }: { endpoint: string }) => endpoint);
+};
+
+describeInFirefox('in Firefox, pushes of Belfry', () => {
+  let vendor: MozillaPushStandIn;
+  let browser: Firefox;
+  let page: FirefoxPage;
+
+  beforeAll(async () => {
+    vendor = await startMozillaPushStandIn();
+    browser = await openFirefox({
+      'dom.push.serverURL': vendor.url,
+      'dom.push.connection.enabled': true,
+      'dom.push.testing.allowInsecureServerURL': true,
+      'dom.push.retryBaseInterval': 100,
+      'permissions.default.desktop-notification': 1,
+      // The desktop has no notifications.
+      'alerts.useSystemBackend': false,
+    });
+    page = await browser.open(app.url);
+  });
+  afterAll(async () => {
+    await browser.close();
+    await vendor.stop();
+  });
+
+  const state = () => page.evaluate<{ status: string; isBusy: boolean }>('push.getSnapshot()');
+  const button = `document.querySelector('belfry-web-push').shadowRoot.querySelector('button')`;
+  const shown = () =>
+    page.evaluate(
+      `navigator.serviceWorker.ready.then(async (registration) =>
+        (await registration.getNotifications()).map(({ title, body }) => [title, body]))`,
+    );
+
+  test('arrive after a click on the button', async () => {
+    await expect.poll(() => page.evaluate(`${button}.textContent`)).toBe('Turn on');
+    await expect.poll(state).toMatchObject({ status: 'off' });
+    await page.evaluate(`${button}.click()`);
+    await expect.poll(state).toMatchObject({ status: 'on', isBusy: false });
+    expect(await page.evaluate(`${button}.textContent`)).toBe('Turn off');
+    expect(await endpoints()).toEqual(vendor.endpoints());
+    await send({ title: 'Your order has shipped', content: 'It arrives <b>tomorrow</b>.' });
+    await expect.poll(shown).toEqual([['Your order has shipped', 'It arrives tomorrow.']]);
+    expect(vendor.acknowledged).toHaveLength(1);
+  });
+
+  test('arrive after the browser got a new subscription', async () => {
+    const [former] = await endpoints();
+    vendor.expireAll();
+    await expect.poll(endpoints).toHaveLength(2);
+    await send({ title: 'Renewed' });
+    await expect.poll(shown).toContainEqual(['Renewed', '']);
+    // The push to the former one got a 410.
+    await expect.poll(endpoints).toEqual(vendor.endpoints());
+    expect(vendor.endpoints()).not.toContain(former);
+  });
+
+  test('no longer arrive when they are turned off', async () => {
+    await page.evaluate(`${button}.click()`);
+    await expect.poll(state).toMatchObject({ status: 'off', isBusy: false });
+    expect(await endpoints()).toEqual([]);
+    expect(vendor.endpoints()).toEqual([]);
+  });
+});
+
+describeInChromium('in Chromium', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await openChromium();
+  });
+  afterAll(() => browser.close());
+
+  describe('a click on a push', () => {
+    let page: Page;
+    let worker: Worker;
+
+    beforeEach(async () => {
+      const context = await browser.newContext();
+      await context.grantPermissions(['notifications'], { origin: new URL(app.url).origin });
+      page = await context.newPage();
+      await page.goto(app.url);
+      const started = context.waitForEvent('serviceworker');
+      await page.evaluate(`navigator.serviceWorker.register('/belfry-service-worker.js')`);
+      worker = await started;
+      await page.evaluate('navigator.serviceWorker.ready.then(() => undefined)');
+      await configure(service.project.userJwt({ user_external_id: 'ada' }));
+    });
+    afterEach(() => page.context().close());
+
+    const configure = (token: string, more: object = {}) =>
+      page.evaluate(
+        (config) =>
+          navigator.serviceWorker.ready.then(({ active }) => {
+            const { port1, port2 } = new MessageChannel();
+            active?.postMessage(config, [port2]);
+            return new Promise((resolve) => {
+              port1.onmessage = () => resolve(undefined);
+            });
+          }),
+        { type: 'belfry-configure', baseUrl: `${service.address}/v2`, token, homeUrl: app.url, ...more },
+      );
+
+    /** A notification of the user, whose push the worker gets and the user clicks. Returns what is opened. */
+    async function click(message: object, action = ''): Promise<{ id: string; opened: string[] }> {
+      const { body } = await send({ title: 'Shipped', ...message });
+      await processed(service.project.call, body.id);
+      const [notification] = (await service.project.as('ada')('GET', '/notifications')).body.data;
+      await push(notification);
+      const opened = await worker.evaluate<string[]>(`(async () => {
+        const opened = [];
+        // Chromium opens a window only if a person has clicked.
+        clients.openWindow = async (url) => void opened.push(url);
+        const [notification] = await registration.getNotifications();
+        const action = ${JSON.stringify(action)};
+        const event = new NotificationEvent('notificationclick', { notification, action });
+        const works = [];
+        event.waitUntil = (work) => works.push(work);
+        dispatchEvent(event);
+        await Promise.all(works);
+        return opened;
+      })()`);
+      return { id: notification.id, opened };
+    }
+
+    /** Delivers a push to the worker, as the browser does when its push service has one. */
+    async function push(message: object): Promise<void> {
+      const session = await page.context().newCDPSession(page);
+      const registered = new Promise<{ registrationId: string }>((resolve) => {
+        session.on('ServiceWorker.workerRegistrationUpdated', ({ registrations: [registration] }) => {
+          if (registration) resolve(registration);
+        });
+      });
+      await session.send('ServiceWorker.enable');
+      const { registrationId } = await registered;
+      const { origin } = new URL(app.url);
+      await session.send('ServiceWorker.deliverPushMessage', {
+        origin,
+        registrationId,
+        data: JSON.stringify(message),
+      });
+      await expect.poll(shown).toBe(1);
+    }
+
+    const shown = () =>
+      worker.evaluate<number>('registration.getNotifications().then(({ length }) => length)');
+    const statusOf = async (id: string) =>
+      (await service.project.as('ada')('GET', `/notifications/${id}`)).body.status;
+
+    test('opens its link, marks the notification as read, and removes it', async () => {
+      const { id, opened } = await click({ action_url: 'https://shop.example/orders/1042' });
+      expect(opened).toEqual(['https://shop.example/orders/1042']);
+      expect(await statusOf(id)).toBe('read');
+      expect(await shown()).toBe(0);
+    });
+
+    test('on an action opens the link of the action', async () => {
+      const actions = [{ label: 'Track', url: 'https://shop.example/track' }];
+      const { opened } = await click({ custom_attributes: { actions } }, 'https://shop.example/track');
+      expect(opened).toEqual(['https://shop.example/track']);
+    });
+
+    test('opens no link that runs a script', async () => {
+      expect((await click({ action_url: 'javascript:alert(1)' })).opened).toEqual([]);
+    });
+
+    test('uses a new token when the former has expired', async () => {
+      const expired = service.project.userJwt({ user_external_id: 'ada', exp: 1 });
+      await configure(expired, { tokenUrl: new URL('token.txt', app.url).href });
+      expect(await statusOf((await click({})).id)).toBe('read');
+    });
+
+    test('is reported when a page of the same user passes a new token', async () => {
+      await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }));
+      const { id } = await click({});
+      expect(await statusOf(id)).toBe('unseen');
+      await configure(service.project.userJwt({ user_external_id: 'ada' }));
+      expect(await statusOf(id)).toBe('read');
+    });
+
+    test('is forgotten when another user has logged in', async () => {
+      await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }));
+      const { id } = await click({});
+      await configure(service.project.userJwt({ user_external_id: 'bob' }));
+      await configure(service.project.userJwt({ user_external_id: 'ada' }));
+      expect(await statusOf(id)).toBe('unseen');
+    });
+  });
+
+  const IPHONE = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15';
+
+  test.each<[string, string, BrowserContextOptions & { has?: boolean; at?: string }]>([
+    [
+      'denied',
+      'This browser blocks notifications of this site. Allow them in its settings.',
+      { permissions: ['geolocation'] },
+    ],
+    ['unsupported', 'This browser cannot show notifications.', { has: false }],
+    [
+      'needs_installation',
+      'Add this app to the Home Screen to get notifications.',
+      { has: false, userAgent: IPHONE },
+    ],
+    ['insecure', 'Notifications need HTTPS.', { at: 'http://app.example/' }],
+  ])('the status is %s, and the element says: %s', async (status, text, { has = true, at, ...options }) => {
+    const page = await browser.newPage(options);
+    if (!has) await page.addInitScript('delete window.PushManager');
+    await page.route('http://app.example/**', async (route) => {
+      const response = await fetch(route.request().url().replace('http://app.example/', app.url));
+      const headers = Object.fromEntries(response.headers);
+      await route.fulfill({ status: response.status, headers, body: await response.text() });
+    });
+    await page.goto(at ?? app.url);
+    await expect.poll(() => page.evaluate('push.getSnapshot().status')).toBe(status);
+    expect(await page.getByRole('status').textContent()).toBe(text);
+    expect(await page.getByRole('button').count()).toBe(0);
+    await page.evaluate('push.enable()');
+    expect(await page.evaluate('push.getSnapshot()')).toMatchObject({ status, isBusy: false });
+    await page.close();
+  });
+});
