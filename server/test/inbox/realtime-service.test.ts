@@ -3,8 +3,9 @@ import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { uuidArray } from '../../src/db/arrays.ts';
 import { sql } from '../../src/db/client.ts';
+import { limitProject } from '../../src/domain/setup/projects/limit.ts';
 import { newId } from '../../src/lib/ids.ts';
-import { openSocket, openStream, Refused, titles } from '../support/realtime.ts';
+import { openSocket, openStream, openStreamSocket, Refused, titles } from '../support/realtime.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -128,6 +129,69 @@ test('a stream needs a User JWT in the header, and ends when that expires', asyn
   expect(response.statusCode).toBe(200);
   expect(response.headers['access-control-allow-origin']).toBe('*');
   expect(response.headers['content-type']).toContain('text/event-stream');
+});
+
+describe('a stream by WebSocket', () => {
+  const open = async (jwt: string, origin?: string) => {
+    const client = await openStreamSocket(service.address, { jwt, ...(origin ? { origin } : {}) });
+    onTestFinished(() => client.source.close());
+    return client;
+  };
+  const handshake = async (protocols: string | undefined) => {
+    const call = request(streamUrl(), {
+      headers: {
+        connection: 'upgrade',
+        upgrade: 'websocket',
+        'sec-websocket-version': '13',
+        'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+        ...(protocols === undefined ? {} : { 'sec-websocket-protocol': protocols }),
+      },
+    });
+    const [response] = (await once(call.end(), 'response')) as [import('node:http').IncomingMessage];
+    const { errors } = JSON.parse((await response.toArray()).join(''));
+    return [response.statusCode, errors[0].code];
+  };
+
+  test('opens from any origin with a User JWT, which is never logged', async () => {
+    const { project } = service;
+    const jwt = project.userJwt({ user_external_id: 'lin' });
+    const client = await open(jwt, 'https://example.com');
+    await project.call('POST', '/broadcasts', { title: 'Hello', recipients: [{ external_id: 'lin' }] });
+    await expect.poll(() => titles(client.frames)).toEqual(['Hello']);
+    expect(service.logged.join('')).not.toContain(jwt.split('.')[2]);
+  });
+
+  test.each([
+    ['no token', () => 'belfry.v1', 401, 'invalid_jwt_format'],
+    ['no sub-protocol at all', () => undefined, 401, 'invalid_jwt_format'],
+    ['an empty token', () => 'belfry.v1, belfry.jwt.', 401, 'invalid_jwt_format'],
+    ['text that is no token', () => 'belfry.v1, belfry.jwt.a.b.c', 401, 'unparsable_jwt_token'],
+    ['a Project JWT', () => `belfry.v1, belfry.jwt.${service.project.jwt}`, 403, 'forbidden'],
+    ['a token alone', () => `belfry.jwt.${userJwt()}`, 400, 'bad_request'],
+    ['an expired token', () => `belfry.v1, belfry.jwt.${userJwt({ exp: 1 })}`, 401, 'jwt_auth_failed'],
+    ['a token of another key', () => `belfry.v1, belfry.jwt.${forged()}`, 401, 'jwt_auth_failed'],
+  ])('refuses %s', async (_what, protocols, status, code) => {
+    expect(await handshake(protocols())).toEqual([status, code]);
+  });
+
+  const userJwt = (claims: object = {}) => service.project.userJwt({ user_external_id: 'ada', ...claims });
+  const forged = () => `${userJwt().slice(0, -4)}AAAA`;
+
+  test('counts as a read of the user, and is refused above the limit', async () => {
+    const project = await service.createProject('limited');
+    await limitProject(service.context, project.id, { reads: 2 });
+    const jwt = project.userJwt({ user_external_id: 'ada' });
+    for (let count = 0; count < 2; count += 1) await open(jwt);
+    await expect(open(jwt)).rejects.toEqual(new Refused(429));
+  });
+
+  test('is closed when the user is deleted', async () => {
+    const { project } = service;
+    const { body } = await project.call('PUT', '/users', { external_id: 'leaving' });
+    const client = await open(userJwt({ user_external_id: 'leaving' }));
+    await project.call('DELETE', `/users/${body.id}`);
+    expect((await client.closed).code).toBe(4004);
+  });
 });
 
 test('a client misses nothing in a restart of the whole service', async () => {

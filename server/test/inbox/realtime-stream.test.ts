@@ -10,6 +10,7 @@ import {
   insertBroadcast,
   newUser,
   openStream,
+  openStreamSocket,
   type StreamClient,
   startTestRealtime,
   type TestNode,
@@ -28,11 +29,29 @@ afterAll(() => realtime.close());
 
 const streamUrl = (userId: string, port = node.port) => `http://127.0.0.1:${port}/stream?user=${userId}`;
 
-async function listen(userId: string, lastEventId?: string): Promise<StreamClient> {
-  const client = await openStream(streamUrl(userId), lastEventId === undefined ? {} : { lastEventId });
-  onTestFinished(() => client.source.close());
-  return client;
-}
+type Open = (userId: string, options: { lastEventId?: string; port?: number }) => Promise<StreamClient>;
+const openSocketOf: Open = (userId, { port = node.port, ...options }) =>
+  openStreamSocket(`http://127.0.0.1:${port}`, { jwt: userId, ...options });
+/** How to open a stream, and how to get the event id at its start. */
+const TRANSPORTS: Record<string, { open: Open; firstEventId: (userId: string) => Promise<string> }> = {
+  'Server-Sent Events': {
+    open: (userId, { port, ...options }) => openStream(streamUrl(userId, port), options),
+    async firstEventId(userId) {
+      const response = await getStream(streamUrl(userId));
+      const [chunk] = (await once(response, 'data')) as [Buffer];
+      response.destroy();
+      return /^id: (.+)$/m.exec(String(chunk))?.[1] ?? '';
+    },
+  },
+  WebSocket: {
+    open: openSocketOf,
+    async firstEventId(userId) {
+      const client = await openSocketOf(userId, {});
+      client.source.close();
+      return client.lastEventId();
+    },
+  },
+};
 
 const insert = (userId: string, title: string, on: Queryable = realtime.db) =>
   insertBroadcast(on, realtime.project.id, { userIds: [userId], title });
@@ -54,7 +73,15 @@ const waitForFrames = (client: StreamClient, count: number) =>
 const idOf = ({ broadcastId }: NotificationsNew, userId: string) => notificationId(broadcastId, userId);
 const notification = (userId: string, id: string) => ({ projectId: realtime.project.id, userId, id });
 
-describe('resume', () => {
+describe.each(Object.entries(TRANSPORTS))('resume by %s', (_name, { open, firstEventId }) => {
+  const listen = async (userId: string, lastEventId?: string, port?: number): Promise<StreamClient> => {
+    const client = await open(userId, {
+      ...(lastEventId === undefined ? {} : { lastEventId }),
+      ...(port === undefined ? {} : { port }),
+    });
+    onTestFinished(() => client.source.close());
+    return client;
+  };
   test('a reconnecting client gets what it missed, in order and once, even on another node', async () => {
     const userId = newUser();
     const first = await listen(userId);
@@ -63,8 +90,7 @@ describe('resume', () => {
     first.source.close();
     for (const title of ['a', 'b', 'c']) await broadcast(userId, title);
     const other = await realtime.startNode();
-    const second = await openStream(streamUrl(userId, other.port), { lastEventId: first.lastEventId() });
-    onTestFinished(() => second.source.close());
+    const second = await listen(userId, first.lastEventId(), other.port);
     await broadcast(userId, 'after');
     await waitForFrames(second, 4);
     expect(titles(second.frames)).toEqual(['a', 'b', 'c', 'after']);
@@ -74,7 +100,7 @@ describe('resume', () => {
   test('a client that left before its first event misses nothing, and gets nothing older', async () => {
     const userId = newUser();
     await broadcast(userId, 'in the list already');
-    const id = await firstEventId(streamUrl(userId));
+    const id = await firstEventId(userId);
     await broadcast(userId, 'missed');
     const client = await listen(userId, id);
     await broadcast(userId, 'live');
@@ -206,6 +232,48 @@ describe('resume', () => {
     );
   });
 
+  test.each(['', 'nonsense', 'AAAAAAAAAAAAAAAAAAAAAAAA', '../../etc/passwd'])(
+    'an unknown event id %j',
+    async (id) => {
+      const userId = newUser();
+      const client = await listen(userId, id);
+      await broadcast(userId, 'first');
+      await waitForFrames(client, 1);
+      expect(client.resyncs).toBe(id === '' ? 0 : 1);
+      expect(titles(client.frames)).toEqual(['first']);
+    },
+  );
+
+  test('a client that missed too much gets a request to refresh, and continues from there', async () => {
+    const userId = newUser();
+    const id = await firstEventId(userId);
+    await realtime.db.transaction(async (tx) => {
+      for (let index = 0; index < 1_001; index += 1) await insert(userId, `${index}`, tx);
+    });
+    const client = await listen(userId, id);
+    await expect.poll(() => client.resyncs).toBe(1);
+    await broadcast(userId, 'live');
+    await waitForFrames(client, 1);
+    expect(titles(client.frames)).toEqual(['live']);
+  });
+
+  test('a thousand missed notifications are sent within the limits for slow readers', async () => {
+    const userId = newUser();
+    const id = await firstEventId(userId);
+    await realtime.db.transaction(async (tx) => {
+      for (let index = 0; index < 1_000; index += 1) {
+        const content = 'x'.repeat(10_000);
+        await insertBroadcast(tx, realtime.project.id, { userIds: [userId], title: `${index}`, content });
+      }
+    });
+    const client = await listen(userId, id);
+    await waitForFrames(client, 1_000);
+    expect(titles(client.frames)).toEqual(Array.from({ length: 1_000 }, (_, index) => `${index}`));
+    expect(client.resyncs).toBe(0);
+  });
+});
+
+describe('an event stream', () => {
   test('a client misses nothing in a restart between two events: it reconnects by itself', async () => {
     const userId = newUser();
     const before = await realtime.startNode();
@@ -226,48 +294,6 @@ describe('resume', () => {
     expect(titles(client.frames)).toEqual(['before', 'while it was down', 'after']);
   });
 
-  test.each(['', 'nonsense', 'AAAAAAAAAAAAAAAAAAAAAAAA', '../../etc/passwd'])(
-    'an unknown event id %j',
-    async (id) => {
-      const userId = newUser();
-      const client = await listen(userId, id);
-      await broadcast(userId, 'first');
-      await waitForFrames(client, 1);
-      expect(client.resyncs).toBe(id === '' ? 0 : 1);
-      expect(titles(client.frames)).toEqual(['first']);
-    },
-  );
-
-  test('a client that missed too much gets a request to refresh, and continues from there', async () => {
-    const userId = newUser();
-    const id = await firstEventId(streamUrl(userId));
-    await realtime.db.transaction(async (tx) => {
-      for (let index = 0; index < 1_001; index += 1) await insert(userId, `${index}`, tx);
-    });
-    const client = await listen(userId, id);
-    await expect.poll(() => client.resyncs).toBe(1);
-    await broadcast(userId, 'live');
-    await waitForFrames(client, 1);
-    expect(titles(client.frames)).toEqual(['live']);
-  });
-
-  test('a thousand missed notifications are sent within the limits for slow readers', async () => {
-    const userId = newUser();
-    const id = await firstEventId(streamUrl(userId));
-    await realtime.db.transaction(async (tx) => {
-      for (let index = 0; index < 1_000; index += 1) {
-        const content = 'x'.repeat(10_000);
-        await insertBroadcast(tx, realtime.project.id, { userIds: [userId], title: `${index}`, content });
-      }
-    });
-    const client = await listen(userId, id);
-    await waitForFrames(client, 1_000);
-    expect(titles(client.frames)).toEqual(Array.from({ length: 1_000 }, (_, index) => `${index}`));
-    expect(client.resyncs).toBe(0);
-  });
-});
-
-describe('the connection', () => {
   test('it has the headers that proxies need, and heartbeats keep it open', async () => {
     const response = await getStream(streamUrl(newUser()));
     expect(response.headers).toMatchObject({
@@ -322,17 +348,89 @@ describe('the connection', () => {
   });
 });
 
+describe('a stream by WebSocket', () => {
+  const address = () => `http://127.0.0.1:${node.port}`;
+  const open = async (jwt: string) => {
+    const client = await openStreamSocket(address(), { jwt });
+    onTestFinished(() => client.source.close());
+    return client;
+  };
+
+  test('it selects the protocol alone, and its messages are those of the event stream', async () => {
+    const userId = newUser();
+    const stream = await openStream(streamUrl(userId));
+    onTestFinished(() => stream.source.close());
+    const client = await open(userId);
+    expect(client.socket.protocol).toBe('belfry.v1');
+    expect(client.lastEventId()).toMatch(/^[\w-]+$/);
+    await broadcast(userId, 'hello');
+    await expect.poll(() => client.frames).toHaveLength(1);
+    await expect.poll(() => stream.frames).toEqual(client.frames);
+  });
+
+  test('heartbeats are messages', async () => {
+    const client = await open(newUser());
+    node.beat();
+    await expect.poll(() => client.heartbeats).toBe(1);
+  });
+
+  test('it is closed with a code of its own when its token expires', async () => {
+    const expiresAtMs = Date.now() + 1_500; // time enough to open it
+    const client = await open(`${newUser()}.${expiresAtMs}`);
+    await expect.poll(() => Date.now()).toBeGreaterThan(expiresAtMs);
+    node.beat();
+    expect(await client.closed).toEqual({ code: 4005, reason: 'the credential is no longer valid' });
+  });
+
+  test('a client that reads nothing is disconnected, and leaves the hub', async () => {
+    const userId = newUser();
+    const before = node.hub.counts().socket;
+    const client = await open(userId);
+    client.socket.pause();
+    const content = 'x'.repeat(60_000);
+    let sent = 0;
+    while (node.hub.counts().socket > before) {
+      node.bus.publish(
+        await insertBroadcast(realtime.db, realtime.project.id, { userIds: [userId], content }),
+      );
+      sent += 1;
+      expect(sent).toBeLessThan(600);
+    }
+    expect(sent * 60_000).toBeGreaterThan(1024 * 1024);
+    client.socket.resume();
+    expect((await client.closed).code).toBe(1013);
+  });
+
+  test('it is closed when the database does not respond', async () => {
+    const query = vi.spyOn(realtime.db, 'query').mockRejectedValueOnce(new Error('gone'));
+    const client = await open(newUser());
+    expect((await client.closed).code).toBe(1013);
+    query.mockRestore();
+  });
+
+  test('of more than a hundred of one user the oldest is closed', async () => {
+    const userId = newUser();
+    const before = node.hub.counts().socket;
+    const oldest = await open(userId);
+    await Promise.all(Array.from({ length: 100 }, () => open(userId)));
+    expect((await oldest.closed).code).toBe(4003);
+    expect(node.hub.counts().socket).toBe(before + 100);
+  });
+
+  test('a client that sends too much is closed; other messages are ignored', async () => {
+    const userId = newUser();
+    const client = await open(userId);
+    client.socket.send('{"event":"hello"}');
+    await broadcast(userId, 'still open');
+    await expect.poll(() => titles(client.frames)).toEqual(['still open']);
+    client.socket.send('x'.repeat(5_000));
+    expect((await client.closed).code).toBe(1009);
+  });
+});
+
 async function getStream(url: string) {
   const call = request(url).end();
   const [response] = (await once(call, 'response')) as [import('node:http').IncomingMessage];
   response.on('error', () => {}); // the test closes it
   return response;
-}
-
-/** The event id at the start of a stream. */
-async function firstEventId(url: string): Promise<string> {
-  const response = await getStream(url);
-  const [chunk] = (await once(response, 'data')) as [Buffer];
-  response.destroy();
-  return /^id: (.+)$/m.exec(String(chunk))?.[1] ?? '';
 }

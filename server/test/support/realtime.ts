@@ -15,8 +15,9 @@ import { ProjectCache } from '../../src/domain/setup/projects/cache.ts';
 import { createProject, type NewProject } from '../../src/domain/setup/projects/create.ts';
 import { createSocketAuthenticator } from '../../src/http/realtime/authenticate-socket.ts';
 import { Rounds } from '../../src/http/realtime/pending.ts';
-import { serveSockets } from '../../src/http/realtime/socket.ts';
+import { STREAM_PATH, serveSockets } from '../../src/http/realtime/socket.ts';
 import { Streams } from '../../src/http/realtime/stream.ts';
+import { serveStreamSockets } from '../../src/http/realtime/stream-sockets.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -69,10 +70,10 @@ export async function startTestRealtime(): Promise<TestRealtime> {
         return () => {};
       };
       const streams = new Streams({ hub, clock, projects, every });
-      const currentKey = async () => {
+      const current = async () => {
         const found = await projects.byId(project.id);
         if (found === undefined) throw new Error('the project is gone');
-        return found.apiSecrets[0];
+        return { project: found, key: found.apiSecrets[0] };
       };
       const server = Fastify({ forceCloseConnections: 'idle' });
       // The tests of the whole service cover the authentication of the route (http/route.ts).
@@ -81,7 +82,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
         await streams.open(reply, {
           projectId: project.id,
           userId,
-          credential: { expiresAtMs: Number(expires ?? Number.POSITIVE_INFINITY), key: await currentKey() },
+          credential: { expiresAtMs: Number(expires ?? Number.POSITIVE_INFINITY), ...(await current()) },
           lastEventId: request.headers['last-event-id'],
         });
         return reply;
@@ -92,6 +93,16 @@ export async function startTestRealtime(): Promise<TestRealtime> {
         authenticate: createSocketAuthenticator({ db, bus, sealer, projects, lastSeen: { note: () => {} } }),
         log,
         every,
+      });
+      const streamSockets = serveStreamSockets({
+        ...{ server: server.server, hub, projects, clock, log, every },
+        // The token is the id of the user, and when it expires.
+        async authenticate(token) {
+          const [userId = '', expires = Number.POSITIVE_INFINITY] = token.split('.');
+          const { project: found, key } = await current();
+          const credential = { expiresAtMs: Number(expires), key };
+          return { kind: 'user', project: found, userId, credential };
+        },
       });
       await server.listen({ host: '127.0.0.1', port });
       const node: TestNode = {
@@ -104,7 +115,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
         async close() {
           if (!nodes.includes(node)) return;
           nodes.splice(nodes.indexOf(node), 1);
-          await Promise.all([sockets.close(), streams.close()]);
+          await Promise.all([sockets.close(), streamSockets.close(), streams.close()]);
           await server.close();
           hub.close();
           projects.close();
@@ -208,9 +219,26 @@ export function socketUrl(
 
 /** Opens a socket and waits until it is open. Rejects with the HTTP status if the server refuses it. */
 export async function openSocket(url: string): Promise<SocketClient> {
-  const socket = new WebSocket(url);
-  const frames: ReceivedFrame[] = [];
-  socket.on('message', (data) => frames.push(JSON.parse(String(data))));
+  const { messages, first: _, ...client } = await openAnySocket<ReceivedFrame>(url);
+  return { ...client, frames: messages };
+}
+
+interface StreamMessage {
+  id?: string;
+  event: string;
+  data?: unknown;
+}
+
+async function openAnySocket<Message = StreamMessage>(
+  url: string,
+  { protocols = [], origin }: { protocols?: string[]; origin?: string | undefined } = {},
+): Promise<Pick<SocketClient, 'socket' | 'closed'> & { messages: Message[]; first: Promise<unknown> }> {
+  const socket = new WebSocket(url, protocols, origin === undefined ? {} : { origin });
+  const messages: Message[] = [];
+  const first = new Promise((resolve) => {
+    socket.once('message', resolve);
+  });
+  socket.on('message', (data) => messages.push(JSON.parse(String(data))));
   const closed = new Promise<{ code: number; reason: string }>((resolve) => {
     socket.on('close', (code, reason) => resolve({ code, reason: String(reason) }));
   });
@@ -220,7 +248,7 @@ export async function openSocket(url: string): Promise<SocketClient> {
   });
   refused.catch(() => {});
   await Promise.race([once(socket, 'open'), refused]);
-  return { socket, frames, closed };
+  return { socket, messages, first, closed };
 }
 
 export class Refused extends Error {
@@ -246,9 +274,9 @@ const NAMES = [
   'archive/all',
 ].map((name) => `notifications/${name}`);
 
-/** A client of the event stream, with the frames that it received and the id to resume from. */
+/** A client of a stream, with the frames that it received and the id to resume from. */
 export interface StreamClient {
-  source: EventSource;
+  source: { close(): void };
   frames: ReceivedFrame[];
   lastEventId(): string;
   resyncs: number;
@@ -258,7 +286,7 @@ export interface StreamClient {
 export async function openStream(
   url: string,
   options: { lastEventId?: string; jwt?: string } = {},
-): Promise<StreamClient> {
+): Promise<StreamClient & { source: EventSource }> {
   const start = options.lastEventId;
   const source = new EventSource(url, {
     fetch: (input, init) =>
@@ -271,7 +299,7 @@ export async function openStream(
         },
       }),
   });
-  const client: StreamClient = { source, frames: [], resyncs: 0, lastEventId: () => last };
+  const client = { source, frames: [] as ReceivedFrame[], resyncs: 0, lastEventId: () => last };
   let last = start ?? '';
   for (const name of NAMES) {
     source.addEventListener(name, (event) => {
@@ -288,6 +316,36 @@ export async function openStream(
     source.addEventListener('error', (error) => reject(error), { once: true });
   });
   return client;
+}
+
+/** Opens a stream by WebSocket and waits until it is ready. Rejects with the HTTP status of a refusal. */
+export async function openStreamSocket(
+  address: string,
+  { jwt, lastEventId, origin }: { jwt: string; lastEventId?: string; origin?: string },
+): Promise<StreamClient & Pick<SocketClient, 'socket' | 'closed'> & { heartbeats: number }> {
+  const query = lastEventId === undefined ? '' : `?last_event_id=${encodeURIComponent(lastEventId)}`;
+  const protocols = ['belfry.v1', `belfry.jwt.${jwt}`];
+  const url = `${address.replace('http', 'ws')}${STREAM_PATH}${query}`;
+  const { socket, closed, messages, first } = await openAnySocket(url, { protocols, origin });
+  await Promise.race([first, closed]);
+  const of = (event: string) => messages.filter((message) => message.event === event);
+  return {
+    socket,
+    closed,
+    source: { close: () => socket.terminate() },
+    get frames() {
+      return messages.flatMap(({ event, data }) =>
+        event.startsWith('notifications/') ? [data as ReceivedFrame] : [],
+      );
+    },
+    get resyncs() {
+      return of('resync').length;
+    },
+    get heartbeats() {
+      return of('heartbeat').length;
+    },
+    lastEventId: () => messages.findLast(({ id }) => id !== undefined)?.id ?? lastEventId ?? '',
+  };
 }
 
 /** The titles of the notifications in the frames. */

@@ -2,12 +2,12 @@ import type { Server as HttpServer, IncomingHttpHeaders, IncomingMessage } from 
 import { GraphQLError, getOperationAST, OperationTypeNode, subscribe } from 'graphql';
 import { type Context, handleProtocols, makeServer, type Server } from 'graphql-ws';
 import type { RawData } from 'ws';
-import type { CloseReason } from '../../domain/after/realtime/subscription.ts';
 import { ClientError } from '../../errors.ts';
-import { type Caller, isStillValid } from '../auth.ts';
+import type { Caller } from '../auth.ts';
 import { toClientError } from '../error-handler.ts';
 import type { Every } from '../realtime/pending.ts';
 import { GRAPHQL_PATH, CLOSINGS as INBOX_CLOSINGS } from '../realtime/socket.ts';
+import { isValidNow } from '../realtime/validity.ts';
 import { type LiveSocket, type SocketClient, WebSockets } from '../realtime/web-sockets.ts';
 import type { App } from '../route.ts';
 import type { Documents } from './documents.ts';
@@ -21,7 +21,7 @@ const MAX_SUBSCRIPTIONS = 10;
 const MAX_HEADERS = 20;
 
 // The client library connects again after these status codes, except 4400.
-const CLOSINGS: Record<CloseReason | 'expired', [code: number, reason: string]> = {
+const CLOSINGS: typeof INBOX_CLOSINGS = {
   ...INBOX_CLOSINGS,
   user_deleted: [4403, 'the user was deleted'],
   expired: [4403, 'the credential is no longer valid'],
@@ -73,7 +73,7 @@ export class GraphqlSockets {
 
   #open(socket: LiveSocket): Client {
     const { webSocket } = socket;
-    const client = new Client(socket, (caller) => this.#isValid(caller));
+    const client = new Client(socket, (caller) => isValidNow(this.#app.context, caller));
     client.onClosed = this.#protocol.opened(
       {
         protocol: webSocket.protocol,
@@ -143,16 +143,6 @@ export class GraphqlSockets {
     const events = new InboxEvents(user, (reason) => client.close(reason));
     events.onEnd = this.#app.context.hub.add(events);
     return events;
-  }
-
-  async #isValid({ credential, project }: Caller): Promise<boolean> {
-    const { projects, clock } = this.#app.context;
-    try {
-      const now = await projects.byId(project.id);
-      return now !== undefined && isStillValid(credential, now, clock.now());
-    } catch {
-      return true; // the database is unavailable; the next ping checks again
-    }
   }
 
   #fail({ socket }: Client, error: unknown): void {

@@ -8,22 +8,26 @@ import { MAX_PENDING_BYTES, whenDrained } from './pending.ts';
 import {
   type LiveSocket,
   pathOf,
+  queryOf,
   type SocketClient,
   WebSockets,
   type WebSocketsOptions,
 } from './web-sockets.ts';
 
 // Clients send no messages. Enough for what libraries send, and too little to fill memory.
-const MAX_INCOMING_BYTES = 4_096;
+export const MAX_INCOMING_BYTES = 4_096;
 const MAX_TOKEN_CHARACTERS = 4_096;
 
 /** The path of the WebSockets for GraphQL subscriptions. */
 export const GRAPHQL_PATH = '/graphql';
+/** That of the notification stream, by WebSocket as by Server-Sent Events. */
+export const STREAM_PATH = '/v2/notifications/stream';
 
 /** The status codes (RFC 6455; 4000 and up are ours) and reasons of closed sockets. */
-export const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
+export const CLOSINGS: Record<CloseReason | 'expired', [code: number, reason: string]> = {
   token_discarded: [4001, 'the token was discarded'],
   user_deleted: [4004, 'the user was deleted'],
+  expired: [4005, 'the credential is no longer valid'],
   replaced: [4002, 'a newer connection has taken over'],
   too_many: [4003, 'too many connections of this user'],
   slow: [1013, 'reads too slowly: connect again and fetch what was missed'],
@@ -43,7 +47,7 @@ export function serveSockets({
   ...options
 }: SocketOptions): Pick<WebSockets<SocketCaller>, 'close'> {
   return new WebSockets(options, {
-    serves: (path) => path !== GRAPHQL_PATH,
+    serves: (path) => path !== GRAPHQL_PATH && path !== STREAM_PATH,
     maxIncomingBytes: MAX_INCOMING_BYTES,
     admit: (request) => admit(request, authenticate),
     open(socket, caller) {
@@ -56,9 +60,8 @@ export function serveSockets({
 
 async function admit(request: IncomingMessage, authenticate: SocketAuthenticator): Promise<SocketCaller> {
   if (pathOf(request) !== '/')
-    throw new ClientError('not_found', ['There is no WebSocket at this path; it is at /']);
-  const [, query = ''] = (request.url ?? '').split('?', 2);
-  const parameters = new URLSearchParams(query);
+    throw new ClientError('not_found', [`There is no WebSocket at this path; it is at / or ${STREAM_PATH}`]);
+  const parameters = queryOf(request);
   const apiKey = parameters.get('api_key') ?? '';
   const token = parameters.get('token') ?? '';
   const missing = ['api_key', 'token'].filter((name) => (parameters.get(name) ?? '') === '');
@@ -152,7 +155,7 @@ function encoded(frame: Frame): Buffer {
 }
 
 /** A whole, unmasked text message as RFC 6455 (5.2) frames it. */
-function encodeTextFrame(text: string): Buffer {
+export function encodeTextFrame(text: string): Buffer {
   const length = Buffer.byteLength(text);
   const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
   const bytes = Buffer.allocUnsafe(head + length);

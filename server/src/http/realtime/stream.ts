@@ -3,17 +3,13 @@ import type { Frame } from '../../domain/after/realtime/frame.ts';
 import type { Hub } from '../../domain/after/realtime/hub.ts';
 import type { ResumeCursor } from '../../domain/after/realtime/resume-cursor.ts';
 import type { Connection } from '../../domain/after/realtime/subscription.ts';
-import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
-import { isValidKey } from '../../domain/setup/projects/keys.ts';
-import type { Clock } from '../../lib/clock.ts';
 import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';
 import { respondToHead, SseConnection, SseConnections } from './sse.ts';
+import { isValidNow, type ValidityDeps } from './validity.ts';
 
-export interface StreamOptions {
+export interface StreamOptions extends ValidityDeps {
   hub: Hub;
-  clock: Clock;
-  projects: Pick<ProjectCache, 'byId'>;
   every?: Every;
 }
 
@@ -49,18 +45,10 @@ export class Streams {
       new NotificationStream(projectId, userId, sse),
       resumeFrom,
     );
-    sse.onBeat = () => void this.#closeIfKeyEnded(sse, projectId, credential.key.id);
+    sse.onBeat = async () => {
+      if (!(await isValidNow(this.#options, { credential, project: { id: projectId } }))) sse.close();
+    };
     this.#connections.hold(sse, socket, leaveHub);
-  }
-
-  async #closeIfKeyEnded(sse: SseConnection, projectId: string, keyId: string): Promise<void> {
-    const { projects, clock } = this.#options;
-    try {
-      const project = await projects.byId(projectId);
-      if (project === undefined || !isValidKey(project.apiSecrets, keyId, clock.now())) sse.close();
-    } catch {
-      // The database is unavailable; the next heartbeat checks again.
-    }
   }
 
   /** Ends all streams, within a second. */

@@ -25,6 +25,8 @@ export interface SocketProtocol<Admitted> {
   serves(path: string): boolean;
   /** The longest message of a client. */
   maxIncomingBytes: number;
+  /** How often its clients are visited. Default: every 25 s. */
+  visitEveryMs?: number;
   handleProtocols?: NonNullable<ServerOptions['handleProtocols']>;
   /** Called before the handshake. Throws a `ClientError` for a client that is rejected. */
   admit(request: IncomingMessage): Admitted | Promise<Admitted>;
@@ -35,7 +37,7 @@ export interface SocketProtocol<Admitted> {
 /** What a protocol keeps of one client. */
 export interface SocketClient {
   readonly socket: LiveSocket;
-  /** Called every 25 s. Pings the client, unless it closes the socket. */
+  /** Called regularly. Pings the client, unless it closes the socket. */
   visit(): void;
   close(reason: 'shutdown'): void;
   closed(code: number, reason: string): void;
@@ -54,8 +56,8 @@ export class WebSockets<Admitted> {
   constructor(options: WebSocketsOptions, protocol: SocketProtocol<Admitted>) {
     this.#options = options;
     this.#protocol = protocol;
-    this.#rounds = new Rounds(PING_EVERY_MS, (client) => client.visit(), options.every ?? realEvery);
-    const { maxIncomingBytes: maxPayload, handleProtocols } = protocol;
+    const { maxIncomingBytes: maxPayload, visitEveryMs = PING_EVERY_MS, handleProtocols } = protocol;
+    this.#rounds = new Rounds(visitEveryMs, (client) => client.visit(), options.every ?? realEvery);
     this.#server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
@@ -182,6 +184,12 @@ export class LiveSocket {
 /** The path of a request without its query. */
 export function pathOf({ url = '' }: IncomingMessage): string {
   return url.split('?', 1)[0] ?? '';
+}
+
+/** The query of a request. */
+export function queryOf({ url = '' }: IncomingMessage): URLSearchParams {
+  const [, query = ''] = url.split('?', 2);
+  return new URLSearchParams(query);
 }
 
 /** Responds to a rejected WebSocket like to any other request. */
