@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './runtime.mjs';
 
-/** Licences whose only condition is to name the authors. */
+/** Licences whose only condition is to name the authors, or to say what was changed. */
 const ALLOWED = new Set([
   '0BSD',
   'Apache-2.0',
@@ -16,6 +16,7 @@ const ALLOWED = new Set([
   'MIT',
   'MIT-0',
   'PostgreSQL',
+  'Python-2.0',
   'Unlicense',
   'Zlib',
 ]);

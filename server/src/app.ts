@@ -66,7 +66,7 @@ export interface ServiceOptions {
   /** Validates every response against its schema; for tests. */
   checkReplies?: boolean;
   /** More routes and other timeouts of the HTTP server; for tests. */
-  http?: Pick<ServerOptions, 'routes' | 'timeouts'>;
+  http?: Pick<ServerOptions, 'docsCache' | 'routes' | 'timeouts'>;
   /** Called when the database is lost permanently, so the process has to end. */
   onLost?: (error: StartError) => void;
 }

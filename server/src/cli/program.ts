@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { Argument, Command, Option } from 'commander';
+import { VERSION } from '../lib/version.ts';
 import { reportErrors } from './command.ts';
 import { parseCount, parseDuration, parseExpiry, parseLimit, parseOverlap, parseUserName } from './parse.ts';
 
@@ -10,7 +10,7 @@ export function createProgram(): Command {
       'A self-hosted notification delivery service. ' +
         'Settings are environment variables: see docs/reference/settings.md.',
     )
-    .version(version(), '--version', 'print the release')
+    .version(VERSION, '--version', 'print the release')
     .helpOption('-h, --help', 'explain the command')
     .helpCommand('help [command]', 'explain a command')
     .showHelpAfterError('(add --help for an explanation)')
@@ -315,6 +315,14 @@ function repositoryCommands(belfry: Command): void {
     .description('print the OpenAPI description of the API')
     .action(verb(async () => (await import('./openapi.ts')).openapi));
 
+  const docs = command(belfry, 'docs', 'belfry docs build site').description('build the documentation');
+  command(docs, 'build', 'belfry docs build site', 'belfry docs build site --base /')
+    .description('write the guides and the API reference as static files, for a web server')
+    .argument('<folder>')
+    .option('--base <path>', 'the path under which they are served', '/docs/')
+    .addOption(new Option('--served', 'for a running Belfry').hideHelp())
+    .action(verb(async () => (await import('./docs/docs.ts')).buildDocs));
+
   belfry
     .command('generate', { hidden: true })
     .description('write the generated files of the repository')
@@ -354,9 +362,4 @@ function verb<Args extends unknown[]>(load: () => Promise<(...args: Args) => Pro
 
 function collect(value: string, before: string[]): string[] {
   return [...before, value];
-}
-
-function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }

@@ -1,9 +1,11 @@
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import fastifySwagger from '@fastify/swagger';
-import fastifySwaggerUi, { type FastifySwaggerUiOptions } from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { Errors } from '../contract/common.ts';
 import { COMMAND_INPUTS } from '../contract/workflow.ts';
 import { allErrors, ClientError, type ErrorCode } from '../errors.ts';
+import { acceptsGzip } from './accept.ts';
 import type { Api } from './api.ts';
 import { exampleOf } from './examples.ts';
 import { referByTitle, type Schema } from './openapi-schemas.ts';
@@ -56,65 +58,27 @@ async function describeVersion(
   });
 }
 
-/** Serves the description of each version as JSON, and as a page to read and try it. */
-export async function serveDescriptions(fastify: FastifyInstance, apis: readonly Api[]): Promise<void> {
+/** Serves the description of each version as JSON. */
+export function serveDescriptions(fastify: FastifyInstance, apis: readonly Api[]): void {
   for (const api of apis) {
-    const { version } = api;
-    const describe = () => fastify[DECORATORS[version]]();
+    const describe = () => JSON.stringify(fastify[DECORATORS[api.version]]());
     let text: string | undefined;
+    let compressed: Promise<Buffer> | undefined;
     fastify.get(
-      `/${version}/openapi.json`,
+      `/${api.version}/openapi.json`,
       { config: { api }, schema: { hide: true } },
-      (_request, reply) => {
-        text ??= JSON.stringify(describe());
-        return reply
+      async (request, reply) => {
+        text ??= describe();
+        reply
           .header('content-type', 'application/json; charset=utf-8')
           .header('cache-control', 'no-cache')
-          .send(text);
+          .header('vary', 'accept-encoding');
+        if (!acceptsGzip(request)) return reply.send(text);
+        compressed ??= promisify(gzip)(text);
+        return reply.header('content-encoding', 'gzip').send(await compressed);
       },
     );
-    const routePrefix = version === 'v2' ? '/docs' : `/docs/${version}`;
-    // In a context of its own, because the plugin can be registered once in a context.
-    await fastify.register((scope, _options, done) => {
-      void scope.register(fastifySwaggerUi, pageOptions({ routePrefix, version, describe }));
-      done();
-    });
   }
-}
-
-function pageOptions({ routePrefix, version, describe }: DescribedPage): FastifySwaggerUiOptions {
-  return {
-    routePrefix,
-    // The page shows an error for every dialect except OpenAPI's own.
-    transformSpecification() {
-      const { jsonSchemaDialect: _, ...document }: { jsonSchemaDialect?: unknown } = describe();
-      return document;
-    },
-    uiConfig: {
-      layout: 'BaseLayout', // without a top bar and logo
-      deepLinking: true,
-      docExpansion: 'list',
-      tryItOutEnabled: true,
-    },
-    theme: { title: `Belfry API ${version}` },
-    staticCSP: {
-      'default-src': "'none'",
-      'base-uri': "'none'",
-      'connect-src': "'self'",
-      'font-src': "'self'",
-      'form-action': "'none'",
-      'frame-ancestors': "'none'",
-      'img-src': ["'self'", 'data:'],
-      'script-src': "'self'",
-      'style-src': ["'self'", "'unsafe-inline'"], // the page sets styles on its elements
-    },
-  };
-}
-
-interface DescribedPage {
-  routePrefix: string;
-  version: Api['version'];
-  describe: () => object;
 }
 
 interface Description {

@@ -9,11 +9,19 @@ import type { HttpContext } from './context.ts';
 // A later response is of no use to load balancers.
 const READY_TIMEOUT_MS = 2_000;
 
-/** `/healthz`: the process lives. `/readyz`: it can serve. `/metrics`: what it does, for Prometheus. */
-export function operationsRoutes(fastify: FastifyInstance, context: HttpContext): void {
-  const hidden = { schema: { hide: true } };
+/** Returns a function that resolves to the reason why the server cannot serve; undefined if it can. */
+export function readiness(context: HttpContext): () => Promise<string | undefined> {
   const newest = migrations().at(-1)?.version ?? 0;
-  const ready = shared(() => whyNotReady(context, newest));
+  return shared(() => whyNotReady(context, newest));
+}
+
+/** `/healthz`: the process lives. `/readyz`: it can serve. `/metrics`: what it does, for Prometheus. */
+export function operationsRoutes(
+  fastify: FastifyInstance,
+  context: HttpContext,
+  ready: () => Promise<string | undefined>,
+): void {
+  const hidden = { schema: { hide: true } };
   const measured = shared(async () => {
     await collectQueue(context.db);
     await collectPauses(context.db);

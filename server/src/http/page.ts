@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
-import { ENGLISH, type Language } from '../domain/ground/catalogues/languages.ts';
+import type { Language } from '../domain/ground/catalogues/languages.ts';
 import type { Sender } from '../domain/setup/projects/sender.ts';
+import { ICON_LINK } from './icons.ts';
 
 /** A page for people, with at most one button. */
 export interface Page {
@@ -11,30 +12,30 @@ export interface Page {
   sender?: Sender;
   /** The label of the button, and the field that it sends. */
   button?: { label: string; name: string; value: string; quiet?: boolean };
+  /** Where to go from here. */
+  links?: readonly { label: string; href: string }[];
+  /** A small text at the end. */
+  note?: string;
 }
 
-/** Responds with a page that works without scripts, and loads nothing but the logo of the sender. */
+/** Responds with a page that works without scripts, and loads only the icon and the logo of the sender. */
 export function sendPage(reply: FastifyReply, status: number, language: Language, page: Page): FastifyReply {
   const logoUrl = page.sender?.logoUrl ?? undefined;
   return reply.code(status).headers(headers(logoUrl)).send(cardHtml(language, page));
 }
 
-/** Responds with a text for readers. `html` is trusted. */
-export function sendArticle(
-  reply: FastifyReply,
-  { title, html }: { title: string; html: string },
-): FastifyReply {
-  return reply.headers(headers()).send(documentHtml(ENGLISH, title, `<article>${html}</article>`));
-}
-
-function cardHtml(language: Language, { title, text, sender, button }: Page): string {
+function cardHtml(language: Language, page: Page): string {
+  const { title, text, sender, button, links = [], note } = page;
   // A form without an action is sent to the address of the page, also behind a proxy.
   const form =
     button === undefined
       ? ''
       : `<form method="post"><input type="hidden" name="${button.name}" value="${button.value}">` +
         `<button${button.quiet ? ' class="quiet"' : ''}>${escaped(button.label)}</button></form>`;
-  const body = `<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}`;
+  const anchors = links.map(({ label, href }) => `<a href="${escaped(href)}">${escaped(label)}</a>`);
+  const nav = anchors.length === 0 ? '' : `<nav>${anchors.join('')}</nav>`;
+  const small = note === undefined ? '' : `<p><small>${escaped(note)}</small></p>`;
+  const body = `<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}${nav}${small}`;
   return documentHtml(language, title, `<main>${senderHtml(sender)}${body}</main>`);
 }
 
@@ -49,7 +50,8 @@ export function documentHtml({ lang, dir }: Language, title: string, body: strin
   return (
     `<!doctype html><html lang="${lang}" dir="${dir}"><head><meta charset="utf-8">` +
     `<meta name="viewport" content="width=device-width, initial-scale=1">` +
-    `<title>${escaped(title)}</title><style>${STYLE}</style>${head}</head><body>${body}</body></html>\n`
+    `<title>${escaped(title)}</title>${ICON_LINK}<style>${STYLE}</style>${head}</head>` +
+    `<body>${body}</body></html>\n`
   );
 }
 
@@ -89,28 +91,23 @@ button {
 }
 button.quiet { background: none; border-color: var(--line); color: var(--text) }
 button:hover { filter: brightness(1.08) }
-article { width: 100%; max-width: 54rem; min-width: 0 }
-article :is(h2, p, ul, pre, table) { margin: 0 0 1rem; color: var(--text) }
-article h2 { margin-top: 2.5rem; font-size: 1.2rem }
-article a { color: var(--button) }
-article table { display: block; overflow-x: auto; border-collapse: collapse }
-article :is(th, td) { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); text-align: left }
-article pre {
-  padding: 1rem; overflow-x: auto; border-radius: .5rem;
-  background: var(--card); border: 1px solid var(--line);
+nav { margin: 1.5rem 0 1rem }
+nav a {
+  display: block; padding: .65rem 0; border-top: 1px solid var(--line);
+  color: var(--button); font-weight: 600; text-decoration: none;
 }
-code { font: .875em/1.5 ui-monospace, monospace }
-button:focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
+nav a:hover { text-decoration: underline }
+:is(a, button):focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 `;
 /** Allows the style of a page in its Content-Security-Policy. */
 export const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
 
 function headers(logoUrl?: string): Record<string, string> {
-  const images = logoUrl === undefined ? '' : ` img-src ${new URL(logoUrl).origin};`;
+  const images = logoUrl === undefined ? "'self'" : `'self' ${new URL(logoUrl).origin}`;
   return {
     'content-type': 'text/html; charset=utf-8',
     'content-security-policy':
-      `default-src 'none'; style-src ${STYLE_SOURCE};${images} form-action 'self'; ` +
+      `default-src 'none'; style-src ${STYLE_SOURCE}; img-src ${images}; form-action 'self'; ` +
       "base-uri 'none'; frame-ancestors 'none'",
     'cache-control': 'no-store',
     'referrer-policy': 'no-referrer',

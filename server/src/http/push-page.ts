@@ -34,7 +34,7 @@ function send(reply: FastifyReply, type: string, text: string): FastifyReply {
 const HEADERS = {
   'content-security-policy':
     `default-src 'none'; script-src 'self'; style-src ${STYLE_SOURCE}; connect-src 'self'; ` +
-    "worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors *",
+    "img-src 'self'; worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors *",
   'cache-control': 'no-cache',
   vary: 'accept-language',
   'referrer-policy': 'no-referrer',

@@ -8,7 +8,6 @@ import Fastify, {
 } from 'fastify';
 import { validatorFor } from '../contract/validation.ts';
 import { OwnWindows } from '../domain/ground/requests/rate-windows.ts';
-import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import { connectionsRefused, httpSeconds } from '../metrics.ts';
@@ -16,13 +15,16 @@ import { brandWords } from './brand.ts';
 import { clientAddress } from './client-address.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
+import { docsRoutes } from './docs/docs-routes.ts';
 import { closeAfterEarlyResponses } from './early-response.ts';
 import { handleError, rejectExpectation, respondToBadSocket } from './error-handler.ts';
 import { graphqlApi, graphqlRoute } from './graphql/index.ts';
+import { homePage, sendNothing } from './home.ts';
 import { checkHost } from './host.ts';
+import { iconRoutes } from './icons.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescriptions } from './openapi.ts';
-import { operationsRoutes } from './operations.ts';
+import { operationsRoutes, readiness } from './operations.ts';
 import { pushPage } from './push-page.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import { readBodies } from './read-bodies.ts';
@@ -32,7 +34,6 @@ import { type App, countCaller } from './route.ts';
 import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { v1Api } from './v1/api.ts';
-import { guidePage } from './v1/guide.ts';
 import { v1Routes } from './v1/index.ts';
 import { encodeTopic } from './v1/topic-paths.ts';
 import { v2Api } from './v2/api.ts';
@@ -46,6 +47,8 @@ export interface ServerOptions {
   limits?: RateLimits;
   /** Other timeouts; for tests. */
   timeouts?: Partial<typeof TIMEOUTS>;
+  /** Where the built documentation is stored; for tests. */
+  docsCache?: string;
   /** Registers more routes; for tests. */
   routes?: (app: App) => void;
 }
@@ -88,9 +91,7 @@ export async function createServer(
   fastify.setNotFoundHandler(async (request, reply) => {
     await shared.limits.stranger(request, reply);
     knownPaths.refuse(request);
-    throw new ClientError('not_found', [
-      `There is nothing at ${request.method} ${request.url.split('?', 1)[0]?.slice(0, 200)}`,
-    ]);
+    return sendNothing(request, reply);
   });
   fastify.setValidatorCompiler(({ schema, httpPart }) => validatorFor(httpPart, schema as object));
   fastify.setSchemaErrorFormatter((errors, part) => refusal(errors as Parameters<typeof refusal>[0], part));
@@ -101,13 +102,16 @@ export async function createServer(
   await inboundRoutes(v2);
   v1Routes(v1);
   graphqlRoute({ ...shared, api: graphqlApi(v1.api) });
-  guidePage(v1);
   options.routes?.(v2);
-  operationsRoutes(fastify, context);
+  const whyNotReady = readiness(context);
+  operationsRoutes(fastify, context, whyNotReady);
+  iconRoutes(fastify);
+  homePage(v2, whyNotReady);
   await unsubscribePage(v2);
   await trackedRoutes(v2);
   pushPage(v2);
-  await serveDescriptions(fastify, [v2.api, v1.api]);
+  serveDescriptions(fastify, [v2.api, v1.api]);
+  docsRoutes(v2, options.docsCache);
   knownPaths.finish((request, reply) => countCaller(shared.limits, request, reply));
   await fastify.ready();
   return fastify;

@@ -78,7 +78,7 @@ export interface TestServiceOptions {
   pollMs?: number;
   logLevel?: string;
   /** More routes, and other timeouts of the HTTP server. */
-  http?: Pick<ServerOptions, 'routes' | 'timeouts'>;
+  http?: Pick<ServerOptions, 'docsCache' | 'routes' | 'timeouts'>;
 }
 
 /**

@@ -51,5 +51,5 @@ test('every response of v1 links to the page, which shows it', async () => {
   const path = /^<([^>]+)>; rel="deprecation"/.exec(headers.get('link') ?? '')?.[1] ?? '';
   const page = await it.request('GET', path);
   expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
-  for (const heading of guide.matchAll(/^#+ (.*)$/gm)) expect(page.text).toContain(`>${heading[1]}</h`);
+  for (const heading of guide.matchAll(/^#+ (.*)$/gm)) expect(page.text).toContain(`>${heading[1]}</`);
 });

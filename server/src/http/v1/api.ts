@@ -1,7 +1,9 @@
 import type { Api } from '../api.ts';
 import type { HttpContext } from '../context.ts';
 import { createHeaderAuthenticator } from './auth.ts';
-import { GUIDE_PATH } from './guide.ts';
+
+/** The guide to which every response of v1 links. */
+export const GUIDE_PATH = '/docs/from-v1';
 
 // 2026-11-23T00:00:00Z, in the form of RFC 9745.
 const DEPRECATED_SINCE = '@1795392000';

@@ -24,6 +24,14 @@ export const ar: Catalogue = {
   brokenLinkTitle: 'هذا الرابط لا يعمل',
   brokenLinkText: 'الرابط غير مكتمل أو تم تغييره. يُرجى فتحه مرة أخرى من الرسالة أو نسخه بالكامل.',
 
+  notFoundTitle: 'الصفحة غير موجودة',
+  notFoundText: 'لا يوجد شيء في هذا العنوان.',
+  startPage: 'صفحة البداية',
+  serverReady: 'هذا الخادم جاهز.',
+  serverNotReady: 'هذا الخادم غير جاهز: {reason}.',
+  apiReference: 'مرجع واجهة البرمجة',
+  guides: 'الأدلة',
+
   pushTitle: 'تفعيل الإشعارات',
   pushText: 'يمكن لهذا المتصفح عرض الإشعارات الجديدة، حتى عندما تكون الصفحة مغلقة.',
   pushButton: 'تفعيل',

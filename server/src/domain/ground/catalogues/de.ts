@@ -27,6 +27,14 @@ export const de: Catalogue = {
     'Er ist unvollständig oder wurde verändert. Bitte öffnen Sie ihn noch einmal aus der Nachricht, oder ' +
     'kopieren Sie ihn vollständig.',
 
+  notFoundTitle: 'Seite nicht gefunden',
+  notFoundText: 'Unter dieser Adresse gibt es nichts.',
+  startPage: 'Startseite',
+  serverReady: 'Dieser Server ist bereit.',
+  serverNotReady: 'Dieser Server ist nicht bereit: {reason}.',
+  apiReference: 'API-Referenz',
+  guides: 'Anleitungen',
+
   pushTitle: 'Benachrichtigungen einschalten',
   pushText: 'Dieser Browser kann neue Benachrichtigungen anzeigen, auch während die Seite geschlossen ist.',
   pushButton: 'Einschalten',

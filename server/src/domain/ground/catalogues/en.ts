@@ -24,6 +24,14 @@ export const en = {
   brokenLinkText:
     'It is incomplete or was changed. Please open it from the message again, or copy all of it.',
 
+  notFoundTitle: 'Page not found',
+  notFoundText: 'There is nothing at this address.',
+  startPage: 'Start page',
+  serverReady: 'This server is ready.',
+  serverNotReady: 'This server is not ready: {reason}.',
+  apiReference: 'API reference',
+  guides: 'Guides',
+
   pushTitle: 'Turn on notifications',
   pushText: 'This browser can show new notifications, also while the page is closed.',
   pushButton: 'Turn on',

@@ -26,6 +26,14 @@ export const es: Catalogue = {
   brokenLinkTitle: 'Este enlace no funciona',
   brokenLinkText: 'Está incompleto o se ha modificado. Vuelva a abrirlo desde el mensaje o cópielo completo.',
 
+  notFoundTitle: 'Página no encontrada',
+  notFoundText: 'No hay nada en esta dirección.',
+  startPage: 'Página de inicio',
+  serverReady: 'Este servidor está listo.',
+  serverNotReady: 'Este servidor no está listo: {reason}.',
+  apiReference: 'Referencia de la API',
+  guides: 'Guías',
+
   pushTitle: 'Activar las notificaciones',
   pushText: 'Este navegador puede mostrar notificaciones nuevas, también cuando la página está cerrada.',
   pushButton: 'Activar',

@@ -28,6 +28,14 @@ export const fr: Catalogue = {
   brokenLinkText:
     'Il est incomplet ou a été modifié. Ouvrez-le de nouveau depuis le message, ou copiez-le en entier.',
 
+  notFoundTitle: 'Page introuvable',
+  notFoundText: 'Il n’y a rien à cette adresse.',
+  startPage: 'Page d’accueil',
+  serverReady: 'Ce serveur est prêt.',
+  serverNotReady: 'Ce serveur n’est pas prêt\u00a0: {reason}.',
+  apiReference: 'Référence de l’API',
+  guides: 'Guides pratiques',
+
   pushTitle: 'Activer les notifications',
   pushText: 'Ce navigateur peut afficher les nouvelles notifications, même lorsque la page est fermée.',
   pushButton: 'Activer',

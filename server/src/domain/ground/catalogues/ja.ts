@@ -24,6 +24,14 @@ export const ja: Catalogue = {
   brokenLinkText:
     'リンクが不完全か、変更されています。メッセージからもう一度開くか、リンク全体をコピーしてください。',
 
+  notFoundTitle: 'ページが見つかりません',
+  notFoundText: 'このアドレスには何もありません。',
+  startPage: 'スタートページ',
+  serverReady: 'このサーバーは稼働しています。',
+  serverNotReady: 'このサーバーは準備ができていません: {reason}',
+  apiReference: 'API リファレンス',
+  guides: 'ガイド',
+
   pushTitle: '通知をオンにする',
   pushText: 'このブラウザは、ページを閉じている間も新しい通知を表示できます。',
   pushButton: 'オンにする',

@@ -1,0 +1,138 @@
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { axeViolations, describeInChromium, openChromium } from '../support/browser.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+describeInChromium('the documentation in a browser', () => {
+  let service: TestService;
+  let browser: Browser;
+  beforeAll(async () => {
+    [service, browser] = await Promise.all([startTestService(), openChromium()]);
+    await service.request('GET', '/docs'); // resolves when it is built
+  });
+  afterAll(async () => {
+    await Promise.all([service?.stop(), browser?.close()]);
+  });
+
+  /** Opens a page. `close` expects no errors, no violations of its policy and no foreign requests. */
+  async function open(path: string, options: BrowserContextOptions = {}) {
+    const context = await browser.newContext(options);
+    const page = await context.newPage();
+    const problems: string[] = [];
+    page.on('console', (message) => {
+      if (message.type() === 'error') problems.push(message.text());
+    });
+    page.on('pageerror', (error) => problems.push(error.message));
+    page.on('request', (request) => {
+      const { origin, protocol } = new URL(request.url());
+      if (origin !== service.address && protocol !== 'data:') problems.push(request.url());
+    });
+    await page.goto(`${service.address}${path}`);
+    const close = async () => {
+      expect(problems).toEqual([]);
+      await context.close();
+    };
+    return { page, close };
+  }
+
+  const heading = (page: Page, name: string | RegExp) => page.getByRole('heading', { name });
+
+  test('the search of the guides works by keyboard alone', async () => {
+    const { page, close } = await open('/docs/guides/first-steps/');
+    await page.keyboard.press('/');
+    await page.keyboard.type('retry');
+    const options = page.getByRole('option');
+    await options.filter({ hasText: 'When does Belfry retry?' }).waitFor();
+    expect(await options.first().getAttribute('aria-selected')).toBe('true');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowUp');
+    const second = options.nth(1);
+    expect(await second.getAttribute('aria-selected')).toBe('true');
+    expect(await page.getByRole('combobox').getAttribute('aria-activedescendant')).toBe('found-1');
+    const href = await second.getAttribute('href');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**${href}`);
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.type('nothing at all matches zzzz');
+    await page.getByText('No results for').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    await close();
+  });
+
+  test('the search finds operations, and opens them in the API reference', async () => {
+    const { page, close } = await open('/docs/guides/first-steps/');
+    await page.keyboard.press('/');
+    await page.keyboard.type('cancel a broadcast');
+    await page.getByRole('option').filter({ hasText: 'POST /broadcasts/{broadcast_id}/cancel' }).click();
+    await heading(page, 'Cancel a broadcast').waitFor();
+    await close();
+  });
+
+  test('the API reference opens at a link, and has a search', async () => {
+    const { page, close } = await open('/docs#tag/webhooks/PUT/webhooks');
+    await heading(page, 'Create or change a webhook').waitFor();
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog').getByRole('combobox').fill('lift a suppression');
+    await page.getByRole('option').filter({ hasText: 'Lift a suppression' }).waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/suppression/i);
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    await close();
+  });
+
+  test('the API reference has samples in three languages', async () => {
+    const { page, close } = await open('/docs');
+    for (const [language, sample] of [
+      ['JavaScript', "fetch('http"],
+      ['Python', 'requests.post('],
+      ['Shell', '--request POST'],
+    ] as const) {
+      await page.getByRole('tab', { name: language, exact: true }).click();
+      await page.locator('pre').filter({ hasText: sample }).first().waitFor();
+    }
+    await close();
+  });
+
+  test('the theme follows the system, and a choice holds for all pages', async () => {
+    const { page, close } = await open('/docs/concepts/', { colorScheme: 'dark' });
+    const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+    expect(await background()).toBe('rgb(20, 23, 28)');
+    await page.locator('pre.mermaid svg').waitFor();
+    await page.getByRole('button', { name: 'Dark mode', pressed: true }).click();
+    expect(await background()).toBe('rgb(255, 255, 255)');
+    await page.getByRole('link', { name: 'API reference' }).click();
+    await heading(page, 'Belfry').waitFor();
+    expect(await background()).toBe('rgb(255, 255, 255)');
+    await page.getByRole('button', { name: 'Dark mode', pressed: false }).click();
+    await expect.poll(background).toBe('rgb(20, 23, 28)');
+    await close();
+  });
+
+  test('a telephone shows the guides in a menu, and nothing is wider than its screen', async () => {
+    const viewport = { width: 360, height: 740 };
+    const { page, close } = await open('/docs/authentication/', { viewport });
+    const width = () => page.evaluate<number>('document.documentElement.scrollWidth');
+    expect(await width()).toBe(viewport.width);
+    const guides = page.getByRole('navigation', { name: 'Guides' });
+    await guides.waitFor({ state: 'hidden' });
+    await page.getByRole('button', { name: 'Menu' }).click();
+    await guides.getByRole('link', { name: 'Concepts' }).click();
+    await heading(page, 'Concepts').waitFor();
+    await guides.waitFor({ state: 'hidden' });
+    await close();
+  });
+
+  for (const colorScheme of ['light', 'dark'] as const)
+    for (const path of ['/', '/nothing', '/docs/guides/channels/', '/docs/concepts/'])
+      test(`${path} is accessible in ${colorScheme} mode`, async () => {
+        const { page, close } = await open(path, { colorScheme });
+        if (path === '/nothing') await page.goto(`${service.address}/docs/nothing`);
+        await page.getByRole('heading').first().waitFor();
+        expect(await axeViolations(page)).toEqual([]);
+        if (path !== '/nothing') await close();
+      });
+});
