@@ -3,7 +3,7 @@ import { type Service, startService } from '../../src/app.ts';
 import { sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
-import { ended, STATE, stepsOf } from '../support/workflows.ts';
+import { ended, inState, STATE, stepsOf } from '../support/workflows.ts';
 
 let service: TestService;
 let second: Service;
@@ -93,6 +93,34 @@ test('counts runs of the future when the clock was set back', async () => {
   expect(await stateFor('ada')).toBe(aborted);
   laterMs += 3_600_000 + 61_000;
   expect(await stateFor('ada')).toBe(completed);
+});
+
+test('counts the latest runs, although runs of an earlier time passed after them', async () => {
+  await save({ limit: 2, window: 60 });
+  for (const advanceMs of [0, -50_000, 65_000]) {
+    laterMs += advanceMs;
+    expect(await stateFor('ada')).toBe(completed);
+  }
+  expect(await stateFor('ada')).toBe(aborted);
+});
+
+test('counts all runs after one of a version with a lower limit', async () => {
+  const paused = { command: 'pause' };
+  const throttle = (limit: number) => ({ command: 'throttle', input: { limit, window: 3_600 } });
+  await project.call('PUT', '/workflows', { key: 'flow', steps: [paused, throttle(3)] });
+  const input = { user: { external_id: 'ada' } };
+  const inputs = Array.from({ length: 4 }, () => input);
+  const { body } = await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs });
+  for (const id of body.ids) await inState(project, id, STATE.waiting);
+  const resume = async (id: string) => {
+    await project.call('POST', `/workflows/runs/${id}/resume`);
+    return (await ended(project, id)).status.state;
+  };
+  const [last, ...first] = body.ids;
+  for (const id of first) expect(await resume(id)).toBe(completed);
+  await project.call('PUT', '/workflows', { key: 'flow', steps: [set, throttle(1)] });
+  expect(await stateFor('ada')).toBe(aborted);
+  expect(await resume(last)).toBe(aborted);
 });
 
 test('is forgotten when its window is over', async () => {
