@@ -75,7 +75,7 @@ const jobs = runs.slice(-IN_TURN).map(
   }),
 );
 /** The runs of the batch, each at a step that depends on others, after their digests were opened. */
-const sharing = async (): Promise<ReadonlyMap<string, LoadedRun>> => {
+const sharing = async (): Promise<Map<string, LoadedRun>> => {
   const loaded = await loadRuns(db, jobs);
   for (const one of loaded.values()) {
     const [first] = one.program.steps;
@@ -159,6 +159,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
         data: one.data,
         broadcastId: null,
         added: 0,
+        hasActed: false,
         prepared: null,
         next: { kind: 'continue' } as const,
       }));

@@ -1,4 +1,8 @@
-import type { ApiResponse, TestProject } from './service.ts';
+import { type Database, sql } from '../../src/db/client.ts';
+import { runHandler } from '../../src/domain/workflows/engine/handlers.ts';
+import { newId } from '../../src/lib/ids.ts';
+import type { Job } from '../../src/queue/jobs.ts';
+import type { ApiResponse, TestProject, TestService } from './service.ts';
 import { until } from './service.ts';
 
 /** The states of runs, as published clients number them. */
@@ -47,3 +51,52 @@ export const stepsOf = (run: ShownRun): string[] =>
     ({ place, command, state }: { place: string; command: string; state: string }) =>
       `${place} ${command} ${state}`,
   );
+
+/** A turn of a run, as another server has claimed it. */
+export interface ClaimedTurn {
+  take(): Promise<unknown>;
+  discard(): Promise<void>;
+}
+
+/**
+ * Claims the job of a run that waits. `before` is called before each statement of the handler that is not
+ * part of a transaction, with its name, and before each transaction, with the name `transaction`.
+ */
+export async function claimTurn(
+  { http: { context } }: TestService,
+  runId: string,
+  before: (name: string) => Promise<unknown> = async () => {},
+): Promise<ClaimedTurn> {
+  const leaseId = newId();
+  const query = <Row>(text: string, values: unknown[]) => context.db.query<Row>(sql('', text), values);
+  await query("insert into leases (id, node, expires_at) values ($1, 'test', 'infinity')", [leaseId]);
+  const [row] = await query<{ id: number; project_id: string; payload: string }>(
+    `update jobs
+    set lease_id = $1
+    where kind = 'run_workflow' and payload ->> 'run_id' = $2
+    returning id, project_id, payload`,
+    [leaseId, runId],
+  );
+  if (row === undefined) throw new Error(`run ${runId} has no job`);
+  const { id, project_id: projectId, payload } = row;
+  const db: Database = {
+    ...context.db,
+    query: async (statement, values) => {
+      await before(statement.name);
+      return context.db.query(statement, values);
+    },
+    transaction: async (work) => {
+      await before('transaction');
+      return context.db.transaction(work);
+    },
+  };
+  const handler = runHandler({ ...context, db, acceptor: () => context.acceptor });
+  const job: Job<'run_workflow'> = {
+    ...{ id, projectId, partitionKey: projectId, payload: JSON.parse(payload) },
+    ...{ kind: 'run_workflow', priority: 0, weight: 1, attempt: 1 },
+  };
+  return {
+    take: () => handler.run([job], leaseId, () => {}),
+    discard: () => handler.discard(job, leaseId, new Error('a bug')),
+  };
+}

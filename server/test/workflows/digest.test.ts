@@ -3,12 +3,10 @@ import { type Service, startService } from '../../src/app.ts';
 import { sql } from '../../src/db/client.ts';
 import { GRACE_MS } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
-import { runHandler } from '../../src/domain/workflows/engine/handlers.ts';
-import { newId } from '../../src/lib/ids.ts';
-import type { Job } from '../../src/queue/jobs.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 import {
+  claimTurn,
   ended,
   inState,
   runOf,
@@ -233,31 +231,25 @@ test('a digest that was closed before a crash keeps its items, and later runs op
   await expect.poll(async () => (await inbox()).toSorted()).toEqual(['1: 1', '1: 2']);
 });
 
+test('a run that is cancelled at the end of its window sends nothing', async () => {
+  await save([digest({}), mail]);
+  const first = await open(1);
+  const cancel = () => project.call('POST', `/workflows/runs/${first}/cancel`);
+  const turn = await claimTurn(service, first, async (name) => {
+    if (name === 'close_workflow_digests') expect((await cancel()).status).toBe(200);
+  });
+  laterMs += HOUR_S * 1_000;
+  await turn.take();
+  const cancelled = await runOf(project, first);
+  expect([cancelled.status.state, stepsOf(cancelled)]).toEqual([STATE.aborted, ['0 digest aborted']]);
+  expect(await inbox()).toEqual([]);
+});
+
 test('a run that is given up while it collects takes no further runs, and can be rerun', async () => {
   await save([digest({})]);
   const first = await open(1);
   await ended(project, await start(2));
-  const { context } = service;
-  const leaseId = newId();
-  await run("insert into leases (id, node, expires_at) values ($1, 'test', 'infinity')", [leaseId]);
-  const [row] = await run<{ id: number; payload: string }>(
-    `update jobs set lease_id = $1 where kind = 'run_workflow' and project_id = $2 returning id, payload`,
-    [leaseId, project.id],
-  );
-  const job: Job<'run_workflow'> = {
-    id: row?.id ?? 0,
-    kind: 'run_workflow',
-    projectId: project.id,
-    partitionKey: project.id,
-    priority: 0,
-    weight: 1,
-    attempt: 9,
-    payload: JSON.parse(row?.payload ?? ''),
-  };
-  const acceptor = () => {
-    throw new Error('a discarded job sends nothing');
-  };
-  await runHandler({ ...context, acceptor }).discard(job, leaseId, new Error('a bug'));
+  await (await claimTurn(service, first)).discard();
   expect((await runOf(project, first)).status).toMatchObject({
     state: STATE.failed,
     error: 'internal error',

@@ -3,7 +3,7 @@ import { sql } from '../../src/db/client.ts';
 import { GRACE_MS } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
-import { ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
+import { claimTurn, ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
 
 let service: TestService;
 let project: TestProject;
@@ -94,6 +94,21 @@ describe('a run that waits for an event', () => {
       { output: { late: 'true' } },
     ]);
     expect(await post(ADA)).toBe(0);
+  });
+
+  test('continues with an event that comes while its timeout is recorded, and sends once', async () => {
+    const hello = { command: 'broadcast', input: { title: 'Hello' } };
+    const id = await waiting([waitFor(), hello, set({ late: '{{ steps[0].output.timed_out }}' })], ADA);
+    const turn = await claimTurn(service, id, async (name) => {
+      if (name === 'transaction') expect(await post(ADA)).toBe(1);
+    });
+    laterMs += HOUR * 1_000;
+    await turn.take();
+    const run = await ended(project, id);
+    expect(run.steps[0].output).toEqual({ event: { name: 'order.paid', ...ADA, data: {} } });
+    expect(run.steps[2].output).toEqual({ late: '' });
+    const { body } = await project.as('ada')('GET', '/notifications');
+    expect(body.data).toHaveLength(1);
   });
 
   test('continues after a restart, once, and its timeout does nothing more', async () => {

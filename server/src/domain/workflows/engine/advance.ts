@@ -23,6 +23,8 @@ export interface Advanced {
   broadcastId: string | null;
   /** The rendered input of the next step as JSON, if the next turn begins with it. */
   prepared: string | null;
+  /** Whether it has changed something outside of the run. */
+  hasActed: boolean;
   /** Characters of the outputs of these steps as JSON. */
   added: number;
   next: Next;
@@ -98,8 +100,9 @@ class Turn {
 
   #advanced(next: Next): Advanced {
     const { place, stage, steps, data, broadcastId, prepared } = this;
+    const hasActed = this.#hasActed;
     const added = steps.reduce((sum, { output }) => sum + (output?.length ?? 0), 0);
-    const state = { place, stage, steps, data, broadcastId, prepared };
+    const state = { place, stage, steps, data, broadcastId, prepared, hasActed };
     const advanced = { run: this.#run, ...state, added, next };
     return this.#shared === undefined ? advanced : { ...advanced, shared: this.#shared };
   }
@@ -132,7 +135,11 @@ class Turn {
 
   #wake(step: ProgramStep): Next | undefined {
     const { digest } = this.#run;
-    if (digest === null) return this.#endWait(step);
+    if (digest === null) {
+      this.#endWait(step);
+      // An event may still come first, until this is recorded.
+      return step.command === 'wait_for' ? { kind: 'continue' } : undefined;
+    }
     if (digest.isClosed) return this.#apply(step, { kind: 'done', output: digest.output });
     return { kind: 'wait', untilMs: digest.closesAtMs };
   }

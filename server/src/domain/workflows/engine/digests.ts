@@ -15,11 +15,12 @@ const MAX_CHARACTERS = 256 * 1024;
 
 /**
  * Closes the digests of runs that have waited for them, and loads their items. Called before a turn begins,
- * with no transaction: a closed digest does not change, so a repeated turn finds the same items.
+ * with no transaction: a closed digest does not change, so a repeated turn finds the same items. Removes runs
+ * whose digest does not exist any more: they have been cancelled since they were loaded.
  */
 export async function closeDigests(
   db: Queryable,
-  runs: ReadonlyMap<string, LoadedRun>,
+  runs: Map<string, LoadedRun>,
   nowMs: number,
 ): Promise<void> {
   const waiting = [...runs.values()].filter(waitsForDigest);
@@ -34,6 +35,8 @@ export async function closeDigests(
   );
   const closed = digests.flatMap((one) => (one.closed ? [one.run_id] : []));
   const items = await loadCollected(db, closed);
+  const found = new Set(digests.map(({ run_id: id }) => id));
+  for (const { id } of waiting) if (!found.has(id)) runs.delete(id);
   for (const { run_id: id, closed: isClosed, closes_at: closesAt, count } of digests) {
     const run = runs.get(id) as LoadedRun;
     run.digest = isClosed

@@ -89,6 +89,7 @@ async function discard(deps: Deps, job: RunJob, leaseId: string): Promise<void> 
             ...{ run, place: run.place, stage: run.stage, steps: [], data: run.data },
             broadcastId: run.broadcast_id,
             added: 0,
+            hasActed: false,
             prepared: null,
             next: { kind: 'fail', error: 'internal error' },
           },

@@ -20,8 +20,8 @@ import type { SharedStep } from './shared-steps.ts';
 import { passThrottles } from './throttles.ts';
 
 /**
- * Records turns of runs and completes their jobs, in the caller's transaction. A run that was cancelled
- * meanwhile stays as it is, except that the steps that it executed are recorded.
+ * Records turns of runs and completes their jobs, in the caller's transaction. A run that was cancelled, or
+ * continued by an event, meanwhile stays as it is. Steps that have changed something are recorded even so.
  */
 export async function recordTurns(
   tx: Queryable,
@@ -40,8 +40,9 @@ export async function recordTurns(
       tx,
       following.map(({ run }) => run.project_id),
     );
-  const turns = await decideShared(tx, advanced, nowMs);
-  const updated = await updateRuns(tx, turns, nowMs);
+  const decided = await decideShared(tx, advanced, nowMs);
+  const updated = await updateRuns(tx, decided, nowMs);
+  const turns = decided.filter(({ run, hasActed }) => hasActed || updated.has(run.id));
   await writeSteps(
     tx,
     turns.flatMap(({ run, steps }) => {
