@@ -932,7 +932,7 @@ export class ProjectClient extends Client {
   readonly preferences = {
     /**
      * Get the preferences of a user.
-     * Lists the categories that the project has configured and those for which the user saved a preference, each with its channels. A channel is enabled until the user switches it off. Requires a Project JWT.
+     * Lists the categories that the project has configured and those for which the user saved a preference, each with its channels. A channel is enabled until the user switches it off. Labels and descriptions are in the language of the user. `preferences_url` is a page for end users. Requires a Project JWT.
      *
      * `GET /users/{user_id}/preferences`
      */
@@ -940,7 +940,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/users/${segment(userId)}/preferences` }, options),
     /**
      * Switch categories on or off for a user.
-     * Changes only the categories and channels in the body. A category need not exist yet: the preference applies from its first broadcast. Switching off a `required` category is a 422; `enabled: true` is accepted for it and has no effect. Requires a Project JWT.
+     * Changes only what is in the body. A category need not exist yet: the preference applies from its first broadcast. Switching off a `required` category is a 422; `enabled: true` is accepted for it and has no effect. During `quiet_hours` text messages, push and chat messages wait; `null` removes them. Requires a Project JWT.
      *
      * `PUT /users/{user_id}/preferences`
      */
@@ -1362,7 +1362,7 @@ export class ProjectClient extends Client {
   readonly templates = {
     /**
      * Save a template.
-     * Creates the template with this key, or replaces it: new content is a new version. The texts are [Liquid](https://liquidjs.com) and read `user`, `data`, `project` and `unsubscribe_url`. Mistakes are reported with their place, and so are unknown variables and partials. The kind of a template cannot be changed. A project can have 1,000 templates with 16 MiB of texts. Requires a Project JWT.
+     * Creates the template with this key, or replaces it: new content is a new version. The texts are [Liquid](https://liquidjs.com) and read `user`, `data`, `project`, `unsubscribe_url` and `preferences_url`. Mistakes are reported with their place, and so are unknown variables and partials. The kind of a template cannot be changed. A project can have 1,000 templates with 16 MiB of texts. Requires a Project JWT.
      *
      * `PUT /templates/{template_key}`
      */

@@ -212,6 +212,14 @@ export type CategoryDeletedPayload = {
 export type CategoryDeliveryConfig = {
     /** The `category` of broadcasts. */
     key: string;
+    /** The name of the category for users. They see the key if it is omitted. */
+    label?: string;
+    /** Says which messages the category has, for users. */
+    description?: string;
+    /** Translations of `label` and `description` by locale (BCP 47), such as `de` or `pt-BR`. */
+    locales?: {
+        [key: string]: CategoryTexts;
+    };
     /** Sends nothing of this category. */
     disabled?: boolean;
     /** Users cannot switch it off, and e-mails have no unsubscribe link, as for login codes. Preferences and delivery windows do not apply. Suppressed addresses stay suppressed. */
@@ -228,7 +236,10 @@ export type CategoryDeliveryConfigList = {
 export type CategoryPreference = {
     /** The key of a category. `uncategorized` means notifications without one, unless the project configured a category with that key. */
     key: string;
+    /** For people. `null` if the project has not saved one. */
     label: string | null;
+    /** Which messages it has, for people. Left out if the project has not saved one. */
+    description?: string;
     /** The category is critical and cannot be switched off. */
     required?: boolean;
     channels: Array<ChannelPreference>;
@@ -237,7 +248,10 @@ export type CategoryPreference = {
 export type CategoryPreferenceInput = {
     /** The key of a category. `uncategorized` means notifications without one, unless the project configured a category with that key. */
     key: string;
+    /** For people. `null` if the project has not saved one. */
     readonly label?: string | null;
+    /** Which messages it has, for people. Left out if the project has not saved one. */
+    readonly description?: string;
     /** The category is critical and cannot be switched off. */
     readonly required?: boolean;
     channels?: Array<ChannelPreferenceInput>;
@@ -267,6 +281,13 @@ export type CategorySubscriptionInput = {
     /** A reason of your own. */
     reason?: string;
     status?: 'subscribed' | 'unsubscribed';
+};
+
+export type CategoryTexts = {
+    /** The name of the category for users. They see the key if it is omitted. */
+    label?: string;
+    /** Says which messages the category has, for users. */
+    description?: string;
 };
 
 export type Channel = 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
@@ -357,7 +378,7 @@ export type Delivery = {
     user: UserName | null;
     channel: Channel;
     state: DeliveryState;
-    /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. */
+    /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. `outside_window` and `quiet_hours`: it waits until then. */
     code: string | null;
     /** The reason for its state, for people. */
     reason: string | null;
@@ -1284,6 +1305,10 @@ export type PreferenceChange = {
 export type PreferencesPayload = {
     /** A `category` of `null` means notifications without a category. */
     changes: Array<PreferenceChange>;
+    /** The new time zone, if it changed. */
+    time_zone?: string | null;
+    /** The new quiet hours, if they changed. */
+    quiet_hours?: QuietHours | null;
 };
 
 export type PreferencesUpdatedMessage = {
@@ -1392,6 +1417,16 @@ export type ProviderPayload = {
     id?: string;
     /** The name of the provider. */
     name: string;
+};
+
+/** Text messages, push and chat messages wait until they end, unless their category is critical. The inbox and e-mails do not. */
+export type QuietHours = {
+    /** The days on which they begin. Every day if omitted. */
+    days?: Array<'monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday'>;
+    /** The local time at which they begin. */
+    from: string;
+    /** The local time at which they end, at least ten minutes after `from`. On the next day if it is not later than `from`. */
+    to: string;
 };
 
 export type ReceiptReply = {
@@ -1681,6 +1716,13 @@ export type StartedWorkflowRun = {
 export type StartedWorkflowRuns = {
     /** The ids of the runs, in the order of `inputs`. */
     ids: Array<string>;
+};
+
+export type StoredPreferences = {
+    categories: Array<CategoryPreference>;
+    /** The time zone that the user has saved, by its IANA name. `null` if none. */
+    time_zone: string | null;
+    quiet_hours: QuietHours | null;
 };
 
 export type StripeIntegration = {
@@ -2230,7 +2272,7 @@ export type UserExport = {
         kind: 'external_id' | 'email';
         value: string;
     }>;
-    preferences: UserPreferences;
+    preferences: StoredPreferences;
     delivery_windows: UserDeliveryWindows;
     /** The tokens of all channels, without their secrets. */
     tokens: Array<{
@@ -2355,11 +2397,21 @@ export type UserName = {
 
 export type UserPreferences = {
     categories: Array<CategoryPreference>;
+    /** The time zone that the user has saved, by its IANA name. `null` if none. */
+    time_zone: string | null;
+    quiet_hours: QuietHours | null;
+    /** The page on which the user changes these preferences, without a login. */
+    preferences_url: string;
 };
 
 /** A user has at most 7000 preferences, each for a category on a channel. */
 export type UserPreferencesInput = {
     categories?: Array<CategoryPreferenceInput>;
+    /** The time zone of the user, by its IANA name. `null` removes it. */
+    time_zone?: string | null;
+    quiet_hours?: QuietHours | null;
+    /** The page on which the user changes these preferences, without a login. */
+    readonly preferences_url?: string;
 };
 
 export type UserRecipient = ({

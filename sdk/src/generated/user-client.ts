@@ -532,7 +532,7 @@ export class UserClient extends Client {
   readonly preferences = {
     /**
      * Get the preferences of the user.
-     * Lists the categories that the project has configured and those for which the user saved a preference, each with its channels. A channel is enabled until the user switches it off. Requires a User JWT.
+     * Lists the categories that the project has configured and those for which the user saved a preference, each with its channels. A channel is enabled until the user switches it off. Labels and descriptions are in the language of the user. `preferences_url` is a page for end users. Requires a User JWT.
      *
      * `GET /channels/user_preferences`
      */
@@ -540,7 +540,7 @@ export class UserClient extends Client {
       this.request({ method: 'GET', path: '/channels/user_preferences' }, options),
     /**
      * Switch categories on or off for the user.
-     * Changes only the categories and channels in the body. A category need not exist yet: the preference applies from its first broadcast. Switching off a `required` category is a 422; `enabled: true` is accepted for it and has no effect. Requires a User JWT.
+     * Changes only what is in the body. A category need not exist yet: the preference applies from its first broadcast. Switching off a `required` category is a 422; `enabled: true` is accepted for it and has no effect. During `quiet_hours` text messages, push and chat messages wait; `null` removes them. Requires a User JWT.
      *
      * `PUT /channels/user_preferences`
      */

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
 import { CHANNELS, Channel } from './channel.ts';
-import { described, nullable, page, pageQuery } from './common.ts';
+import { described, nullable, page, pageQuery, storedString } from './common.ts';
 import { Windows } from './delivery-windows.ts';
 
 /** The characters of a category's key. */
@@ -15,8 +15,24 @@ export function isCategoryKey(text: string): boolean {
   return text.length <= MAX_CATEGORY_CHARACTERS && KEY.test(text);
 }
 
+// The configs of a project are kept in memory.
+const MAX_LOCALES = 30;
+
 // Longer than any useful delay, and far within the range of a timestamp.
 const MAX_DELAY_SECONDS = 400 * 86_400;
+
+const label = storedString({
+  minLength: 1,
+  maxLength: 100,
+  description: 'The name of the category for users. They see the key if it is omitted.',
+  examples: ['Shipped orders'],
+});
+const description = storedString({
+  minLength: 1,
+  maxLength: 300,
+  description: 'Says which messages the category has, for users.',
+  examples: ['When a parcel leaves our warehouse'],
+});
 
 const CategoryChannel = Type.Object(
   {
@@ -49,7 +65,13 @@ const CategoryChannel = Type.Object(
   { title: 'CategoryChannel', additionalProperties: false },
 );
 
-/** The channels, delays and conditions of a category. */
+const CategoryTexts = Type.Object(
+  { label: Type.Optional(label), description: Type.Optional(description) },
+  { title: 'CategoryTexts', additionalProperties: false },
+);
+type CategoryTexts = Static<typeof CategoryTexts>;
+
+/** The label, channels, delays and conditions of a category. */
 export const CategoryConfig = Type.Object(
   {
     key: Type.String({
@@ -59,6 +81,17 @@ export const CategoryConfig = Type.Object(
       description: 'The `category` of broadcasts.',
       examples: ['orders/shipped'],
     }),
+    label: Type.Optional(label),
+    description: Type.Optional(description),
+    locales: Type.Optional(
+      Type.Unsafe<Record<string, CategoryTexts>>({
+        type: 'object',
+        maxProperties: MAX_LOCALES,
+        additionalProperties: CategoryTexts,
+        examples: [{ de: { label: 'Versandte Bestellungen' } }],
+        description: 'Translations of `label` and `description` by locale (BCP 47), such as `de` or `pt-BR`.',
+      }),
+    ),
     disabled: Type.Optional(Type.Boolean({ description: 'Sends nothing of this category.' })),
     critical: Type.Optional(
       Type.Boolean({
@@ -78,6 +111,7 @@ export const CategoryConfig = Type.Object(
     examples: [
       {
         key: 'orders/shipped',
+        label: 'Shipped orders',
         channels: [
           { channel: 'in_app' },
           { channel: 'email', delay: 900, if: '{{notification.unseen}} == true' },

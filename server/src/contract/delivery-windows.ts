@@ -19,6 +19,9 @@ export const DISTURBING = CHANNELS.filter((channel) => channel !== 'in_app') as 
   'in_app'
 >[];
 
+/** The channels on which the quiet hours of a user count. An e-mail does not interrupt. */
+export const INTERRUPTING: ReadonlySet<string> = new Set(DISTURBING.filter((channel) => channel !== 'email'));
+
 const MAX_WINDOWS = 20;
 
 const Window = Type.Object(
@@ -58,7 +61,31 @@ export const Windows = Type.Array(Window, {
 });
 export type Windows = Static<typeof Windows>;
 
-const TimeZone = Type.String({
+/** When a user wants no interruptions. */
+export const QuietHours = Type.Object(
+  {
+    days: Type.Optional(
+      described(Window.properties.days, 'The days on which they begin. Every day if omitted.'),
+    ),
+    from: described(Window.properties.from, 'The local time at which they begin.'),
+    to: described(
+      Window.properties.to,
+      'The local time at which they end, at least ten minutes after `from`. On the next day if it is not ' +
+        'later than `from`.',
+    ),
+  },
+  {
+    title: 'QuietHours',
+    additionalProperties: false,
+    description:
+      'Text messages, push and chat messages wait until they end, unless their category is critical. The ' +
+      'inbox and e-mails do not.',
+    examples: [{ from: '22:00', to: '07:00' }],
+  },
+);
+export type QuietHours = Static<typeof QuietHours>;
+
+export const TimeZone = Type.String({
   maxLength: 64,
   description: 'A time zone by its IANA name.',
   examples: ['Europe/Berlin'],

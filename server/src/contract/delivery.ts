@@ -32,7 +32,7 @@ export const Delivery = Type.Object(
       Type.String({
         description:
           'The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is ' +
-          'due and waits for a paused integration.',
+          'due and waits for a paused integration. `outside_window` and `quiet_hours`: it waits until then.',
       }),
     ),
     reason: nullable(Type.String({ description: 'The reason for its state, for people.' })),

@@ -13,7 +13,7 @@ import {
   Timestamp,
   UserName,
 } from './common.ts';
-import { ProjectDeliveryWindows } from './delivery-windows.ts';
+import { ProjectDeliveryWindows, QuietHours, TimeZone } from './delivery-windows.ts';
 import { ProjectSettings } from './project.ts';
 import { Tracking } from './tracking.ts';
 
@@ -85,7 +85,8 @@ export const EVENT_MEANINGS = {
   'integration.received': 'A signed webhook of a vendor arrived; `payload` is its body.',
   'installation.saved': 'A user installed an app: a chat workspace, a browser or an inbox.',
   'installation.broken': 'An installation no longer works and must be made again.',
-  'preferences.updated': 'A user changed preferences; `payload.changes` lists them.',
+  'preferences.updated':
+    'A user changed preferences, quiet hours or the time zone; `payload` has the changes.',
   'subscription.saved': 'A user subscribed to a topic, or changed a subscription.',
   'subscription.deleted': 'A subscription to a topic was deleted.',
   'suppression.added':
@@ -251,6 +252,8 @@ const Changes = Type.Object(
       ),
       { description: 'A `category` of `null` means notifications without a category.' },
     ),
+    time_zone: Type.Optional(described(nullable(TimeZone), 'The new time zone, if it changed.')),
+    quiet_hours: Type.Optional(described(nullable(QuietHours), 'The new quiet hours, if they changed.')),
   },
   { title: 'PreferencesPayload' },
 );

@@ -59,6 +59,7 @@ export const TEMPLATE_DATA = {
   data: 'open',
   project: { id: 'value', name: 'value', logo_url: 'value' },
   unsubscribe_url: 'value',
+  preferences_url: 'value',
 } as const satisfies Members;
 
 /** What layouts read. */

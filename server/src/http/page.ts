@@ -20,11 +20,6 @@ export interface Page {
 
 /** Responds with a page that works without scripts, and loads only the icon and the logo of the sender. */
 export function sendPage(reply: FastifyReply, status: number, language: Language, page: Page): FastifyReply {
-  const logoUrl = page.sender?.logoUrl ?? undefined;
-  return reply.code(status).headers(headers(logoUrl)).send(cardHtml(language, page));
-}
-
-function cardHtml(language: Language, page: Page): string {
   const { title, text, sender, button, links = [], note } = page;
   // A form without an action is sent to the address of the page, also behind a proxy.
   const form =
@@ -35,8 +30,32 @@ function cardHtml(language: Language, page: Page): string {
   const anchors = links.map(({ label, href }) => `<a href="${escaped(href)}">${escaped(label)}</a>`);
   const nav = anchors.length === 0 ? '' : `<nav>${anchors.join('')}</nav>`;
   const small = note === undefined ? '' : `<p><small>${escaped(note)}</small></p>`;
-  const body = `<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}${nav}${small}`;
-  return documentHtml(language, title, `<main>${senderHtml(sender)}${body}</main>`);
+  const html = `<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}${nav}${small}`;
+  return sendCard(reply, status, language, { title, html, sender });
+}
+
+/** A page on a card under the name or the logo of the sender. Its HTML, style and script are trusted. */
+interface Card {
+  title: string;
+  html: string;
+  sender: Sender | undefined;
+  style?: string;
+  script?: string;
+}
+
+export function sendCard(
+  reply: FastifyReply,
+  status: number,
+  language: Language,
+  { title, html, sender, style = '', script = '' }: Card,
+): FastifyReply {
+  const head = style === '' ? '' : `<style>${style}</style>`;
+  const end = script === '' ? '' : `<script>${script}</script>`;
+  const body = `<main>${senderHtml(sender)}${html}</main>${end}`;
+  return reply
+    .code(status)
+    .headers(headers({ logoUrl: sender?.logoUrl ?? undefined, style, script }))
+    .send(documentHtml(language, title, body, head));
 }
 
 function senderHtml({ name, logoUrl }: Sender = { name: null, logoUrl: null }): string {
@@ -100,14 +119,26 @@ nav a:hover { text-decoration: underline }
 :is(a, button):focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 `;
 /** Allows the style of a page in its Content-Security-Policy. */
-export const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
+export const STYLE_SOURCE = sourceOf(STYLE);
 
-function headers(logoUrl?: string): Record<string, string> {
+function sourceOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}
+
+interface Loaded {
+  logoUrl: string | undefined;
+  style: string;
+  script: string;
+}
+
+function headers({ logoUrl, style, script }: Loaded): Record<string, string> {
+  const styles = style === '' ? STYLE_SOURCE : `${STYLE_SOURCE} ${sourceOf(style)}`;
+  const scripts = script === '' ? '' : ` script-src ${sourceOf(script)};`;
   const images = logoUrl === undefined ? "'self'" : `'self' ${new URL(logoUrl).origin}`;
   return {
     'content-type': 'text/html; charset=utf-8',
     'content-security-policy':
-      `default-src 'none'; style-src ${STYLE_SOURCE}; img-src ${images}; form-action 'self'; ` +
+      `default-src 'none'; style-src ${styles};${scripts} img-src ${images}; form-action 'self'; ` +
       "base-uri 'none'; frame-ancestors 'none'",
     'cache-control': 'no-store',
     'referrer-policy': 'no-referrer',

@@ -25,6 +25,7 @@ import { iconRoutes } from './icons.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescriptions } from './openapi.ts';
 import { operationsRoutes, readiness } from './operations.ts';
+import { preferencesPage } from './preferences-page.ts';
 import { pushPage } from './push-page.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import { readBodies } from './read-bodies.ts';
@@ -108,6 +109,7 @@ export async function createServer(
   iconRoutes(fastify);
   homePage(v2, whyNotReady);
   await unsubscribePage(v2);
+  await preferencesPage(v2);
   await trackedRoutes(v2);
   pushPage(v2);
   serveDescriptions(fastify, [v2.api, v1.api]);
@@ -240,7 +242,7 @@ function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined
   return url
     .split('?', 1)[0]
     ?.slice(0, 300)
-    .replace(/(unsubscribe\/|\/t\/[co]\/).*/i, '$1:token');
+    .replace(/((?:unsubscribe|preferences)\/|\/t\/[co]\/).*/i, '$1:token');
 }
 
 function lineOf(

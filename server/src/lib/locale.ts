@@ -11,6 +11,14 @@ export function canonicalLocale(tag: string): string | undefined {
   }
 }
 
+/** Returns the problem of a key of `locales` that is not a language tag in canonical form. */
+export function localeProblems(locale: string, path: string): string[] {
+  const canonical = canonicalLocale(locale);
+  if (canonical === locale) return [];
+  const expected = canonical === undefined ? 'be a language tag, such as en or pt-BR' : `be ${canonical}`;
+  return [`Param '${path}' must ${expected}`];
+}
+
 /** Returns a locale and the more general ones: `zh-Hant-TW`, `zh-Hant`, `zh` (RFC 4647, lookup). */
 export function fallbacksOf(locale: string): string[] {
   const subtags = locale.split('-');

@@ -132,6 +132,30 @@ describe('the next opening', () => {
     expect(opening(windows, zone, now)).toBe(expected);
   });
 
+  it.each<[string, Window, string, string]>([
+    ['is when the quiet hours end', overnight, '2026-06-01T23:00:00', '2026-06-02T06:00:00Z'],
+    ['is now before they begin', overnight, '2026-06-01T21:59:59', '2026-06-01T21:59:59Z'],
+    [
+      'is after the weekend, if that is quiet',
+      { from: 0, to: 1440, days: [6, 7] },
+      '2026-06-06T09:00:00',
+      '2026-06-08T00:00:00Z',
+    ],
+    [
+      'is after the night that begins on the last quiet day',
+      { ...overnight, days: [5] },
+      '2026-06-06T03:00:00',
+      '2026-06-06T06:00:00Z',
+    ],
+  ])('with quiet hours %s', (_what, quiet, now, expected) => {
+    const found = nextOpening([{ from: 0, to: 1440 }], 'UTC', at(now, 'UTC'), quiet);
+    expect(DateTime.fromMillis(found ?? Number.NaN, { zone: 'UTC' }).toMillis()).toBe(at(expected, 'UTC'));
+  });
+
+  it('does not exist if all windows are quiet', () => {
+    expect(nextOpening([daytime], 'UTC', 0, { from: 7 * 60, to: 22 * 60 })).toBeUndefined();
+  });
+
   it('is the first minute at which a second library sees a window open, in every zone there is', () => {
     const zones = Intl.supportedValuesOf('timeZone');
     const minute = fc.integer({ min: 0, max: 1439 });
@@ -153,9 +177,10 @@ describe('the next opening', () => {
           fc.integer({ min: Date.UTC(2026, 2, 1), max: Date.UTC(2026, 3, 10) }),
           fc.integer({ min: Date.UTC(2026, 9, 1), max: Date.UTC(2026, 10, 10) }),
         ),
-        (windows, zone, nowMs) => {
-          const found = nextOpening(windows, zone, nowMs);
-          expect(found).toBe(firstOpenMinute(windows, zone, nowMs));
+        fc.option(window, { nil: undefined }),
+        (windows, zone, nowMs, quiet) => {
+          const found = nextOpening(windows, zone, nowMs, quiet);
+          expect(found).toBe(firstOpenMinute(windows, zone, nowMs, quiet));
         },
       ),
       { numRuns: 300 },
@@ -170,18 +195,24 @@ const QUARTER_MS = 15 * MINUTE_MS;
  * Computes the opening minute by minute. Clocks change and days begin only at quarters of an hour, so the
  * second library, which is slow, is called once for each.
  */
-function firstOpenMinute(windows: readonly Window[], zone: string, nowMs: number): number | undefined {
+function firstOpenMinute(
+  windows: readonly Window[],
+  zone: string,
+  nowMs: number,
+  quiet: Window | undefined,
+): number | undefined {
   const limit = nowMs + 16 * 86_400_000;
   for (let quarter = nowMs - (nowMs % QUARTER_MS); quarter < limit; quarter += QUARTER_MS) {
     const there = DateTime.fromMillis(quarter, { zone });
     // The previous calendar day, even if the zone skipped it.
     const before = DateTime.utc(there.year, there.month, there.day).minus({ days: 1 });
-    const open = (minute: number) =>
-      windows.some(({ days, from, to }) => {
+    const within = (some: readonly Window[], minute: number) =>
+      some.some(({ days, from, to }) => {
         const dayOf = (one: DateTime) => days === undefined || days.includes(one.weekday);
         if (from < to) return dayOf(there) && minute >= from && minute < to;
         return (dayOf(there) && minute >= from) || (dayOf(before) && minute < to);
       });
+    const open = (minute: number) => within(windows, minute) && !within(quiet ? [quiet] : [], minute);
     const first = there.hour * 60 + there.minute;
     for (let ms = quarter, minute = first; minute < first + 15; ms += MINUTE_MS, minute += 1)
       if (ms + MINUTE_MS > nowMs && open(minute)) return Math.max(ms, nowMs);

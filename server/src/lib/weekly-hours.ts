@@ -13,17 +13,23 @@ export interface Window {
 }
 
 /**
- * Returns when one of the windows is open in a time zone, in unix milliseconds: `nowMs` if one is open, else
- * the next opening; undefined if none opens within a year. Windows are compared with the local time: an hour
- * that is repeated is open twice, one that is skipped is never open, and a window that begins in a skipped
- * hour opens after the skip. Throws `RangeError` for an unknown time zone.
+ * Returns when one of the windows is open in a time zone and it is not `quiet`, in unix milliseconds: `nowMs`
+ * if that is now, else the next opening; undefined if there is none within a year. Windows are compared with
+ * the local time: an hour that is repeated is open twice, one that is skipped is never open, and a window
+ * that begins in a skipped hour opens after the skip. Throws `RangeError` for an unknown time zone.
  */
-export function nextOpening(windows: readonly Window[], timeZone: string, nowMs: number): number | undefined {
+export function nextOpening(
+  windows: readonly Window[],
+  timeZone: string,
+  nowMs: number,
+  quiet?: Window,
+): number | undefined {
+  const hours = { windows, quiet };
   const now = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone);
-  if (isOpen(windows, now)) return nowMs;
+  if (isOpen(hours, now)) return nowMs;
   // A week without an opening has one in a skipped hour; a later week has that hour.
   for (let day = 0; day <= LONGEST_DAYS; day += WEEK) {
-    const opening = openingWithin(windows, now, day);
+    const opening = openingWithin(hours, now, day);
     if (opening !== undefined) return opening;
   }
   return undefined;
@@ -32,7 +38,16 @@ export function nextOpening(windows: readonly Window[], timeZone: string, nowMs:
 const WEEK = 7;
 const LONGEST_DAYS = 364;
 
-function isOpen(windows: readonly Window[], at: Temporal.ZonedDateTime): boolean {
+interface Hours {
+  windows: readonly Window[];
+  quiet: Window | undefined;
+}
+
+function isOpen({ windows, quiet }: Hours, at: Temporal.ZonedDateTime): boolean {
+  return isWithin(windows, at) && !(quiet !== undefined && isWithin([quiet], at));
+}
+
+function isWithin(windows: readonly Window[], at: Temporal.ZonedDateTime): boolean {
   const minute = at.hour * 60 + at.minute;
   const { dayOfWeek } = at;
   const before = dayOfWeek === 1 ? 7 : dayOfWeek - 1;
@@ -43,12 +58,9 @@ function isOpen(windows: readonly Window[], at: Temporal.ZonedDateTime): boolean
   });
 }
 
-/**
- * Returns the first moment after `now`, in the week that begins `fromDay` days after it, at which a window is
- * open.
- */
+/** Returns the first opening after `now`, in the week that begins `fromDay` days after it. */
 function openingWithin(
-  windows: readonly Window[],
+  { windows, quiet }: Hours,
   now: Temporal.ZonedDateTime,
   fromDay: number,
 ): number | undefined {
@@ -56,11 +68,15 @@ function openingWithin(
   const today = now.toPlainDate();
   for (let day = fromDay; day <= fromDay + WEEK; day++) {
     const date = today.add({ days: day });
-    for (const { from, to } of windows) {
-      const begins = date.toPlainDateTime({ hour: Math.floor(from / 60) % 24, minute: from % 60 });
+    const addTime = (minutes: number) => {
+      const time = date.toPlainDateTime({ hour: Math.floor(minutes / 60) % 24, minute: minutes % 60 });
       // A local time that occurs twice: either may be the next opening.
       for (const disambiguation of ['earlier', 'later'] as const)
-        candidates.add(begins.toZonedDateTime(now.timeZoneId, { disambiguation }).epochMilliseconds);
+        candidates.add(time.toZonedDateTime(now.timeZoneId, { disambiguation }).epochMilliseconds);
+    };
+    if (quiet !== undefined) addTime(quiet.to);
+    for (const { from, to } of windows) {
+      addTime(from);
       // An overnight window continues at midnight, even if this zone skipped the day before.
       if (to < from) candidates.add(date.toZonedDateTime(now.timeZoneId).epochMilliseconds);
     }
@@ -79,6 +95,9 @@ function openingWithin(
     .filter((ms) => ms > now.epochMilliseconds)
     .sort((a, b) => a - b)
     .find((ms) =>
-      isOpen(windows, Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(now.timeZoneId)),
+      isOpen(
+        { windows, quiet },
+        Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(now.timeZoneId),
+      ),
     );
 }

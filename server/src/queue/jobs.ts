@@ -9,7 +9,8 @@ export interface JobPayloads {
    * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
    * `progress` is, by user, what is left of started deliveries to devices, browsers and chats. `back` marks a
    * job that ran before: `waited` if it was only deferred to the opening of a delivery window, `begun` if it
-   * ran in an open window, where its time to live started. `replay` is the number of replays when the job was
+   * ran in an open window, where its time to live started. `closed` says what a deferred job waits for.
+   * `replay` is the number of replays when the job was
    * written: deliveries that were replayed later belong to another job. `awaited` marks first attempts,
    * without which the broadcast is not processed.
    */
@@ -20,6 +21,7 @@ export interface JobPayloads {
     attempt: number;
     first_attempt_ms: number;
     back?: 'waited' | 'begun';
+    closed?: 'outside_window' | 'quiet_hours';
     replay?: number;
     awaited?: true;
     progress?: Readonly<Record<string, Progress>>;

@@ -297,7 +297,7 @@ async function fill(client: pg.Client): Promise<void> {
   await client.query(`insert into project_delivery_windows values ($1, '{"channels":[]}', true)`, [id]);
   await client.query('insert into tracking values ($1, true, false)', [id]);
   await client.query(`insert into rate_windows values ('window', 1770091446, '{1,2}', '{"node": [5, 1]}')`);
-  await client.query(`insert into user_delivery_windows values ($1, '{"channels":[]}')`, [id]);
+  await client.query(`insert into user_delivery_windows values ($1, '{"channels":[]}', '{}')`, [id]);
   await client.query(`insert into subscriptions values ($1, $2, $1, $1, '{"*": {"status": "subscribed"}}')`, [
     id,
     nasty[0],

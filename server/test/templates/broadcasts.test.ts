@@ -222,7 +222,11 @@ test('every channel gets its texts, in the language of the user', async () => {
   expect(mail?.html).toMatch(
     new RegExp(
       `^<html><body><p>Bestellung 42</p><i>broadcasts with templates ${made}</i>` +
-        '<a href="https?://[^"]+/unsubscribe/[^"]+">X</a></body></html>\\s*$',
+        '<a href="https?://[^"]+/unsubscribe/[^"]+">X</a>' +
+        '<p class="footer" lang="de" dir="ltr" style="[^"]+">' +
+        '<a href="https?://[^"]+/preferences/[^"]+" style="color:inherit">' +
+        'Benachrichtigungen einstellen</a></p>' +
+        '</body></html>\\s*$',
     ),
   );
   const texts = vendors.phone.requests.map(({ body }) => new URLSearchParams(body).get('Body'));

@@ -365,6 +365,7 @@ describe('a preview', () => {
     expect(body).toMatchObject({ title: 'Plan a & b', max_bytes: 102_400 });
     expect(body.content).toContain('<b>a &amp; b</b>');
     expect(body.content).toContain('/unsubscribe/preview');
+    expect(body.content).toContain('/preferences/preview');
     expect(body.text).toContain('Your plan is a & b.\n\nhttps://shop.example/a+%26+b');
   });
 
@@ -373,7 +374,8 @@ describe('a preview', () => {
     await layout(
       'main',
       '<html><body><h1>{{ title }}</h1>{{ content }}<a href="{{ action_url }}">Go</a>' +
-        '{% render \'footer\', year: data.year %}<a href="{{ unsubscribe_url }}">No more</a></body></html>',
+        '{% render \'footer\', year: data.year %}<a href="{{ unsubscribe_url }}">No more</a>' +
+        '<a href="{{ preferences_url }}">Choose</a></body></html>',
     );
     await saved(
       'welcome',
@@ -386,7 +388,8 @@ describe('a preview', () => {
     expect(body.content).toBe(
       '<html><body><h1>A &amp; B</h1><p>First</p>\n<p>&lt;script&gt;</p>' +
         `<a href="https://a.example">Go</a><i>templates ${made}, 2026</i>` +
-        `<a href="${PUBLIC_URL}/unsubscribe/preview">No more</a></body></html>`,
+        `<a href="${PUBLIC_URL}/unsubscribe/preview">No more</a>` +
+        `<a href="${PUBLIC_URL}/preferences/preview">Choose</a></body></html>`,
     );
     expect((await preview('main', { channel: 'email' })).status).toBe(404);
   });

@@ -24,6 +24,10 @@ const configure = (key: string, channels: string[], more: object = {}) =>
 const put = (user: string, key: string, channels: Record<string, boolean>) =>
   project.as(user)('PUT', path, { categories: [entry(key, channels)] });
 const categories = async (user: string) => (await project.as(user)('GET', path)).body.categories;
+const times = async (user: string) => {
+  const { time_zone, quiet_hours } = (await project.as(user)('GET', path)).body;
+  return [time_zone, quiet_hours];
+};
 const entry = (key: string, channels: Record<string, boolean>) => ({
   key,
   label: null,
@@ -110,6 +114,151 @@ test('a save of many is one event with the changes, and no event without changes
     ],
     [{ category: 'b', channel: 'sms', enabled: true }],
   ]);
+});
+
+test('labels and descriptions are in the language of the user', async () => {
+  await newProject();
+  await configure('orders', ['email'], {
+    label: 'Orders',
+    description: 'When a parcel leaves',
+    locales: { de: { label: 'Bestellungen' }, 'pt-BR': { label: 'Pedidos', description: 'Envio' } },
+  });
+  await configure('news', ['email'], { locales: { de: { description: 'Monatlich' } } });
+  for (const [locale, texts] of [
+    [null, [{ label: 'Orders', description: 'When a parcel leaves' }, { label: null }]],
+    [
+      'de-AT',
+      [
+        { label: 'Bestellungen', description: 'When a parcel leaves' },
+        { label: null, description: 'Monatlich' },
+      ],
+    ],
+    ['pt-BR', [{ label: 'Pedidos', description: 'Envio' }, { label: null }]],
+    ['pt', [{ label: 'Orders', description: 'When a parcel leaves' }, { label: null }]],
+  ] as const) {
+    await project.call('PUT', '/users', { external_id: 'ada', locale });
+    expect(await categories('ada')).toEqual(
+      ['orders', 'news'].map((key, index) => ({ ...entry(key, { email: true }), ...texts[index] })),
+    );
+  }
+});
+
+test.each([
+  [{ label: '' }, "Param 'label' must have at least 1 character"],
+  [{ description: 'd'.repeat(301) }, "Param 'description' must have at most 300 characters"],
+  [{ locales: { 'de-at': { label: 'x' } } }, "Param 'locales.de-at' must be de-AT"],
+  [{ locales: { '!': {} } }, "Param 'locales.!' must be a language tag, such as en or pt-BR"],
+  [{ locales: { de: { title: 'x' } } }, "Param 'locales.de' doesn't allow key: title"],
+])('a category with %j is rejected', async (more, message) => {
+  await newProject();
+  const { status, body } = await configure('orders', ['email'], more);
+  expect([status, body.errors.map((one: { message: string }) => one.message)]).toEqual([422, [message]]);
+});
+
+test('quiet hours and the time zone are saved separately, and recorded when they change', async () => {
+  await newProject();
+  expect(await times('ada')).toEqual([null, null]);
+  const quiet_hours = { days: ['friday', 'saturday'], from: '22:00', to: '07:00' };
+  const save = async (body: object) => expect((await project.as('ada')('PUT', path, body)).status).toBe(204);
+  await save({ time_zone: null, quiet_hours: null });
+  expect(await events()).toEqual([]);
+  await save({ quiet_hours });
+  expect(await times('ada')).toEqual([null, quiet_hours]);
+  await save({ time_zone: 'Asia/Tokyo' });
+  await save({ time_zone: 'Asia/Tokyo', quiet_hours });
+  expect(await times('ada')).toEqual(['Asia/Tokyo', quiet_hours]);
+  expect(await times('bob')).toEqual([null, null]);
+  await save({ quiet_hours: null });
+  expect(await times('ada')).toEqual(['Asia/Tokyo', null]);
+  await save({ time_zone: null });
+  expect(await times('ada')).toEqual([null, null]);
+  const rows = await service.context.db.query<{ details: string }>(
+    sql(
+      '',
+      `select details::text from events where project_id = $1 and type = 'preferences.updated' order by id`,
+    ),
+    [project.id],
+  );
+  expect(rows.map(({ details }) => JSON.parse(details).payload)).toEqual([
+    { changes: [], quiet_hours },
+    { changes: [], time_zone: 'Asia/Tokyo' },
+    { changes: [], quiet_hours: null },
+    { changes: [], time_zone: null },
+  ]);
+});
+
+test('they share the time zone with the delivery windows of the user, and do not replace those', async () => {
+  await newProject();
+  const windows = '/channels/user_delivery_windows';
+  const channels = [{ channel: 'sms', windows: [{ from: '08:00', to: '21:00' }] }];
+  const quiet_hours = { from: '22:00', to: '07:00' };
+  const ada = project.as('ada');
+  await ada('PUT', windows, { time_zone: 'Europe/Berlin', channels });
+  expect(await times('ada')).toEqual(['Europe/Berlin', null]);
+  await ada('PUT', path, { time_zone: 'Asia/Tokyo', quiet_hours });
+  expect((await ada('GET', windows)).body).toEqual({ time_zone: 'Asia/Tokyo', channels });
+  await ada('PUT', windows, { channels });
+  expect(await times('ada')).toEqual([null, quiet_hours]);
+});
+
+test('a backend reads and saves those of its users', async () => {
+  await newProject();
+  const { body: user } = await project.call('PUT', '/users', { external_id: 'ada' });
+  const url = `/users/${user.id}/preferences`;
+  const body = { time_zone: 'Europe/Berlin', quiet_hours: { from: '22:00', to: '24:00' } };
+  expect((await project.call('PUT', url, body)).status).toBe(204);
+  const read = await project.call('GET', url);
+  expect(read.body).toMatchObject(body);
+  expect(read.body).toEqual((await project.as('ada')('GET', path)).body);
+  await newProject();
+  expect((await project.call('GET', url)).status).toBe(404);
+  expect((await project.call('PUT', url, body)).status).toBe(404);
+});
+
+test.each([
+  [
+    { time_zone: 'Mars/Phobos' },
+    "Param 'time_zone' is not the IANA name of a time zone, such as Europe/Berlin",
+  ],
+  [{ quiet_hours: { from: '22:00' } }, "Param 'quiet_hours.to' is missing"],
+  [
+    { quiet_hours: { from: '22:00', to: '22:00' } },
+    "Param 'quiet_hours.to' is the same as from: all day is from 00:00 to 24:00",
+  ],
+  [
+    { quiet_hours: { from: '22:00', to: '22:09' } },
+    "Param 'quiet_hours.to' is less than 10 minutes after from",
+  ],
+  [
+    { quiet_hours: { from: '00:00', to: '24:00' } },
+    "Param 'quiet_hours' must leave ten minutes of the day: choose days, or switch channels off",
+  ],
+  [
+    { quiet_hours: { from: '07:05', to: '07:00' } },
+    "Param 'quiet_hours' must leave ten minutes of the day: choose days, or switch channels off",
+  ],
+  [
+    { quiet_hours: { from: '22:00', to: '07:00', channels: [] } },
+    "Param 'quiet_hours' doesn't allow key: channels",
+  ],
+])('%j is rejected, and nothing is saved', async (wrong, message) => {
+  await newProject();
+  const body = { categories: [entry('news', { email: false })], ...wrong };
+  const { status, body: response } = await project.as('ada')('PUT', path, body);
+  expect([status, response.errors.map((one: { message: string }) => one.message)]).toEqual([422, [message]]);
+  expect(await categories('ada')).toEqual([]);
+  expect(await times('ada')).toEqual([null, null]);
+});
+
+test('whole days can be quiet, and concurrent first saves all succeed', async () => {
+  await newProject();
+  await project.as('ada')('GET', path);
+  const quiet_hours = { days: ['saturday', 'sunday'], from: '00:00', to: '24:00' };
+  const saves = Array.from({ length: 8 }, (_none, index) =>
+    project.as('ada')('PUT', path, index % 2 === 0 ? { quiet_hours } : { time_zone: 'Asia/Tokyo' }),
+  );
+  expect((await Promise.all(saves)).map(({ status }) => status)).toEqual(saves.map(() => 204));
+  expect(await times('ada')).toEqual(['Asia/Tokyo', quiet_hours]);
 });
 
 test('a category named uncategorized differs from the default category', async () => {

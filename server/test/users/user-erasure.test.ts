@@ -132,6 +132,8 @@ test('nothing personal is in any table after the user was erased', async () => {
   await ok('DELETE', '/subscriptions/canary-left');
   await ok('PUT', '/channels/user_preferences', {
     categories: [{ key: 'canary-preference', channels: [{ name: 'email', enabled: false }] }],
+    time_zone: 'Antarctica/Vostok',
+    quiet_hours: { from: '22:00', to: '07:00' },
   });
   await ok('PUT', '/channels/user_delivery_windows', { time_zone: 'Antarctica/Troll', channels: [] });
   const first = await project.call('POST', '/broadcasts', ...once);

@@ -131,6 +131,8 @@ describe('everything about a user', () => {
     await as('PUT', '/channels/in_app/inbox/tokens', { token });
     await as('PUT', '/channels/user_preferences', {
       categories: [{ key: 'news', channels: [{ name: 'in_app', enabled: false }] }],
+      time_zone: 'Europe/Berlin',
+      quiet_hours: { from: '22:00', to: '07:00' },
     });
     await as('POST', '/subscriptions', { topic: 'orders/1' });
     const note = 'asked us by phone';
@@ -164,8 +166,12 @@ describe('everything about a user', () => {
     expect(body).toMatchObject({
       user: { id: user.id, external_id: 'renamed', custom_attributes: ODD.custom_attributes },
       former_identities: [{ kind: 'external_id', value: 'whole' }],
-      preferences: { categories: [{ key: 'news' }] },
-      delivery_windows: { channels: [] },
+      preferences: {
+        categories: [{ key: 'news' }],
+        time_zone: 'Europe/Berlin',
+        quiet_hours: { from: '22:00', to: '07:00' },
+      },
+      delivery_windows: { time_zone: 'Europe/Berlin', channels: [] },
       tokens: [{ id: expect.any(String), channel: 'in_app/inbox', discarded_at: null }],
       subscriptions: [{ topic: 'orders/1' }],
       suppressions: [{ email: ODD.email, note }, { phone_number: ODD.phone_numbers[1] }],

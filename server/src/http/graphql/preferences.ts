@@ -1,6 +1,6 @@
 import { GraphQLList } from 'graphql';
 import { Type } from 'typebox';
-import { Preferences, SavePreferences } from '../../contract/preference.ts';
+import { Preferences, SaveCategoryPreferences } from '../../contract/preference.ts';
 import {
   changePreferences,
   contradictions,
@@ -46,7 +46,7 @@ export function preferenceFields({ types, queries, mutations }: Builder): void {
     description:
       'Switches categories on or off. Changes only the categories and channels in the input, and returns ' +
       'all preferences.',
-    args: Type.Object({ input: SavePreferences }),
+    args: Type.Object({ input: SaveCategoryPreferences }),
     alsoWrong: (_scope, input) => contradictions(givenPreferences(input)),
     async resolve({ context, user }, { input }) {
       await changePreferences(context, user, givenPreferences(input));

@@ -1,10 +1,7 @@
 import { NoContent } from '../../contract/common.ts';
-import { Preferences, SavePreferences } from '../../contract/preference.ts';
-import {
-  changePreferences,
-  contradictions,
-  givenPreferences,
-} from '../../domain/setup/preferences/change.ts';
+import { SavePreferences, UserPreferences } from '../../contract/preference.ts';
+import { preferencesUrl } from '../../domain/ground/links/preferences-link.ts';
+import { problemsOfPreferences, saveUserPreferences } from '../../domain/setup/preferences/change.ts';
 import { getPreferences } from '../../domain/setup/preferences/get.ts';
 import type { App } from '../route.ts';
 import { routeOfUser } from '../route-of-user.ts';
@@ -22,11 +19,16 @@ export function preferenceRoutes(app: App): void {
     forProject: { summary: 'Get the preferences of a user', url: '/preferences' },
     description:
       'Lists the categories that the project has configured and those for which the user saved a ' +
-      'preference, each with its channels. A channel is enabled until the user switches it off.',
+      'preference, each with its channels. A channel is enabled until the user switches it off. Labels and ' +
+      'descriptions are in the language of the user. `preferences_url` is a page for end users.',
     tags,
-    reply: { 200: Preferences },
-    handler: ({ user, project, context }) =>
-      getPreferences(context, { projectId: project.id, userId: user.id }),
+    reply: { 200: UserPreferences },
+    async handler({ user, project, context }) {
+      return {
+        ...(await getPreferences(context, { projectId: project.id, userId: user.id })),
+        preferences_url: preferencesUrl(context.config, project, { userId: user.id }),
+      };
+    },
   });
 
   routeOfUser(app, {
@@ -36,16 +38,17 @@ export function preferenceRoutes(app: App): void {
     summary: 'Switch categories on or off for the user',
     forProject: { summary: 'Switch categories on or off for a user', url: '/preferences' },
     description:
-      'Changes only the categories and channels in the body. A category need not exist yet: the ' +
+      'Changes only what is in the body. A category need not exist yet: the ' +
       'preference applies from its first broadcast. Switching off a `required` category is a 422; ' +
-      '`enabled: true` is accepted for it and has no effect.',
+      '`enabled: true` is accepted for it and has no effect. During `quiet_hours` text messages, push and ' +
+      'chat messages wait; `null` removes them.',
     tags,
     body: SavePreferences,
     keysAndValues: 10_000, // as many categories with all their channels as 64 KiB hold
-    alsoWrong: ({ body }) => contradictions(givenPreferences(body)),
+    alsoWrong: ({ body }) => problemsOfPreferences(body),
     reply: { 204: NoContent },
     async handler({ user, project, body, context }) {
-      await changePreferences(context, { projectId: project.id, userId: user.id }, givenPreferences(body));
+      await saveUserPreferences(context, { projectId: project.id, userId: user.id }, body);
     },
   });
 }

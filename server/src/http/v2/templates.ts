@@ -38,9 +38,10 @@ export function templateRoutes(app: App): void {
     summary: 'Save a template',
     description:
       'Creates the template with this key, or replaces it: new content is a new version. The texts are ' +
-      '[Liquid](https://liquidjs.com) and read `user`, `data`, `project` and `unsubscribe_url`. Mistakes ' +
-      'are reported with their place, and so are unknown variables and partials. The kind of a template ' +
-      'cannot be changed. A project can have 1,000 templates with 16 MiB of texts.',
+      '[Liquid](https://liquidjs.com) and read `user`, `data`, `project`, `unsubscribe_url` and ' +
+      '`preferences_url`. Mistakes are reported with their place, and so are unknown variables and ' +
+      'partials. The kind of a template cannot be changed. A project can have 1,000 templates with 16 MiB ' +
+      'of texts.',
     tags,
     params: TemplateInPath,
     body: NewTemplate,

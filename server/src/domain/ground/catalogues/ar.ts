@@ -21,6 +21,31 @@ export const ar: Catalogue = {
   requiredCategoryText:
     'ستظل تصلك رسائل بريد إلكتروني حول «\u2068{category}\u2069» لأنها ضرورية، مثل رموز تسجيل الدخول.',
 
+  preferences: 'إعدادات الإشعارات',
+  preferencesAt: 'إعدادات الإشعارات: {url}',
+  preferencesText: 'اختر الرسائل التي تصلك وطريقة وصولها.',
+  preferencesSaved: 'تم حفظ إعداداتك.',
+  save: 'حفظ',
+  required: 'مفعّل دائمًا',
+  otherMessages: 'رسائل أخرى',
+  inAppChannel: 'صندوق الوارد',
+  emailChannel: 'البريد الإلكتروني',
+  smsChannel: 'رسالة نصية',
+  mobilePushChannel: 'الهاتف',
+  webPushChannel: 'المتصفح',
+  quietHours: 'ساعات الهدوء',
+  quietHoursText:
+    'تنتظر الرسائل النصية والإشعارات الفورية ورسائل المحادثة حتى تنتهي ساعات الهدوء. ' +
+    'أما الرسائل المفعّلة دائمًا فلا تنتظر.',
+  quietOn: 'استخدام ساعات الهدوء',
+  quietFrom: 'من',
+  quietTo: 'إلى',
+  quietDays: 'الأيام التي تبدأ فيها',
+  timeZone: 'المنطقة الزمنية',
+  quietProblem: 'اختر وقتين مختلفين ويومًا واحدًا على الأقل. لا يمكن أن تستمر ساعات الهدوء طوال الوقت.',
+  noUserTitle: 'لم تعد هذه الإعدادات موجودة',
+  noUserText: 'تم حذف ملفك الشخصي، لذلك لن تصلك أي رسائل.',
+
   brokenLinkTitle: 'هذا الرابط لا يعمل',
   brokenLinkText: 'الرابط غير مكتمل أو تم تغييره. يُرجى فتحه مرة أخرى من الرسالة أو نسخه بالكامل.',
 

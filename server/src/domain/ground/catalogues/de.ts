@@ -22,6 +22,33 @@ export const de: Catalogue = {
     'Sie erhalten weiterhin E-Mails zu „{category}“. Sie sind erforderlich, zum Beispiel Codes für die ' +
     'Anmeldung.',
 
+  preferences: 'Benachrichtigungen einstellen',
+  preferencesAt: 'Benachrichtigungen einstellen: {url}',
+  preferencesText: 'Wählen Sie, welche Nachrichten Sie bekommen und auf welchem Weg.',
+  preferencesSaved: 'Ihre Einstellungen sind gespeichert.',
+  save: 'Speichern',
+  required: 'Immer an',
+  otherMessages: 'Andere Nachrichten',
+  inAppChannel: 'Posteingang',
+  emailChannel: 'E-Mail',
+  smsChannel: 'SMS',
+  mobilePushChannel: 'Handy',
+  webPushChannel: 'Browser',
+  quietHours: 'Ruhezeit',
+  quietHoursText:
+    'SMS, Push- und Chat-Nachrichten warten, bis die Ruhezeit endet. ' +
+    'Nachrichten, die immer an sind, warten nicht.',
+  quietOn: 'Ruhezeit einhalten',
+  quietFrom: 'Von',
+  quietTo: 'Bis',
+  quietDays: 'Tage, an denen sie beginnt',
+  timeZone: 'Zeitzone',
+  quietProblem:
+    'Wählen Sie zwei verschiedene Uhrzeiten und mindestens einen Tag. ' +
+    'Die Ruhezeit darf nicht durchgehend sein.',
+  noUserTitle: 'Diese Einstellungen gibt es nicht mehr',
+  noUserText: 'Ihr Profil wurde gelöscht, deshalb bekommen Sie keine Nachrichten.',
+
   brokenLinkTitle: 'Dieser Link funktioniert nicht',
   brokenLinkText:
     'Er ist unvollständig oder wurde verändert. Bitte öffnen Sie ihn noch einmal aus der Nachricht, oder ' +

@@ -20,6 +20,31 @@ export const en = {
   requiredCategoryText:
     'You will still get e-mails about “{category}”: they are required, such as codes for logging in.',
 
+  preferences: 'Notification settings',
+  preferencesAt: 'Notification settings: {url}',
+  preferencesText: 'Choose which messages you get, and where.',
+  preferencesSaved: 'Your settings are saved.',
+  save: 'Save',
+  required: 'Always on',
+  otherMessages: 'Other messages',
+  inAppChannel: 'Inbox',
+  emailChannel: 'E-mail',
+  smsChannel: 'Text message',
+  mobilePushChannel: 'Phone',
+  webPushChannel: 'Web browser',
+  quietHours: 'Quiet hours',
+  quietHoursText:
+    'Text, push and chat messages wait until the quiet hours end. ' +
+    'Messages that are always on do not wait.',
+  quietOn: 'Use quiet hours',
+  quietFrom: 'From',
+  quietTo: 'To',
+  quietDays: 'Days on which they begin',
+  timeZone: 'Time zone',
+  quietProblem: 'Choose two different times and at least one day. The quiet hours cannot last all the time.',
+  noUserTitle: 'These settings no longer exist',
+  noUserText: 'Your profile was deleted, so you get no messages.',
+
   brokenLinkTitle: 'This link does not work',
   brokenLinkText:
     'It is incomplete or was changed. Please open it from the message again, or copy all of it.',

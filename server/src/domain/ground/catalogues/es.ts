@@ -23,6 +23,31 @@ export const es: Catalogue = {
     'Seguirá recibiendo correos electrónicos sobre «{category}»: son necesarios, como los códigos para ' +
     'iniciar sesión.',
 
+  preferences: 'Ajustes de notificaciones',
+  preferencesAt: 'Ajustes de notificaciones: {url}',
+  preferencesText: 'Elige qué mensajes recibes y por qué medio.',
+  preferencesSaved: 'Tus ajustes se han guardado.',
+  save: 'Guardar',
+  required: 'Siempre activado',
+  otherMessages: 'Otros mensajes',
+  inAppChannel: 'Bandeja de entrada',
+  emailChannel: 'Correo electrónico',
+  smsChannel: 'SMS',
+  mobilePushChannel: 'Teléfono',
+  webPushChannel: 'Navegador',
+  quietHours: 'Horas de silencio',
+  quietHoursText:
+    'Los SMS, las notificaciones push y los mensajes de chat esperan hasta que terminen. ' +
+    'Los mensajes siempre activados no esperan.',
+  quietOn: 'Usar horas de silencio',
+  quietFrom: 'Desde',
+  quietTo: 'Hasta',
+  quietDays: 'Días en que empiezan',
+  timeZone: 'Zona horaria',
+  quietProblem: 'Elige dos horas distintas y al menos un día. Las horas de silencio no pueden durar siempre.',
+  noUserTitle: 'Estos ajustes ya no existen',
+  noUserText: 'Tu perfil se ha eliminado, así que no recibes mensajes.',
+
   brokenLinkTitle: 'Este enlace no funciona',
   brokenLinkText: 'Está incompleto o se ha modificado. Vuelva a abrirlo desde el mensaje o cópielo completo.',
 

@@ -24,6 +24,33 @@ export const fr: Catalogue = {
     'Vous continuerez à recevoir des e-mails concernant «\u00a0{category}\u00a0»\u00a0: ils sont ' +
     'indispensables, comme les codes de connexion.',
 
+  preferences: 'Paramètres de notification',
+  preferencesAt: 'Paramètres de notification : {url}',
+  preferencesText: 'Choisissez les messages que vous recevez, et par quel moyen.',
+  preferencesSaved: 'Vos paramètres sont enregistrés.',
+  save: 'Enregistrer',
+  required: 'Toujours activé',
+  otherMessages: 'Autres messages',
+  inAppChannel: 'Boîte de réception',
+  emailChannel: 'E-mails',
+  smsChannel: 'SMS',
+  mobilePushChannel: 'Téléphone',
+  webPushChannel: 'Navigateur',
+  quietHours: 'Heures calmes',
+  quietHoursText:
+    'Les SMS, les notifications push et les messages de chat attendent la fin des heures calmes. ' +
+    'Les messages toujours activés n’attendent pas.',
+  quietOn: 'Utiliser les heures calmes',
+  quietFrom: 'De',
+  quietTo: 'À',
+  quietDays: 'Jours où elles commencent',
+  timeZone: 'Fuseau horaire',
+  quietProblem:
+    'Choisissez deux heures différentes et au moins un jour. ' +
+    'Les heures calmes ne peuvent pas durer sans cesse.',
+  noUserTitle: 'Ces paramètres n’existent plus',
+  noUserText: 'Votre profil a été supprimé : vous ne recevez plus de messages.',
+
   brokenLinkTitle: 'Ce lien ne fonctionne pas',
   brokenLinkText:
     'Il est incomplet ou a été modifié. Ouvrez-le de nouveau depuis le message, ou copiez-le en entier.',

@@ -20,6 +20,31 @@ export const ja: Catalogue = {
   requiredCategoryText:
     'ログイン用のコードなど、必要なメールのため、「{category}」に関するメールは今後も届きます。',
 
+  preferences: '通知の設定',
+  preferencesAt: '通知の設定: {url}',
+  preferencesText: '受け取るメッセージと受け取り方法を選んでください。',
+  preferencesSaved: '設定を保存しました。',
+  save: '保存',
+  required: '常にオン',
+  otherMessages: 'その他のメッセージ',
+  inAppChannel: '受信箱',
+  emailChannel: 'メール',
+  smsChannel: 'SMS',
+  mobilePushChannel: 'スマートフォン',
+  webPushChannel: 'ブラウザ',
+  quietHours: '通知を控える時間',
+  quietHoursText:
+    'SMS、プッシュ通知、チャットのメッセージは、この時間が終わるまで送られません。常にオンのメッセージはすぐに届きます。',
+  quietOn: '通知を控える時間を使う',
+  quietFrom: '開始',
+  quietTo: '終了',
+  quietDays: '開始する曜日',
+  timeZone: 'タイムゾーン',
+  quietProblem:
+    '異なる2つの時刻と、1つ以上の曜日を選んでください。一日中ずっと通知を控えることはできません。',
+  noUserTitle: 'この設定はもうありません',
+  noUserText: 'プロフィールが削除されたため、メッセージは届きません。',
+
   brokenLinkTitle: 'このリンクは使用できません',
   brokenLinkText:
     'リンクが不完全か、変更されています。メッセージからもう一度開くか、リンク全体をコピーしてください。',

@@ -45,10 +45,14 @@ export async function withTemplate(
 /** The texts without a user; undefined if there are none, such as a title that is a name alone. */
 function withoutUser(
   texts: MessageTemplate,
-  data: Omit<TemplateData, 'unsubscribe_url'>,
+  data: Omit<TemplateData, 'unsubscribe_url' | 'preferences_url'>,
 ): Pick<NewBroadcast, 'title' | 'content' | 'action_url'> | undefined {
   try {
-    const { title, content, actionUrl } = texts.render('in_app', { ...data, unsubscribe_url: '' });
+    const { title, content, actionUrl } = texts.render('in_app', {
+      ...data,
+      unsubscribe_url: '',
+      preferences_url: '',
+    });
     return { title, content, action_url: actionUrl };
   } catch (error) {
     if (error instanceof TemplateError) return undefined;

@@ -29,7 +29,7 @@ export function conclude(
   const { delivery } = addressed;
   switch (addressed.kind) {
     case 'defer':
-      return { delivery, closedUntilMs: addressed.untilMs };
+      return { delivery, closed: addressed.closed };
     case 'skip':
     case 'fail': {
       // It was sent if a target has accepted the message before.

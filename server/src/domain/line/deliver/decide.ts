@@ -8,7 +8,7 @@ import {
 } from '../../../lib/expression.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
-import { closedUntil, mayAnyClose } from '../../setup/delivery-windows/closed-until.ts';
+import { type Closed, closedUntil, mayAnyClose } from '../../setup/delivery-windows/closed-until.ts';
 import { switchedOff } from '../../setup/preferences/switched-off.ts';
 import type { LineContext } from '../context/context.ts';
 import { loadConditionData } from '../routing/condition-data.ts';
@@ -32,8 +32,8 @@ export async function decide(
   return deliveries.map((delivery): Decided => {
     const reason = skipped.get(delivery);
     if (reason !== undefined) return { delivery, kind: 'skip', ...reason };
-    const untilMs = closed.get(delivery);
-    return untilMs === undefined ? { delivery, kind: 'deliver' } : { delivery, kind: 'defer', untilMs };
+    const until = closed.get(delivery);
+    return until === undefined ? { delivery, kind: 'deliver' } : { delivery, kind: 'defer', closed: until };
   });
 }
 
@@ -125,13 +125,13 @@ function conditionFailed(problem: string): Reason {
   return { code: 'condition_failed', reason: `the condition cannot be evaluated: ${problem}` };
 }
 
-/** The deliveries outside the inbox whose window is closed, and until when. */
+/** The deliveries outside the inbox that wait for their window or for the end of quiet hours. */
 async function closedWindows(
   { db, clock }: Pick<LineContext, 'db' | 'clock'>,
   { configured, windows }: ProjectCategories,
   deliveries: readonly Delivery[],
-): Promise<ReadonlyMap<Delivery, number>> {
-  const closed = new Map<Delivery, number>();
+): Promise<ReadonlyMap<Delivery, Closed>> {
+  const closed = new Map<Delivery, Closed>();
   if (!mayAnyClose(windows, configured)) return closed;
   const timed = deliveries.flatMap((delivery) => {
     const { channel, userId, broadcast, user } = delivery;
@@ -139,10 +139,10 @@ async function closedWindows(
     const category = configured.get(broadcast.category ?? '');
     return [{ delivery, userId, channel, category, customAttributes: user?.custom_attributes ?? null }];
   });
-  const openingOf = await closedUntil(db, windows, timed, clock.now());
+  const closedFor = await closedUntil(db, windows, timed, clock.now());
   for (const one of timed) {
-    const untilMs = openingOf(one);
-    if (untilMs !== undefined) closed.set(one.delivery, untilMs);
+    const until = closedFor(one);
+    if (until !== undefined) closed.set(one.delivery, until);
   }
   return closed;
 }

@@ -161,8 +161,8 @@ async function endJob(
     left === undefined ? [] : [{ userId: delivery.userId, ...left }],
   );
   const openings = new Map(
-    concluded.flatMap(({ delivery, closedUntilMs }) =>
-      closedUntilMs === undefined ? [] : [[delivery.userId, closedUntilMs] as const],
+    concluded.flatMap(({ delivery, closed }) =>
+      closed === undefined ? [] : [[delivery.userId, closed] as const],
     ),
   );
   const waiting = windowJobs(job, openings, nowMs);
@@ -190,8 +190,8 @@ function atOnce({ dueAtMs: _later, ...job }: NewJob<'deliver'>): NewJob<'deliver
  * Whether the end of the job counts as the first attempt of a delivery that comes back. If it was sent, now
  * or before a crash, that outcome has counted.
  */
-function isDeferred({ delivery, outcome, remaining, closedUntilMs }: Concluded): boolean {
-  const comesBack = remaining !== undefined || closedUntilMs !== undefined;
+function isDeferred({ delivery, outcome, remaining, closed }: Concluded): boolean {
+  const comesBack = remaining !== undefined || closed !== undefined;
   return comesBack && !delivery.wasSent && outcome?.state !== 'sent';
 }
 

@@ -4,6 +4,7 @@ import type { NewEvent } from '../../ground/events/record.ts';
 import type { InstallationOfUser, InstallationToken } from '../../people/installations/token.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
+import type { Closed } from '../../setup/delivery-windows/closed-until.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import type { LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
@@ -58,15 +59,14 @@ export interface Reason {
 export type Decided = { delivery: Delivery } & (
   | { kind: 'deliver' }
   | ({ kind: 'skip' } & Reason)
-  /** Its delivery window is closed until then. */
-  | { kind: 'defer'; untilMs: number }
+  | { kind: 'defer'; closed: Closed }
 );
 
 export type Addressed = { delivery: Delivery } & (
   | ({ kind: 'targets' } & Targets)
   | { kind: 'inbox' }
   | ({ kind: 'skip' | 'fail' } & Reason)
-  | { kind: 'defer'; untilMs: number }
+  | { kind: 'defer'; closed: Closed }
 );
 
 /** The targets of a delivery. */
@@ -134,8 +134,8 @@ export interface Concluded {
   /** Left out if nothing was tried: then there is nothing to record. */
   outcome?: Omit<DeliveryOutcome, 'durationMs'>;
   remaining?: Remaining;
-  /** Until when its delivery window is closed. */
-  closedUntilMs?: number;
+  /** Its delivery window is closed. */
+  closed?: Closed;
   /** Messages that providers accepted, if no outcome has them. */
   accepted?: readonly AcceptedMessage[];
   /** A text message that was marked, and not tried. */

@@ -1,5 +1,6 @@
 import type { Job, NewJob, Progress } from '../../../queue/jobs.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
+import { CLOSED_TEXTS, type Closed } from '../../setup/delivery-windows/closed-until.ts';
 import type { Remaining } from './delivery.ts';
 
 /** A job as far as its follow-up jobs are made of it. */
@@ -20,7 +21,7 @@ export function retryJobs(
   remaining: readonly (Remaining & { userId: string })[],
   nowMs: number,
 ): NewJob<'deliver'>[] {
-  const { progress: _done, awaited: _now, user_ids: all, ...payload } = job.payload;
+  const { progress: _done, awaited: _now, closed: _open, user_ids: all, ...payload } = job.payload;
   const due = remaining.map((one) => dueOf(one, nowMs));
   const groups = Map.groupBy(due, ({ attempt, dueAtMs }) => `${attempt} ${dueAtMs}`);
   return [...groups.values()].flatMap((group) => {
@@ -57,23 +58,26 @@ function dueOf({ userId, attempt, left, ...counts }: Remaining & { userId: strin
 }
 
 /**
- * The jobs for the deliveries whose window is closed, and their events: one for all that wait for the same
- * opening, due some time after it. Their time to live begins then. For deliveries that were attempted before
- * it continues then: otherwise they would be deferred from night to night without end. `openings` are in unix
- * milliseconds, by user. Pure, apart from `random`.
+ * The jobs for the deliveries that wait for a window or for the end of quiet hours, and their events: one for
+ * all that wait for the same opening, due some time after it. Their time to live begins then. For deliveries
+ * that were attempted before it continues then: otherwise they would be deferred from night to night without
+ * end. Pure, apart from `random`.
  */
 export function windowJobs(
   { projectId, priority, weight, payload }: Ended,
-  openings: ReadonlyMap<string, number>,
+  /** By user. */
+  openings: ReadonlyMap<string, Closed>,
   nowMs: number,
   random: () => number = Math.random,
 ): { jobs: NewJob<'deliver'>[]; events: NewEvent[] } {
   const jobs: NewJob<'deliver'>[] = [];
   const events: NewEvent[] = [];
   const { user_ids: all, progress, broadcast_id: broadcastId, channel, back = 'waited' } = payload;
-  for (const [openingMs, group] of Map.groupBy(openings, ([, opening]) => opening)) {
+  const groups = Map.groupBy(openings, ([, { untilMs, code }]) => `${untilMs} ${code}`);
+  for (const group of groups.values()) {
+    const [[, { untilMs, code }]] = group as [[string, Closed]];
     const userIds = group.map(([userId]) => userId);
-    const dueAtMs = openingMs + Math.floor(random() * SPREAD_MS);
+    const dueAtMs = untilMs + Math.floor(random() * SPREAD_MS);
     const attempted = userIds.flatMap((userId) => {
       const one = progress?.[userId];
       return one === undefined ? [] : [[userId, one] as const];
@@ -91,6 +95,7 @@ export function windowJobs(
         attempt: payload.attempt,
         first_attempt_ms: back === 'begun' ? payload.first_attempt_ms + dueAtMs - nowMs : dueAtMs,
         back,
+        closed: code,
         ...(payload.replay === undefined ? {} : { replay: payload.replay }),
         ...(attempted.length === 0 ? {} : { progress: Object.fromEntries(attempted) }),
       },
@@ -101,8 +106,8 @@ export function windowJobs(
       broadcastId,
       userIds,
       details: {
-        code: 'outside_window',
-        log: 'deferred until the next delivery window opens',
+        code,
+        log: CLOSED_TEXTS[code],
         level: 'info',
         context: { channel },
         payload: { due_at: new Date(dueAtMs).toISOString() },

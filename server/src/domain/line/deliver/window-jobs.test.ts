@@ -9,6 +9,11 @@ const HOUR_MS = 3_600_000;
 
 type Job = Parameters<typeof windowJobs>[0];
 
+const opens = (untilMs: number, code: 'outside_window' | 'quiet_hours' = 'outside_window') => ({
+  untilMs,
+  code,
+});
+
 /** A job for four users, whose text weighs 10. */
 function job(payload: Partial<Job['payload']> = {}): Job {
   return {
@@ -36,7 +41,7 @@ describe('what waits', () => {
       const shortest = [{ from: 8 * 60, to: 8 * 60 + 10 }];
       const opening = nextOpening(shortest, 'UTC', NOW) ?? Number.NaN;
       expect(opening).toBe(MORNING);
-      const { jobs } = windowJobs(job(), new Map([['u1', opening]]), NOW, () => chance);
+      const { jobs } = windowJobs(job(), new Map([['u1', opens(opening)]]), NOW, () => chance);
       const dueAtMs = jobs[0]?.dueAtMs ?? Number.NaN;
       expect(dueAtMs).toBeGreaterThanOrEqual(opening);
       expect(nextOpening(shortest, 'UTC', dueAtMs)).toBe(dueAtMs);
@@ -46,8 +51,8 @@ describe('what waits', () => {
   test('is not due at the same moment for all', () => {
     const chances = [0, LAST].values();
     const openings = new Map([
-      ['u1', MORNING],
-      ['u2', NOON],
+      ['u1', opens(MORNING)],
+      ['u2', opens(NOON)],
     ]);
     const { jobs } = windowJobs(job(), openings, NOW, () => chances.next().value ?? 0);
     expect(jobs.map(({ dueAtMs }) => dueAtMs)).toEqual([MORNING, NOON + 299_999]);
@@ -55,9 +60,9 @@ describe('what waits', () => {
 
   test('is one job for each opening, with the weight of its users, and one event', () => {
     const openings = new Map([
-      ['u1', MORNING],
-      ['u3', NOON],
-      ['u4', MORNING],
+      ['u1', opens(MORNING)],
+      ['u3', opens(NOON)],
+      ['u4', opens(MORNING)],
     ]);
     const { jobs, events } = windowJobs(job(), openings, NOW, () => 0);
     expect(jobs).toEqual(
@@ -77,6 +82,7 @@ describe('what waits', () => {
           attempt: 2,
           first_attempt_ms: dueAtMs,
           back: 'waited',
+          closed: 'outside_window',
         },
       })),
     );
@@ -86,8 +92,24 @@ describe('what waits', () => {
     ]);
   });
 
+  test('is another job if it waits for the end of quiet hours, and says so', () => {
+    const openings = new Map([
+      ['u1', opens(MORNING)],
+      ['u2', opens(MORNING, 'quiet_hours')],
+    ]);
+    const { jobs, events } = windowJobs(job({ closed: 'outside_window' }), openings, NOW, () => 0);
+    expect(jobs.map(({ payload }) => [payload.user_ids, payload.closed])).toEqual([
+      [['u1'], 'outside_window'],
+      [['u2'], 'quiet_hours'],
+    ]);
+    expect(events.map(({ details }) => details)).toMatchObject([
+      { code: 'outside_window', log: 'deferred until the next delivery window opens' },
+      { code: 'quiet_hours', log: 'deferred until the quiet hours of the user end' },
+    ]);
+  });
+
   test('has the time to live from its opening; a started one has the rest of its time', () => {
-    const openings = new Map([['u1', MORNING]]);
+    const openings = new Map([['u1', opens(MORNING)]]);
     const firstAttemptOf = (payload: Partial<Job['payload']>) =>
       windowJobs(job(payload), openings, NOW, () => 0).jobs[0]?.payload.first_attempt_ms;
     expect(firstAttemptOf({})).toBe(MORNING);
@@ -100,8 +122,8 @@ describe('what waits', () => {
     if (u1 === undefined || u2 === undefined) throw new Error('two');
     const original = job({ replay: 3, back: 'begun', progress: { u1, u2 } });
     const openings = new Map([
-      ['u1', MORNING],
-      ['u3', NOON],
+      ['u1', opens(MORNING)],
+      ['u3', opens(NOON)],
     ]);
     const [first, second] = windowJobs(original, openings, NOW, () => 0).jobs;
     expect(first?.payload).toMatchObject({ replay: 3, back: 'begun', attempt: 2, progress: { u1 } });

@@ -2,6 +2,7 @@ import type { Queryable } from '../../../db/client.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
+import { preferencesUrl } from '../../ground/links/preferences-link.ts';
 import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
 import { refuseRecipients } from '../../people/users/refuse.ts';
 import type { LineContext } from '../context/context.ts';
@@ -103,6 +104,9 @@ async function renderPage(
         project: projectData(project),
         get unsubscribe_url() {
           return unsubscribeUrl(config, project, about);
+        },
+        get preferences_url() {
+          return preferencesUrl(config, project, about);
         },
       });
       const row = { broadcastId, reader: isForAll ? message.locale : userId, texts: shown(rendered) };

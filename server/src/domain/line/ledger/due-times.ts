@@ -1,8 +1,16 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import type { Closed } from '../../setup/delivery-windows/closed-until.ts';
 
 // Deliveries beyond this many deferred jobs show their planned times: a list must not read all jobs.
 const MOST_JOBS = 1_000;
+
+/** The next attempt of a deferred delivery. */
+export interface Due {
+  at: Date;
+  /** What it waits for, if that is a window or the end of quiet hours. */
+  closed: Closed['code'] | null;
+}
 
 /**
  * Returns when deferred deliveries of these broadcasts are attempted next; undefined for those that are not
@@ -11,27 +19,35 @@ const MOST_JOBS = 1_000;
 export async function dueTimes(
   db: Queryable,
   deliveries: readonly { broadcastId: string; userId: string }[],
-): Promise<(userId: string, broadcastId: string, channel: string) => Date | undefined> {
+): Promise<(userId: string, broadcastId: string, channel: string) => Due | undefined> {
   if (deliveries.length === 0) return () => undefined;
-  const rows = await db.query<{ user_id: string; broadcast_id: string; channel: string; due_at: Date }>(
-    selectDeferred,
-    [
-      uuidArray([...new Set(deliveries.map((one) => one.broadcastId))]),
-      [...new Set(deliveries.map((one) => one.userId))],
-      MOST_JOBS,
-    ],
-  );
+  const rows = await db.query<Row>(selectDeferred, [
+    uuidArray([...new Set(deliveries.map((one) => one.broadcastId))]),
+    [...new Set(deliveries.map((one) => one.userId))],
+    MOST_JOBS,
+  ]);
   const name = (userId: string, broadcastId: string, channel: string) =>
     `${userId} ${broadcastId} ${channel}`;
-  const due = new Map(rows.map((row) => [name(row.user_id, row.broadcast_id, row.channel), row.due_at]));
+  const due = new Map(
+    rows.map(({ user_id, broadcast_id, channel, at, closed }) => [
+      name(user_id, broadcast_id, channel),
+      { at, closed },
+    ]),
+  );
   return (...delivery) => due.get(name(...delivery));
+}
+
+interface Row extends Due {
+  user_id: string;
+  broadcast_id: string;
+  channel: string;
 }
 
 // Index jobs_deferred, whose condition is repeated word for word.
 const selectDeferred = sql(
   'deferred_deliveries',
   `select member.user_id, job.payload ->> 'broadcast_id' as broadcast_id,
-    job.payload ->> 'channel' as channel, job.due_at
+    job.payload ->> 'channel' as channel, job.due_at as at, job.payload ->> 'closed' as closed
   from (
     select due_at, payload
     from jobs

@@ -46,7 +46,7 @@ export async function readPlanned<One extends Planned>(
     const delivery = plannedDelivery(one, {
       row: rowOf(one),
       shown: one.plan.channel === 'in_app' ? shown.get(one.notificationId) : undefined,
-      dueAt: due(one.userId, one.broadcastId, one.plan.channel),
+      due: due(one.userId, one.broadcastId, one.plan.channel),
       brand,
     });
     return { planned: one, delivery: { ...delivery, user: names.get(one.userId) ?? null } };

@@ -1,5 +1,7 @@
 import type { Delivery, DeliveryStatus, RECEIPTS } from '../../../contract/delivery.ts';
+import { CLOSED_TEXTS } from '../../setup/delivery-windows/closed-until.ts';
 import { type SkipReason, skipReasonText } from '../routing/routes.ts';
+import type { Due } from './due-times.ts';
 import type { ChannelPlan } from './page-plan.ts';
 
 /** A stored delivery: the row exists from the first outcome on. */
@@ -57,7 +59,7 @@ export interface DeliveryFacts {
   /** The notification, if it is in the inbox and still stored. */
   shown: ShownRow | undefined;
   /** The next attempt of a deferred or retried delivery. */
-  dueAt: Date | undefined;
+  due: Due | undefined;
   /** The provider name of the inbox. */
   brand: string;
 }
@@ -75,15 +77,16 @@ export function stateOf(planned: Planned, row: DeliveryRow | undefined): Deliver
 }
 
 /** A planned delivery as clients see it, before its user is named (user-names.ts). */
-export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: DeliveryFacts): Delivery {
+export function plannedDelivery(planned: Planned, { row, shown, due, brand }: DeliveryFacts): Delivery {
   const clicked = { clicked_at: iso(shown?.clicked_at), clicks: shown?.clicks ?? 0 };
   if (row !== undefined) {
-    const due_at = row.state === 'retrying' ? iso(dueAt) : null;
+    const due_at = row.state === 'retrying' ? iso(due?.at) : null;
     return { ...storedDelivery(row), due_at, ...(shown === undefined ? {} : clicked) };
   }
   const { plan, place } = planned;
   const state = stateOf(planned, undefined);
-  const code = plan.skippedAt(place) ?? null;
+  const skipped = plan.skippedAt(place) as SkipReason | undefined;
+  const closed = state === 'scheduled' ? due?.closed : undefined;
   const inbox = state === 'sent';
   const at = inbox ? iso(shown?.sent_at) : null;
   return {
@@ -94,15 +97,15 @@ export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: 
     user: null,
     channel: plan.channel as Delivery['channel'],
     state,
-    code,
-    reason: code === null ? null : skipReasonText(code as SkipReason, plan.channel),
+    code: skipped ?? closed ?? null,
+    reason: skipped ? skipReasonText(skipped, plan.channel) : closed ? CLOSED_TEXTS[closed] : null,
     provider: inbox ? brand : null,
     integration_id: null,
     provider_id: null,
     attempts: inbox ? 1 : 0,
     replays: 0,
     targets: null,
-    due_at: state === 'scheduled' ? iso(dueAt ?? plannedTime(plan)) : null,
+    due_at: state === 'scheduled' ? iso(due?.at ?? plannedTime(plan)) : null,
     first_attempt_at: at,
     last_attempt_at: at,
     receipt: null,

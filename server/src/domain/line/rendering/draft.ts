@@ -16,6 +16,7 @@ import type {
 } from '../../../providers/provider.ts';
 import { type Language, languageFor } from '../../ground/catalogues/languages.ts';
 import { linksOf, pushClickUrl } from '../../ground/links/links.ts';
+import { preferencesUrl } from '../../ground/links/preferences-link.ts';
 import { receiptUrl } from '../../ground/links/receipt-url.ts';
 import { referenceOf } from '../../ground/links/reference.ts';
 import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
@@ -38,7 +39,7 @@ interface ChannelTexts {
 
 /** The texts with everything that is rendered once for all users. */
 export type Prepared = ChannelTexts &
-  ({ email: PreparedEmail; hasUnsubscribeUrl?: boolean } | { text: string });
+  ({ email: PreparedEmail; has?: { unsubscribeUrl: boolean; preferencesUrl: boolean } } | { text: string });
 
 /** A broadcast's content, as it is stored. */
 export interface StoredContent {
@@ -147,7 +148,8 @@ function renderEmail(content: DraftContent, email: string, integration: OpenedIn
     ...finishEmail(texts.email, {
       language: languageOf(content),
       sender: senderOf(project),
-      unsubscribeUrl: texts.hasUnsubscribeUrl ? undefined : unsubscribe,
+      unsubscribeUrl: texts.has?.unsubscribeUrl ? undefined : unsubscribe,
+      preferencesUrl: texts.has?.preferencesUrl ? undefined : preferencesUrl(config, project, about),
       ...(tracked === undefined ? {} : { tracked }),
     }),
     headers: emailHeaders({ notificationId, brand, unsubscribeUrl: unsubscribe }),

@@ -165,18 +165,45 @@ describe('unsubscribing', () => {
   });
 });
 
+describe('the link to the preferences', () => {
+  const prepared = prepareEmail({ title: 'T', content: 'C', actionUrl: null });
+  const [unsubscribeUrl, preferencesUrl] = ['https://u.example/1', 'https://u.example/?p=1&s=2'];
+
+  test('stands beside the one to unsubscribe', () => {
+    const { html, text } = finishEmail(prepared, { unsubscribeUrl, preferencesUrl });
+    const [, footer = ''] = /<p class="footer"[^>]*>(.*?)<\/p>/.exec(html) ?? [];
+    expect(footer.replaceAll(' style="color:inherit"', '')).toBe(
+      `<a href="${unsubscribeUrl}">Unsubscribe</a> · ` +
+        '<a href="https://u.example/?p=1&amp;s=2">Notification settings</a>',
+    );
+    expect(text).toBe(`C\n\n-- \nUnsubscribe: ${unsubscribeUrl}\nNotification settings: ${preferencesUrl}\n`);
+  });
+
+  test('stands alone if the category cannot be switched off', () => {
+    const { html, text } = finishEmail(prepared, { preferencesUrl });
+    expect(html).not.toContain('Unsubscribe');
+    expect(html).toContain('>Notification settings</a></p>');
+    expect(text).toBe(`C\n\n-- \nNotification settings: ${preferencesUrl}\n`);
+  });
+});
+
 describe('the language', () => {
   const unsubscribeUrl = 'https://u.example/1';
   const prepared = prepareEmail({ title: 'T', content: 'C', actionUrl: 'https://x.example/' });
 
   test.each([...LANGUAGES.values()])('$lang is that of button and footer', (language) => {
-    const { html, text } = finishEmail(prepared, { language, unsubscribeUrl });
-    const { open, unsubscribe } = language.texts;
+    const preferencesUrl = 'https://u.example/2';
+    const { html, text } = finishEmail(prepared, { language, unsubscribeUrl, preferencesUrl });
+    const { open, unsubscribe, preferences } = language.texts;
     expect(html).toContain(`<html lang="${language.lang}" dir="${language.dir === 'rtl' ? 'rtl' : 'auto'}">`);
     expect(html).toContain(`>${open}</a>`);
     expect(html).toContain(`>${unsubscribe}</a>`);
+    expect(html).toContain(`>${preferences}</a>`);
     expect(text).toMatch(
-      new RegExp(`^C\n\nhttps://x.example/\n\n-- \n${unsubscribe}.*: ${unsubscribeUrl}\n$`),
+      new RegExp(
+        `^C\n\nhttps://x.example/\n\n-- \n${unsubscribe}.*: ${unsubscribeUrl}\n` +
+          `${preferences}.*: ${preferencesUrl}\n$`,
+      ),
     );
   });
 

@@ -1,7 +1,7 @@
 /**
  * A notification as an e-mail. `prepareEmail` does the work that is the same for all recipients of a
  * broadcast, once. `finishEmail` adds what differs: the frame in the language of the recipient, the
- * unsubscribe link and tracked links. That costs a concatenation and the signatures of the links.
+ * links of the footer and tracked links. That costs a concatenation and the signatures of the links.
  *
  * Content is HTML by contract, and is used as the sender wrote it. Many senders write plain text: content
  * without any known HTML element or character reference is escaped, and keeps its line breaks. A whole HTML
@@ -64,23 +64,31 @@ export function finishEmail(
     language = ENGLISH,
     sender,
     unsubscribeUrl,
+    preferencesUrl,
     tracked,
   }: {
     language?: Language;
     sender?: Sender;
     unsubscribeUrl?: string | undefined;
+    preferencesUrl?: string | undefined;
     tracked?: TrackedLinks;
   } = {},
 ): { subject: string; html: string; text: string } {
   const { subject, text } = prepared;
   const [before, after] = filled(framed(prepared, language, sender), tracked);
   const picture = tracked?.openUrl === undefined ? '' : pictureHtml(tracked.openUrl());
-  if (unsubscribeUrl === undefined) return { subject, html: before + picture + after, text };
+  const { unsubscribe, unsubscribeAt, preferences, preferencesAt } = language.texts;
+  const links = [
+    { url: unsubscribeUrl, label: unsubscribe, line: unsubscribeAt },
+    { url: preferencesUrl, label: preferences, line: preferencesAt },
+  ].flatMap(({ url, ...texts }) => (url === undefined ? [] : [{ url, ...texts }]));
+  if (links.length === 0) return { subject, html: before + picture + after, text };
+  const lines = links.map(({ url, line }) => `${withValues(line, { url })}\n`);
   return {
     subject,
-    html: before + footerHtml(unsubscribeUrl, prepared, language) + picture + after,
+    html: before + footerHtml(links, prepared, language) + picture + after,
     // Mail programs recognize the end of a message by '-- '.
-    text: `${text}\n\n-- \n${withValues(language.texts.unsubscribeAt, { url: unsubscribeUrl })}\n`,
+    text: `${text}\n\n-- \n${lines.join('')}`,
   };
 }
 
@@ -227,11 +235,16 @@ function buttonHtml(href: string, prepared: PreparedEmail, language: Language): 
   return `<p class="action"${languageOf(prepared, language)} style="margin:24px 0">${link}</p>`;
 }
 
-function footerHtml(unsubscribeUrl: string, prepared: PreparedEmail, language: Language): string {
-  const label = escapeHtml(language.texts.unsubscribe);
-  const link = `<a href="${escapeHtml(unsubscribeUrl)}" style="color:inherit">${label}</a>`;
+function footerHtml(
+  links: readonly { url: string; label: string }[],
+  prepared: PreparedEmail,
+  language: Language,
+): string {
+  const shown = links.map(
+    ({ url, label }) => `<a href="${escapeHtml(url)}" style="color:inherit">${escapeHtml(label)}</a>`,
+  );
   const style = 'margin:32px 0 0;font-size:13px;color:#6b7280';
-  return `<p class="footer"${languageOf(prepared, language)} style="${style}">${link}</p>`;
+  return `<p class="footer"${languageOf(prepared, language)} style="${style}">${shown.join(' · ')}</p>`;
 }
 
 /** The attributes of a fixed text: a document of the sender may be in another language. */

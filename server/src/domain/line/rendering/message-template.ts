@@ -22,6 +22,7 @@ export interface TemplateData {
   data: object;
   project: DataOf<typeof TEMPLATE_DATA.project>;
   readonly unsubscribe_url: string;
+  readonly preferences_url: string;
 }
 
 /** Returns the `project` that texts read. */
@@ -35,7 +36,7 @@ export interface RenderedTexts {
   content: string | null;
   actionUrl: string | null;
   /** The content has these links itself. */
-  has: { actionUrl: boolean; unsubscribeUrl: boolean };
+  has: { actionUrl: boolean; unsubscribeUrl: boolean; preferencesUrl: boolean };
 }
 
 /** A message with the templates that it uses. */
@@ -113,7 +114,11 @@ export class MessageTemplate {
   #links(channel: string): RenderedTexts['has'] {
     const variables = channel === 'email' ? this.#variables(channel) : [];
     const reads = (name: string) => variables.some(([root]) => root === name);
-    return { actionUrl: reads('action_url'), unsubscribeUrl: reads('unsubscribe_url') };
+    return {
+      actionUrl: reads('action_url'),
+      unsubscribeUrl: reads('unsubscribe_url'),
+      preferencesUrl: reads('preferences_url'),
+    };
   }
 
   /** The variables that the texts of a channel read, with those of partials. */
@@ -146,7 +151,7 @@ export class MessageTemplate {
   }
 }
 
-const OF_USERS: ReadonlySet<unknown> = new Set(['user', 'unsubscribe_url']);
+const OF_USERS: ReadonlySet<unknown> = new Set(['user', 'unsubscribe_url', 'preferences_url']);
 
 /** A text without elements is no HTML to its author, even if an output was escaped: it keeps its lines. */
 function withLines(content: string): string {

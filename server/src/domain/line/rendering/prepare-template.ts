@@ -1,6 +1,7 @@
 import type { Config } from '../../../config.ts';
 import { Limiter } from '../../../lib/limiter.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
+import { preferencesUrl } from '../../ground/links/preferences-link.ts';
 import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { userData } from '../routing/condition-data.ts';
@@ -42,6 +43,9 @@ export function prepareTemplate(templated: Templated): Promise<Prepared> {
       get unsubscribe_url() {
         return unsubscribeUrl(config, project, { userId: user.id, category, channel });
       },
+      get preferences_url() {
+        return preferencesUrl(config, project, { userId: user.id, category });
+      },
     });
     const prepared = prepare(channel, rendered);
     if (message.isForAll(channel))
@@ -54,5 +58,5 @@ function prepare(channel: string, { title, content, actionUrl, has }: RenderedTe
   const texts = { title, content, actionUrl };
   if (channel !== 'email') return { ...texts, text: plainTextOn(channel, content) };
   const email = prepareEmail({ ...texts, actionUrl: has.actionUrl ? null : actionUrl });
-  return { ...texts, email, hasUnsubscribeUrl: has.unsubscribeUrl };
+  return { ...texts, email, has };
 }

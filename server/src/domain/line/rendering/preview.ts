@@ -51,11 +51,13 @@ export async function previewTemplate(
       data: data ?? {},
       project: projectData(project),
       unsubscribe_url: `${base}/unsubscribe/preview`,
+      preferences_url: `${base}/preferences/preview`,
     });
     const fixed = {
       language: languageFor([locale, project.defaultLocale]),
       sender: senderOf(project),
       unsubscribeUrl: `${base}/unsubscribe/preview`,
+      preferencesUrl: `${base}/preferences/preview`,
     };
     const texts = shownOn(channel, rendered, fixed);
     const bytes = Object.values(texts).reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
@@ -71,7 +73,11 @@ type Shown = Pick<TemplatePreview, 'title' | 'content' | 'action_url'> & { text?
 function shownOn(
   channel: string,
   rendered: RenderedTexts,
-  { unsubscribeUrl, ...fixed }: { language: Language; sender: Sender; unsubscribeUrl: string },
+  {
+    unsubscribeUrl,
+    preferencesUrl,
+    ...fixed
+  }: { language: Language; sender: Sender; unsubscribeUrl: string; preferencesUrl: string },
 ): Shown {
   const { title, content, actionUrl, has } = rendered;
   if (channel === 'in_app') return { title, content, action_url: actionUrl };
@@ -80,6 +86,7 @@ function shownOn(
   const { subject, html, text } = finishEmail(prepared, {
     ...fixed,
     unsubscribeUrl: has.unsubscribeUrl ? undefined : unsubscribeUrl,
+    preferencesUrl: has.preferencesUrl ? undefined : preferencesUrl,
   });
   return { title: subject, content: html, action_url: actionUrl, text };
 }

@@ -20,7 +20,7 @@ export interface ProjectCategories {
 }
 
 /** The config of a category. */
-export interface Category {
+export interface Category extends Pick<CategoryConfig, 'label' | 'description' | 'locales'> {
   readonly key: string;
   readonly disabled: boolean;
   /** Users cannot switch it off: their opt-outs and all delivery windows are ignored. */
@@ -95,9 +95,9 @@ export class CategoryCache {
   }
 }
 
-function categoryOf({ key, disabled, critical, channels }: CategoryConfig): Category {
+function categoryOf({ disabled, critical, channels, ...config }: CategoryConfig): Category {
   return {
-    key,
+    ...config,
     disabled: disabled === true,
     critical: critical === true,
     channels: channels.map(({ channel, delay, if: condition, windows }) => ({

@@ -5,6 +5,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { MAX_CONDITION_CHARACTERS, parseCondition, variablesOf } from '../../../lib/expression.ts';
 import { newId } from '../../../lib/ids.ts';
+import { localeProblems } from '../../../lib/locale.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { unknownVariables } from '../../../lib/variables.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
@@ -48,6 +49,8 @@ const RESERVED: ReadonlySet<string> = new Set([
   'delivery_windows',
 ]);
 
+// Locales beyond this are not validated: the schema rejects their number.
+const MAX_LOCALES = 100;
 // Channels beyond this are not validated: the schema rejects their number.
 const MAX_CHANNELS = 2 * CHANNELS.length;
 
@@ -56,6 +59,9 @@ export async function categoryProblems(config: unknown): Promise<string[]> {
   const problems: string[] = [];
   const key = memberOf(config, 'key');
   if (typeof key === 'string' && RESERVED.has(key)) problems.push(`Param 'key' must not be ${key}`);
+  const texts = memberOf(config, 'locales');
+  const locales = typeof texts === 'object' ? Object.keys(texts ?? {}).slice(0, MAX_LOCALES) : [];
+  problems.push(...locales.flatMap((locale) => localeProblems(locale, `locales.${locale.slice(0, 100)}`)));
   const channels = itemsOf(memberOf(config, 'channels')).slice(0, MAX_CHANNELS);
   problems.push(...problemsOfChannels(channels));
   for (const [index, given] of channels.entries()) {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../../../test/support/database.ts';
-import type { DeliveryWindows } from '../../../contract/delivery-windows.ts';
+import type { DeliveryWindows, QuietHours } from '../../../contract/delivery-windows.ts';
 import { type Database, openDatabase, type Queryable, sql } from '../../../db/client.ts';
 import { newId } from '../../../lib/ids.ts';
 import type { Category } from '../categories/cache.ts';
@@ -65,7 +65,7 @@ async function hoursUntil(
   through: Queryable = noDatabase,
 ): Promise<number[]> {
   const closed = await closedUntil(through, given, messages, NOON);
-  return messages.map((one) => ((closed(one) ?? NOON) - NOON) / HOUR_MS);
+  return messages.map((one) => ((closed(one)?.untilMs ?? NOON) - NOON) / HOUR_MS);
 }
 
 describe('without windows of users', () => {
@@ -99,14 +99,14 @@ describe('without windows of users', () => {
 });
 
 describe('with windows of users', () => {
-  const save = (userId: string, given: DeliveryWindows) =>
+  const save = (userId: string, given: DeliveryWindows, quiet?: QuietHours) =>
     db.query(
       sql(
         '',
-        `insert into user_delivery_windows (user_id, config) values ($1, $2)
-        on conflict (user_id) do update set config = excluded.config`,
+        `insert into user_delivery_windows (user_id, config, quiet_hours) values ($1, $2, $3)
+        on conflict (user_id) do update set config = excluded.config, quiet_hours = excluded.quiet_hours`,
       ),
-      [userId, JSON.stringify(given)],
+      [userId, JSON.stringify(given), quiet ? JSON.stringify(quiet) : null],
     );
   const inTokyo = JSON.stringify({ time_zone: 'Asia/Tokyo' });
 
@@ -133,6 +133,50 @@ describe('with windows of users', () => {
     await save(ada, windows(16));
     const all = [message({ category: category({ critical: true }) }), message()];
     expect(await hoursUntil(project({ channels: [] }, true), all, db)).toEqual([0, 4]);
+  });
+
+  describe('and quiet hours', () => {
+    const quiet = (hours: string, to: string) => ({ from: hours, to });
+    const all = ['sms', 'mobile_push', 'web_push', 'slack', 'teams', 'email', 'in_app'].map((channel) =>
+      message({ channel }),
+    );
+
+    test('text, push and chat messages wait until they end; e-mails and the inbox do not', async () => {
+      await save(ada, { channels: [] }, quiet('11:00', '15:00'));
+      expect(await hoursUntil(project({ channels: [] }, true), all, db)).toEqual([3, 3, 3, 3, 3, 0, 0]);
+      const critical = all.map((one) => ({ ...one, category: category({ critical: true }) }));
+      expect(await hoursUntil(project({ channels: [] }, true), critical, db)).toEqual(all.map(() => 0));
+    });
+
+    test('they are in the time zone of the user', async () => {
+      await save(ada, { time_zone: 'Asia/Tokyo', channels: [] }, quiet('20:00', '07:00')); // it is 21:00
+      await save(bob, { channels: [] }, quiet('20:00', '07:00'));
+      const sms = [ada, bob].map((userId) => message({ userId, channel: 'sms' }));
+      expect(await hoursUntil(project({ channels: [] }, true), sms, db)).toEqual([10, 0]);
+      const inTokyoToo = sms.map((one) => ({ ...one, customAttributes: inTokyo }));
+      expect(await hoursUntil(project({ channels: [] }, true), inTokyoToo, db)).toEqual([10, 10]);
+    });
+
+    test('a message waits for its window and for their end', async () => {
+      const sms = (hour: number) => ({ channels: [{ channel: 'sms' as const, windows: from(hour) }] });
+      const closedFor = async (hour: number, hours: QuietHours) => {
+        await save(ada, { channels: [] }, hours);
+        const one = message({ channel: 'sms' });
+        const closed = (await closedUntil(db, project(sms(hour), true), [one], NOON))(one);
+        return closed && [(closed.untilMs - NOON) / HOUR_MS, closed.code];
+      };
+      expect(await closedFor(11, quiet('11:30', '12:30'))).toEqual([0.5, 'quiet_hours']);
+      expect(await closedFor(14, quiet('11:00', '15:00'))).toEqual([3, 'outside_window']);
+      expect(await closedFor(14, quiet('20:00', '07:00'))).toEqual([2, 'outside_window']);
+      expect(await closedFor(11, quiet('11:30', '13:30'))).toEqual([23, 'quiet_hours']);
+      expect(await closedFor(11, quiet('20:00', '07:00'))).toBeUndefined();
+    });
+
+    test('quiet hours that cover all windows are ignored, so that no message waits forever', async () => {
+      await save(ada, { channels: [] }, quiet('07:00', '22:00'));
+      const given = { channels: [{ channel: 'sms' as const, windows: from(18) }] };
+      expect(await hoursUntil(project(given, true), [message({ channel: 'sms' })], db)).toEqual([6]);
+    });
   });
 
   test('the windows of all users are read in one statement', async () => {

@@ -1,4 +1,9 @@
-import { type DeliveryWindows, WEEKDAYS, type Windows } from '../../../contract/delivery-windows.ts';
+import {
+  type DeliveryWindows,
+  type QuietHours,
+  WEEKDAYS,
+  type Windows,
+} from '../../../contract/delivery-windows.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Window } from '../../../lib/weekly-hours.ts';
 
@@ -30,11 +35,15 @@ export function parseWindows(json: string): ChannelWindows {
 
 /** Converts windows of the API to minutes. */
 export function windowsOf(windows: Windows): Window[] {
-  return windows.map(({ days, from, to }) => ({
+  return windows.map(windowOf);
+}
+
+export function windowOf({ days, from, to }: QuietHours): Window {
+  return {
     ...(days === undefined ? {} : { days: days.map((day) => WEEKDAYS.indexOf(day) + 1) }),
     from: minutesOf(from),
     to: minutesOf(to),
-  }));
+  };
 }
 
 /** Returns the minutes since midnight of a time such as `08:30`. */

@@ -1,9 +1,11 @@
-import { MAX_PREFERENCES } from '../../../contract/preference.ts';
+import { MAX_PREFERENCES, type SavePreferences } from '../../../contract/preference.ts';
 import type { Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import type { Category, CategoryCache } from '../categories/cache.ts';
+import { problemsOfTimes } from '../delivery-windows/problems.ts';
+import { saveTimes } from '../delivery-windows/save.ts';
 import { categoryOf } from './get.ts';
 import { type Preference, savePreferences } from './save.ts';
 
@@ -14,6 +16,26 @@ export interface GivenPreference {
   enabled: boolean;
   /** The name of its field. */
   param: string;
+}
+
+/**
+ * Changes the preferences, quiet hours and time zone in a request. Throws `validation_failed` as
+ * `changePreferences` does; then nothing is saved.
+ */
+export async function saveUserPreferences(
+  context: { db: Queryable; bus: Bus; categories: CategoryCache },
+  owner: { projectId: string; userId: string },
+  body: SavePreferences,
+): Promise<void> {
+  const problems = problemsOfTimes(body);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  await changePreferences(context, owner, givenPreferences(body));
+  await saveTimes(context, owner, body);
+}
+
+/** Returns the problems of a body of any shape that its schema does not find. */
+export function problemsOfPreferences(body: unknown): string[] {
+  return [...contradictions(givenPreferences(body)), ...problemsOfTimes(body)];
 }
 
 /**

@@ -1,31 +1,68 @@
 import type { Preferences } from '../../../contract/preference.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { fallbacksOf } from '../../../lib/locale.ts';
 import { storedKey, UNCATEGORIZED } from '../../ground/links/stored-key.ts';
 import type { Category, CategoryCache } from '../categories/cache.ts';
 import type { IntegrationCache } from '../integrations/cache.ts';
+import { loadSettings } from './settings.ts';
 
 type Categories = Preferences['categories'];
 type ChannelName = Categories[number]['channels'][number]['name'];
 
+export interface PreferenceContext {
+  db: Queryable;
+  categories: CategoryCache;
+  integrations: IntegrationCache;
+}
+
+interface Owner {
+  projectId: string;
+  userId: string;
+}
+
+/** Returns a user's preferences, with labels in the user's language. */
+export async function getPreferences(context: PreferenceContext, owner: Owner): Promise<Preferences> {
+  const settings = await loadSettings(context.db, owner);
+  return {
+    categories: await getCategoryPreferences(context, owner, settings?.locale ?? null),
+    time_zone: settings?.timeZone ?? null,
+    quiet_hours: settings?.quietHours ?? null,
+  };
+}
+
 /**
- * Returns a user's preferences: for the project's enabled categories with their channels, and for each
+ * Returns a user's preferences for the project's enabled categories with their channels, and for each
  * category and channel that the user has a preference for. Categories without a config have all connected
  * channels.
  */
-export async function getPreferences(
-  {
-    db,
-    categories,
-    integrations,
-  }: { db: Queryable; categories: CategoryCache; integrations: IntegrationCache },
-  { projectId, userId }: { projectId: string; userId: string },
-): Promise<Preferences> {
+export async function getCategoryPreferences(
+  { db, categories, integrations }: PreferenceContext,
+  { projectId, userId }: Owner,
+  locale: string | null,
+): Promise<Categories> {
   const [{ configured }, channels, preferences] = await Promise.all([
     categories.of(projectId),
     enabledChannels({ integrations }, projectId),
     db.query<PreferenceRow>(selectPreferences, [userId]),
   ]);
-  return { categories: listCategories(configured, channels, preferences) };
+  return listCategories(configured, channels, preferences).map((listed) => ({
+    ...listed,
+    ...textsOf(configured.get(listed.key), locale),
+  }));
+}
+
+/** Returns the texts of a category for users with this locale. */
+function textsOf(
+  { label, description, locales = {} }: Partial<Category> = {},
+  locale: string | null,
+): Pick<Categories[number], 'label' | 'description'> {
+  const tag = fallbacksOf(locale ?? '').find((one) => Object.hasOwn(locales, one));
+  const translated = tag === undefined ? {} : locales[tag];
+  const text = translated?.description ?? description;
+  return {
+    label: translated?.label ?? label ?? null,
+    ...(text === undefined ? {} : { description: text }),
+  };
 }
 
 /** Returns the inbox, and each channel for which the project has an integration. */

@@ -1,5 +1,5 @@
 import { LAYOUT_DATA, TEMPLATE_DATA } from '../../../contract/readable.ts';
-import { canonicalLocale } from '../../../lib/locale.ts';
+import { localeProblems } from '../../../lib/locale.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateSet } from '../../../lib/template-set.ts';
@@ -55,13 +55,6 @@ export async function examineTemplate(
 
 // Further ones are not examined: the schema rejects their number.
 const MAX_LOCALES = 200;
-
-function localeProblems(locale: string, path: string): string[] {
-  const canonical = canonicalLocale(locale);
-  if (canonical === locale) return [];
-  const expected = canonical === undefined ? 'be a language tag, such as en or pt-BR' : `be ${canonical}`;
-  return [`Param '${path}' must ${expected}`];
-}
 
 function shapeProblems(kind: unknown, texts: unknown, path: string): string[] {
   const required = kind === 'message' ? 'title' : 'content';

@@ -1,7 +1,7 @@
 import { MAX_WAIT_SECONDS } from '../../../contract/workflow.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { memberOf } from '../../../lib/members.ts';
-import { closedUntil, type TimedMessage } from '../../setup/delivery-windows/closed-until.ts';
+import { type Closed, closedUntil, type TimedMessage } from '../../setup/delivery-windows/closed-until.ts';
 import type { Command, StepCall, StepResult, WorkflowContext } from './command.ts';
 
 interface Input {
@@ -31,17 +31,17 @@ async function untilOpen(
 ): Promise<StepResult> {
   if (user === null) return { kind: 'fail', error: 'the run has no user' };
   const { configured } = await context.categories.of(projectId);
-  const untilMs = await batcherOf(context).add({
+  const closed = await batcherOf(context).add({
     projectId,
     userId: user.id,
     channel,
     category: configured.get(category ?? ''),
     customAttributes: JSON.stringify(memberOf(user, 'custom_attributes') ?? null),
   });
-  return untilMs === undefined ? { kind: 'done' } : { kind: 'wait', untilMs };
+  return closed === undefined ? { kind: 'done' } : { kind: 'wait', untilMs: closed.untilMs };
 }
 
-type Openings = Batcher<TimedMessage & { projectId: string }, number | undefined>;
+type Openings = Batcher<TimedMessage & { projectId: string }, Closed | undefined>;
 
 // The runs of a batch begin their steps at the same time.
 const batchers = new WeakMap<WorkflowContext['db'], Openings>();

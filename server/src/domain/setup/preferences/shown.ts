@@ -1,0 +1,32 @@
+import type { Preferences } from '../../../contract/preference.ts';
+import { UNCATEGORIZED } from '../../ground/links/stored-key.ts';
+import { enabledChannels, getCategoryPreferences, type PreferenceContext } from './get.ts';
+
+/** The preference of a user for a category, as the page shows it. */
+export type ShownCategory = Preferences['categories'][number];
+
+/**
+ * Returns the categories that a user can choose from, with the channels that the project has set up. `linked`
+ * is the category of the message that led to the page; it need not be configured.
+ */
+export async function shownCategories(
+  context: PreferenceContext,
+  { projectId, userId, linked }: { projectId: string; userId: string; linked: string | undefined },
+  locale: string | null,
+): Promise<ShownCategory[]> {
+  const [listed, setUp, { configured }] = await Promise.all([
+    getCategoryPreferences(context, { projectId, userId }, locale),
+    enabledChannels(context, projectId),
+    context.categories.of(projectId),
+  ]);
+  const shown = listed
+    .map((category) => ({
+      ...category,
+      channels: category.channels.filter(({ name }) => setUp.includes(name)),
+    }))
+    .filter(({ channels }) => channels.length > 0);
+  const added = linked ?? (shown.length === 0 ? UNCATEGORIZED : undefined);
+  if (added === undefined || configured.has(added) || shown.some(({ key }) => key === added)) return shown;
+  const channels = setUp.map((name) => ({ name, enabled: true }) as ShownCategory['channels'][number]);
+  return [...shown, { key: added, label: null, channels }];
+}
