@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Browser, BrowserContextOptions, Page, Worker } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type AppPage, startAppPage } from '../../server/test/support/app-page.ts';
-import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import {
   describeInFirefox,
   type Firefox,
@@ -23,7 +23,7 @@ const APP = `
 
   window.push = createWebPush(settings);
   push.subscribe(() => {});
-  const element = document.createElement('belfry-web-push');
+  window.element = document.createElement('belfry-web-push');
   element.webPush = push;
   document.body.append(element);
 `;
@@ -269,5 +269,26 @@ describeInChromium('in Chromium', () => {
     await page.evaluate('push.enable()');
     expect(await page.evaluate('push.getSnapshot()')).toMatchObject({ status, isBusy: false });
     await page.close();
+  });
+
+  test('the button is accessible in light, in dark, and from right to left', async () => {
+    const context = await browser.newContext();
+    await context.grantPermissions(['notifications'], { origin: new URL(app.url).origin });
+    const page = await context.newPage();
+    await page.goto(app.url);
+    await page.getByRole('button', { name: 'Turn on' }).waitFor();
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(
+        `document.documentElement.style = 'background: Canvas; color-scheme: ${colorScheme}'`,
+      );
+      expect(await axeViolations(page)).toEqual([]);
+      await page.screenshot({ path: `/tmp/wp-${colorScheme}.png` });
+    }
+    await page.evaluate(`element.setAttribute('locale', 'ar-EG')`);
+    await page.getByRole('button', { name: 'تفعيل' }).waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    await page.screenshot({ path: '/tmp/wp-ar.png' });
+    await context.close();
   });
 });

@@ -1,28 +1,38 @@
 import { createWebPush, type WebPush } from './index.ts';
 import { TEXTS, type WebPushTexts } from './texts.ts';
 
+// The same custom properties as those of <belfry-inbox>.
 const STYLE = `
-:host { display: block; color-scheme: light dark; font: 1rem/1.5 var(--belfry-font, system-ui, sans-serif) }
-:host([hidden]) { display: none }
-div { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem 1rem }
-p { flex: 1 1 14rem; margin: 0; color: var(--belfry-text, inherit) }
-button {
-  font: inherit; font-weight: 600; padding: .45rem 1rem; border-radius: var(--belfry-radius, .5rem);
-  border: 1px solid var(--belfry-accent, #1c5fd4); cursor: pointer;
-  background: var(--belfry-accent, #1c5fd4); color: var(--belfry-on-accent, #fff);
+:host {
+  display: block; color-scheme: light dark;
+  font: 15px/1.5 var(--belfry-font-family, system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif);
+  --_text: var(--belfry-text-color, light-dark(#1c1f26, #eceef2));
+  --_accent: var(--belfry-accent-color, light-dark(#4b47d6, #9a9bff));
+  --_on-accent: var(--belfry-on-accent-color, light-dark(#fff, #14151c));
+  --_line: var(--belfry-border-color, light-dark(#8a91a0, #6b7280));
 }
-button[aria-pressed=true] { background: none; color: inherit; border-color: currentColor }
+:host([hidden]) { display: none }
+:host([color-scheme=light]) { color-scheme: light }
+:host([color-scheme=dark]) { color-scheme: dark }
+div { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem 1rem }
+p { flex: 1 1 14rem; margin: 0; color: var(--_text) }
+button {
+  font: inherit; font-weight: 600; padding: .45rem 1rem; cursor: pointer;
+  border: 1px solid var(--_accent); border-radius: var(--belfry-border-radius, 8px);
+  background: var(--_accent); color: var(--_on-accent);
+}
+button[aria-pressed=true] { background: none; color: var(--_text); border-color: var(--_line) }
+button[hidden] { display: none }
 button:disabled { opacity: .6; cursor: default }
-button:focus-visible { outline: 3px solid var(--belfry-accent, #1c5fd4); outline-offset: 2px }
+button:focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px }
 `;
 
 // On a server there are no elements, and importing this does nothing.
 const Base = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
 /**
- * `<belfry-web-push base-url token service-worker-url token-url home-url locale>`: a button that turns the
- * notifications of this browser on and off, with a text that says how it stands. Dispatches `belfry-change`
- * with the snapshot. Parts: `text`, `button`.
+ * `<belfry-web-push>`: a button that turns the notifications of this browser on and off, with a text about
+ * its state. Dispatches `belfry-change` with the snapshot as detail. Parts: `text`, `button`.
  */
 export class BelfryWebPush extends Base {
   static readonly observedAttributes = [

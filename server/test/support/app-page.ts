@@ -34,11 +34,13 @@ export async function startAppPage(
     minify: true,
     define: { 'process.env.NODE_ENV': '"production"', settings: JSON.stringify(settings) },
   });
-  const served = new Map(Object.entries(files));
-  for (const { path, text } of outputFiles) served.set(path, text);
-  served.set('/favicon.ico', '');
-  served.set('/index.html', PAGE);
-  if (!served.has('/stdin.css')) served.set('/stdin.css', '');
+  const bundled = outputFiles.map(({ path, text }) => [path, text]);
+  return servePage({ '/index.html': PAGE, '/stdin.css': '', ...Object.fromEntries(bundled), ...files });
+}
+
+/** Serves files, by their path, on loopback. */
+export async function servePage(files: Record<string, string>): Promise<AppPage> {
+  const served = new Map(Object.entries({ '/favicon.ico': '', ...files }));
   const server = createServer((request, response) => {
     const path = request.url?.replace(/\?.*$/, '').replace(/\/$/, '/index.html') ?? '';
     const body = served.get(path);
