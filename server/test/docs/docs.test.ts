@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -160,6 +160,17 @@ describe('the build', () => {
     await rm(join(cache, folder, 'index.html'));
     expect((await new DocsSite({ log, cache }).files()).has('')).toBe(false);
     expect(built).toContain('index.html');
+  });
+
+  test('removes what former sources and killed builds have left for a day', async () => {
+    const old = new Date(Date.now() - 25 * 60 * 60_000);
+    for (const name of ['former', 'new-killed', 'recent']) {
+      await mkdir(join(cache, 'removes', name), { recursive: true });
+      if (name !== 'recent') await utimes(join(cache, 'removes', name), old, old);
+    }
+    await new DocsSite({ log, cache: join(cache, 'removes') }).files();
+    const left = await readdir(join(cache, 'removes'));
+    expect(left).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), 'recent']);
   });
 
   test('ends with the server', async () => {

@@ -19,6 +19,7 @@ describeInChromium('own pages', () => {
     for (const [path, heading] of [
       ['/push/subscribe', 'Turn on notifications'],
       ['/unsubscribe/forged', 'This link does not work'],
+      ['/nothing', 'Page not found'],
     ] as const)
       test(`${path} is accessible in ${colorScheme} mode`, async () => {
         const context = await browser.newContext({ colorScheme });

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { extname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,6 +16,7 @@ const CACHE = join(ROOT, 'node_modules', '.cache', 'belfry-docs');
 const LOW_PRIORITY = 10; // requests come first
 const BUILD_TIMEOUT_MS = 120_000;
 const RETRY_MS = 10_000;
+const OLD_MS = 24 * 60 * 60_000; // another server may still send them
 
 /** A file of the site. */
 export interface SiteFile {
@@ -77,7 +78,18 @@ export class DocsSite {
     await this.#build(folder);
     const built = await filesIn(folder, hash);
     if (built === undefined) throw new Error(`the build has written nothing to ${folder}`);
+    await this.#removeOld(hash);
     return built;
+  }
+
+  /** Removes the sites of former sources, and what killed builds have left. */
+  async #removeOld(hash: string): Promise<void> {
+    for (const name of await readdir(this.#cache)) {
+      const path = join(this.#cache, name);
+      const changedAt = (await stat(path).catch(() => undefined))?.mtimeMs ?? Date.now();
+      const isOld = name !== hash && changedAt < Date.now() - OLD_MS;
+      if (isOld) await rm(path, { recursive: true, force: true });
+    }
   }
 
   /** Builds the site in a temporary folder, which then gets its name: another server may do the same. */
@@ -132,7 +144,7 @@ async function filesIn(folder: string, hash: string): Promise<Files | undefined>
   for (const path of paths.filter((one) => !(one.endsWith('.gz') && all.has(one.slice(0, -3))))) {
     files.set(path.replace(/(^|\/)index\.html$/, '$1'), {
       type: TYPES[extname(path)] ?? 'text/plain; charset=utf-8',
-      etag: `"${hash}"`,
+      etag: `W/"${hash}"`, // weak: also for the compressed file
       isImmutable: path.startsWith('assets/'),
       read: read(path),
       ...(all.has(`${path}.gz`) && { readCompressed: read(`${path}.gz`) }),
