@@ -127,7 +127,7 @@ test('a list gets the errors of its types and cursors together', async () => {
     "Param 'type' has an unknown event type: x",
   ]);
   expect(await refused('GET', `/notifications?status=x&${cursors}`, { as: 'user' })).toEqual([
-    "Param 'status' must be one of: unread, read, archived",
+    "Param 'status' must be one of: unread, read, archived, snoozed",
     "Param 'ending_before' cannot be combined with 'starting_after'",
   ]);
   expect(await refused('GET', `/users?${cursors}`)).toEqual([

@@ -117,10 +117,10 @@ test('each user gets the fixed texts in its language, else in that of the projec
     ),
   );
   expect(locales.map((locale) => texts.get(`${locale}@example.com`))).toEqual([
-    ['ar', 'rtl', 'فتح', 'إلغاء الاشتراك'],
-    ['de', 'auto', 'Öffnen', 'Abbestellen'],
-    ['fr', 'auto', 'Ouvrir', 'Se désabonner'],
-    ['fr', 'auto', 'Ouvrir', 'Se désabonner'],
+    ['ar', 'rtl', 'فتح', 'إلغاء الاشتراك', 'إعدادات الإشعارات'],
+    ['de', 'auto', 'Öffnen', 'Abbestellen', 'Benachrichtigungen einstellen'],
+    ['fr', 'auto', 'Ouvrir', 'Se désabonner', 'Paramètres de notification'],
+    ['fr', 'auto', 'Ouvrir', 'Se désabonner', 'Paramètres de notification'],
   ]);
 });
 

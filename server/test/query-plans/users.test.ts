@@ -5,6 +5,8 @@ import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users
 import { findUser } from '../../src/domain/people/users/find.ts';
 import { listUsers } from '../../src/domain/people/users/list.ts';
 import { listNumberedUsers } from '../../src/domain/people/users/list-numbered.ts';
+import { closedUntil } from '../../src/domain/setup/delivery-windows/closed-until.ts';
+import { loadSettings } from '../../src/domain/setup/preferences/settings.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
@@ -52,7 +54,16 @@ beforeAll(async () => {
     ),
     [smallProjectId],
   );
-  await db.query(sql('', 'analyze users'));
+  await db.query(
+    sql(
+      '',
+      `insert into user_delivery_windows (user_id, config, quiet_hours)
+      select id, '{"time_zone":"Asia/Tokyo","channels":[]}', '{"from":"22:00","to":"07:00"}'
+      from users
+      where deleted_at is null`,
+    ),
+  );
+  await db.query(sql('', 'analyze users, user_delivery_windows'));
   await db.query(sql('', 'analyze user_keys'));
 });
 afterAll(async () => {
@@ -127,6 +138,31 @@ test.each([
     expect(rows).toBeLessThanOrEqual(most);
     expect(found).toBe(query === 'unknown' ? 0 : 51);
   }
+});
+
+test('quiet hours are read for the users of a page or of a batch alone', async () => {
+  const userIds = Array.from(
+    { length: 200 },
+    (_none, index) => `01900000-0000-7000-8000-${String(2 * index + 1).padStart(12, '0')}`,
+  );
+  const [userId = ''] = userIds;
+  const rows = await watched(async (through) => {
+    const settings = await loadSettings(through, { projectId, userId });
+    expect(settings).toMatchObject({ timeZone: 'Asia/Tokyo', quietHours: { from: '22:00', to: '07:00' } });
+  });
+  expect(rows).toBe(2);
+  const windows = { timeZone: undefined, channels: new Map(), hasUserWindows: true };
+  const messages = userIds.map((id) => ({
+    userId: id,
+    channel: 'sms',
+    category: undefined,
+    customAttributes: null,
+  }));
+  const ofBatch = await watched(async (through) => {
+    const closed = await closedUntil(through, windows, messages, Date.UTC(2026, 6, 15, 14)); // 23:00 in Tokyo
+    expect(messages.every((one) => closed(one)?.code === 'quiet_hours')).toBe(true);
+  });
+  expect(ofBatch).toBeLessThanOrEqual(200);
 });
 
 test.each(['asc', 'desc'] as const)(
