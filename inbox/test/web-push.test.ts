@@ -38,6 +38,7 @@ beforeAll(async () => {
     settings: { baseUrl: `${service.address}/v2`, token },
     files: {
       '/belfry-service-worker.js': WORKER,
+      '/blank.html': '',
       '/token.txt': token,
     },
   });
@@ -131,7 +132,7 @@ describeInChromium('in Chromium', () => {
       const context = await browser.newContext();
       await context.grantPermissions(['notifications'], { origin: new URL(app.url).origin });
       page = await context.newPage();
-      await page.goto(app.url);
+      await page.goto(new URL('blank.html', app.url).href);
       const started = context.waitForEvent('serviceworker');
       await page.evaluate(`navigator.serviceWorker.register('/belfry-service-worker.js')`);
       worker = await started;
@@ -228,6 +229,33 @@ describeInChromium('in Chromium', () => {
       expect(await statusOf(id)).toBe('unseen');
       await configure(service.project.userJwt({ user_external_id: 'ada' }));
       expect(await statusOf(id)).toBe('read');
+    });
+
+    test('is reported with the token of an open page of the app', async () => {
+      const app = await page.context().newPage();
+      await app.goto(new URL('/', page.url()).href);
+      await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }));
+      const { id } = await click({});
+      await expect.poll(() => statusOf(id)).toBe('read');
+    });
+
+    test('requests a token once, also if a page passes one that has expired, too', async () => {
+      const token = service.project.userJwt({ user_external_id: 'ada', exp: 1 });
+      await configure(token);
+      await page.evaluate(`
+        requests = 0;
+        navigator.serviceWorker.addEventListener('message', async ({ data, source }) => {
+          if (data.type !== 'belfry-token-expired') return;
+          requests += 1;
+          const baseUrl = '${service.address}/v2';
+          source.postMessage({ type: 'belfry-configure', baseUrl, token: '${token}' });
+        });
+        navigator.serviceWorker.startMessages();
+      `);
+      await click({});
+      await expect.poll(() => page.evaluate('requests')).toBe(1);
+      await click({});
+      await expect.poll(() => page.evaluate('requests')).toBe(2);
     });
 
     test('is forgotten when another user has logged in', async () => {

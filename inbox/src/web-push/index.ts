@@ -62,6 +62,7 @@ export interface WebPush {
 const SERVICE_WORKER_URL = '/belfry-service-worker.js';
 // Chromium waits for minutes if it cannot reach its push service.
 const SUBSCRIBE_TIMEOUT_MS = 20_000;
+const WORKER_TIMEOUT_MS = 5_000;
 
 /** Creates the web push of a user. It does nothing before `subscribe`, `refresh` or `enable`. */
 export function createWebPush(options: WebPushOptions): WebPush {
@@ -258,7 +259,9 @@ async function post(registered: ServiceWorkerRegistration, message: object): Pro
   });
   await activated(registered);
   registered.active?.postMessage(message, [port2]);
-  await handled;
+  // A worker that lacks this package does not reply, and one without a network replies late.
+  const late = new Promise((resolve) => setTimeout(resolve, WORKER_TIMEOUT_MS));
+  await Promise.race([handled, late]);
   port1.close();
 }
 

@@ -72,32 +72,34 @@
   /** Sends a request now, or as soon as the worker has a valid token. */
   async function send(name, request) {
     await save(`pending/${name}`, request);
-    await sendPending();
+    if (!(await sendPending())) await requestToken();
   }
 
+  /** Sends what is pending. Returns false if the token has expired. */
   async function sendPending() {
     const cache = await caches.open(CACHE);
     for (const { url } of await cache.keys()) {
       if (!url.startsWith(urlOf('pending/'))) continue;
       const request = await (await cache.match(url))?.json();
-      if (request && (await isDone(request))) await cache.delete(url);
+      const status = request && (await statusOf(request));
+      if (status === 401) return false;
+      // What the server rejects for good is done, too.
+      if (status < 500 && ![408, 425, 429].includes(status)) await cache.delete(url);
     }
+    return true;
   }
 
-  // A request that the server rejects for good is done, too.
-  async function isDone(request) {
+  /** Sends a request, and renews the token if it has expired. Without a config, nothing can be sent. */
+  async function statusOf(request) {
     const config = await load('config');
-    if (config === undefined) return false;
-    let { status } = await call(config, request);
-    if (status === 401 && config.tokenUrl) {
-      const renewed = await fetch(config.tokenUrl, { credentials: 'include' });
-      if (!renewed.ok) return false;
-      const token = (await renewed.text()).trim();
-      await save('config', { ...config, token });
-      status = (await call({ ...config, token }, request)).status;
-    }
-    if (status === 401) await requestToken();
-    return status < 500 && ![401, 408, 425, 429].includes(status);
+    if (config === undefined) return undefined;
+    const { status } = await call(config, request);
+    if (status !== 401 || !config.tokenUrl) return status;
+    const renewed = await fetch(config.tokenUrl, { credentials: 'include' });
+    if (!renewed.ok) return status;
+    const token = (await renewed.text()).trim();
+    await save('config', { ...config, token });
+    return (await call({ ...config, token }, request)).status;
   }
 
   function call({ baseUrl, token }, { method, path, body }) {
@@ -109,7 +111,7 @@
     });
   }
 
-  /** Open pages of the app respond with a message that has a new token. */
+  /** Open pages of the app reply with a new token. Then nothing is requested, so that this ends. */
   async function requestToken() {
     const windows = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
     for (const client of windows) client.postMessage({ type: 'belfry-token-expired' });
