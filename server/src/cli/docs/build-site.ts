@@ -57,7 +57,8 @@ export async function buildSite({ output, base, served }: SiteOptions): Promise<
 }
 
 async function readGuides(base: string): Promise<Guide[]> {
-  const files = [...filesAt('docs').filter((file) => file.endsWith('.md')), 'sdk/README.md'];
+  const inDocs = filesAt('docs').filter((file) => file.endsWith('.md'));
+  const files = [...inDocs, 'sdk/README.md', 'inbox/README.md'];
   return Promise.all(
     files.map(async (file) => {
       const text = await readFile(file, 'utf8');

@@ -18,7 +18,7 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
   {
     title: 'Show',
     pages: [
-      'docs/guides/inbox.md',
+      'inbox/README.md',
       'docs/guides/web-push.md',
       'docs/guides/preferences.md',
       'docs/guides/realtime.md',

@@ -10,6 +10,7 @@ export const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
 const SOURCES = [
   'docs',
   'examples',
+  'inbox/README.md',
   'openapi.json',
   'openapi-v1.json',
   'schema.graphql',
