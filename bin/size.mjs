@@ -6,6 +6,7 @@ import { root } from './runtime.mjs';
 
 /** The name of each row with the code of its page. */
 const PAGES = {
+  'element and store (/element)': `import '@belfry/inbox/element';`,
   'store (@belfry/inbox)': `export { createInbox } from '@belfry/inbox';`,
   'React hooks and the store (/react)': `export * from '@belfry/inbox/react';`,
   'Vue composables and the store (/vue)': `export * from '@belfry/inbox/vue';`,

@@ -56,13 +56,7 @@ export class EventStream<Event> implements AsyncIterable<Event> {
 
   /** The events of one connection until it ends or breaks. */
   async *#connect(state: { failures: number; retryMs: number }): AsyncGenerator<Event, void, undefined> {
-    const {
-      signal,
-      timeoutMs = TIMEOUT_MS,
-      idleTimeoutMs = IDLE_TIMEOUT_MS,
-      onOpen,
-      onActivity,
-    } = this.#options;
+    const { signal, timeoutMs = TIMEOUT_MS, idleTimeoutMs = IDLE_TIMEOUT_MS, onOpen } = this.#options;
     const { what, init } = this.#request;
     if (this.lastEventId !== undefined) init.headers.set('last-event-id', this.lastEventId);
     const timed = withTimeout(what, timeoutMs, signal);
@@ -74,7 +68,6 @@ export class EventStream<Event> implements AsyncIterable<Event> {
       onOpen?.();
       const parser = new StreamParser(this.lastEventId ?? '');
       for await (const text of texts(what, body, idleTimeoutMs, timed.signal)) {
-        onActivity?.();
         for (const { data, lastEventId } of parser.push(text)) {
           state.retryMs = parser.retryMs ?? state.retryMs;
           if (lastEventId !== '') this.lastEventId = lastEventId;

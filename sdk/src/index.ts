@@ -8,5 +8,5 @@ export type * from './generated/types.ts';
 export { UserClient } from './generated/user-client.ts';
 export type { ClientOptions, RequestOptions, StreamOptions } from './options.ts';
 export type { Page, PageRequest } from './page-request.ts';
-export type { ApiRequest } from './transport.ts';
+export { type ApiRequest, createTransport, type Transport } from './transport.ts';
 export { createUserToken, type UserTokenOptions } from './user-token.ts';

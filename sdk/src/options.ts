@@ -59,11 +59,6 @@ export interface StreamOptions {
   /** Called each time the connection is open. */
   onOpen?: (() => void) | undefined;
   /**
-   * Called each time data arrives, also a heartbeat. A proxy that collects responses opens a connection on
-   * which none arrives.
-   */
-  onActivity?: (() => void) | undefined;
-  /**
    * Called each time the connection is lost or cannot be opened, with the error, if any, and the time until
    * the next attempt.
    */

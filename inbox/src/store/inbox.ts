@@ -1,7 +1,10 @@
 import {
+  type Transport as Api,
+  type ApiRequest,
   BelfryError,
+  createTransport,
   type InboxIntegrationConfig,
-  UserClient,
+  type UnreadCount,
   type UserPreferences,
   type UserPreferencesInput,
 } from '@belfry/sdk';
@@ -60,8 +63,8 @@ const THEME_SPREAD_MS = 5_000;
 export class Inbox {
   readonly getSnapshot: () => InboxSnapshot;
   readonly subscribe: (listener: () => void) => () => void;
-  readonly client: UserClient;
   readonly clientId: string;
+  readonly #api: Api;
   readonly #options: InboxOptions & { baseUrl: string };
   readonly #state: Observable<InboxSnapshot>;
   readonly #journal = new Journal();
@@ -80,11 +83,11 @@ export class Inbox {
     const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
     this.#options = { ...options, baseUrl };
     this.clientId = options.clientId ?? randomName();
-    this.client = new UserClient({
+    this.#api = createTransport({
       baseUrl,
       token: options.token,
       clientId: this.clientId,
-      fetch: options.fetch,
+      fetch: (input, init) => (options.fetch ?? fetch)(input, { ...init, keepalive: init?.method !== 'GET' }),
       maxRetries: 2,
     });
     this.#state = new Observable<InboxSnapshot>(
@@ -110,7 +113,7 @@ export class Inbox {
     const list =
       this.#lists.get(key) ??
       new NotificationList({
-        client: this.client,
+        api: this.#api,
         filter: { status, category, topic },
         journal: this.#journal,
         pageSize: this.#options.pageSize ?? 50,
@@ -140,19 +143,13 @@ export class Inbox {
     return () => this.#errorListeners.delete(listener);
   };
 
-  readonly markRead = (id: string): Promise<void> =>
-    this.#act('read', id, () => this.client.notifications.read(id));
-  readonly markUnread = (id: string): Promise<void> =>
-    this.#act('unread', id, () => this.client.notifications.unread(id));
-  readonly markSeen = (id: string): Promise<void> =>
-    this.#act('seen', id, () => this.client.notifications.seen(id));
-  readonly archive = (id: string): Promise<void> =>
-    this.#act('archived', id, () => this.client.notifications.archive(id));
-  readonly unarchive = (id: string): Promise<void> =>
-    this.#act('unarchived', id, () => this.client.notifications.unarchive(id));
+  readonly markRead = (id: string): Promise<void> => this.#act('read', id, 'POST', '/read');
+  readonly markUnread = (id: string): Promise<void> => this.#act('unread', id, 'POST', '/unread');
+  readonly markSeen = (id: string): Promise<void> => this.#act('seen', id, 'POST', '/seen');
+  readonly archive = (id: string): Promise<void> => this.#act('archived', id, 'POST', '/archive');
+  readonly unarchive = (id: string): Promise<void> => this.#act('unarchived', id, 'POST', '/unarchive');
   /** Deletes a notification for good. */
-  readonly remove = (id: string): Promise<void> =>
-    this.#act('delete', id, () => this.client.notifications.delete(id));
+  readonly remove = (id: string): Promise<void> => this.#act('delete', id, 'DELETE');
 
   /** Hides a notification until a time, when it returns as a new one; `null` returns it now. */
   readonly snooze = (id: string, until: Date | null): Promise<void> => {
@@ -160,28 +157,22 @@ export class Inbox {
     const change = (): Change =>
       until === null ? { snoozed_until, read_at: null, seen_at: null } : { snoozed_until, archived_at: null };
     return this.#change([id], change, () =>
-      this.client.request({
-        method: 'POST',
-        path: `/notifications/${encodeURIComponent(id)}/snooze`,
-        body: { until: snoozed_until },
-      }),
+      this.#send('POST', notificationPath(id, '/snooze'), { body: { until: snoozed_until } }),
     );
   };
 
-  readonly markAllRead = (filter: BulkFilter = {}): Promise<void> =>
-    this.#actOnAll('read', filter, () => this.client.notifications.readAll(bulkQuery(filter)));
-  readonly markAllSeen = (filter: BulkFilter = {}): Promise<void> =>
-    this.#actOnAll('seen', filter, () => this.client.notifications.seenAll(bulkQuery(filter)));
+  readonly markAllRead = (filter: BulkFilter = {}): Promise<void> => this.#actOnAll('read', filter, 'read');
+  readonly markAllSeen = (filter: BulkFilter = {}): Promise<void> => this.#actOnAll('seen', filter, 'seen');
   readonly archiveAll = (filter: BulkFilter = {}): Promise<void> =>
-    this.#actOnAll('archived', filter, () => this.client.notifications.archiveAll(bulkQuery(filter)));
+    this.#actOnAll('archived', filter, 'archive');
 
   /** Records that the user followed a link of the notification. */
   readonly recordClick = (id: string): Promise<void> =>
-    this.client.notifications.click(id).catch(this.#rethrow);
+    this.#send<void>('POST', notificationPath(id, '/click'), { body: {} }).catch(this.#rethrow);
 
   /** Fetches the preferences into the snapshot. */
   readonly loadPreferences = async (): Promise<void> => {
-    const preferences = await this.client.preferences.get().catch(this.#rethrow);
+    const preferences = await this.#send<UserPreferences>('GET', PREFERENCES).catch(this.#rethrow);
     this.#state.set({ preferences });
   };
 
@@ -190,7 +181,7 @@ export class Inbox {
     const { preferences } = this.getSnapshot();
     if (preferences !== undefined) this.#state.set({ preferences: merged(preferences, change) });
     try {
-      await this.client.preferences.save(change);
+      await this.#send('PUT', PREFERENCES, { body: change });
     } catch (error) {
       this.#state.set({ preferences });
       this.#rethrow(error as Error);
@@ -233,7 +224,7 @@ export class Inbox {
       loadAll();
     }, READY_TIMEOUT_MS);
     this.#live = new Live({
-      client: this.client,
+      api: this.#api,
       baseUrl,
       token: typeof token === 'string' ? () => token : token,
       transports,
@@ -307,7 +298,7 @@ export class Inbox {
 
   async #fetchOne(id: string, isNew: boolean): Promise<void> {
     try {
-      this.#arrive((await this.client.notifications.get(id)) as Notification, isNew);
+      this.#arrive(await this.#send<Notification>('GET', notificationPath(id)), isNew);
     } catch (error) {
       if (!(error instanceof BelfryError && error.status === 404)) this.#fail(error as Error); // deleted
     }
@@ -322,16 +313,27 @@ export class Inbox {
     if (id === undefined || before.length === 0) this.#countSoon();
   }
 
-  #act(name: ChangeName, id: string, send: () => Promise<unknown>): Promise<void> {
+  #send<Reply>(
+    method: ApiRequest['method'],
+    path: string,
+    content: Pick<ApiRequest, 'query' | 'body'> = {},
+  ): Promise<Reply> {
+    return this.#api.send({ method, path, ...content }) as Promise<Reply>;
+  }
+
+  #act(name: ChangeName, id: string, method: 'POST' | 'DELETE', path?: string): Promise<void> {
     const at = new Date().toISOString();
+    const send = () => this.#send(method, notificationPath(id, path));
     return this.#change([id], (one) => CHANGES[name](one, at), send);
   }
 
   #actOnAll(
     name: 'read' | 'seen' | 'archived',
-    filter: BulkFilter,
-    send: () => Promise<unknown>,
+    { category, topic }: BulkFilter,
+    path: 'read' | 'seen' | 'archive',
   ): Promise<void> {
+    const filter = { category, topic };
+    const send = () => this.#send('POST', `/notifications/${path}`, { query: filter });
     const at = new Date().toISOString();
     const ids = this.#loaded()
       .filter((one) => isInBulk(one) && isListed(one, filter))
@@ -412,8 +414,8 @@ export class Inbox {
       do {
         this.#countsAreStale = false;
         const [{ count: unread }, { count: unseen }] = await Promise.all([
-          this.client.notifications.countUnread(),
-          this.client.notifications.countUnseen(),
+          this.#send<UnreadCount>('GET', '/notifications/unread/count'),
+          this.#send<UnreadCount>('GET', '/notifications/unseen/count'),
         ]);
         if (!this.#countsAreStale) this.#setCounts({ unread, unseen });
       } while (this.#countsAreStale);
@@ -431,7 +433,7 @@ export class Inbox {
 
   async #loadAppearance(): Promise<void> {
     try {
-      this.#state.set({ appearance: await this.client.installations.inbox.start() });
+      this.#state.set({ appearance: await this.#send<InboxIntegrationConfig>('POST', APPEARANCE) });
     } catch {
       // The inbox works without a theme, and reads it with the next connection.
     }
@@ -477,6 +479,10 @@ export function createInbox(options: InboxOptions): Inbox {
   return new Inbox(options);
 }
 
+const PREFERENCES = '/channels/user_preferences';
+const APPEARANCE = '/integrations/inbox/installations/start';
+const notificationPath = (id: string, action = '') => `/notifications/${encodeURIComponent(id)}${action}`;
+
 type Changes = Map<string, { before: Notification | undefined; after: Notification }>;
 
 /** The names of events whose change has another name. */
@@ -492,10 +498,6 @@ function changesOf(notifications: readonly Notification[], change: Required<Entr
       return members === undefined ? [] : [[before.id, { before, after: changed(before, members) }] as const];
     }),
   );
-}
-
-function bulkQuery({ category, topic }: BulkFilter) {
-  return { category, topic };
 }
 
 function merged(preferences: UserPreferences, change: UserPreferencesInput): UserPreferences {

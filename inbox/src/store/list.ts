@@ -1,4 +1,4 @@
-import type { UserClient } from '@belfry/sdk';
+import type { Transport } from '@belfry/sdk';
 import type { Journal } from './journal.ts';
 import { compareArrival, isListed } from './notification.ts';
 import { Observable } from './observable.ts';
@@ -37,7 +37,7 @@ interface State extends ListSnapshot {
 }
 
 export interface ListOptions {
-  client: UserClient;
+  api: Transport;
   filter: InboxFilter;
   journal: Journal;
   pageSize: number;
@@ -268,11 +268,11 @@ export class NotificationList {
   }
 
   async #fetch(after: string | undefined) {
-    const { client, journal, pageSize, filter } = this.#options;
+    const { api, journal, pageSize, filter } = this.#options;
     const { status, category, topic } = filter;
     const query = { status, category, topic, limit: pageSize, starting_after: after };
     const { result, notifications, arrived } = await journal.read(
-      () => client.request<Listed>({ method: 'GET', path: '/notifications', query }),
+      () => api.send({ method: 'GET', path: '/notifications', query }) as Promise<Listed>,
       ({ data }) => data,
     );
     return {

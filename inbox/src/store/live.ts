@@ -1,4 +1,5 @@
-import { BelfryError, type InboxIntegrationConfig, type UserClient } from '@belfry/sdk';
+import { type Transport as Api, BelfryError, type InboxIntegrationConfig } from '@belfry/sdk';
+import { openStream } from './sse.ts';
 import type { Notification } from './types.ts';
 
 export type Transport = 'websocket' | 'sse' | 'polling';
@@ -15,7 +16,7 @@ export type LiveEvent =
     };
 
 export interface LiveOptions {
-  client: UserClient;
+  api: Api;
   baseUrl: string;
   token: () => string | Promise<string>;
   /** The ways to connect, the best one first. */
@@ -28,7 +29,7 @@ export interface LiveOptions {
   poll: () => Promise<void>;
 }
 
-const CONNECT_TIMEOUT_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 5_000;
 // A stream begins with an id. A proxy that passes none within this time collects the response.
 const FIRST_DATA_TIMEOUT_MS = 5_000;
 const IDLE_TIMEOUT_MS = 40_000; // two heartbeats and a half
@@ -170,7 +171,7 @@ export class Live {
     limit(CONNECT_TIMEOUT_MS);
     socket.onmessage = ({ data }) => {
       limit(IDLE_TIMEOUT_MS);
-      const message = parse(data);
+      const message = parse<{ id?: string; event: string; data?: LiveEvent }>(data);
       if (message === undefined) return;
       if (message.id !== undefined) this.#lastEventId = message.id;
       if (message.event === 'ready') {
@@ -193,47 +194,47 @@ export class Live {
 
   async #overSse(): Promise<Ending> {
     const ended = new AbortController();
+    const { signal } = ended;
     const end = () => ended.abort();
-    const resumed = this.#lastEventId;
+    const lastEventId = this.#lastEventId;
     let readyAt = 0;
     let failure: unknown;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let isBuffered = false;
-    const stream = this.#options.client.notifications.stream({
-      signal: ended.signal,
-      lastEventId: resumed,
-      maxRetries: 0,
-      timeoutMs: CONNECT_TIMEOUT_MS,
-      idleTimeoutMs: IDLE_TIMEOUT_MS,
-      onOpen: () => {
-        timer = setTimeout(() => {
-          isBuffered = true;
-          end();
-        }, FIRST_DATA_TIMEOUT_MS);
-      },
-      onActivity: () => {
-        if (readyAt > 0) return;
-        clearTimeout(timer);
-        readyAt = Date.now();
-        this.#connected('sse');
-        this.#options.onReady(resumed !== undefined);
-      },
-      onDisconnect: end,
-    });
+    let isSilent = false;
+    const expire = () => {
+      isSilent = true;
+      end();
+    };
+    let timer = setTimeout(expire, CONNECT_TIMEOUT_MS);
     const unwatch = this.#watch(end);
     try {
-      for await (const event of stream) {
-        this.#lastEventId = stream.lastEventId;
-        this.#options.onEvent(event as LiveEvent);
+      const blocks = openStream(this.#options.api, {
+        signal,
+        lastEventId,
+        onOpen: () => {
+          clearTimeout(timer);
+          timer = setTimeout(expire, FIRST_DATA_TIMEOUT_MS);
+        },
+      });
+      for await (const { id, data } of blocks) {
+        clearTimeout(timer);
+        timer = setTimeout(end, IDLE_TIMEOUT_MS);
+        if (id !== undefined) this.#lastEventId = id;
+        if (readyAt === 0) {
+          readyAt = Date.now();
+          this.#connected('sse');
+          this.#options.onReady(lastEventId !== undefined);
+        }
+        const event = data === undefined ? undefined : parse<LiveEvent>(data);
+        if (event !== undefined) this.#options.onEvent(event);
       }
     } catch (error) {
       failure = error;
     }
-    this.#lastEventId = stream.lastEventId ?? this.#lastEventId;
     unwatch();
     clearTimeout(timer);
     if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
-    if (isBuffered) return { kind: 'unsupported' };
+    // A proxy collects the response. If the server is down instead, polling fails as well.
+    if (isSilent) return { kind: 'unsupported' };
     return endingOf(failure);
   }
 
@@ -303,9 +304,9 @@ function endingOf(error: unknown): Ending {
   return { kind: error.code === 'invalid_response' || error.status === 404 ? 'unsupported' : 'failed' };
 }
 
-function parse(data: unknown): { id?: string; event: string; data?: LiveEvent } | undefined {
+function parse<Message>(data: unknown): Message | undefined {
   try {
-    return JSON.parse(String(data));
+    return JSON.parse(String(data)) as Message;
   } catch {
     return undefined;
   }

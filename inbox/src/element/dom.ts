@@ -1,0 +1,94 @@
+type Child = Node | string | false | undefined;
+type Props = Record<string, unknown>;
+
+/**
+ * Creates an element. Properties whose name starts with `on` are listeners; others are attributes, which
+ * `false` and `undefined` leave out.
+ */
+export function h<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  props: Props = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[Name] {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(props)) {
+    if (typeof value === 'function') element.addEventListener(key.slice(2), value as EventListener);
+    else setAttribute(element, key, value);
+  }
+  element.append(...children.filter((child) => child !== undefined && child !== false));
+  return element;
+}
+
+/** Sets an attribute, or removes it if the value is `false` or `undefined`. */
+export function setAttribute(element: Element, name: string, value: unknown): void {
+  if (value === undefined || value === false) element.removeAttribute(name);
+  else element.setAttribute(name, value === true ? '' : String(value));
+}
+
+const ICONS = {
+  bell: 'M6 9a6 6 0 1 1 12 0c0 5 2 6 2 7H4c0-1 2-2 2-7M10 20a2.2 2.2 0 0 0 4 0',
+  checks: 'm2 13 4 4L15 7M11 16l1 1L22 7',
+  check: 'm5 13 4 4L19 7',
+  dot: 'M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8',
+  archive: 'M3 5h18v4H3zM5 9v10h14V9M10 13h4',
+  inbox: 'M4 5h16v14H4zM4 14h5a3 3 0 0 0 6 0h5',
+  clock: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7v5l3 2',
+  trash: 'M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13',
+  more: 'M5 12h.01M12 12h.01M19 12h.01',
+  settings:
+    'M4 8h8.5M17.5 8H20M4 16h2.5M11.5 16H20M15 5.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5' +
+    'M9 13.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5',
+  close: 'm6 6 12 12M18 6 6 18',
+  back: 'm14 6-6 6 6 6',
+  up: 'm6 11 6-6 6 6M12 5v14',
+};
+export type IconName = keyof typeof ICONS;
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+export function icon(name: IconName): SVGSVGElement {
+  const svg = document.createElementNS(SVG, 'svg');
+  const path = document.createElementNS(SVG, 'path');
+  path.setAttribute('d', ICONS[name]);
+  svg.setAttribute('viewBox', '0 0 24 24');
+  svg.setAttribute('aria-hidden', 'true');
+  svg.setAttribute('class', `icon icon-${name}`);
+  svg.append(path);
+  return svg;
+}
+
+/** A button that shows only an icon. */
+export function iconButton(name: IconName, label: string, props: Props): HTMLButtonElement {
+  return h(
+    'button',
+    { type: 'button', class: 'tool', 'aria-label': label, title: label, ...props },
+    icon(name),
+  );
+}
+
+/** Gives focus to the next of these elements by an arrow key, Home or End. Returns whether it did. */
+export function moveFocus(event: KeyboardEvent, elements: readonly HTMLElement[], axis: 'x' | 'y'): boolean {
+  const [first] = elements;
+  if (first === undefined || event.altKey || event.ctrlKey || event.metaKey) return false;
+  const root = first.getRootNode() as ShadowRoot;
+  const at = elements.indexOf(root.activeElement as HTMLElement);
+  const isRtl = axis === 'x' && getComputedStyle(first).direction === 'rtl';
+  const [forward, back] = axis === 'y' ? ['ArrowDown', 'ArrowUp'] : ['ArrowRight', 'ArrowLeft'];
+  const last = elements.length - 1;
+  const step = isRtl ? -1 : 1;
+  const clamp = (index: number) => Math.min(last, Math.max(0, index));
+  const target =
+    event.key === forward
+      ? clamp(at + step)
+      : event.key === back
+        ? clamp(at < 0 ? last : at - step)
+        : event.key === 'Home'
+          ? 0
+          : event.key === 'End'
+            ? last
+            : undefined;
+  if (target === undefined) return false;
+  event.preventDefault();
+  elements[target]?.focus();
+  return true;
+}

@@ -1,0 +1,248 @@
+import type { ListSnapshot, NotificationList, Page } from '../store/list.ts';
+import type { Notification } from '../store/types.ts';
+import { type Context, run } from './context.ts';
+import { h, moveFocus } from './dom.ts';
+import { createItem } from './item.ts';
+import { startOfDay } from './time.ts';
+
+// Pages nearer than this are shown, so that they are there when the user scrolls to them.
+const NEAR_PX = 1_500;
+// The height of a page that was released before it was shown.
+const ITEM_PX = 84;
+// Rendering of a page stops after this time and continues in the next frame.
+const FRAME_BUDGET_MS = 6;
+const FIRST_ITEMS = 10;
+
+/** A page of a list as it is shown: its notifications, or an empty box of the same height. */
+class Block {
+  readonly element = h('div', { class: 'block' });
+  isNear = true;
+  page: Page | undefined;
+  #shown: readonly Notification[] = [];
+  #frame = 0;
+  #height = 0;
+  readonly #context: Context;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  measure(height: number): void {
+    if (this.#shown.length > 0 && this.#frame === 0) this.#height = height;
+  }
+
+  /** Shows the page. `before` is the notification above it, whose day needs no second heading. */
+  update(page: Page, before: Notification | undefined, isFirst: boolean): void {
+    if (page === this.page) return;
+    const wasEmpty = this.#shown.length === 0;
+    this.page = page;
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    if (page.notifications === undefined) {
+      this.#shown = [];
+      this.element.replaceChildren();
+      this.#reserve(this.#height || page.size * ITEM_PX);
+      return;
+    }
+    this.#render(
+      page.notifications,
+      before,
+      wasEmpty ? FIRST_ITEMS : page.notifications.length,
+      isFirst && !wasEmpty,
+    );
+  }
+
+  /** Renders up to `count` notifications, and the others in the next frames. */
+  #render(
+    notifications: readonly Notification[],
+    before: Notification | undefined,
+    count: number,
+    marksNew: boolean,
+  ): void {
+    const shown = new Map(this.#shown.map((one) => [one.id, one]));
+    const elements = new Map(
+      [...this.element.querySelectorAll<HTMLElement>('.item')].map((one) => [one.dataset.id ?? '', one]),
+    );
+    const children: Node[] = [];
+    const startedAt = performance.now();
+    let previous = before;
+    let done = 0;
+    for (const one of notifications) {
+      const known = shown.get(one.id);
+      const element = elements.get(one.id);
+      if (element === undefined && done >= count && performance.now() - startedAt > FRAME_BUDGET_MS) break;
+      const day = dayOf(one);
+      if (previous === undefined || dayOf(previous) !== day)
+        children.push(h('h3', { class: 'day', part: 'day' }, this.#context.times.day(new Date(day))));
+      if (known === one && element !== undefined) children.push(element);
+      else {
+        const fresh = createItem(this.#context, one);
+        if (element?.classList.contains('expanded')) fresh.classList.add('expanded');
+        if (marksNew && known === undefined && one.status === 'unseen') fresh.classList.add('arrived');
+        children.push(fresh);
+      }
+      previous = one;
+      done += 1;
+    }
+    this.#shown = notifications.slice(0, done);
+    this.#replace(children);
+    if (done < notifications.length)
+      this.#frame = requestAnimationFrame(() => {
+        this.#frame = 0;
+        this.#render(notifications, before, 0, marksNew);
+      });
+    else this.#reserve(0);
+  }
+
+  /** Replaces the children without moving those that stay: they keep the focus. */
+  #replace(children: readonly Node[]): void {
+    const focus = focusIn(this.element);
+    const kept = new Set(children);
+    for (const child of [...this.element.childNodes]) if (!kept.has(child)) child.remove();
+    children.forEach((child, index) => {
+      const present = this.element.childNodes[index] ?? null;
+      if (present !== child) this.element.insertBefore(child, present);
+    });
+    if (focus !== undefined) restoreFocus(this.element, focus);
+  }
+
+  /** Keeps the height while the page has no notifications; 0 if its content decides. */
+  #reserve(height: number): void {
+    this.element.style.blockSize = height === 0 ? '' : `${height}px`;
+    this.element.classList.toggle('released', height !== 0);
+  }
+
+  destroy(): void {
+    cancelAnimationFrame(this.#frame);
+    this.element.remove();
+  }
+}
+
+/** Shows a list of any length: pages far from what is visible are released. */
+export class ListView {
+  readonly element: HTMLElement;
+  readonly #context: Context;
+  readonly #list: NotificationList;
+  readonly #blocks = new Map<number, Block>();
+  readonly #blockOf = new WeakMap<Element, Block>();
+  readonly #items = h('div', { class: 'list', part: 'list' });
+  readonly #end = h('div', { class: 'end' });
+  readonly #observer: IntersectionObserver;
+
+  constructor(context: Context, list: NotificationList, scroller: HTMLElement) {
+    this.#context = context;
+    this.#list = list;
+    this.element = h('div', {}, this.#items, this.#end);
+    this.element.addEventListener('keydown', (event) => {
+      if ((event.target as Element).matches('.primary'))
+        moveFocus(event, [...this.#items.querySelectorAll<HTMLElement>('.primary')], 'y');
+    });
+    this.#observer = new IntersectionObserver((entries) => this.#observe(entries), {
+      root: scroller,
+      rootMargin: `${NEAR_PX}px 0px`,
+    });
+    this.#observer.observe(this.#end);
+  }
+
+  destroy(): void {
+    this.#observer.disconnect();
+    for (const block of this.#blocks.values()) block.destroy();
+  }
+
+  render({ pages, hasMore, isLoadingMore, error }: ListSnapshot): void {
+    const keys = new Set(pages.map(({ key }) => key));
+    const focus = focusIn(this.#items);
+    for (const [key, block] of this.#blocks) {
+      if (keys.has(key)) continue;
+      this.#observer.unobserve(block.element);
+      block.destroy();
+      this.#blocks.delete(key);
+    }
+    let before: Notification | undefined;
+    let previous: Element | null = null;
+    pages.forEach((page, index) => {
+      const block = this.#blocks.get(page.key) ?? this.#addBlock(page.key);
+      const place: ChildNode | null = previous === null ? this.#items.firstChild : previous.nextSibling;
+      if (place !== block.element) this.#items.insertBefore(block.element, place);
+      block.update(page, before, index === 0);
+      // Another view of the same list may have released it.
+      if (page.notifications === undefined && block.isNear) run(this.#list.load(page));
+      before = page.notifications?.at(-1);
+      previous = block.element;
+    });
+    this.#end.hidden = !hasMore;
+    if (focus !== undefined) restoreFocus(this.#items, focus);
+    // Observing it afresh reports whether the end is still near.
+    if (hasMore && !isLoadingMore && error === undefined) {
+      this.#observer.unobserve(this.#end);
+      this.#observer.observe(this.#end);
+    }
+  }
+
+  /** Writes the relative times once more. */
+  updateTimes(): void {
+    for (const time of this.#items.querySelectorAll('time'))
+      time.textContent = this.#context.times.ago(new Date(time.dateTime));
+  }
+
+  #addBlock(key: number): Block {
+    const block = new Block(this.#context);
+    this.#blocks.set(key, block);
+    this.#blockOf.set(block.element, block);
+    this.#observer.observe(block.element);
+    return block;
+  }
+
+  #observe(entries: readonly IntersectionObserverEntry[]): void {
+    for (const { target, isIntersecting, boundingClientRect } of entries) {
+      if (target === this.#end) {
+        if (isIntersecting && this.#list.getSnapshot().hasMore) run(this.#list.loadMore());
+        continue;
+      }
+      const block = this.#blockOf.get(target);
+      const page = block?.page;
+      if (block === undefined || page === undefined) continue;
+      block.isNear = isIntersecting;
+      if (isIntersecting && page.notifications === undefined) run(this.#list.load(page));
+      // What has the focus stays.
+      if (!isIntersecting && page.notifications !== undefined && focusIn(block.element) === undefined) {
+        block.measure(boundingClientRect.height);
+        this.#list.release(page);
+      }
+    }
+  }
+}
+
+interface Focus {
+  id: string;
+  control: string;
+  /** The place among the titles, for when the notification disappears. */
+  index: number;
+}
+
+const activeIn = (element: Element) => (element.getRootNode() as ShadowRoot).activeElement;
+
+function focusIn(container: Element): Focus | undefined {
+  const active = activeIn(container);
+  const item = active?.closest<HTMLElement>('.item');
+  if (!active || !item || !container.contains(item)) return undefined;
+  return {
+    id: item.dataset.id ?? '',
+    control: (active as HTMLElement).dataset.control ?? 'primary',
+    index: [...container.querySelectorAll('.item')].indexOf(item),
+  };
+}
+
+/** Gives the focus to the same control of the notification as it is now, or else to the one in its place. */
+function restoreFocus(container: Element, { id, control, index }: Focus): void {
+  if (activeIn(container) !== null) return;
+  const items = [...container.querySelectorAll<HTMLElement>('.item')];
+  const same = items.find((item) => item.dataset.id === id);
+  const target = same ?? items[index] ?? items.at(-1);
+  const wanted = [...(target?.querySelectorAll<HTMLElement>('[data-control]') ?? [])].find(
+    (one) => same !== undefined && one.dataset.control === control,
+  );
+  (wanted ?? target?.querySelector<HTMLElement>('.primary'))?.focus({ preventScroll: same !== undefined });
+}
+
+const dayOf = ({ sent_at, created_at }: Notification) => startOfDay(new Date(sent_at ?? created_at));

@@ -1,0 +1,156 @@
+import type { Notification } from '../store/types.ts';
+import { type Context, run } from './context.ts';
+import { h, type IconName, icon, moveFocus } from './dom.ts';
+import { placeAt } from './popup.ts';
+import { snoozeChoices } from './time.ts';
+
+/** The menu of a notification, which also offers the times of a snooze. One serves all notifications. */
+export class Menu {
+  readonly element: HTMLElement;
+  /** Called with a topic that the user selects. */
+  readonly #onTopic: (topic: string) => void;
+  #context: Context | undefined;
+  #notification: Notification | undefined;
+  #anchor: HTMLElement | undefined;
+
+  constructor(onTopic: (topic: string) => void) {
+    this.#onTopic = onTopic;
+    this.element = h('div', { class: 'menu', part: 'menu', popover: 'auto', role: 'menu', tabindex: '-1' });
+    this.element.addEventListener('keydown', (event) => {
+      const buttons = [...this.element.querySelectorAll<HTMLElement>('[role=menuitem]')];
+      if (buttons.length > 0 && moveFocus(event, buttons, 'y')) return;
+      if (event.key === 'Tab' && buttons.length > 0) this.close();
+    });
+    this.element.addEventListener('toggle', (event) => {
+      const isOpen = (event as ToggleEvent).newState === 'open';
+      this.#anchor?.setAttribute('aria-expanded', String(isOpen));
+    });
+  }
+
+  open(context: Context, notification: Notification, anchor: HTMLElement): void {
+    this.#context = context;
+    this.#notification = notification;
+    this.#anchor = anchor;
+    this.element.setAttribute('aria-label', context.messages.more);
+    this.#show(this.#actions(context, notification));
+  }
+
+  close(): void {
+    if (this.element.matches(':popover-open')) this.element.hidePopover();
+    this.#anchor?.focus();
+  }
+
+  #show(children: readonly Node[], role = 'menu'): void {
+    this.element.setAttribute('role', role);
+    this.element.replaceChildren(...children);
+    if (!this.element.matches(':popover-open')) this.element.showPopover();
+    if (this.#anchor !== undefined)
+      placeAt(this.element, this.#anchor, getComputedStyle(this.element).direction === 'rtl');
+    this.element.querySelector<HTMLElement>('[role=menuitem], input')?.focus();
+  }
+
+  #actions({ inbox, messages }: Context, { id, status, topic }: Notification): Node[] {
+    const isUnread = status === 'unseen' || status === 'unread';
+    const isArchived = status === 'archived';
+    const isSnoozed = status === 'snoozed';
+    return [
+      ...(isArchived || isSnoozed
+        ? []
+        : [
+            this.#button(
+              isUnread ? 'check' : 'dot',
+              isUnread ? messages.markRead : messages.markUnread,
+              () => (isUnread ? inbox.markRead(id) : inbox.markUnread(id)),
+            ),
+          ]),
+      isSnoozed
+        ? this.#button('inbox', messages.unsnooze, () => inbox.snooze(id, null))
+        : this.#button('clock', messages.snooze, () => this.#next(this.#times())),
+      this.#button(
+        isArchived ? 'inbox' : 'archive',
+        isArchived ? messages.unarchive : messages.archive,
+        () => (isArchived ? inbox.unarchive(id) : inbox.archive(id)),
+      ),
+      ...(topic === null ? [] : [this.#button('inbox', messages.onlyTopic, () => this.#select(topic))]),
+      h('hr', { role: 'separator' }),
+      this.#button('trash', messages.delete, () => inbox.remove(id), { class: 'danger' }),
+    ];
+  }
+
+  #times(): Node[] {
+    const { messages, times } = this.#context as Context;
+    return [
+      ...snoozeChoices().map(([name, at]) =>
+        this.#button('clock', messages[name], () => this.#snooze(at), {}, times.soon(at)),
+      ),
+      this.#button('settings', messages.pickTime, () => this.#next([this.#form()], 'dialog')),
+    ];
+  }
+
+  #form(): HTMLFormElement {
+    const { messages } = this.#context as Context;
+    const tomorrow = snoozeChoices().find(([name]) => name === 'tomorrow')?.[1] ?? new Date();
+    const input = h('input', {
+      type: 'datetime-local',
+      class: 'field',
+      required: true,
+      'aria-label': messages.pickTime,
+      min: localTime(new Date(Date.now() + 60_000)),
+      value: localTime(tomorrow),
+    });
+    return h(
+      'form',
+      {
+        onsubmit: (event: Event) => {
+          event.preventDefault();
+          const until = new Date(input.value);
+          if (until.getTime() > Date.now()) this.#act(() => this.#snooze(until));
+        },
+      },
+      input,
+      h('button', { class: 'button primary-button' }, messages.snooze),
+    );
+  }
+
+  /** Shows the next step in place of this one. */
+  #next(children: readonly Node[], role?: string): undefined {
+    this.#show(children, role);
+  }
+
+  #select(topic: string): undefined {
+    this.#onTopic(topic);
+  }
+
+  #snooze(until: Date): Promise<void> | undefined {
+    return this.#notification && this.#context?.inbox.snooze(this.#notification.id, until);
+  }
+
+  #button(
+    name: IconName,
+    label: string,
+    action: () => Promise<unknown> | undefined,
+    props: object = {},
+    hint?: string,
+  ): HTMLButtonElement {
+    return h(
+      'button',
+      { type: 'button', role: 'menuitem', tabindex: '-1', onclick: () => this.#act(action), ...props },
+      icon(name),
+      h('span', {}, label),
+      hint === undefined ? undefined : h('small', {}, hint),
+    );
+  }
+
+  /** Closes the menu, unless the action shows another one, and runs the action. */
+  #act(action: () => Promise<unknown> | undefined): void {
+    const before = this.element.firstChild;
+    const result = action();
+    if (this.element.firstChild === before) this.close();
+    if (result !== undefined) run(result);
+  }
+}
+
+/** The value of an input of a local date and time. */
+function localTime(at: Date): string {
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}

@@ -1,0 +1,145 @@
+import type { UserPreferences, UserPreferencesInput } from '@belfry/sdk';
+import type { Messages } from '../locales/en.ts';
+import { type Context, run } from './context.ts';
+import { h } from './dom.ts';
+
+/** What newer servers add to the preferences. */
+interface Extended {
+  time_zone?: string | null;
+  quiet_hours?: { from: string; to: string; days?: string[] } | null;
+}
+type Category = UserPreferences['categories'][number] & { description?: string; required?: boolean };
+
+const DEFAULT_HOURS = { from: '22:00', to: '07:00' };
+
+/** Shows which categories reach the user on which channels. Each change is saved at once. */
+export class PreferencesView {
+  readonly element = h('div', { class: 'view', part: 'preferences', tabindex: '-1' });
+  readonly #context: Context;
+  readonly #onSaved: () => void;
+  #shown: UserPreferences | undefined;
+
+  constructor(context: Context, onSaved: () => void) {
+    this.#context = context;
+    this.#onSaved = onSaved;
+    run(context.inbox.loadPreferences());
+  }
+
+  render(): void {
+    const { preferences } = this.#context.inbox.getSnapshot();
+    const { messages } = this.#context;
+    if (preferences !== undefined && preferences === this.#shown) return;
+    this.#shown = preferences;
+    const focused = ((this.element.getRootNode() as ShadowRoot).activeElement as HTMLElement | null)?.id;
+    this.element.replaceChildren(
+      ...(preferences === undefined
+        ? [h('p', { role: 'status' }, messages.loading)]
+        : [
+            h('p', {}, messages.preferencesHint),
+            ...preferences.categories.map((category, index) => this.#category(category, index)),
+            ...this.#hours(preferences as Extended),
+          ]),
+    );
+    if (focused) this.element.querySelector<HTMLElement>(`#${CSS.escape(focused)}`)?.focus();
+  }
+
+  #category({ key, label, description, required = false, channels }: Category, index: number): HTMLElement {
+    const { messages } = this.#context;
+    const id = `category-${index}`;
+    const name = label ?? (key === 'uncategorized' ? messages.uncategorized : key);
+    return h(
+      'section',
+      { class: 'group', role: 'group', 'aria-labelledby': id },
+      h('h3', { id }, name),
+      description !== undefined && h('p', {}, description),
+      required && h('p', {}, messages.required),
+      h(
+        'div',
+        { class: 'switches' },
+        ...channels.map((channel) =>
+          this.#switch(`${id}-${channel.name}`, messages[channel.name as keyof Messages] ?? channel.name, {
+            checked: channel.enabled || required,
+            disabled: required,
+            onchange: (enabled) =>
+              this.#save({ categories: [{ key, channels: [{ name: channel.name, enabled }] }] }),
+          }),
+        ),
+      ),
+    );
+  }
+
+  #switch(
+    id: string,
+    label: string,
+    { checked, disabled, onchange }: { checked: boolean; disabled: boolean; onchange: (on: boolean) => void },
+  ): HTMLElement {
+    const input = h('input', {
+      type: 'checkbox',
+      role: 'switch',
+      id,
+      checked,
+      disabled,
+      onchange: () => onchange(input.checked),
+    });
+    return h('label', { class: 'switch' }, input, h('span', {}, label));
+  }
+
+  /** Quiet hours and time zone, if the server has them. */
+  #hours({ quiet_hours: hours, time_zone }: Extended): Node[] {
+    const { messages } = this.#context;
+    if (hours === undefined) return [];
+    const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const zone = time_zone ?? own;
+    const save = (change: Extended) => this.#save(change as UserPreferencesInput);
+    const time = (id: 'from' | 'to') => {
+      const input = h('input', {
+        type: 'time',
+        id: `quiet-${id}`,
+        class: 'field',
+        required: true,
+        value: hours?.[id],
+        onchange: () => {
+          const changed = { ...DEFAULT_HOURS, ...hours, [id]: input.value };
+          if (input.value !== '' && changed.from !== changed.to)
+            save({ quiet_hours: changed, time_zone: zone });
+        },
+      });
+      return h('label', {}, messages[id], input);
+    };
+    const zones = h('select', {
+      id: 'time-zone',
+      class: 'field',
+      onchange: () => save({ time_zone: zones.value }),
+    });
+    for (const name of new Set([zone, own, ...Intl.supportedValuesOf('timeZone')]))
+      zones.append(h('option', { value: name, selected: name === zone }, name.replaceAll('_', ' ')));
+    return [
+      h(
+        'section',
+        { class: 'group', role: 'group', 'aria-labelledby': 'quiet-title' },
+        h('h3', { id: 'quiet-title' }, messages.quietHours),
+        h('p', {}, messages.quietHoursHint),
+        h(
+          'div',
+          { class: 'switches' },
+          this.#switch('quiet-on', messages.quietHours, {
+            checked: hours !== null,
+            disabled: false,
+            onchange: (on) =>
+              save({ quiet_hours: on ? DEFAULT_HOURS : null, ...(on ? { time_zone: zone } : {}) }),
+          }),
+        ),
+        h(
+          'div',
+          { class: 'times' },
+          ...(hours === null ? [] : [time('from'), time('to')]),
+          h('label', {}, messages.timeZone, zones),
+        ),
+      ),
+    ];
+  }
+
+  #save(change: UserPreferencesInput): void {
+    run(this.#context.inbox.savePreferences(change).then(this.#onSaved));
+  }
+}

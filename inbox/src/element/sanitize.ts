@@ -1,0 +1,112 @@
+// The content of a notification is HTML from the program of a customer. It is parsed into a document that
+// runs and loads nothing. From that, a new tree is built with the elements and attributes below alone. Text
+// is never parsed a second time, so markup that would mean something else then has no effect.
+
+const ELEMENTS = new Set(
+  (
+    'a abbr b blockquote br code dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q ' +
+    's samp small span strong sub sup table tbody td th thead tr u ul'
+  ).split(' '),
+);
+/** Elements whose text is not for readers. Of others that are not in `ELEMENTS`, the children remain. */
+const DROPPED = new Set(
+  (
+    'audio button canvas datalist embed frame frameset head iframe input link math meta noembed noframes ' +
+    'noscript object option param plaintext script select source style svg template textarea title track ' +
+    'video xmp'
+  ).split(' '),
+);
+const ATTRIBUTES: Record<string, readonly string[]> = {
+  '*': ['dir', 'lang', 'title'],
+  img: ['alt', 'height', 'width'],
+  td: ['colspan', 'rowspan'],
+  th: ['colspan', 'rowspan'],
+};
+const LINKS = ['http:', 'https:', 'mailto:', 'tel:', 'sms:'];
+const IMAGES = /^(https?:|data:image\/(png|jpeg|gif|webp|avif)[;,])/;
+const XHTML = 'http://www.w3.org/1999/xhtml';
+const MAX_DEPTH = 50;
+const MAX_LENGTH = 50_000;
+
+/** Builds the nodes of a notification's content: HTML without anything that runs, loads styles or submits. */
+export function sanitized(html: string): DocumentFragment {
+  const fragment = document.createDocumentFragment();
+  const body = parse(html.slice(0, MAX_LENGTH));
+  if (typeof body === 'string') fragment.append(body);
+  else copy(body, fragment, 0);
+  return fragment;
+}
+
+/** Returns the address of a link if it may be followed. */
+export function safeUrl(url: unknown): string | undefined {
+  if (typeof url !== 'string' || url.trim() === '') return undefined;
+  try {
+    const { href, protocol } = new URL(url, document.baseURI);
+    return LINKS.includes(protocol) ? href : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The attributes of a link. A page of another origin opens in a new tab, without access to this one. */
+export function linkAttributes(href: string): Record<string, string> {
+  const isOwn = new URL(href).origin === location.origin;
+  return { href, rel: 'noopener noreferrer', ...(isOwn ? {} : { target: '_blank' }) };
+}
+
+function copy(from: Node, to: Node, depth: number): void {
+  for (const node of from.childNodes) {
+    if (node.nodeType === Node.TEXT_NODE) to.appendChild(document.createTextNode(node.nodeValue ?? ''));
+    if (node.nodeType !== Node.ELEMENT_NODE) continue;
+    const { localName, namespaceURI } = node as Element;
+    if (namespaceURI !== XHTML || DROPPED.has(localName)) continue;
+    if (depth >= MAX_DEPTH) to.appendChild(document.createTextNode(node.textContent ?? ''));
+    else if (!ELEMENTS.has(localName)) copy(node, to, depth + 1);
+    else copy(node, to.appendChild(copyElement(node as Element)), depth + 1);
+  }
+}
+
+function copyElement(from: Element): Element {
+  const name = from.localName;
+  const to = document.createElement(name);
+  for (const attribute of [...(ATTRIBUTES['*'] ?? []), ...(ATTRIBUTES[name] ?? [])]) {
+    const value = from.getAttribute(attribute);
+    if (value !== null) to.setAttribute(attribute, value);
+  }
+  if (name === 'a') {
+    const href = safeUrl(from.getAttribute('href'));
+    if (href !== undefined)
+      for (const [key, value] of Object.entries(linkAttributes(href))) to.setAttribute(key, value);
+  }
+  if (name === 'img') {
+    const src = from.getAttribute('src')?.trim() ?? '';
+    // Before `src`, which starts the request.
+    to.setAttribute('loading', 'lazy');
+    to.setAttribute('referrerpolicy', 'no-referrer');
+    if (!to.hasAttribute('alt')) to.setAttribute('alt', '');
+    if (IMAGES.test(src)) to.setAttribute('src', src);
+  }
+  return to;
+}
+
+interface TrustedTypes {
+  createPolicy(
+    name: string,
+    rules: { createHTML(text: string): string },
+  ): { createHTML(text: string): string };
+}
+let policy: { createHTML(text: string): string } | undefined;
+
+/** Parses HTML into an inert document. Returns text alone where a page forbids to parse. */
+function parse(html: string): Node | string {
+  const { parseHTML } = Document as unknown as { parseHTML?: (html: string, options: object) => Document };
+  // The browser's own sanitizer needs no policy of trusted types, and removes what is unsafe first.
+  if (parseHTML !== undefined) return parseHTML.call(Document, html, { sanitizer: {} }).body;
+  try {
+    const { trustedTypes } = globalThis as { trustedTypes?: TrustedTypes };
+    policy ??= trustedTypes?.createPolicy('belfry-inbox', { createHTML: (text) => text });
+    return new DOMParser().parseFromString(policy?.createHTML(html) ?? html, 'text/html').body;
+  } catch {
+    return html.replace(/<[^>]*>?/g, ' ');
+  }
+}

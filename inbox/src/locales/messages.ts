@@ -1,0 +1,29 @@
+import { en, type Messages } from './en.ts';
+
+// English is part of the element. The others are loaded when they are needed.
+const OTHERS: Record<string, () => Promise<Messages>> = {
+  de: async () => (await import('./de.ts')).de,
+  es: async () => (await import('./es.ts')).es,
+  fr: async () => (await import('./fr.ts')).fr,
+  ja: async () => (await import('./ja.ts')).ja,
+  ar: async () => (await import('./ar.ts')).ar,
+};
+
+/** Resolves with the texts of a language; in English if there are none. */
+export async function loadMessages(locale: string): Promise<Messages> {
+  const load = OTHERS[languageOf(locale)];
+  return load === undefined ? en : load().catch(() => en); // English if the file cannot be loaded
+}
+
+/** Replaces `{name}` in a text by values. */
+export function filled(text: string, values: Record<string, string | number>): string {
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}
+
+export function isRightToLeft(locale: string): boolean {
+  return ['ar', 'fa', 'he', 'ur', 'ps', 'sd', 'ug', 'yi', 'dv', 'ckb'].includes(languageOf(locale));
+}
+
+function languageOf(locale: string): string {
+  return locale.toLowerCase().split(/[-_]/)[0] ?? '';
+}

@@ -1,0 +1,353 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { example } from '../../server/src/providers/inbox/example.ts';
+import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import {
+  startTestService,
+  type TestProject,
+  type TestService,
+  until,
+} from '../../server/test/support/service.ts';
+import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
+import { addInbox, type Site, startSite } from './support/inbox-page.ts';
+
+const { full: fullConfig } = example;
+
+// `<belfry-inbox>` in Chromium, on pages with a strict content security policy and trusted types.
+
+describeInChromium('belfry-inbox', () => {
+  let service: TestService;
+  let project: TestProject;
+  let browser: Browser;
+  let site: Site;
+  beforeAll(async () => {
+    [service, browser, site] = await Promise.all([startTestService(), openChromium(), startSite()]);
+    project = service.project;
+    for (const [key, critical] of [
+      ['orders', false],
+      ['security', true],
+    ] as const) {
+      const channels = [{ channel: 'in_app' }, { channel: 'email' }];
+      expect((await project.call('PUT', '/channels', { key, critical, channels })).status).toBe(200);
+    }
+  });
+  afterAll(async () => {
+    await Promise.all([service?.stop(), browser?.close(), site?.close()]);
+  });
+
+  let users = 0;
+  const newUser = () => {
+    users += 1;
+    return `element-${users}`;
+  };
+
+  const propertiesOf = (user: string) => ({
+    baseUrl: `${service.address}/v2`,
+    token: project.userJwt({ user_external_id: user }),
+  });
+
+  /** Sends notifications, and waits until the last one is in the inbox. */
+  async function send(user: string, ...broadcasts: object[]): Promise<void> {
+    for (const one of broadcasts) {
+      const body = { title: 'Hello', ...one, recipients: [{ external_id: user }] };
+      expect((await project.call('POST', '/broadcasts', body)).status).toBe(201);
+    }
+  }
+
+  async function open(
+    user: string,
+    properties: Partial<BelfryInbox> = {},
+    options: Parameters<Site['open']>[1] = {},
+  ) {
+    const page = await site.open(browser, options);
+    await addInbox(page, { ...propertiesOf(user), ...properties });
+    return page;
+  }
+
+  const titles = (page: Page) => page.locator('.primary').allTextContents();
+  const badge = (page: Page) => page.locator('.badge').textContent();
+
+  test('a new notification is on the bell and in the list at once, and read in the other tab', async () => {
+    const user = newUser();
+    const [here, there] = await Promise.all([open(user), open(user, { mode: 'page' })]);
+    await there.close(); // a visible list marks all as seen
+    await send(user, { title: 'One' }, { title: 'Two' });
+    await expect.poll(() => badge(here)).toBe('2');
+    expect(await here.getByRole('button', { name: 'Notifications, 2 new' }).count()).toBe(1);
+    await here.locator('.bell').click();
+    await expect.poll(() => titles(here)).toEqual(['Two', 'One']);
+    await expect.poll(() => here.locator('.badge').isHidden()).toBe(true);
+    const other = await open(user, { mode: 'page' });
+    await expect.poll(() => titles(other)).toEqual(['Two', 'One']);
+    await here.locator('.primary').first().click();
+    await expect.poll(() => other.locator('.item.unread').count()).toBe(1);
+    await send(user, { title: 'Three' });
+    await expect.poll(() => titles(here)).toEqual(['Three', 'Two', 'One']);
+    await expect.poll(() => titles(other)).toEqual(['Three', 'Two', 'One']);
+    expect(await other.getByRole('status').last().textContent()).toBe('New notification: Three');
+    await Promise.all([here.context().close(), other.context().close()]);
+  });
+
+  test('what arrives while the browser is offline is there when it is back', async () => {
+    const user = newUser();
+    const page = await open(user, { mode: 'page' });
+    await page.context().setOffline(true);
+    await expect.poll(() => page.locator('.banner').textContent()).toContain('You are offline');
+    await send(user, { title: 'Missed' });
+    await page.context().setOffline(false);
+    await expect.poll(() => titles(page)).toEqual(['Missed']);
+    await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
+    await page.context().close();
+  });
+
+  test('everything works by keyboard, and the focus goes where the user is', async () => {
+    const user = newUser();
+    await send(user, { title: 'a' }, { title: 'b' }, { title: 'c', action_url: 'https://shop.example/' });
+    const page = await open(user);
+    const focused = () =>
+      page.evaluate(() => {
+        const active = document.querySelector('belfry-inbox')?.shadowRoot?.activeElement as HTMLElement;
+        return active?.getAttribute('aria-label') ?? active?.textContent;
+      });
+    const press = async (...keys: string[]) => {
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    await press('Tab', 'Enter');
+    expect(await focused()).toBe('Notifications');
+    await page.locator('.primary').nth(2).waitFor();
+    await page.locator('.primary').first().focus();
+    await press('ArrowDown');
+    expect(await focused()).toBe('b');
+    await press('Tab');
+    expect(await focused()).toBe('Mark as read');
+    await press('Enter');
+    await expect.poll(focused).toBe('Mark as unread');
+    await press('Tab', 'Enter'); // archives it: the focus is on the next one
+    await expect.poll(focused).toBe('a');
+    expect(await titles(page)).toEqual(['c', 'a']);
+    await press('Tab', 'Tab', 'Tab');
+    expect(await focused()).toBe('More actions');
+    await press('Enter');
+    await expect.poll(focused).toBe('Mark as read');
+    await press('End', 'Enter'); // deletes it
+    await expect.poll(() => titles(page)).toEqual(['c']);
+    await page.locator('.tab').first().focus();
+    await press('End');
+    await expect.poll(() => titles(page)).toEqual(['b']);
+    await press('Escape');
+    await expect.poll(focused).toBe('Notifications');
+    expect(await page.locator('.panel').isHidden()).toBe(true);
+    expect(await page.locator('.bell').getAttribute('aria-expanded')).toBe('false');
+    await page.context().close();
+  });
+
+  for (const [name, properties, context] of [
+    ['light', {}, { colorScheme: 'light' }],
+    ['dark', { colorScheme: 'dark' }, { colorScheme: 'dark' }],
+    ['right-to-left', { locale: 'ar' }, {}],
+    ['phone', {}, { viewport: { width: 390, height: 780 }, hasTouch: true }],
+  ] as const)
+    test(`is accessible: ${name}`, async () => {
+      const user = newUser();
+      const actions = [
+        { label: 'Pay', url: 'https://pay.example/', primary: true },
+        { label: 'View', url: 'https://pay.example/1' },
+      ];
+      await send(
+        user,
+        {
+          title: 'Invoice',
+          content: 'Of <b>today</b>, <a href="https://pay.example">see</a>',
+          category: 'orders',
+        },
+        { title: 'Pay it', custom_attributes: { actions }, action_url: 'https://pay.example/2' },
+      );
+      const page = await open(user, properties, { context });
+      await page.locator('.bell').click();
+      await page.locator('.primary').nth(1).waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      await page.locator('.item').first().hover();
+      await page.locator('.menu-button').first().click();
+      await page.locator('.menu button').first().waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      await page.keyboard.press('Escape');
+      await page.locator('.footer button').click();
+      await page.getByRole('switch').first().waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      await page.keyboard.press('Escape');
+      await page.locator('.bell').click();
+      await page.locator('.tab').last().click();
+      await page.locator('.empty').waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      if (name === 'right-to-left') {
+        expect(await page.locator('.root').getAttribute('dir')).toBe('rtl');
+        expect(await page.locator('h2').textContent()).toBe('الإشعارات');
+      }
+      await page.context().close();
+    });
+
+  test('works under a strict content security policy with trusted types', async () => {
+    const page = await open(newUser(), { mode: 'page' });
+    await page.locator('.empty').waitFor();
+    expect(site.problems.filter((problem) => !problem.includes('WebSocket'))).toEqual([]);
+    await page.context().close();
+  });
+
+  test('an action that the server rejects is undone, and reported', async () => {
+    const user = newUser();
+    await send(user, { title: 'stays' });
+    const page = await open(user, { mode: 'page' });
+    await page.locator('.primary').waitFor();
+    await page.route('**/archive', (route) =>
+      route.fulfill({ status: 400, headers: { 'access-control-allow-origin': '*' } }),
+    );
+    await page.locator('.item').hover();
+    await page.getByRole('button', { name: 'Archive', exact: true }).click();
+    await expect.poll(() => page.locator('.banner').textContent()).toContain('That did not work');
+    expect(await titles(page)).toEqual(['stays']);
+    await page.getByRole('button', { name: 'Dismiss' }).click();
+    await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
+    await page.context().close();
+  });
+
+  test('a click reports the link, and the page can keep it from opening', async () => {
+    const user = newUser();
+    await send(user, {
+      title: 'Order',
+      action_url: 'https://shop.example/1',
+      custom_attributes: {
+        actions: [
+          { label: 'Run', url: 'javascript:alert(1)' },
+          { label: 'Track', url: '/track' },
+        ],
+      },
+    });
+    const page = await open(user, { mode: 'embedded' });
+    await page.locator('.primary').waitFor();
+    await page.evaluate(() => {
+      const clicks: unknown[] = [];
+      Object.assign(globalThis, { clicks });
+      document.addEventListener('belfry-click', (event) => {
+        event.preventDefault();
+        const { url, action, notification } = (event as CustomEvent).detail;
+        clicks.push([notification.title, url, action]);
+      });
+    });
+    await page.locator('.primary').click();
+    expect(await page.locator('.actions > *').allTextContents()).toEqual(['Track']);
+    await page.locator('.actions a').click();
+    expect(await page.evaluate(() => (globalThis as unknown as { clicks: unknown[] }).clicks)).toEqual(
+      [
+        ['Order', 'https://shop.example/1', null],
+        ['Order', `${site.url}/track`, 'Track'],
+      ].map((click) => click.map((value) => value ?? undefined)),
+    );
+    expect(page.context().pages()).toHaveLength(1);
+    const call = project.as(user);
+    await expect.poll(async () => (await call('GET', '/notifications')).body.data[0].status).toBe('read');
+    await page.context().close();
+  });
+
+  test('the theme of the project is applied; properties and CSS come before it', async () => {
+    const themed = await service.createProject('themed');
+    const { notification, ...parts } = fullConfig.theme;
+    const theme = {
+      ...parts,
+      header: { ...parts.header, backgroundColor: 'rgb(1, 2, 3)' },
+      footer: { ...parts.footer, backgroundColor: 'rgb(9, 8, 7)', fontSize: '15px' },
+      notification,
+    };
+    const saved = await themed.call('PUT', '/integrations/inbox', { ...fullConfig, theme });
+    expect(saved.status).toBe(200);
+    const page = await site.open(browser, { style: '.own { --belfry-footer-text-color: rgb(4, 5, 6) }' });
+    const token = themed.userJwt({ user_external_id: 'ada' });
+    await addInbox(page, { baseUrl: `${service.address}/v2`, token, mode: 'page' });
+    await page.locator('.empty img').waitFor({ state: 'attached' }); // its host does not exist
+    const styleOf = (selector: string) =>
+      page.locator(selector).evaluate((one) => {
+        const { backgroundColor, color, fontSize } = getComputedStyle(one);
+        return { backgroundColor, color, fontSize };
+      });
+    expect(await styleOf('.header')).toMatchObject({ backgroundColor: 'rgb(1, 2, 3)' });
+    expect(await styleOf('.footer')).toMatchObject({ backgroundColor: 'rgb(9, 8, 7)', fontSize: '15px' });
+    expect(await page.locator('h2').textContent()).toBe('Benachrichtigungen');
+    await page.evaluate(() => {
+      const element = document.querySelector('belfry-inbox') as BelfryInbox;
+      element.className = 'own';
+      element.theme = { footer: { fontSize: '17px' } } as NonNullable<BelfryInbox['theme']>;
+    });
+    expect(await styleOf('.footer')).toEqual({
+      backgroundColor: 'rgb(9, 8, 7)',
+      color: 'rgb(4, 5, 6)',
+      fontSize: '17px',
+    });
+    await page.context().close();
+  });
+
+  test('looks the same inside a page with hostile styles', async () => {
+    const user = newUser();
+    await send(user, { title: 'One', content: '<p>Text with a <a href="/x">link</a></p>' }, { title: 'Two' });
+    const hostile = `
+      *, *::before { all: unset !important; color: red !important; font: 40px fantasy !important }
+      html { font-size: 40px; letter-spacing: 9px; text-transform: uppercase; direction: rtl }
+      body { word-spacing: 1em }
+      div, button, article, belfry-inbox { display: none !important; opacity: .1 !important }
+      div, button, article, belfry-inbox { line-height: 3 !important }
+      belfry-inbox, body, html { text-align: right !important; white-space: pre !important }
+      belfry-inbox, body, html { visibility: hidden !important }
+    `;
+    const looks: string[] = [];
+    for (const style of ['', hostile]) {
+      const page = await open(user, { mode: 'embedded' }, { style });
+      await page.locator('.primary').nth(1).waitFor();
+      looks.push(
+        await page.evaluate(() => {
+          const shadow = document.querySelector('belfry-inbox')?.shadowRoot;
+          const names = [
+            'color',
+            'display',
+            'direction',
+            'fontSize',
+            'fontFamily',
+            'fontWeight',
+            'letterSpacing',
+            'lineHeight',
+            'opacity',
+            'textAlign',
+            'textTransform',
+            'visibility',
+            'whiteSpace',
+            'wordSpacing',
+            'backgroundColor',
+            'cursor',
+          ] as const;
+          return [...(shadow?.querySelectorAll('*') ?? [])]
+            .filter((one) => !one.closest('time'))
+            .map((one) => `${one.className} ${names.map((name) => getComputedStyle(one)[name]).join(' ')}`)
+            .join('\n');
+        }),
+      );
+      await page.context().close();
+    }
+    expect(looks[1]).toBe(looks[0]);
+  });
+
+  test('preferences are shown with those that cannot be switched off, and saved', async () => {
+    const user = newUser();
+    const page = await open(user);
+    await page.locator('.bell').click();
+    await page.locator('.footer button').click();
+    const group = page.getByRole('group', { name: 'orders' });
+    await group.getByRole('switch', { name: 'E-mail' }).click();
+    const call = project.as(user);
+    const enabled = async () =>
+      (await call('GET', '/channels/user_preferences')).body.categories
+        .find(({ key }: { key: string }) => key === 'orders')
+        .channels.find(({ name }: { name: string }) => name === 'email').enabled;
+    await until(enabled, (value) => value === false);
+    expect(await group.getByRole('switch', { name: 'E-mail' }).isChecked()).toBe(false);
+    await page.getByRole('button', { name: 'Back' }).click();
+    await page.locator('.empty').waitFor();
+    await page.context().close();
+  });
+});

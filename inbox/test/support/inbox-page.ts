@@ -1,0 +1,114 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { BelfryInbox } from '../../src/element/belfry-inbox.ts';
+
+const ENTRY = `
+import { createInbox } from './src/store/index.ts';
+import './src/element/define.ts';
+globalThis.createInbox = createInbox;
+`;
+
+/** A site with an inbox, under a strict content security policy. */
+export interface Site {
+  url: string;
+  /** Files that the inbox loaded, and their texts. */
+  requested: string[];
+  /** What a page reported that its policy does not allow, or that failed. */
+  problems: string[];
+  /** Opens a page with this HTML. `style` is a file of the page. */
+  open(browser: Browser, options?: PageOptions): Promise<Page>;
+  close(): Promise<void>;
+}
+
+export interface PageOptions {
+  html?: string;
+  style?: string;
+  context?: BrowserContextOptions;
+  /** Other directives than the default. */
+  policy?: string;
+}
+
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  'connect-src *',
+  'img-src *',
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ');
+
+/** Serves the element as a bundler makes it. */
+export async function startSite(): Promise<Site> {
+  const { outputFiles } = await build({
+    stdin: { contents: ENTRY, resolveDir: join(import.meta.dirname, '../..'), loader: 'ts' },
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    minify: true,
+    target: 'es2022',
+    outdir: '/',
+    entryNames: 'entry',
+    write: false,
+  });
+  const files = new Map(outputFiles.map(({ path, text }) => [path, text]));
+  let page: PageOptions = {};
+  const server = createServer(({ url = '/' }, response) => {
+    site.requested.push(url);
+    const script = files.get(url);
+    if (script !== undefined) response.setHeader('content-type', 'text/javascript').end(script);
+    else if (url === '/style.css') response.setHeader('content-type', 'text/css').end(page.style ?? '');
+    else
+      response
+        .setHeader('content-type', 'text/html; charset=utf-8')
+        .setHeader('content-security-policy', page.policy ?? POLICY)
+        .end(
+          `<!doctype html><html lang="en"><head><title>Site</title>
+          <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/style.css">
+          <script type="module" src="/entry.js"></script></head><body>${page.html ?? ''}</body></html>`,
+        );
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const site: Site = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requested: [],
+    problems: [],
+    async open(browser, options = {}) {
+      page = options;
+      const context = await browser.newContext({ locale: 'en-GB', ...options.context });
+      const opened = await context.newPage();
+      opened.on('console', (message) => {
+        if (message.type() === 'error') site.problems.push(message.text());
+      });
+      opened.on('pageerror', ({ message }) => site.problems.push(message));
+      await opened.goto(site.url);
+      return opened;
+    },
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+  return site;
+}
+
+/** Adds an inbox to a page, and waits until it is connected. */
+export async function addInbox(page: Page, properties: Partial<BelfryInbox>): Promise<void> {
+  await page.evaluate(
+    (values) => {
+      const element = Object.assign(document.createElement('belfry-inbox'), values);
+      document.body.append(element);
+    },
+    properties as Record<string, unknown>,
+  );
+  await page.waitForFunction(() => {
+    const { inbox } = document.querySelector('belfry-inbox') as BelfryInbox;
+    const { connection, counts } = inbox?.getSnapshot() ?? {};
+    return (connection === 'live' || connection === 'polling') && counts?.unseen !== undefined;
+  });
+}
