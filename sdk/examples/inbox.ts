@@ -22,6 +22,7 @@ const events = inbox.notifications.stream({
 });
 for await (const event of events) {
   if (event.name === 'resync') continue; // events were missed: list the notifications again
+  if (event.name === 'inbox/theme') continue; // the config of the inbox was saved
   const title = event.data.notification?.title;
   console.log(title === undefined ? event.name : `${event.name}: ${title}`);
   if (event.name === 'notifications/new') await inbox.notifications.read(event.data.id);

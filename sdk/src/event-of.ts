@@ -1,4 +1,4 @@
-import type { Event, Notification } from './generated/types.ts';
+import type { Event, InboxIntegrationConfig, Notification } from './generated/types.ts';
 
 /** A change of the notifications of a user. */
 export interface NotificationEvent {
@@ -29,6 +29,14 @@ export interface NotificationEvent {
   };
 }
 
+/** The config of the inbox was saved. It is not repeated after a reconnection. */
+export interface InboxThemeEvent {
+  id: string;
+  name: 'inbox/theme';
+  timestamp: string;
+  data: InboxIntegrationConfig;
+}
+
 /** Some missed events are no longer available: list again what you show, and continue with the stream. */
 export interface ResyncEvent {
   name: 'resync';
@@ -37,7 +45,7 @@ export interface ResyncEvent {
 /** The events of each stream. The API description has no place for those of the inbox. */
 interface StreamedEvents {
   streamEvents: Event;
-  streamNotifications: NotificationEvent;
+  streamNotifications: NotificationEvent | InboxThemeEvent;
 }
 
 /** The events of a stream, by its operationId. */

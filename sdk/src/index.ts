@@ -1,7 +1,7 @@
 // biome-ignore-all lint/performance/noBarrelFile: the entry of the package, without side effects
 // biome-ignore-all lint/performance/noReExportAll: only types, which cost nothing
 export { BelfryError } from './errors.ts';
-export type { NotificationEvent, ResyncEvent } from './event-of.ts';
+export type { InboxThemeEvent, NotificationEvent, ResyncEvent } from './event-of.ts';
 export type { EventStream } from './event-stream.ts';
 export { ProjectClient } from './generated/project-client.ts';
 export type * from './generated/types.ts';

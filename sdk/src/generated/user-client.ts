@@ -481,7 +481,7 @@ export class UserClient extends Client {
         this.request({ method: 'PUT', path: '/integrations/inbox/installations', body }, options),
       /**
        * Get the inbox config of the user.
-       * Returns the config that the user saved, or else that of the inbox integration of the project. Members are `null` if neither exists. Requires a User JWT.
+       * Returns the config that the user saved, or else that of the inbox integration of the project. Members are `null` if neither exists. Open inboxes get it as `inbox/theme` when it is saved. Requires a User JWT.
        *
        * `POST /integrations/inbox/installations/start`
        */

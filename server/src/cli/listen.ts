@@ -72,6 +72,7 @@ interface Screen {
 async function show(name: string, data: string, { target, titles, options }: Screen): Promise<void> {
   if (options.json) return print(data);
   if (name === 'resync') return note('some changes are no longer in the stream: read the inbox');
+  if (!name.startsWith('notifications/')) return;
   const frame = JSON.parse(data) as Frame;
   const { id } = frame.data;
   const time = new Date(frame.timestamp).toLocaleTimeString('en-GB');

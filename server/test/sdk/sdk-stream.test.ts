@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
+  type InboxThemeEvent,
   type NotificationEvent,
   ProjectClient,
   type ResyncEvent,
@@ -44,7 +45,7 @@ const send = (externalId: string, title: string) =>
 function listen(externalId: string, options: StreamOptions = {}) {
   const controller = new AbortController();
   onTestFinished(() => controller.abort());
-  const events: (NotificationEvent | ResyncEvent)[] = [];
+  const events: (NotificationEvent | InboxThemeEvent | ResyncEvent)[] = [];
   const losses: unknown[] = [];
   let opened = 0;
   const stream = userOf(externalId).notifications.stream({

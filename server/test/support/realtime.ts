@@ -63,7 +63,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
       await bus.listening();
       const clock = systemClock;
       const projects = new ProjectCache({ db, sealer, clock, bus });
-      const hub = new Hub({ db, bus, clock, log, contents: new BroadcastContents({ db }) });
+      const hub = new Hub({ db, bus, clock, log, sealer, contents: new BroadcastContents({ db }) });
       const ticks: (() => void)[] = [];
       const every = (_ms: number, tick: () => void) => {
         ticks.push(tick);
@@ -219,26 +219,14 @@ export function socketUrl(
 
 /** Opens a socket and waits until it is open. Rejects with the HTTP status if the server refuses it. */
 export async function openSocket(url: string): Promise<SocketClient> {
-  const { messages, first: _, ...client } = await openAnySocket<ReceivedFrame>(url);
-  return { ...client, frames: messages };
+  const socket = new WebSocket(url);
+  const frames: ReceivedFrame[] = [];
+  socket.on('message', (data) => frames.push(JSON.parse(String(data))));
+  return { socket, frames, ...(await opened(socket)) };
 }
 
-interface StreamMessage {
-  id?: string;
-  event: string;
-  data?: unknown;
-}
-
-async function openAnySocket<Message = StreamMessage>(
-  url: string,
-  { protocols = [], origin }: { protocols?: string[]; origin?: string | undefined } = {},
-): Promise<Pick<SocketClient, 'socket' | 'closed'> & { messages: Message[]; first: Promise<unknown> }> {
-  const socket = new WebSocket(url, protocols, origin === undefined ? {} : { origin });
-  const messages: Message[] = [];
-  const first = new Promise((resolve) => {
-    socket.once('message', resolve);
-  });
-  socket.on('message', (data) => messages.push(JSON.parse(String(data))));
+/** Waits until a socket is open. Returns its end in an object, because a promise would be awaited. */
+async function opened(socket: WebSocket): Promise<{ closed: SocketClient['closed'] }> {
   const closed = new Promise<{ code: number; reason: string }>((resolve) => {
     socket.on('close', (code, reason) => resolve({ code, reason: String(reason) }));
   });
@@ -248,7 +236,7 @@ async function openAnySocket<Message = StreamMessage>(
   });
   refused.catch(() => {});
   await Promise.race([once(socket, 'open'), refused]);
-  return { socket, messages, first, closed };
+  return { closed };
 }
 
 export class Refused extends Error {
@@ -280,6 +268,8 @@ export interface StreamClient {
   frames: ReceivedFrame[];
   lastEventId(): string;
   resyncs: number;
+  /** The configs of the inbox. */
+  themes: unknown[];
 }
 
 /** Opens an event stream and waits until it is open. It reconnects until it is closed. */
@@ -299,7 +289,13 @@ export async function openStream(
         },
       }),
   });
-  const client = { source, frames: [] as ReceivedFrame[], resyncs: 0, lastEventId: () => last };
+  const client = {
+    source,
+    frames: [] as ReceivedFrame[],
+    resyncs: 0,
+    themes: [] as unknown[],
+    lastEventId: () => last,
+  };
   let last = start ?? '';
   for (const name of NAMES) {
     source.addEventListener(name, (event) => {
@@ -307,6 +303,10 @@ export async function openStream(
       client.frames.push(JSON.parse(event.data));
     });
   }
+  source.addEventListener('inbox/theme', (event) => {
+    last = event.lastEventId;
+    client.themes.push(JSON.parse(event.data).data);
+  });
   source.addEventListener('resync', (event) => {
     last = event.lastEventId;
     client.resyncs += 1;
@@ -321,31 +321,33 @@ export async function openStream(
 /** Opens a stream by WebSocket and waits until it is ready. Rejects with the HTTP status of a refusal. */
 export async function openStreamSocket(
   address: string,
-  { jwt, lastEventId, origin }: { jwt: string; lastEventId?: string; origin?: string },
-): Promise<StreamClient & Pick<SocketClient, 'socket' | 'closed'> & { heartbeats: number }> {
-  const query = lastEventId === undefined ? '' : `?last_event_id=${encodeURIComponent(lastEventId)}`;
-  const protocols = ['belfry.v1', `belfry.jwt.${jwt}`];
+  { jwt, lastEventId = '', origin }: { jwt: string; lastEventId?: string; origin?: string },
+): Promise<StreamClient & Omit<SocketClient, 'frames'> & { heartbeats: number }> {
+  const query = lastEventId === '' ? '' : `?last_event_id=${encodeURIComponent(lastEventId)}`;
   const url = `${address.replace('http', 'ws')}${STREAM_PATH}${query}`;
-  const { socket, closed, messages, first } = await openAnySocket(url, { protocols, origin });
-  await Promise.race([first, closed]);
-  const of = (event: string) => messages.filter((message) => message.event === event);
-  return {
-    socket,
-    closed,
-    source: { close: () => socket.terminate() },
-    get frames() {
-      return messages.flatMap(({ event, data }) =>
-        event.startsWith('notifications/') ? [data as ReceivedFrame] : [],
-      );
-    },
-    get resyncs() {
-      return of('resync').length;
-    },
-    get heartbeats() {
-      return of('heartbeat').length;
-    },
-    lastEventId: () => messages.findLast(({ id }) => id !== undefined)?.id ?? lastEventId ?? '',
+  const socket = new WebSocket(
+    url,
+    ['belfry.v1', `belfry.jwt.${jwt}`],
+    origin === undefined ? {} : { origin },
+  );
+  const ready = Promise.withResolvers<void>();
+  let last = lastEventId;
+  const client = {
+    ...{ source: { close: () => socket.terminate() }, lastEventId: () => last },
+    ...{ frames: [] as ReceivedFrame[], themes: [] as unknown[], resyncs: 0, heartbeats: 0 },
   };
+  socket.on('message', (text) => {
+    const { id, event, data } = JSON.parse(String(text));
+    last = id ?? last;
+    if (event === 'ready') ready.resolve();
+    else if (event === 'resync') client.resyncs += 1;
+    else if (event === 'heartbeat') client.heartbeats += 1;
+    else if (event === 'inbox/theme') client.themes.push(data.data);
+    else client.frames.push(data);
+  });
+  const { closed } = await opened(socket);
+  await Promise.race([ready.promise, closed]);
+  return Object.assign(client, { socket, closed });
 }
 
 /** The titles of the notifications in the frames. */

@@ -60,6 +60,7 @@ export class Streams {
 /** One client's stream of a user's notifications. */
 class NotificationStream implements Connection {
   readonly kind = 'stream';
+  readonly showsAppearance = true;
   readonly projectId: string;
   readonly userId: string;
   readonly #sse: SseConnection;

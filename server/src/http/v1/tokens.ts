@@ -21,7 +21,7 @@ import {
   SaveWebPushToken,
 } from '../../contract/v1/token.ts';
 import { privateHostProblems } from '../../domain/ground/requests/private-hosts.ts';
-import { inboxConfigOf } from '../../domain/people/installations/inbox.ts';
+import { inboxConfigsOf } from '../../domain/people/installations/inbox.ts';
 import { startWebPush } from '../../domain/people/installations/web-push.ts';
 import { listDevices, registerDevice, unregisterDevice } from '../../domain/people/tokens/devices.ts';
 import { discardToken } from '../../domain/people/tokens/discard.ts';
@@ -163,7 +163,8 @@ function inboxRoutes(app: App): void {
     tags,
     reply: { 200: LegacyInboxConfig },
     async handler({ user, project, context }) {
-      const inbox = await inboxConfigOf(context, { projectId: project.id, userId: user.id });
+      const configOf = await inboxConfigsOf(context, { projectId: project.id, userIds: [user.id] });
+      const inbox = configOf(user.id);
       return rawJson(JSON.stringify({ inbox }));
     },
   });

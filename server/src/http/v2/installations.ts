@@ -9,7 +9,7 @@ import { shownConfig } from '../../contract/integration.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import type { SlackProvider } from '../../domain/people/installations/app.ts';
 import { finishInstallation } from '../../domain/people/installations/finish.ts';
-import { inboxConfigOf, saveInboxInstallation } from '../../domain/people/installations/inbox.ts';
+import { inboxConfigsOf, saveInboxInstallation } from '../../domain/people/installations/inbox.ts';
 import { saveStated } from '../../domain/people/installations/save.ts';
 import { requireApp, startInstallation } from '../../domain/people/installations/start.ts';
 import { startWebPush } from '../../domain/people/installations/web-push.ts';
@@ -123,12 +123,12 @@ function inboxRoutes(app: App): void {
     summary: 'Get the inbox config of the user',
     description:
       'Returns the config that the user saved, or else that of the inbox integration of the project. ' +
-      'Members are `null` if neither exists.',
+      'Members are `null` if neither exists. Open inboxes get it as `inbox/theme` when it is saved.',
     tags,
     reply: { 200: config },
     async handler({ project, user, context }) {
-      const effective = await inboxConfigOf(context, { projectId: project.id, userId: user.id });
-      return rawJson(JSON.stringify(effective));
+      const configOf = await inboxConfigsOf(context, { projectId: project.id, userIds: [user.id] });
+      return rawJson(JSON.stringify(configOf(user.id)));
     },
   });
 }

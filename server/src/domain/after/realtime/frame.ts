@@ -6,11 +6,11 @@ import { deliveryKey } from './resume-cursor.ts';
 /** A message to the connections of one user, ready to write. */
 export interface Frame {
   readonly id: string;
-  readonly name: 'notifications/new' | `notifications/${ChangeName}`;
+  readonly name: 'notifications/new' | `notifications/${ChangeName}` | 'inbox/theme';
   /** The frame as clients read it. */
   readonly json: string;
-  /** Identifies this delivery in a resume cursor. */
-  readonly key: number;
+  /** Identifies this delivery in a resume cursor; undefined if it is not sent again after a resume. */
+  readonly key: number | undefined;
   /** The time of the event, by the database's clock. */
   readonly atMs: number;
 }
@@ -46,6 +46,22 @@ export function changeFrame({ id: changed, name, atMs, clientId }: NotificationC
   const data = { id: changed, ...(clientId === undefined ? {} : { client_id: clientId }) };
   const json = frameJson(id, name, iso(atMs), JSON.stringify(data));
   return { id, name: `notifications/${name}`, json, key: deliveryKey(changed, atMs), atMs };
+}
+
+// Thousands of connections multiply every byte.
+const MAX_APPEARANCE_CHARACTERS = 64 * 1024;
+
+/** The frame of the config of an inbox; undefined if it is too large: inboxes get it when they open. */
+export function appearanceFrame(config: object, atMs: number): Frame | undefined {
+  const id = newId();
+  const json = JSON.stringify({
+    id,
+    name: 'inbox/theme',
+    timestamp: new Date(atMs).toISOString(),
+    data: config,
+  });
+  if (json.length > MAX_APPEARANCE_CHARACTERS) return undefined;
+  return { id, name: 'inbox/theme', json, key: undefined, atMs };
 }
 
 /** A notification as stored. */

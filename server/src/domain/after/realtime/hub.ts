@@ -3,8 +3,10 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
+import type { Sealer } from '../../../lib/seal.ts';
 import { sockets } from '../../../metrics.ts';
 import type {
+  AppearanceChanged,
   Bus,
   NotificationChanged,
   NotificationsNew,
@@ -12,7 +14,8 @@ import type {
   RealtimeMessage,
 } from '../../ground/bus/messages.ts';
 import type { BroadcastContents } from '../../line/notifications/contents.ts';
-import { changeFrame, newFrames } from './frame.ts';
+import { inboxConfigsOf } from '../../people/installations/inbox.ts';
+import { appearanceFrame, changeFrame, type Frame, newFrames } from './frame.ts';
 import { createMissedReader } from './missed.ts';
 import { type Connection, Subscription, type SubscriptionDeps } from './subscription.ts';
 
@@ -28,6 +31,7 @@ export interface HubDeps {
   bus: Bus;
   clock: Clock;
   log: Logger;
+  sealer: Sealer;
   contents: BroadcastContents;
 }
 
@@ -43,7 +47,9 @@ export interface HubCounts {
 /** The connections of this node by user. Receives every message of the bus and writes frames in order. */
 export class Hub {
   readonly #db: Queryable;
+  readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #sealer: Sealer;
   readonly #contents: BroadcastContents;
   readonly #deps: SubscriptionDeps;
   readonly #users = new Map<string, Set<Subscription>>();
@@ -55,12 +61,16 @@ export class Hub {
   readonly #deleted = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
   #waiting: Waiting[] = [];
   #isSending = false;
+  // One after another, so that the latest config arrives last.
+  #appearances: Promise<void> = Promise.resolve();
   // While the link between nodes is down: the time after which messages may be missing.
   #ceilingMs = Number.POSITIVE_INFINITY;
 
-  constructor({ db, bus, clock, log, contents }: HubDeps) {
+  constructor({ db, bus, clock, log, sealer, contents }: HubDeps) {
     this.#db = db;
+    this.#clock = clock;
     this.#log = log;
+    this.#sealer = sealer;
     this.#contents = contents;
     this.#deps = { contents: this.#contents, readMissed: createMissedReader({ db, clock }) };
     this.#unsubscribe = bus.subscribe((message) => this.#receive(message));
@@ -153,6 +163,9 @@ export class Hub {
       case 'many_changed':
         for (const one of this.#users.get(message.userId) ?? []) one.resync();
         return;
+      case 'appearance_changed':
+        this.#appearances = this.#appearances.then(() => this.#sendAppearance(message));
+        return;
       case 'token_discarded':
         this.#discarded.set(message.tokenId, true);
         for (const one of [...(this.#users.get(message.userId) ?? [])]) {
@@ -175,6 +188,28 @@ export class Hub {
           this.#ceilingMs = Number.POSITIVE_INFINITY;
         return;
       default: // for other subscribers
+    }
+  }
+
+  /** Sends the config of their inboxes to connected users. It is no event: a resume does not repeat it. */
+  async #sendAppearance({ projectId, userId }: AppearanceChanged): Promise<void> {
+    const shown = (userId === undefined ? [...this.#users.values()] : [this.#users.get(userId) ?? []])
+      .flatMap((subscriptions) => [...subscriptions])
+      .filter(({ connection }) => connection.projectId === projectId && connection.showsAppearance);
+    if (shown.length === 0) return;
+    try {
+      const userIds = [...new Set(shown.map(({ connection }) => connection.userId))];
+      const deps = { db: this.#db, sealer: this.#sealer };
+      const configOf = await inboxConfigsOf(deps, { projectId, userIds });
+      const frames = new Map<object, Frame | undefined>();
+      for (const one of shown) {
+        const config = configOf(one.connection.userId);
+        if (!frames.has(config)) frames.set(config, appearanceFrame(config, this.#clock.now()));
+        const frame = frames.get(config);
+        if (frame !== undefined) one.deliver(frame, this.#ceilingMs);
+      }
+    } catch (error) {
+      this.#log.error({ err: error }, 'the config of inboxes could not be sent; they get it when they open');
     }
   }
 

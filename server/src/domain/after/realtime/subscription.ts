@@ -10,6 +10,8 @@ export interface Connection {
   readonly userId: string;
   /** The inbox token that opened it. */
   readonly tokenId?: string;
+  /** Whether its protocol has the config of the inbox. */
+  readonly showsAppearance?: true;
   /** Whether the token may have this one connection only. */
   readonly exclusive?: boolean;
   /** Writes without waiting. Never throws; the connection itself closes a client that is too slow. */
@@ -66,7 +68,7 @@ export class Subscription {
     if (this.#ended) return;
     if (this.#held === undefined) {
       // A new notification may be announced twice, if a node did not know whether its message had arrived.
-      if (frame.name !== 'notifications/new' || !this.#cursor.has(frame.key)) this.#pass(frame, ceilingMs);
+      if (frame.name !== 'notifications/new' || !this.#knows(frame)) this.#pass(frame, ceilingMs);
     } else if (this.#held.length < MAX_HELD) this.#held.push({ frame, ceilingMs });
     else this.close('behind');
   }
@@ -195,18 +197,22 @@ export class Subscription {
 
   /** Sends the waiting frames except those that were `sent` already, and then continues live. */
   async #release(sent: { key: number }[] | undefined): Promise<void> {
-    const keys = new Set(sent?.map(({ key }) => key));
+    const keys = new Set<number | undefined>(sent?.map(({ key }) => key));
     for (let next = this.#held?.shift(); next !== undefined; next = this.#held?.shift()) {
       const { frame, ceilingMs } = next;
-      const known = keys.has(frame.key) || (sent !== undefined && this.#cursor.has(frame.key));
+      const known = keys.has(frame.key) || (sent !== undefined && this.#knows(frame));
       if (!known) this.#pass(frame, ceilingMs);
       await this.connection.drained();
     }
     if (this.#queued === 0) this.#held = undefined;
   }
 
+  #knows({ key }: Frame): boolean {
+    return key !== undefined && this.#cursor.has(key);
+  }
+
   #pass(frame: Frame, ceilingMs: number): void {
-    this.#cursor.add(frame.key, frame.atMs, ceilingMs);
+    if (frame.key !== undefined) this.#cursor.add(frame.key, frame.atMs, ceilingMs);
     this.connection.send(frame, this.#cursor);
   }
 }

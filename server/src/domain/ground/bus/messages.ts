@@ -27,12 +27,20 @@ export type RealtimeMessage =
   | { type: 'identities_changed'; keys: readonly string[] }
   /** Drop what is cached of the project: tokens were revoked, integrations saved or limits changed. */
   | { type: 'project_changed'; projectId: string }
+  | AppearanceChanged
   /** Messages of this broadcast that wait are not sent any more. */
   | { type: 'broadcast_cancelled'; broadcastId: string }
   /** No permits are left in this rate window: nodes return those that they reserved and do not need. */
   | { type: 'rate_limit_short'; name: string; nodeId: string }
   | MessagesMissing
   | MessagesMissed;
+
+/** The config of the inbox of a user was saved; without `userId`, that of the project. */
+export interface AppearanceChanged {
+  type: 'appearance_changed';
+  projectId: string;
+  userId?: string;
+}
 
 /** A broadcast's notifications were added to the inboxes of these users. */
 export interface NotificationsNew {

@@ -28,6 +28,10 @@ const message: fc.Arbitrary<RealtimeMessage> = fc.oneof(
   fc.record({ type: fc.constant('many_changed' as const), userId: id }),
   fc.record({ type: fc.constant('token_discarded' as const), userId: id, tokenId: fc.string() }),
   fc.record({ type: fc.constant('project_changed' as const), projectId: id }),
+  fc.record(
+    { type: fc.constant('appearance_changed' as const), projectId: id, userId: id },
+    { requiredKeys: ['type', 'projectId'] },
+  ),
 );
 
 const decodeAll = (payloads: readonly string[]) =>

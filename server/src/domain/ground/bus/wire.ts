@@ -87,6 +87,11 @@ function isMessage(value: unknown): value is RealtimeMessage {
       return isStrings(message.keys);
     case 'project_changed':
       return strings(message, ['projectId']);
+    case 'appearance_changed':
+      return (
+        strings(message, ['projectId']) &&
+        (message.userId === undefined || typeof message.userId === 'string')
+      );
     case 'broadcast_cancelled':
       return strings(message, ['broadcastId']);
     case 'rate_limit_short':

@@ -1,15 +1,20 @@
+import { uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { type IntegrationConfig, integrations } from '../../../providers/index.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { findIntegrations } from '../../setup/integrations/find.ts';
 import { openRecord, sealRecord } from './record.ts';
 
 type InboxConfig = IntegrationConfig<'inbox'>;
 
-/** Saves the theme of a user's inbox, which overrides the project's. Returns it with all its keys. */
+/**
+ * Saves the config of a user's inbox, which overrides the project's, and notifies the user's open inboxes.
+ * Returns it with all its keys.
+ */
 export async function saveInboxInstallation(
-  { db, sealer }: { db: Pick<Database, 'transaction'>; sealer: Sealer },
+  { db, bus, sealer }: { db: Pick<Database, 'transaction'>; bus: Bus; sealer: Sealer },
   { projectId, userId }: { projectId: string; userId: string },
   config: InboxConfig,
 ): Promise<InboxConfig> {
@@ -20,19 +25,30 @@ export async function saveInboxInstallation(
     await tx.query(upsertInbox, [projectId, userId, sealed]);
     await recordEvents(tx, [{ projectId, type: 'installation.saved', userIds: [userId], details }]);
   });
+  bus.publish({ type: 'appearance_changed', projectId, userId });
   return complete;
 }
 
-/** Returns the theme of a user's inbox: the user's, else the project's, else all `null`. */
-export async function inboxConfigOf(
+/** Returns the configs of users' inboxes: of each its own, else the project's, else all `null`. */
+export async function inboxConfigsOf(
   deps: { db: Queryable; sealer: Sealer },
-  { projectId, userId }: { projectId: string; userId: string },
-): Promise<InboxConfig> {
-  const [row] = await deps.db.query<{ sealed_record: Buffer }>(selectInbox, [projectId, userId]);
-  const own = row && openRecord<InboxConfig>(deps.sealer, keyOf(projectId, userId), row.sealed_record);
-  if (own !== undefined) return own;
+  { projectId, userIds }: { projectId: string; userIds: readonly string[] },
+): Promise<(userId: string) => InboxConfig> {
+  const rows = await deps.db.query<Row>(selectInboxes, [projectId, uuidArray(userIds)]);
+  const own = new Map(
+    rows.map(({ owner_id: userId, sealed_record: sealed }) => [
+      userId,
+      openRecord<InboxConfig>(deps.sealer, keyOf(projectId, userId), sealed),
+    ]),
+  );
   const [first] = await findIntegrations(deps, projectId, 'inbox');
-  return completed(first?.config ?? {});
+  const shared = completed(first?.config ?? {});
+  return (userId) => own.get(userId) ?? shared;
+}
+
+interface Row {
+  owner_id: string;
+  sealed_record: Buffer;
 }
 
 function completed(config: InboxConfig): InboxConfig {
@@ -53,9 +69,9 @@ const upsertInbox = sql(
   on conflict (project_id, provider, id, owner_id) do update
   set sealed_record = excluded.sealed_record, updated_at = excluded.updated_at`,
 );
-const selectInbox = sql(
-  'find_inbox_installation',
-  `select sealed_record
+const selectInboxes = sql(
+  'find_inbox_installations',
+  `select owner_id, sealed_record
   from installations
-  where project_id = $1 and provider = 'inbox' and id = '' and owner_id = $2`,
+  where project_id = $1 and provider = 'inbox' and id = '' and owner_id = any ($2::uuid[])`,
 );

@@ -2,6 +2,7 @@ import { type Database, sql } from '../../../db/client.ts';
 import { wireNameOf } from '../../../providers/index.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
+import { publishChanged } from './save.ts';
 
 /** Deletes the project's integration of a provider, or all of them. Returns false if there is none. */
 export async function deleteIntegrations(
@@ -25,7 +26,7 @@ export async function deleteIntegrations(
     );
     return rows.length;
   });
-  if (deleted > 0) bus.publish({ type: 'project_changed', projectId });
+  if (deleted > 0) publishChanged(bus, projectId, provider);
   return deleted > 0;
 }
 

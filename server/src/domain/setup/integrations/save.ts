@@ -36,8 +36,15 @@ export async function saveIntegration(
     await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: savedId });
     return savedId;
   });
-  if (saved !== undefined) bus.publish({ type: 'project_changed', projectId });
+  if (saved !== undefined) publishChanged(bus, projectId, provider);
   return saved;
+}
+
+/** Notifies caches of a change of the project's integrations, and open inboxes if it is theirs. */
+export function publishChanged(bus: Bus, projectId: string, provider: string): void {
+  bus.publish({ type: 'project_changed', projectId });
+  if (provider === ('inbox' satisfies IntegrationName))
+    bus.publish({ type: 'appearance_changed', projectId });
 }
 
 /**
