@@ -99,7 +99,11 @@ test('on a server, all entries can be imported, and components are rendered', as
   await writeFile(join(consumer, 'server.mjs'), SERVER);
   const { stdout, stderr } = await run(process.execPath, ['server.mjs'], { cwd: consumer });
   expect({ stdout, stderr }).toEqual({
-    stdout: '<p>undefined</p>\n<p>undefined</p>\nunsupported\n',
+    stdout: [
+      '<p>undefined</p><belfry-inbox></belfry-inbox>',
+      '<main><p>undefined</p><belfry-inbox></belfry-inbox></main>',
+      'unsupported\n',
+    ].join('\n'),
     stderr: '',
   });
 });
@@ -141,6 +145,8 @@ describeInChromium('in Chromium', () => {
     await expect.poll(shown).toBe('1 unread: First');
     await send('Second');
     await expect.poll(shown).toBe('2 unread: Second, First');
+    const titles = page.locator('belfry-inbox').getByText(/^(First|Second)$/);
+    await expect.poll(() => titles.allTextContents()).toEqual(['Second', 'First']);
     await page.getByRole('button', { name: 'Read all of them' }).click();
     await expect.poll(shown).toBe('0 unread: Second, First');
     const unread = () => service.project.as(name)('GET', '/notifications/unread/count');
@@ -153,6 +159,8 @@ describeInChromium('in Chromium', () => {
 
 const VANILLA = `
 import { createInbox } from '@belfry/inbox';
+import type { BelfryInbox } from '@belfry/inbox/element';
+import '@belfry/inbox/element';
 
 declare const settings: { baseUrl: string; token: string };
 
@@ -169,11 +177,14 @@ list.subscribe(show);
 const button = document.createElement('button');
 button.textContent = 'Read all of them';
 button.onclick = () => void inbox.markAllRead();
-document.querySelector('#app')?.append(counts, button);
+const element: BelfryInbox = document.createElement('belfry-inbox');
+element.mode = 'embedded';
+element.inbox = inbox;
+document.querySelector('#app')?.append(counts, button, element);
 `;
 
 const REACT = `
-import { InboxProvider, useCounts, useInbox, useNotifications } from '@belfry/inbox/react';
+import { BelfryInbox, InboxProvider, useCounts, useInbox, useNotifications } from '@belfry/inbox/react';
 import { StrictMode } from 'react';
 // @ts-expect-error the test has no types of react-dom
 import { createRoot } from 'react-dom/client';
@@ -197,13 +208,14 @@ createRoot(document.querySelector('#app')).render(
   <StrictMode>
     <InboxProvider {...settings}>
       <Counts />
+      <BelfryInbox mode="embedded" onNew={({ detail }) => console.log(detail.notification.title)} />
     </InboxProvider>
   </StrictMode>,
 );
 `;
 
 const VUE = `
-import { provideInbox, useCounts, useInbox, useNotifications } from '@belfry/inbox/vue';
+import { BelfryInbox, provideInbox, useCounts, useInbox, useNotifications } from '@belfry/inbox/vue';
 import { createApp, defineComponent, h } from 'vue';
 
 declare const settings: { baseUrl: string; token: string };
@@ -224,7 +236,7 @@ const Counts = defineComponent(() => {
 createApp(
   defineComponent(() => {
     provideInbox(settings);
-    return () => h(Counts);
+    return () => [h(Counts), h(BelfryInbox, { mode: 'embedded' })];
   }),
 ).mount('#app');
 `;
@@ -232,6 +244,7 @@ createApp(
 const APPS = { vanilla: VANILLA, react: REACT, vue: VUE };
 
 const SERVER = `
+import '@belfry/inbox/element';
 import '@belfry/inbox/web-push/element';
 import { createWebPush } from '@belfry/inbox/web-push';
 import * as react from '@belfry/inbox/react';
@@ -243,11 +256,12 @@ import { renderToString as renderVue } from 'vue/server-renderer';
 
 const options = { baseUrl: 'https://notify.example.com/v2', token: 'none' };
 const Unread = () => createElement('p', null, String(react.useCounts().unread));
-console.log(renderToString(createElement(react.InboxProvider, options, createElement(Unread))));
+const children = [createElement(Unread, { key: 1 }), createElement(react.BelfryInbox, { key: 2 })];
+console.log(renderToString(createElement(react.InboxProvider, options, children)));
 const app = createSSRApp({
   setup() {
     vue.provideInbox(options);
-    return () => h(Counts);
+    return () => h('main', [h(Counts), h(vue.BelfryInbox)]);
   },
 });
 const Counts = {

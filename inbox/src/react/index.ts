@@ -11,6 +11,7 @@ import {
   useRef,
   useSyncExternalStore,
 } from 'react';
+import type { BelfryInbox as BelfryInboxElement } from '../element/define.ts';
 import {
   createInbox,
   type Inbox,
@@ -29,8 +30,8 @@ const InboxContext = createContext<Inbox | undefined>(undefined);
 export type InboxProviderProps = { children?: ReactNode } & (InboxOptions | { inbox: Inbox });
 
 /**
- * Provides an inbox to the hooks below. It connects while a component with one of them is mounted. `token`
- * may change at any time; give the provider another `key` when another user logs in.
+ * Provides an inbox to the hooks and components below. It connects while one of them is mounted. `token` may
+ * change at any time; give the provider another `key` when another user logs in.
  */
 export function InboxProvider({ children, ...options }: InboxProviderProps): ReactElement {
   const given = 'inbox' in options ? options.inbox : undefined;
@@ -115,6 +116,74 @@ export function useWebPush(options: WebPushOptions): UseWebPush {
   );
   const { enable, disable } = push;
   return { ...useStore(push), enable, disable };
+}
+
+/** The properties and events of `<belfry-inbox>`. */
+export interface BelfryInboxProps extends Partial<Pick<BelfryInboxElement, 'messages' | 'theme'>> {
+  mode?: 'popover' | 'page' | 'embedded' | undefined;
+  locale?: string | undefined;
+  colorScheme?: 'system' | 'light' | 'dark' | undefined;
+  status?: InboxFilter['status'];
+  category?: string | undefined;
+  topic?: string | undefined;
+  /** Whether the popover is open. */
+  open?: boolean | undefined;
+  /** `off` hides the preferences. */
+  preferences?: 'off' | undefined;
+  className?: string | undefined;
+  onOpen?: () => void;
+  onClose?: () => void;
+  /** `preventDefault()` of the event keeps the link of the notification closed. */
+  onNotificationClick?: (event: CustomEvent<{ notification: Notification; url: string | null }>) => void;
+  onNew?: (event: CustomEvent<{ notification: Notification }>) => void;
+  onChange?: (event: CustomEvent<InboxSnapshot['counts']>) => void;
+  onError?: (event: CustomEvent<{ error: Error }>) => void;
+}
+
+const EVENTS = {
+  onOpen: 'belfry-open',
+  onClose: 'belfry-close',
+  onNotificationClick: 'belfry-click',
+  onNew: 'belfry-new',
+  onChange: 'belfry-change',
+  onError: 'belfry-error',
+} as const;
+
+/** The inbox as a component: `<belfry-inbox>` with the store of the provider. */
+export function BelfryInbox(props: BelfryInboxProps): ReactElement {
+  const { messages, theme, className, colorScheme, open, ...attributes } = props;
+  const inbox = useInbox();
+  const element = useRef<BelfryInboxElement>(null);
+  const latest = useLatest(props);
+  useEffect(() => {
+    // In the browser alone, and not in the bundle of pages without the component.
+    void import('../element/define.ts');
+  }, []);
+  useEffect(() => {
+    const { current } = element;
+    if (current === null) return;
+    const removals = Object.entries(EVENTS).map(([prop, name]) => {
+      const listener = (event: Event) =>
+        (latest.current[prop as keyof typeof EVENTS] as ((event: Event) => void) | undefined)?.(event);
+      current.addEventListener(name, listener);
+      return () => current.removeEventListener(name, listener);
+    });
+    return () => {
+      for (const remove of removals) remove();
+    };
+  }, [latest]);
+  useEffect(() => {
+    const given = Object.entries({ messages, theme }).filter(([, value]) => value !== undefined);
+    Object.assign(element.current ?? {}, Object.fromEntries(given), { inbox });
+  }, [inbox, messages, theme]);
+  const plain = Object.entries(attributes).filter(([name]) => !(name in EVENTS));
+  return createElement('belfry-inbox', {
+    ...Object.fromEntries(plain),
+    class: className,
+    'color-scheme': colorScheme,
+    open: open ? '' : undefined,
+    ref: element,
+  });
 }
 
 /** A state with listeners: the inbox, a list, or web push. On a server it is the state before it connects. */

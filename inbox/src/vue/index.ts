@@ -2,6 +2,8 @@ import type { UserPreferences, UserPreferencesInput } from '@belfry/sdk';
 import {
   type ComputedRef,
   computed,
+  defineComponent,
+  h,
   type InjectionKey,
   inject,
   type MaybeRefOrGetter,
@@ -11,8 +13,10 @@ import {
   type ShallowRef,
   shallowRef,
   toValue,
+  type VNode,
   watch,
 } from 'vue';
+import type { BelfryInbox as BelfryInboxElement } from '../element/define.ts';
 import {
   createInbox,
   type Inbox,
@@ -28,7 +32,7 @@ const KEY: InjectionKey<Inbox> = Symbol('inbox');
 
 /**
  * Provides an inbox to the component and those below: one that is made with the options, or your own. It
- * connects while a composable uses it.
+ * connects while a composable or component uses it.
  */
 export function provideInbox(options: InboxOptions | Inbox): Inbox {
   const inbox = 'getSnapshot' in options ? options : createInbox(options);
@@ -100,6 +104,53 @@ export function useWebPush(options: WebPushOptions): UseWebPush {
   const { enable, disable } = push;
   return { state: useStore(() => push), enable, disable };
 }
+
+/** The properties of `<belfry-inbox>`. */
+export interface BelfryInboxProps extends Partial<Pick<BelfryInboxElement, 'messages' | 'theme'>> {
+  mode?: 'popover' | 'page' | 'embedded';
+  locale?: string;
+  colorScheme?: 'system' | 'light' | 'dark';
+  status?: NonNullable<InboxFilter['status']>;
+  category?: string;
+  topic?: string;
+  /** Whether the popover is open. */
+  open?: boolean;
+  /** `off` hides the preferences. */
+  preferences?: 'off';
+}
+
+const ATTRIBUTES = ['mode', 'locale', 'status', 'category', 'topic', 'preferences'] as const;
+
+/**
+ * The inbox as a component: `<belfry-inbox>` with the inbox that a component above provides. The events of
+ * the element are those of the component: `@belfry-click="…"`.
+ */
+export const BelfryInbox: (props: BelfryInboxProps) => VNode = defineComponent(
+  (props: BelfryInboxProps) => {
+    const inbox = useInbox();
+    const element = shallowRef<BelfryInboxElement>();
+    onMounted(() => {
+      // In the browser alone, and not in the bundle of pages without the component.
+      void import('../element/define.ts');
+      watch(
+        () => ({ messages: props.messages, theme: props.theme }),
+        (members) => {
+          const given = Object.entries(members).filter(([, value]) => value !== undefined);
+          Object.assign(element.value ?? {}, Object.fromEntries(given), { inbox });
+        },
+        { immediate: true },
+      );
+    });
+    return () =>
+      h('belfry-inbox', {
+        ...Object.fromEntries(ATTRIBUTES.map((name) => [name, props[name]])),
+        'color-scheme': props.colorScheme,
+        open: props.open || undefined,
+        ref: element,
+      });
+  },
+  { name: 'BelfryInbox', props: [...ATTRIBUTES, 'colorScheme', 'open', 'messages', 'theme'] },
+) as never;
 
 /** The snapshot of a store as a ref. It follows the store while the component is mounted. */
 function useStore<State>(
