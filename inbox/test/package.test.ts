@@ -51,7 +51,7 @@ beforeAll(async () => {
         `<script type="module" src="./${file}"></script></html>`,
     );
   }
-});
+}, 300_000);
 afterAll(async () => {
   await service.stop();
   await rm(folder, { recursive: true, force: true });
@@ -69,7 +69,7 @@ test('the package has only its code, declarations and texts', async () => {
   for (const absent of ['private', 'devDependencies', 'scripts']) expect(manifest).not.toHaveProperty(absent);
 });
 
-test('programs find the types of every entry', { timeout: 120_000 }, async () => {
+test('programs find the types of every entry', { timeout: 300_000 }, async () => {
   const compilerOptions = {
     strict: true,
     exactOptionalPropertyTypes: true,
