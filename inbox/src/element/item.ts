@@ -26,7 +26,7 @@ export function createItem(context: Context, notification: Notification): HTMLEl
         { class: 'top' },
         h(
           'div',
-          { class: 'heading', part: 'title', id: headingId, dir: 'auto' },
+          { class: 'heading', part: 'title', id: headingId },
           isUnread && h('span', { class: 'sr' }, `${messages.unread}: `),
           createPrimary(context, notification),
         ),
@@ -86,6 +86,7 @@ function createPrimary(context: Context, notification: Notification): HTMLElemen
       {
         class: 'primary',
         'data-control': 'primary',
+        dir: 'auto',
         ...linkAttributes(href),
         onclick: (event: Event) => {
           if (!context.onFollow(notification, href)) event.preventDefault();
@@ -100,6 +101,7 @@ function createPrimary(context: Context, notification: Notification): HTMLElemen
       type: 'button',
       class: 'primary',
       'data-control': 'primary',
+      dir: 'auto',
       onclick: (event: Event) => {
         (event.currentTarget as Element).closest('.item')?.classList.toggle('expanded');
         read();

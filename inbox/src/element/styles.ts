@@ -505,6 +505,11 @@ button {
 :is(.unread, .unseen) time {
   color: var(--_text);
 }
+/* Texts have a direction of their own, and stand on the side of the inbox's. */
+:is(.primary, .content) {
+  text-align: -webkit-match-parent;
+  text-align: match-parent;
+}
 .content {
   margin-block-start: 2px;
   color: color-mix(in srgb, currentColor 78%, var(--_surface));
