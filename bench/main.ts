@@ -14,6 +14,8 @@ import { measureImports } from './scenarios/imports.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureLargeBodies } from './scenarios/large-bodies.ts';
 import { measureMemory } from './scenarios/memory.ts';
+import { measureOpenings } from './scenarios/openings.ts';
+import { measurePaint } from './scenarios/paint.ts';
 import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
@@ -34,6 +36,8 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   e: { title: 'e-mail', measure: measureEmail },
   g: { title: 'what a notification costs', measure: measureCost },
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
+  paint: { title: 'from the request to the paint in a browser', measure: measurePaint },
+  openings: { title: 'ten thousand inboxes that open at once', measure: measureOpenings },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
   graphql: { title: 'an inbox page over GraphQL and REST', measure: measureGraphql },
   imports: { title: 'importing users', measure: measureImports },
