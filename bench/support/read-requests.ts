@@ -39,9 +39,9 @@ const EXPORTS = ['exportUsers', 'exportUser'];
 const PAGING = ['limit', 'starting_after', 'ending_before'];
 
 /**
- * Returns the requests for every operation that reads and returns a bounded JSON: each record, and for each list the
- * first page, two in the middle (one each way) and the last, without filters and with each. Throws if the
- * description has a parameter without a known value, so that nothing is left out.
+ * Returns the requests for every operation that reads and returns a bounded JSON: each record, and for each
+ * list the first page, two in the middle (one each way) and the last, without filters and with each. Throws
+ * if the description has a parameter without a known value, so that nothing is left out.
  */
 export async function readRequests(
   operations: readonly Operation[],

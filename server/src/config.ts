@@ -43,6 +43,14 @@ const OWN_SETTINGS = {
       'Default: `http://HOST:PORT`, and in responses the host of the request.',
     read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
   },
+  DEMO: {
+    default: '',
+    help:
+      'Whether `/demo` is served: `on` or `off`. Everyone who can open it can use the project `demo`. ' +
+      'Default: on if HOST is a loopback address and PUBLIC_URL is not set.',
+    read: (text: string) =>
+      optional(text, (value) => matching(value.toLowerCase(), /^(?:on|off)$/, 'on or off') === 'on'),
+  },
   OPERATOR_CONTACT: {
     default: '',
     help:

@@ -1,3 +1,4 @@
+import { DEMO_PROJECT } from '../domain/setup/projects/create.ts';
 import { findProject, listProjects, type ProjectSummary } from '../domain/setup/projects/find.ts';
 import type { Opened } from '../open.ts';
 import { CommandError, UsageError } from './command.ts';
@@ -9,7 +10,7 @@ export interface ForProject {
   json?: boolean;
 }
 
-/** The project with this name or id; without one the only project. */
+/** The project with this name or id; without one the only project besides that of the demo. */
 export async function projectNamed(context: Opened, name: string | undefined): Promise<ProjectSummary> {
   if (name === undefined) return onlyProject(context);
   const project = await findProject(context, name);
@@ -18,7 +19,7 @@ export async function projectNamed(context: Opened, name: string | undefined): P
 }
 
 async function onlyProject(context: Opened): Promise<ProjectSummary> {
-  const projects = await listProjects(context);
+  const projects = (await listProjects(context)).filter(({ name }) => name !== DEMO_PROJECT);
   const [only] = projects;
   if (only === undefined)
     throw new CommandError('there is no project yet: start the server, or use belfry project create <name>');

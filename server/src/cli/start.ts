@@ -3,6 +3,7 @@ import { type Service, startService } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { isDatabaseUnavailable } from '../db/client.ts';
 import { StartError } from '../db/embedded/start-error.ts';
+import { hasDemo } from '../http/demo.ts';
 import { createLogger } from '../lib/log.ts';
 import { collectLessOften, returnUnusedMemory } from './memory.ts';
 
@@ -71,6 +72,7 @@ function greet({ address, credentials, context }: Service): void {
     `Belfry is ready at ${address}`,
     `  API            ${address}/v2`,
     `  Documentation  ${address}/docs`,
+    ...(hasDemo(context.config) ? [`  Demo           ${address}/demo`] : []),
     `  Data           ${DATABASE_URL === undefined ? DATA_DIR : 'the database of DATABASE_URL'}`,
   ];
   if (credentials) {

@@ -5,21 +5,26 @@ import { ClientError } from '../errors.ts';
 import { acceptedLocales } from '../lib/locale.ts';
 import { VERSION } from '../lib/version.ts';
 import { prefersHtml } from './accept.ts';
+import { hasDemo } from './demo.ts';
 import { sendPage } from './page.ts';
 import type { App } from './route.ts';
 
 /** `/` shows browsers whether the server is ready and where to go. Other clients get the error of `/`. */
-export function homePage({ fastify, limits }: App, whyNotReady: () => Promise<string | undefined>): void {
+export function homePage(
+  { fastify, context, limits }: App,
+  whyNotReady: () => Promise<string | undefined>,
+): void {
   fastify.get('/', { schema: { hide: true } }, async (request, reply) => {
     await limits.stranger(request, reply);
     if (!prefersHtml(request)) throw nothingAt(request);
     const reason = await whyNotReady();
     const language = languageOf(request);
-    const { serverReady, serverNotReady, apiReference, guides } = language.texts;
+    const { serverReady, serverNotReady, apiReference, guides, demo } = language.texts;
     return sendPage(reply, reason === undefined ? 200 : 503, language, {
       title: 'Belfry',
       text: reason === undefined ? serverReady : withValues(serverNotReady, { reason }),
       links: [
+        ...(hasDemo(context.config) ? [{ label: demo, href: 'demo' }] : []),
         { label: guides, href: 'docs/guides/first-steps' },
         { label: apiReference, href: 'docs' },
       ],

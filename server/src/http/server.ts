@@ -15,6 +15,7 @@ import { brandWords } from './brand.ts';
 import { clientAddress } from './client-address.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
+import { demoPage } from './demo.ts';
 import { docsRoutes } from './docs/docs-routes.ts';
 import { closeAfterEarlyResponses } from './early-response.ts';
 import { handleError, rejectExpectation, respondToBadSocket } from './error-handler.ts';
@@ -114,6 +115,7 @@ export async function createServer(
   pushPage(v2);
   serveDescriptions(fastify, [v2.api, v1.api]);
   docsRoutes(v2, options.docsCache);
+  demoPage(v2);
   knownPaths.finish((request, reply) => countCaller(shared.limits, request, reply));
   await fastify.ready();
   return fastify;

@@ -56,6 +56,7 @@ export const ar: Catalogue = {
   serverNotReady: 'هذا الخادم غير جاهز: {reason}.',
   apiReference: 'مرجع واجهة البرمجة',
   guides: 'الأدلة',
+  demo: 'عرض تجريبي',
 
   pushTitle: 'تفعيل الإشعارات',
   pushText: 'يمكن لهذا المتصفح عرض الإشعارات الجديدة، حتى عندما تكون الصفحة مغلقة.',

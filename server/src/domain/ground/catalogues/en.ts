@@ -56,6 +56,7 @@ export const en = {
   serverNotReady: 'This server is not ready: {reason}.',
   apiReference: 'API reference',
   guides: 'Guides',
+  demo: 'Demo',
 
   pushTitle: 'Turn on notifications',
   pushText: 'This browser can show new notifications, also while the page is closed.',

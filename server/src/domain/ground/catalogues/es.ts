@@ -58,6 +58,7 @@ export const es: Catalogue = {
   serverNotReady: 'Este servidor no está listo: {reason}.',
   apiReference: 'Referencia de la API',
   guides: 'Guías',
+  demo: 'Demostración',
 
   pushTitle: 'Activar las notificaciones',
   pushText: 'Este navegador puede mostrar notificaciones nuevas, también cuando la página está cerrada.',

@@ -62,6 +62,7 @@ export const fr: Catalogue = {
   serverNotReady: 'Ce serveur n’est pas prêt\u00a0: {reason}.',
   apiReference: 'Référence de l’API',
   guides: 'Guides pratiques',
+  demo: 'Démonstration',
 
   pushTitle: 'Activer les notifications',
   pushText: 'Ce navigateur peut afficher les nouvelles notifications, même lorsque la page est fermée.',

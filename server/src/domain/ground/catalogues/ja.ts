@@ -56,6 +56,7 @@ export const ja: Catalogue = {
   serverNotReady: 'このサーバーは準備ができていません: {reason}',
   apiReference: 'API リファレンス',
   guides: 'ガイド',
+  demo: 'デモ',
 
   pushTitle: '通知をオンにする',
   pushText: 'このブラウザは、ページを閉じている間も新しい通知を表示できます。',

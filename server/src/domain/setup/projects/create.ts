@@ -6,6 +6,8 @@ import { sealingPurpose } from './keys.ts';
 
 /** The name of the project that the first start creates. */
 export const DEFAULT_PROJECT = 'default';
+/** The project of the page /demo. */
+export const DEMO_PROJECT = 'demo';
 
 export interface NewProject {
   id: string;

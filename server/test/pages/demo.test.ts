@@ -1,0 +1,105 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { axeViolations, describeInChromium, openChromium } from '../support/browser.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+let service: TestService;
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service?.stop());
+
+describe('the session of the demo', () => {
+  const start = (headers: Record<string, string> = {}) =>
+    service.request('POST', '/demo/session', { headers });
+
+  test('has credentials of a project of its own, the same for each page', async () => {
+    const { status, body, headers } = await start();
+    expect(status).toBe(200);
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect((await start()).body).toEqual(body);
+    const token = { token: body.project_jwt };
+    const sent = { title: 'Hello', recipients: [{ external_id: 'ada' }] };
+    expect((await service.request('POST', '/v2/broadcasts', { ...token, body: sent })).status).toBe(201);
+    expect((await service.project.call('GET', '/broadcasts')).body.data).toEqual([]);
+    const [ada] = body.users;
+    const inbox = () => service.request('GET', '/v2/notifications', { token: ada.user_jwt });
+    await expect.poll(async () => (await inbox()).body.data).toMatchObject([{ title: 'Hello' }]);
+  });
+
+  test('is for its own page', async () => {
+    const foreign = await start({ origin: 'https://evil.example' });
+    expect([foreign.status, foreign.headers.get('access-control-allow-origin')]).toEqual([403, '*']);
+    const own = await start({ origin: service.address });
+    expect([own.status, own.headers.get('access-control-allow-origin')]).toEqual([200, null]);
+    expect((await start({ origin: 'null' })).status).toBe(403);
+  });
+
+  test('is for addresses of this machine', async () => {
+    for (const path of ['/demo', '/demo/session']) {
+      const method = path === '/demo' ? 'GET' : 'POST';
+      const sent = request(`${service.address}${path}`, {
+        method,
+        headers: { host: 'rebound.example' },
+      }).end();
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      response.resume();
+      expect([path, response.statusCode]).toEqual([path, 403]);
+    }
+  });
+});
+
+test.for([
+  [{ HOST: '0.0.0.0' }, 404],
+  [{ HOST: '0.0.0.0', DEMO: 'on' }, 200],
+  [{ PUBLIC_URL: 'https://notify.example.com' }, 404],
+  [{ DEMO: 'off' }, 404],
+] as const)('with %o the status of /demo is %i', async ([settings, status]) => {
+  const other = await startTestService({ settings: { ...settings } });
+  expect((await other.request('GET', '/demo')).status).toBe(status);
+  expect((await other.request('POST', '/demo/session')).status).toBe(status);
+  await other.stop();
+});
+
+describeInChromium('the page', () => {
+  let browser: Browser;
+  let page: Page;
+  const requested: string[] = [];
+  const problems: string[] = [];
+  beforeAll(async () => {
+    browser = await openChromium();
+    page = await browser.newPage({ viewport: { width: 1_600, height: 900 } });
+    page.on('request', (request) => requested.push(new URL(request.url()).host));
+    page.on('pageerror', (error) => problems.push(String(error)));
+    page.on('console', (message) => {
+      if (message.type() === 'error') problems.push(message.text());
+    });
+    await page.goto(`${service.address}/demo`);
+  });
+  afterAll(() => browser?.close());
+  const device = (name: string) => page.getByRole('region', { name });
+
+  test('shows what is sent on all devices, and what is read on both of its user', async () => {
+    await page.getByLabel('Title').fill('From the demo');
+    await page.getByRole('button', { name: 'Send' }).click();
+    for (const name of ["Ada's laptop", "Ada's phone", "Ben's phone"])
+      await device(name).getByText('From the demo').first().waitFor();
+    await expect.poll(() => page.getByRole('status').first().textContent()).toContain('Inbox sent: 2');
+    const unread = (name: string) =>
+      device(name)
+        .getByRole('tab', { name: /Unread/ })
+        .textContent();
+    await expect.poll(() => unread("Ada's phone")).toMatch(/\d/);
+    await device("Ada's laptop").getByRole('button', { name: 'Mark all as read' }).click();
+    await expect.poll(() => unread("Ada's phone")).not.toMatch(/\d/);
+    expect(await unread("Ben's phone")).toMatch(/\d/);
+  });
+
+  test('loads nothing from elsewhere, reports no error, and is accessible', async () => {
+    expect(await axeViolations(page)).toEqual([]);
+    expect(problems).toEqual([]);
+    expect(new Set(requested)).toEqual(new Set([new URL(service.address).host]));
+  });
+});
