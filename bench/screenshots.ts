@@ -1,0 +1,139 @@
+// Makes docs/images: the demo, and the inbox in its modes. Run it with `npm run screenshots [folder]`.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { type Belfry, startBelfry, until } from './support/belfry.ts';
+
+const FOLDER = process.argv[2] ?? join(import.meta.dirname, '..', 'docs', 'images');
+const CHROMIUM = '/usr/bin/chromium';
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-background-networking',
+  '--disable-component-update',
+];
+
+const NOTIFICATIONS = [
+  ['Welcome', 'Your account is ready. Take a look around.', 'account'],
+  ['Invoice 2041 is paid', 'Thank you! The receipt is in your e-mail.', 'billing'],
+  ['Cleo invited you to “Launch plan”', 'You can read and edit the document.', 'comments'],
+  ['New sign-in from Lisbon', 'If this was not you, change your password.', 'security'],
+  ['Ben commented on “Launch plan”', 'Can we move the date to <b>Friday</b>?', 'comments'],
+  ['Your order is on its way', 'It arrives <b>tomorrow</b> before noon.', 'orders'],
+] as const;
+
+/** A picture: the attributes of the inbox that is shown, and how the browser shows it. */
+const PICTURES: Record<
+  string,
+  { attributes: { mode?: string; open?: string; locale?: string }; options: BrowserContextOptions }
+> = {
+  'inbox-popover': {
+    attributes: { open: '' },
+    options: { viewport: { width: 720, height: 720 } },
+  },
+  'inbox-page': {
+    attributes: { mode: 'page' },
+    options: { viewport: { width: 800, height: 640 } },
+  },
+  'inbox-dark': {
+    attributes: { mode: 'page' },
+    options: { viewport: { width: 800, height: 640 }, colorScheme: 'dark' },
+  },
+  'inbox-right-to-left': {
+    attributes: { mode: 'page', locale: 'ar' },
+    options: { viewport: { width: 800, height: 640 } },
+  },
+  'inbox-phone': {
+    attributes: { mode: 'page' },
+    options: { viewport: { width: 390, height: 780 }, isMobile: true },
+  },
+};
+
+// In the page of the demo: shows one of its inboxes, with these attributes, and nothing else.
+const SHOW_ALONE = `(attributes) => {
+  const { token } = document.querySelector('belfry-inbox');
+  const inbox = document.createElement('belfry-inbox');
+  Object.assign(inbox, { baseUrl: 'v2', token });
+  for (const [name, value] of Object.entries(attributes)) inbox.setAttribute(name, value);
+  document.body.replaceChildren(inbox);
+  const isPage = attributes.mode === 'page';
+  document.body.style.padding = isPage ? '0' : '16px';
+  if (isPage) inbox.style.height = '100vh';
+  else document.body.style.textAlign = 'end';
+}`;
+
+const dataDir = mkdtempSync(join(tmpdir(), 'belfry-screenshots-'));
+mkdirSync(FOLDER, { recursive: true });
+const belfry = await startBelfry({ dataDir });
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+try {
+  await send(belfry);
+  await pictureOfDemo(browser, belfry);
+  for (const [name, { attributes, options }] of Object.entries(PICTURES)) {
+    const page = await open(browser, belfry, options);
+    await page.evaluate(`(${SHOW_ALONE})(${JSON.stringify(attributes)})`);
+    await page.getByText('Your order is on its way').waitFor();
+    await save(page, name);
+  }
+} finally {
+  await browser.close();
+  await belfry.stop();
+  rmSync(dataDir, { recursive: true, force: true });
+}
+
+/** Sends the notifications to the users of the demo. Some of them are read. */
+async function send({ address }: Belfry): Promise<void> {
+  const session = await fetch(`${address}/demo/session`, { method: 'POST' });
+  const { project_jwt: jwt, users } = (await session.json()) as {
+    project_jwt: string;
+    users: { user_jwt: string }[];
+  };
+  const call = async (method: string, path: string, token: string, body?: object) => {
+    const response = await fetch(`${address}/v2${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    if (!response.ok) throw new Error(`${method} ${path} returned ${response.status}`);
+  };
+  const listed = async (token: string) => {
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await fetch(`${address}/v2/notifications`, { headers });
+    return ((await response.json()) as { data: unknown[] }).data.length;
+  };
+  const recipients = ['ada', 'ben'].map((external_id) => ({ external_id }));
+  for (const [index, [title, content, category]] of NOTIFICATIONS.entries()) {
+    await call('POST', '/broadcasts', jwt, { title, content, category, recipients });
+    if (index !== 2) continue;
+    for (const { user_jwt } of users) {
+      await until('three notifications', async () => (await listed(user_jwt)) === 3);
+      await call('POST', '/notifications/read', user_jwt);
+    }
+  }
+}
+
+async function pictureOfDemo(browserOf: Browser, server: Belfry): Promise<void> {
+  const page = await open(browserOf, server, { viewport: { width: 1_640, height: 800 } });
+  await page.getByText('Your order is on its way').nth(2).waitFor();
+  // The token and the port would change with every run.
+  await page.evaluate(`{
+    const code = document.querySelector('pre code');
+    code.textContent = code.textContent.replace(/Bearer [^']+/, 'Bearer eyJ…').replace(/:\\d+/, ':3000');
+  }`);
+  await save(page, 'demo');
+}
+
+async function open(browserOf: Browser, { address }: Belfry, options: BrowserContextOptions): Promise<Page> {
+  const context = await browserOf.newContext({ reducedMotion: 'reduce', deviceScaleFactor: 2, ...options });
+  const page = await context.newPage();
+  await page.goto(`${address}/demo`);
+  return page;
+}
+
+async function save(page: Page, name: string): Promise<void> {
+  const path = join(FOLDER, `${name}.png`);
+  await page.screenshot({ path });
+  console.log(path);
+  await page.context().close();
+}
