@@ -245,7 +245,7 @@ describe('a condition on the notification', () => {
   test('does not wait for a broadcast that its user does not get, or that is scheduled', async () => {
     const steps = [slow('bob'), seen];
     expect(stepsOf(await ended(project, await startRun(project, steps, ADA))).at(-1)).toBe('1 set skipped');
-    const later = { ...slow('ada').input, send_at: new Date(Date.now() + 3_600_000).toISOString() };
+    const later = { ...slow('ada').input, send_at: new Date(Date.now() + laterMs + 3_600_000).toISOString() };
     const scheduled = [{ command: 'broadcast', input: later }, seen];
     expect(stepsOf(await ended(project, await startRun(project, scheduled, ADA))).at(-1)).toBe(
       '1 set skipped',
