@@ -71,6 +71,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
           reader,
           texts: { title: 'T', content: null, action_url: null },
         })),
+        'careful',
       ),
     TEMPLATES,
   ],

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sql } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
 import { deliveriesOf, reachEverywhere } from '../support/all-channels.ts';
 import {
   type ApiResponse,
@@ -133,6 +134,21 @@ describe('the inbox shows', () => {
     expect((await readers('news')).map(({ reader }) => reader).toSorted()).toEqual(['de', 'en']);
     expect(await readers('welcome')).toHaveLength(4);
     expect(await titles('c')).toEqual(['Hallo du', 'Neues today']);
+  });
+
+  test('the same after a fan-out that is repeated', async () => {
+    await save('welcome', GREETINGS);
+    await user('ada', { first_name: 'Ada' });
+    const { id } = await send({ template: { key: 'welcome' }, recipients: to('ada') });
+    await user('ada', { first_name: 'Augusta' });
+    // As in a database that was restored from a backup of the time before.
+    const payload = { broadcast_id: id };
+    await enqueue(service.context.db, [
+      { kind: 'fan_out', projectId: project.id, priority: 0, weight: 1, payload },
+    ]);
+    await expect.poll(() => rows('select from jobs')).toEqual([]);
+    expect(await titles('ada')).toEqual(['Hello Augusta']);
+    expect(await rows('select from broadcast_texts where broadcast_id = $1', [id])).toHaveLength(1);
   });
 
   test('long texts of templates', async () => {

@@ -108,7 +108,7 @@ async function write(
     const { addressed, refused } = assignUsers(loaded, resolved);
     if (refused.length > 0) await refuseRecipients(tx, refused);
     const grouped = await addGroups(context, tx, addressed);
-    const { pages: broadcasts, events: failures } = await renderInboxTexts(context, tx, grouped);
+    const { pages: broadcasts, events: failures } = await renderInboxTexts(context, tx, grouped, insertion);
     const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
     const following = [...plans.flatMap((plan) => plan.jobs), ...jobsOfNextPages(broadcasts)];
     const queued = await enqueue(tx, following);

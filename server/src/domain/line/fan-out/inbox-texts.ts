@@ -1,16 +1,18 @@
-import type { Queryable } from '../../../db/client.ts';
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateError } from '../../../lib/template.ts';
+import type { SetTemplate } from '../../../lib/template-set.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
 import { preferencesUrl } from '../../ground/links/preferences-link.ts';
 import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
 import { refuseRecipients } from '../../people/users/refuse.ts';
 import type { LineContext } from '../context/context.ts';
 import { insertTexts, OWN_TEXTS, type TextsRow } from '../notifications/texts.ts';
-import { projectData, type RenderedTexts } from '../rendering/message-template.ts';
+import { type MessageTemplate, projectData, type RenderedTexts } from '../rendering/message-template.ts';
 import { type BroadcastTemplate, openTemplates } from '../rendering/templates.ts';
 import { loadUserData, type UserData } from '../routing/condition-data.ts';
-import type { AddressedPage } from './write-fan-out.ts';
+import type { AddressedPage, Insertion } from './write-fan-out.ts';
 
 /** Pages with the texts of their notifications. */
 export interface PagesWithTexts {
@@ -31,11 +33,12 @@ export async function renderInboxTexts(
   context: Pick<LineContext, 'config' | 'projects'>,
   tx: Queryable,
   pages: readonly AddressedPage[],
+  insertion: Insertion,
 ): Promise<PagesWithTexts> {
   const templated = pages.filter(({ template, userIds }) => template !== null && userIds.length > 0);
   if (templated.length === 0) return { pages: [...pages], events: [] };
   const templates = await openTemplates(tx, templated);
-  const users = await loadUserData(tx, [...new Set(templated.flatMap(({ userIds }) => userIds))]);
+  const users = await loadUsers(tx, templated, templates);
   const result: PagesWithTexts = { pages: [], events: [] };
   const stored: TextsRow[] = [];
   const refused: { userId: string; broadcastId: string }[] = [];
@@ -66,20 +69,49 @@ export async function renderInboxTexts(
         ),
       );
   }
-  await insertTexts(tx, stored);
+  await insertTexts(tx, stored, insertion);
   if (refused.length > 0) await refuseRecipients(tx, refused);
   return result;
+}
+
+/** Users as texts read them: of those whose texts do not differ by user, the locale alone. */
+interface Users {
+  data: ReadonlyMap<string, UserData>;
+  locales: ReadonlyMap<string, string | null>;
+}
+
+async function loadUsers(
+  tx: Queryable,
+  pages: readonly AddressedPage[],
+  templates: ReadonlyMap<string, BroadcastTemplate>,
+): Promise<Users> {
+  const read = new Set<string>();
+  const others = new Set<string>();
+  for (const { id, userIds } of pages) {
+    const of = (await templates.get(id)?.template.readsUsers('in_app')) ? read : others;
+    for (const userId of userIds) of.add(userId);
+  }
+  return { data: await loadUserData(tx, [...read]), locales: await loadLocales(tx, [...others]) };
+}
+
+async function loadLocales(tx: Queryable, ids: readonly string[]): Promise<Users['locales']> {
+  if (ids.length === 0) return new Map();
+  const rows = await tx.query<{ id: string; locale: string | null }>(selectLocales, [uuidArray(ids)]);
+  return new Map(rows.map(({ id, locale }) => [id, locale]));
 }
 
 async function renderPage(
   { config, projects }: Pick<LineContext, 'config' | 'projects'>,
   { id: broadcastId, projectId, category, userIds }: AddressedPage,
   { template, data }: BroadcastTemplate,
-  users: ReadonlyMap<string, UserData>,
+  { data: users, locales }: Users,
 ): Promise<{ rows: TextsRow[]; texts: string[]; failed: Map<string, string> }> {
   const project = await projects.byId(projectId);
   if (project === undefined) throw new Error('a broadcast of a project that does not exist');
+  const ofProject = projectData(project);
   const between = takeTurns();
+  const messages = new Map<string | null, MessageTemplate>();
+  const shared = new Map<SetTemplate, string>();
   const byLocale = new Map<string, TextsRow>();
   const own: TextsRow[] = [];
   const texts: string[] = [];
@@ -87,7 +119,9 @@ async function renderPage(
   let spentMs = 0;
   for (const userId of userIds) {
     const user = users.get(userId) ?? null;
-    const message = await template.forLocale(user?.locale ?? null);
+    const locale = user?.locale ?? locales.get(userId) ?? null;
+    const message = messages.get(locale) ?? (await template.forLocale(locale));
+    messages.set(locale, message);
     const isForAll = message.isForAll('in_app');
     if (isForAll && byLocale.has(message.locale)) {
       texts.push(message.locale);
@@ -98,17 +132,18 @@ async function renderPage(
     try {
       if (spentMs > MAX_RENDER_MS) throw new TemplateError('takes too long for all users');
       const about = { userId, category, channel: 'in_app' };
-      const rendered = message.render('in_app', {
+      const of = {
         user,
         data,
-        project: projectData(project),
+        project: ofProject,
         get unsubscribe_url() {
           return unsubscribeUrl(config, project, about);
         },
         get preferences_url() {
           return preferencesUrl(config, project, about);
         },
-      });
+      };
+      const rendered = message.render('in_app', of, shared);
       const row = { broadcastId, reader: isForAll ? message.locale : userId, texts: shown(rendered) };
       if (isForAll) byLocale.set(message.locale, row);
       else own.push(row);
@@ -131,3 +166,6 @@ function failure({ projectId, id }: AddressedPage, reason: string, userIds: read
   const details = { level: 'error' as const, log: reason, context };
   return { projectId, type: 'delivery.failed', broadcastId: id, userIds, details };
 }
+
+// Primary key.
+const selectLocales = sql('locales_of_users', 'select id, locale from users where id = any ($1::uuid[])');

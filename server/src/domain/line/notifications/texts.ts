@@ -1,5 +1,6 @@
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { isId } from '../../../lib/ids.ts';
 import { packJson, unpackShortJson } from '../../../lib/packed-json.ts';
 import type { NotificationRow } from './row.ts';
 import { contentJson } from './wire.ts';
@@ -26,10 +27,27 @@ export interface TextsRow {
   texts: InboxTexts;
 }
 
-/** Stores texts. Those that a repeated fan-out makes again replace the former ones. */
-export async function insertTexts(tx: Queryable, rows: readonly TextsRow[]): Promise<void> {
+/**
+ * Stores texts. Several pages store the texts of a locale. With `careful`, those of users may exist as well,
+ * from the same fan-out before.
+ */
+export async function insertTexts(
+  tx: Queryable,
+  rows: readonly TextsRow[],
+  insertion: 'plain' | 'careful',
+): Promise<void> {
+  const isOwn = ({ reader }: TextsRow) => insertion === 'plain' && isId(reader);
+  await insert(
+    tx,
+    upsertTexts,
+    rows.filter((row) => !isOwn(row)),
+  );
+  await insert(tx, insertOwnTexts, rows.filter(isOwn));
+}
+
+async function insert(tx: Queryable, statement: Statement, rows: readonly TextsRow[]): Promise<void> {
   if (rows.length === 0) return;
-  await tx.query(insert, [
+  await tx.query(statement, [
     uuidArray(rows.map(({ broadcastId }) => broadcastId)),
     textArray(rows.map(({ reader }) => reader)),
     byteaArray(rows.map(({ texts }) => packJson(JSON.stringify(texts)))),
@@ -102,11 +120,13 @@ const selectTexts = sql(
   'select texts from broadcast_texts where broadcast_id = $1 and reader = $2',
 );
 // Primary key, in its order, so that concurrent fan-outs to one topic do not deadlock.
-const insert = sql(
-  'insert_broadcast_texts',
-  `insert into broadcast_texts (broadcast_id, reader, texts)
+const INSERT = `insert into broadcast_texts (broadcast_id, reader, texts)
   select broadcast_id, reader, texts
-  from unnest($1::uuid[], $2::text[], $3::bytea[]) as t (broadcast_id, reader, texts)
+  from unnest($1::uuid[], $2::text[], $3::bytea[]) as t (broadcast_id, reader, texts)`;
+const upsertTexts = sql(
+  'upsert_broadcast_texts',
+  `${INSERT}
   order by broadcast_id, reader
   on conflict (broadcast_id, reader) do update set texts = excluded.texts`,
 );
+const insertOwnTexts = sql('insert_broadcast_texts', INSERT);

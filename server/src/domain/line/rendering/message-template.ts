@@ -52,6 +52,7 @@ export class MessageTemplate {
   readonly #set: TemplateSet;
   readonly #layout: string | undefined;
   readonly #read = new Map<string, readonly VariablePath[]>();
+  readonly #forAll = new Map<SetTemplate, boolean>();
   readonly #parsed: Record<TextForm, Map<string, SetTemplate>> = { html: new Map(), text: new Map() };
 
   private constructor({ message, parts }: MessageParts, locale: string, set: TemplateSet) {
@@ -69,17 +70,20 @@ export class MessageTemplate {
     return new MessageTemplate(parts, locale, set);
   }
 
-  /** Renders the texts of a channel. Throws TemplateError. */
-  render(channel: string, data: TemplateData): RenderedTexts {
+  /**
+   * Renders the texts of a channel. Throws TemplateError. `shared` has texts of earlier calls, with the same
+   * data except for the user: those that are the same for all users are rendered once.
+   */
+  render(channel: string, data: TemplateData, shared?: Map<SetTemplate, string>): RenderedTexts {
     const { title, content, action_url: actionUrl } = this.#textsOn(channel);
-    const shown = clean(this.#render(title ?? '', 'text', data))
+    const shown = clean(this.#render(title ?? '', 'text', data, shared))
       .replace(/\s+/g, ' ')
       .trim();
     if (shown === '') throw new TemplateError('the title is empty');
     const texts = {
       title: cut(shown),
-      content: content == null ? null : withLines(clean(this.#render(content, 'html', data))),
-      actionUrl: clean(this.#render(actionUrl ?? '', 'text', data)).trim() || null,
+      content: content == null ? null : withLines(clean(this.#render(content, 'html', data, shared))),
+      actionUrl: clean(this.#render(actionUrl ?? '', 'text', data, shared)).trim() || null,
     };
     if ((texts.actionUrl?.length ?? 0) > MAX_ACTION_URL_CHARACTERS)
       throw new TemplateError(`the action_url has more than ${MAX_ACTION_URL_CHARACTERS} characters`);
@@ -91,7 +95,7 @@ export class MessageTemplate {
 
   /** Whether the texts of the channel are the same for all users with the same locale. */
   isForAll(channel: string): boolean {
-    return !this.#variables(channel).some(([root]) => OF_USERS.has(root));
+    return !this.#variables(channel).some(readsUser);
   }
 
   #textsOn(channel: string): TemplateTexts {
@@ -137,8 +141,19 @@ export class MessageTemplate {
     return variables;
   }
 
-  #render(text: string, form: TextForm, data: object): string {
-    return text.includes('{') ? this.#parse(text, form).render(data) : text;
+  #render(text: string, form: TextForm, data: object, shared?: Map<SetTemplate, string>): string {
+    if (!text.includes('{')) return text;
+    const template = this.#parse(text, form);
+    if (shared === undefined || !this.#isTextForAll(template)) return template.render(data);
+    const rendered = shared.get(template) ?? template.render(data);
+    shared.set(template, rendered);
+    return rendered;
+  }
+
+  #isTextForAll(template: SetTemplate): boolean {
+    const isForAll = this.#forAll.get(template) ?? !template.variables().some(readsUser);
+    this.#forAll.set(template, isForAll);
+    return isForAll;
   }
 
   #parse(text: string, form: TextForm): SetTemplate {
@@ -152,6 +167,10 @@ export class MessageTemplate {
 }
 
 const OF_USERS: ReadonlySet<unknown> = new Set(['user', 'unsubscribe_url', 'preferences_url']);
+
+function readsUser([root]: VariablePath): boolean {
+  return OF_USERS.has(root);
+}
 
 /** A text without elements is no HTML to its author, even if an output was escaped: it keeps its lines. */
 function withLines(content: string): string {

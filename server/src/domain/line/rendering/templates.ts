@@ -26,6 +26,13 @@ export class OpenTemplate {
     this.#texts.set(locale, texts);
     return texts;
   }
+
+  /** Whether the texts of the channel differ between users with the same locale, in any locale. */
+  async readsUsers(channel: string): Promise<boolean> {
+    for (const locale of Object.keys(this.#parts.message.locales))
+      if (!(await this.forLocale(locale)).isForAll(channel)) return true;
+    return false;
+  }
 }
 
 /** The template of a broadcast, ready to be rendered. */
