@@ -55,7 +55,8 @@ export function linkAttributes(href: string): Record<string, string> {
 }
 
 function copy(from: Node, to: Node, depth: number): void {
-  for (const node of from.childNodes) {
+  // A form whose inputs are named like its own properties hides them.
+  for (const node of Reflect.get(Node.prototype, 'childNodes', from) as NodeListOf<Node>) {
     if (node.nodeType === Node.TEXT_NODE) to.appendChild(document.createTextNode(node.nodeValue ?? ''));
     if (node.nodeType !== Node.ELEMENT_NODE) continue;
     const { localName, namespaceURI } = node as Element;
@@ -100,8 +101,10 @@ let policy: { createHTML(text: string): string } | undefined;
 /** Parses HTML into an inert document. Returns text alone where a page forbids to parse. */
 function parse(html: string): Node | string {
   const { parseHTML } = Document as unknown as { parseHTML?: (html: string, options: object) => Document };
-  // The browser's own sanitizer needs no policy of trusted types, and removes what is unsafe first.
-  if (parseHTML !== undefined) return parseHTML.call(Document, html, { sanitizer: {} }).body;
+  // The browser's own sanitizer needs no policy of trusted types, and removes what is unsafe first. Chromium
+  // 156 crashes if that is a listener of a marquee.
+  if (parseHTML !== undefined)
+    return parseHTML.call(Document, html, { sanitizer: { removeElements: ['marquee'] } }).body;
   try {
     const { trustedTypes } = globalThis as { trustedTypes?: TrustedTypes };
     policy ??= trustedTypes?.createPolicy('belfry-inbox', { createHTML: (text) => text });

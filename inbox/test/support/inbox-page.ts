@@ -3,8 +3,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { build } from 'esbuild';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import type { BelfryInbox } from '../../src/element/belfry-inbox.ts';
+import type { Inbox } from '../../src/store/index.ts';
 
 const ENTRY = `
 import { createInbox } from './src/store/index.ts';
@@ -20,7 +21,7 @@ export interface Site {
   /** What a page reported that its policy does not allow, or that failed. */
   problems: string[];
   /** Opens a page with this HTML. `style` is a file of the page. */
-  open(browser: Browser, options?: PageOptions): Promise<Page>;
+  open(browser: Browser | BrowserContext, options?: PageOptions): Promise<Page>;
   close(): Promise<void>;
 }
 
@@ -79,7 +80,8 @@ export async function startSite(): Promise<Site> {
     problems: [],
     async open(browser, options = {}) {
       page = options;
-      const context = await browser.newContext({ locale: 'en-GB', ...options.context });
+      const context =
+        'newContext' in browser ? await browser.newContext({ locale: 'en-GB', ...options.context }) : browser;
       const opened = await context.newPage();
       opened.on('console', (message) => {
         if (message.type() === 'error') site.problems.push(message.text());
@@ -98,13 +100,18 @@ export async function startSite(): Promise<Site> {
 }
 
 /** Adds an inbox to a page, and waits until it is connected. */
-export async function addInbox(page: Page, properties: Partial<BelfryInbox>): Promise<void> {
+export async function addInbox(
+  page: Page,
+  properties: Partial<BelfryInbox> & { pageSize?: number },
+): Promise<void> {
   await page.evaluate(
-    (values) => {
+    ({ pageSize, ...values }) => {
       const element = Object.assign(document.createElement('belfry-inbox'), values);
+      const { createInbox } = globalThis as unknown as { createInbox: (options: object) => Inbox };
+      if (pageSize !== undefined) element.inbox = createInbox({ ...values, pageSize });
       document.body.append(element);
     },
-    properties as Record<string, unknown>,
+    properties as { pageSize?: number },
   );
   await page.waitForFunction(() => {
     const { inbox } = document.querySelector('belfry-inbox') as BelfryInbox;

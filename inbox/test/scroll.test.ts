@@ -1,0 +1,92 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../server/src/db/client.ts';
+import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { startTestService, type TestService, until } from '../../server/test/support/service.ts';
+import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
+import { addInbox, type Site, startSite } from './support/inbox-page.ts';
+
+// An inbox of 100,000 notifications shows a window of them: scrolling keeps the number of elements and of
+// loaded notifications constant.
+
+const MANY = 100_000;
+const SCROLLED = 3_000;
+const TIMEOUT_MS = 300_000; // on a machine with ten busy processes
+
+const copy = sql(
+  '',
+  `insert into notifications (user_id, id, broadcast_id, sent_at)
+  select user_id, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, broadcast_id,
+    now() - i * interval '1 minute'
+  from notifications, generate_series(1, $1::int) i`,
+);
+
+describeInChromium('a long inbox', () => {
+  let service: TestService;
+  let browser: Browser;
+  let site: Site;
+  beforeAll(async () => {
+    [service, browser, site] = await Promise.all([startTestService(), openChromium(), startSite()]);
+  });
+  afterAll(async () => {
+    await Promise.all([service?.stop(), browser?.close(), site?.close()]);
+  });
+
+  test(
+    'scrolls with a constant number of elements, down and up',
+    async () => {
+      const { project } = service;
+      const content = '<p>A text of <b>several</b> lines. '.repeat(4);
+      const body = { title: 'One of many', content, recipients: [{ external_id: 'ada' }] };
+      await project.call('POST', '/broadcasts', body);
+      const list = () => project.as('ada')('GET', '/notifications');
+      await until(list, (response) => response.body.data.length === 1);
+      await service.context.db.query(copy, [MANY]);
+      const page = await site.open(browser);
+      await addInbox(page, {
+        baseUrl: `${service.address}/v2`,
+        token: project.userJwt({ user_external_id: 'ada' }),
+        mode: 'page',
+      });
+      await page.locator('.item').first().waitFor();
+      const result = await page.evaluate(async (wanted) => {
+        const element = document.querySelector('belfry-inbox') as BelfryInbox;
+        const scroller = element.shadowRoot?.querySelector('.scroller') as HTMLElement;
+        const snapshot = () => element.inbox?.list().getSnapshot();
+        const size = () => snapshot()?.pages.reduce((sum, page) => sum + page.size, 0) ?? 0;
+        const most = { items: 0, loaded: 0 };
+        const frames: number[] = [];
+        const next = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
+        const scroll = async (px: number, until: () => boolean) => {
+          let last = await next();
+          while (!until()) {
+            scroller.scrollTop += px;
+            const now = await next();
+            frames.push(now - last);
+            last = now;
+            most.items = Math.max(most.items, scroller.querySelectorAll('.item').length);
+            most.loaded = Math.max(most.loaded, snapshot()?.notifications.length ?? 0);
+          }
+        };
+        await scroll(600, () => size() >= wanted);
+        await scroll(-1_200, () => scroller.scrollTop === 0);
+        return { most, size: size(), frames: frames.sort((a, b) => a - b) };
+      }, SCROLLED);
+      expect(result.size).toBeGreaterThanOrEqual(SCROLLED);
+      expect(result.most.items).toBeLessThanOrEqual(400);
+      expect(result.most.loaded).toBeLessThanOrEqual(600);
+      if (process.env.SHOW_FRAMES !== undefined) {
+        const at = (share: number) =>
+          result.frames[Math.floor(share * (result.frames.length - 1))]?.toFixed(1);
+        console.log(
+          `${result.frames.length} frames: p50 ${at(0.5)}, p99 ${at(0.99)}, most ${at(1)} ms`,
+          result.most,
+        );
+      }
+      // What was released is shown once more.
+      await expect.poll(() => page.locator('.item').count()).toBeGreaterThan(10);
+      await page.context().close();
+    },
+    TIMEOUT_MS,
+  );
+});
