@@ -96,7 +96,7 @@ async function fill(version: Version): Promise<void> {
     for (const operation of operations(version, 'GET')) await learn(operation, {});
   };
   for (const operation of operations(version, 'PUT'))
-    for (const drawn of samples(version, operation, 6)) await learn(operation, drawn);
+    for (const drawn of samples(version, operation, 20)) await learn(operation, drawn);
   // Learn ids from the lists, too, because not every response of a write has the id.
   await learnFromLists();
   for (const operation of operations(version, 'POST').filter(({ body }) => body !== undefined))
@@ -295,7 +295,11 @@ describe('records of the owner', () => {
             for (const id of own) expect(text.includes(id), context).toBe(false);
           }
           if (!field.args.some((one) => one.name === 'id')) continue;
-          const more = field.args.some((one) => one.name === 'input') ? ', input: {}' : '';
+          const required = { input: '{}', until: 'null' };
+          const more = Object.entries(required)
+            .filter(([name]) => field.args.some((one) => one.name === name))
+            .map(([name, value]) => `, ${name}: ${value}`)
+            .join('');
           for (const id of own) {
             const { body } = await graphql(
               token,
