@@ -61,7 +61,7 @@ export const de: Catalogue = {
   serverNotReady: 'Dieser Server ist nicht bereit: {reason}.',
   apiReference: 'API-Referenz',
   guides: 'Anleitungen',
-  demo: 'Demo',
+  demo: 'Vorführung',
 
   pushTitle: 'Benachrichtigungen einschalten',
   pushText: 'Dieser Browser kann neue Benachrichtigungen anzeigen, auch während die Seite geschlossen ist.',

@@ -101,7 +101,10 @@ const upsertOfUser = sql(
 );
 const upsertTimes = sql(
   'save_user_times',
-  `with saved as (
+  `with known as materialized (
+    select user_id from user_delivery_windows where user_id = $5
+  ),
+  saved as (
     insert into user_delivery_windows as w (user_id, config, quiet_hours)
     select u.id, $2::json, $6::json
     from users u
@@ -109,7 +112,7 @@ const upsertTimes = sql(
       and (
         $2::json -> 'time_zone' is not null
         or $6::json is not null
-        or exists (select from user_delivery_windows where user_id = u.id)
+        or exists (select from known)
       )
     on conflict (user_id) do update
     set config = case
