@@ -1,16 +1,9 @@
 import { existsSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 import { startBelfry } from '../support/belfry.ts';
+import { CHROMIUM, FLAGS } from '../support/chromium.ts';
 import type { Scenario } from '../support/scenario.ts';
 import { percentile } from '../support/statistics.ts';
-
-const CHROMIUM = '/usr/bin/chromium';
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-background-networking',
-  '--disable-component-update',
-];
 
 /**
  * (paint) From `POST /broadcasts` to the frame in which an open inbox shows the notification, in Chromium, on

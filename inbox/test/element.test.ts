@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { example } from '../../server/src/providers/inbox/example.ts';
 import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import {
+  processed,
   startTestService,
   type TestProject,
   type TestService,
@@ -49,8 +50,10 @@ describeInChromium('belfry-inbox', () => {
   /** Sends notifications, and waits until the last one is in the inbox. */
   async function send(user: string, ...broadcasts: object[]): Promise<void> {
     for (const one of broadcasts) {
-      const body = { title: 'Hello', ...one, recipients: [{ external_id: user }] };
-      expect((await project.call('POST', '/broadcasts', body)).status).toBe(201);
+      const given = { title: 'Hello', ...one, recipients: [{ external_id: user }] };
+      const { status, body } = await project.call('POST', '/broadcasts', given);
+      expect(status).toBe(201);
+      await processed(project.call, body.id); // the next one is above it
     }
   }
 
@@ -185,6 +188,25 @@ describeInChromium('belfry-inbox', () => {
       }
       await page.context().close();
     });
+
+  test('the tabs fit on a phone in all languages', async () => {
+    const user = newUser();
+    await send(user, { title: 'One' });
+    const page = await open(user, { mode: 'page' }, { context: { viewport: { width: 320, height: 600 } } });
+    for (const locale of ['en', 'de', 'es', 'fr', 'ja', 'ar']) {
+      await page.evaluate((language) => {
+        (document.querySelector('belfry-inbox') as BelfryInbox).locale = language;
+      }, locale);
+      await page.locator(`.root[lang=${locale}] .tab`).last().waitFor();
+      const cut = await page
+        .locator('[role=tablist], .tab')
+        .evaluateAll((all) =>
+          all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent),
+        );
+      expect({ locale, cut }).toEqual({ locale, cut: [] });
+    }
+    await page.context().close();
+  });
 
   test('works under a strict content security policy with trusted types', async () => {
     const page = await open(newUser(), { mode: 'page' });

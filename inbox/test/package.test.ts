@@ -69,6 +69,10 @@ test('the package has only its code, declarations and texts', async () => {
   for (const absent of ['private', 'devDependencies', 'scripts']) expect(manifest).not.toHaveProperty(absent);
 });
 
+test('the element, its store and the sanitizer are at most 20 kB', async () => {
+  await run(process.execPath, [join(root, 'bin/size.mjs'), consumer]);
+});
+
 test('programs find the types of every entry', { timeout: 300_000 }, async () => {
   const compilerOptions = {
     strict: true,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startProxy, type TestProxy } from '../../server/test/support/proxy.ts';
 import {
+  processed,
   startTestService,
   type TestProject,
   type TestService,
@@ -48,9 +49,12 @@ async function open(user: string, options: Partial<InboxOptions> = {}): Promise<
   return inbox;
 }
 
+/** Sends a broadcast, and waits until it is in the inbox: the next one is above it. */
 async function send(user: string, broadcast: object = {}): Promise<void> {
-  const body = { title: 'Hello', recipients: [{ external_id: user }], ...broadcast };
-  expect((await project.call('POST', '/broadcasts', body)).status).toBe(201);
+  const given = { title: 'Hello', recipients: [{ external_id: user }], ...broadcast };
+  const { status, body } = await project.call('POST', '/broadcasts', given);
+  expect(status).toBe(201);
+  await processed(project.call, body.id);
 }
 
 const titlesOf = ({ notifications }: ListSnapshot) => notifications.map(({ title }) => title);
@@ -204,6 +208,26 @@ test('a lost stream continues where it ended, without gaps and repeats', async (
   await expect.poll(titles).toEqual(['3', '2', '1', 'before']);
   expect(arrived).toEqual(['before', '1', '2', '3']);
   expect(inbox.getSnapshot().counts).toEqual({ unread: 4, unseen: 4 });
+});
+
+test('behind proxies, an inbox goes from one transport to the next without gaps and repeats', async () => {
+  const user = newUser();
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2` }); // which passes no WebSockets
+  expect(inbox.getSnapshot().transport).toBe('sse');
+  const { titles } = show(inbox);
+  const arrived: string[] = [];
+  inbox.onNew(({ title }) => arrived.push(title));
+  await send(user, { title: 'live' });
+  await expect.poll(titles).toEqual(['live']);
+  // A response that a proxy collects never ends.
+  proxy.decide = ({ url }) => (url?.includes('/stream') ? 'lose the response' : 'pass');
+  proxy.cut();
+  for (const title of ['1', '2']) await send(user, { title });
+  await expect.poll(() => inbox.getSnapshot().transport).toBe('polling');
+  await expect.poll(titles).toEqual(['2', '1', 'live']);
+  expect(arrived).toEqual(['live', '1', '2']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 3, unseen: 3 });
+  proxy.decide = () => 'pass';
 });
 
 test('a wrong token is reported, and a new one connects', async () => {

@@ -1,9 +1,11 @@
+const MARGIN_PX = 8;
+
 type Child = Node | string | false | undefined;
 type Props = Record<string, unknown>;
 
 /**
- * Creates an element. Properties whose name starts with `on` are listeners; others are attributes, which
- * `false` and `undefined` leave out.
+ * Creates an element. Functions are listeners of the event that their name ends in; others are attributes,
+ * which `false` and `undefined` leave out.
  */
 export function h<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
@@ -11,6 +13,7 @@ export function h<Name extends keyof HTMLElementTagNameMap>(
   ...children: Child[]
 ): HTMLElementTagNameMap[Name] {
   const element = document.createElement(name);
+  if (name === 'button') element.setAttribute('type', 'button');
   for (const [key, value] of Object.entries(props)) {
     if (typeof value === 'function') element.addEventListener(key.slice(2), value as EventListener);
     else setAttribute(element, key, value);
@@ -58,12 +61,13 @@ export function icon(name: IconName): SVGSVGElement {
 }
 
 /** A button that shows only an icon. */
-export function iconButton(name: IconName, label: string, props: Props): HTMLButtonElement {
-  return h(
-    'button',
-    { type: 'button', class: 'tool', 'aria-label': label, title: label, ...props },
-    icon(name),
-  );
+export function iconButton(
+  name: IconName,
+  label: string,
+  onclick: (event: Event) => void,
+  props: Props = {},
+): HTMLButtonElement {
+  return h('button', { class: 'tool', 'aria-label': label, title: label, onclick, ...props }, icon(name));
 }
 
 /** Gives focus to the next of these elements by an arrow key, Home or End. Returns whether it did. */
@@ -72,10 +76,9 @@ export function moveFocus(event: KeyboardEvent, elements: readonly HTMLElement[]
   if (first === undefined || event.altKey || event.ctrlKey || event.metaKey) return false;
   const root = first.getRootNode() as ShadowRoot;
   const at = elements.indexOf(root.activeElement as HTMLElement);
-  const isRtl = axis === 'x' && getComputedStyle(first).direction === 'rtl';
   const [forward, back] = axis === 'y' ? ['ArrowDown', 'ArrowUp'] : ['ArrowRight', 'ArrowLeft'];
   const last = elements.length - 1;
-  const step = isRtl ? -1 : 1;
+  const step = axis === 'x' && isRtl(first) ? -1 : 1;
   const clamp = (index: number) => Math.min(last, Math.max(0, index));
   const target =
     event.key === forward
@@ -91,4 +94,24 @@ export function moveFocus(event: KeyboardEvent, elements: readonly HTMLElement[]
   event.preventDefault();
   elements[target]?.focus();
   return true;
+}
+
+/** Places an element with `position: fixed` below another one, or above it if there is more room. */
+export function placeAt(element: HTMLElement, anchor: Element): void {
+  const { left, right, top, bottom } = anchor.getBoundingClientRect();
+  const { offsetWidth: width, offsetHeight: height } = element;
+  const { innerWidth, innerHeight } = window;
+  const wantedLeft = isRtl(anchor) ? left : right - width;
+  const isBelow = bottom + height + MARGIN_PX <= innerHeight || top < innerHeight - bottom;
+  const clamp = (value: number, size: number, room: number) =>
+    Math.max(MARGIN_PX, Math.min(value, room - size - MARGIN_PX));
+  element.style.left = `${clamp(wantedLeft, width, innerWidth)}px`;
+  element.style.top = `${clamp(isBelow ? bottom + 6 : top - height - 6, height, innerHeight)}px`;
+}
+
+const isRtl = (element: Element) => getComputedStyle(element).direction === 'rtl';
+
+/** Waits for an action of the store, whose failure is in its snapshot. */
+export function run(action: Promise<unknown>): void {
+  action.catch(() => {});
 }

@@ -1,6 +1,7 @@
+import { isUnread } from '../store/notification.ts';
 import type { Notification } from '../store/types.ts';
-import { type Context, run } from './context.ts';
-import { h, iconButton } from './dom.ts';
+import type { Context } from './context.ts';
+import { h, iconButton, run } from './dom.ts';
 import { linkAttributes, safeUrl, sanitized } from './sanitize.ts';
 
 const MAX_ACTIONS = 4;
@@ -9,9 +10,9 @@ const MAX_ACTIONS = 4;
 export function createItem(context: Context, notification: Notification): HTMLElement {
   const { id, status, content, category } = notification;
   const { messages, times, inbox } = context;
-  const isUnread = status === 'unread' || status === 'unseen';
+  const isNew = isUnread(notification);
+  const isArchived = status === 'archived';
   const at = new Date(notification.sent_at ?? notification.created_at);
-  const label = category === null ? undefined : context.categoryLabel(category);
   const until = notification.snoozed_until;
   const headingId = `title-${id}`;
   return h(
@@ -27,7 +28,7 @@ export function createItem(context: Context, notification: Notification): HTMLEl
         h(
           'div',
           { class: 'heading', part: 'title', id: headingId },
-          isUnread && h('span', { class: 'sr' }, `${messages.unread}: `),
+          isNew && h('span', { class: 'sr' }, `${messages.unread}: `),
           createPrimary(context, notification),
         ),
         h('time', { part: 'time', datetime: at.toISOString(), title: times.full(at) }, times.ago(at)),
@@ -36,12 +37,12 @@ export function createItem(context: Context, notification: Notification): HTMLEl
         content !== '' &&
         h('div', { class: 'content', part: 'content', dir: 'auto' }, sanitized(content)),
       createActions(context, notification),
-      (label !== undefined || Boolean(until)) &&
+      (category !== null || Boolean(until)) &&
         h(
           'div',
           { class: 'meta', part: 'meta' },
           until ? h('span', {}, messages.until.replace('{time}', times.soon(new Date(until)))) : undefined,
-          label !== undefined && h('span', {}, label),
+          category !== null && h('span', { 'data-category': category }, context.categories().get(category)),
         ),
     ),
     h(
@@ -49,25 +50,29 @@ export function createItem(context: Context, notification: Notification): HTMLEl
       { class: 'tools', part: 'tools' },
       status !== 'archived' &&
         status !== 'snoozed' &&
-        iconButton(isUnread ? 'check' : 'dot', isUnread ? messages.markRead : messages.markUnread, {
-          'data-control': 'read',
-          onclick: () => run(isUnread ? inbox.markRead(id) : inbox.markUnread(id)),
-        }),
+        iconButton(
+          isNew ? 'check' : 'dot',
+          isNew ? messages.markRead : messages.markUnread,
+          () => run(isNew ? inbox.markRead(id) : inbox.markUnread(id)),
+          { 'data-control': 'read' },
+        ),
       iconButton(
-        status === 'archived' ? 'inbox' : 'archive',
-        status === 'archived' ? messages.unarchive : messages.archive,
+        isArchived ? 'inbox' : 'archive',
+        isArchived ? messages.unarchive : messages.archive,
+        () => run(isArchived ? inbox.unarchive(id) : inbox.archive(id)),
+        { 'data-control': 'archive' },
+      ),
+      iconButton(
+        'more',
+        messages.more,
+        (event) => context.openMenu(notification, event.currentTarget as HTMLElement),
         {
-          'data-control': 'archive',
-          onclick: () => run(status === 'archived' ? inbox.unarchive(id) : inbox.archive(id)),
+          class: 'tool menu-button',
+          'data-control': 'menu',
+          'aria-haspopup': 'menu',
+          'aria-expanded': 'false',
         },
       ),
-      iconButton('more', messages.more, {
-        class: 'tool menu-button',
-        'data-control': 'menu',
-        'aria-haspopup': 'menu',
-        'aria-expanded': 'false',
-        onclick: (event: Event) => context.openMenu(notification, event.currentTarget as HTMLElement),
-      }),
     ),
   );
 }
@@ -77,8 +82,7 @@ function createPrimary(context: Context, notification: Notification): HTMLElemen
   const { title } = notification;
   const href = safeUrl(notification.action_url);
   const read = () => {
-    if (notification.status === 'unread' || notification.status === 'unseen')
-      run(context.inbox.markRead(notification.id));
+    if (isUnread(notification)) run(context.inbox.markRead(notification.id));
   };
   if (href !== undefined)
     return h(
@@ -98,7 +102,6 @@ function createPrimary(context: Context, notification: Notification): HTMLElemen
   return h(
     'button',
     {
-      type: 'button',
       class: 'primary',
       'data-control': 'primary',
       dir: 'auto',
@@ -125,7 +128,7 @@ function createActions(context: Context, notification: Notification): HTMLElemen
     const href = safeUrl(action?.url);
     const label = action?.label;
     if (href === undefined || typeof label !== 'string' || label === '') return [];
-    const style = action?.primary === true ? 'button primary-button' : 'button';
+    const style = action?.primary === true ? 'button accent' : 'button';
     const props = {
       class: style,
       part: 'action',

@@ -1,7 +1,7 @@
 import type { ListSnapshot, NotificationList, Page } from '../store/list.ts';
 import type { Notification } from '../store/types.ts';
-import { type Context, run } from './context.ts';
-import { h, moveFocus } from './dom.ts';
+import type { Context } from './context.ts';
+import { h, moveFocus, run } from './dom.ts';
 import { createItem } from './item.ts';
 import { startOfDay } from './time.ts';
 
@@ -38,10 +38,13 @@ class Block {
     this.page = page;
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
+    const isReleased = page.notifications === undefined;
+    this.element.classList.toggle('released', isReleased);
+    // Also until all is rendered: a page that looks short would make the next ones load.
+    if (isReleased || wasEmpty) this.#reserve(this.#height || page.size * ITEM_PX);
     if (page.notifications === undefined) {
       this.#shown = [];
       this.element.replaceChildren();
-      this.#reserve(this.#height || page.size * ITEM_PX);
       return;
     }
     this.#render(
@@ -106,10 +109,9 @@ class Block {
     if (focus !== undefined) restoreFocus(this.element, focus);
   }
 
-  /** Keeps the height while the page has no notifications; 0 if its content decides. */
+  /** Keeps this height; 0 if the content decides. */
   #reserve(height: number): void {
     this.element.style.blockSize = height === 0 ? '' : `${height}px`;
-    this.element.classList.toggle('released', height !== 0);
   }
 
   destroy(): void {
@@ -179,10 +181,13 @@ export class ListView {
     }
   }
 
-  /** Writes the relative times once more. */
-  updateTimes(): void {
+  /** Writes what changes with time, and the labels of the categories. */
+  updateTexts(): void {
     for (const time of this.#items.querySelectorAll('time'))
       time.textContent = this.#context.times.ago(new Date(time.dateTime));
+    const labels = this.#context.categories();
+    for (const one of this.#items.querySelectorAll<HTMLElement>('[data-category]'))
+      one.textContent = labels.get(one.dataset.category ?? '') ?? '';
   }
 
   #addBlock(key: number): Block {

@@ -1,21 +1,27 @@
 import type { Notification } from '../store/types.ts';
-import { type Context, run } from './context.ts';
-import { h, type IconName, icon, moveFocus } from './dom.ts';
-import { placeAt } from './popup.ts';
-import { snoozeChoices } from './time.ts';
+import type { DetailsContext } from './context.ts';
+import { h, type IconName, icon, moveFocus, placeAt, run } from './dom.ts';
+import { snoozeChoices } from './snooze-choices.ts';
 
 /** The menu of a notification, which also offers the times of a snooze. One serves all notifications. */
 export class Menu {
   readonly element: HTMLElement;
   /** Called with a topic that the user selects. */
   readonly #onTopic: (topic: string) => void;
-  #context: Context | undefined;
+  readonly #context: DetailsContext;
   #notification: Notification | undefined;
   #anchor: HTMLElement | undefined;
 
-  constructor(onTopic: (topic: string) => void) {
+  constructor(context: DetailsContext, onTopic: (topic: string) => void) {
+    this.#context = context;
     this.#onTopic = onTopic;
-    this.element = h('div', { class: 'menu', part: 'menu', popover: 'auto', role: 'menu', tabindex: '-1' });
+    this.element = h('div', {
+      class: 'menu',
+      part: 'menu',
+      popover: 'auto',
+      tabindex: '-1',
+      'aria-label': context.messages.more,
+    });
     this.element.addEventListener('keydown', (event) => {
       const buttons = [...this.element.querySelectorAll<HTMLElement>('[role=menuitem]')];
       if (buttons.length > 0 && moveFocus(event, buttons, 'y')) return;
@@ -27,12 +33,10 @@ export class Menu {
     });
   }
 
-  open(context: Context, notification: Notification, anchor: HTMLElement): void {
-    this.#context = context;
+  open(notification: Notification, anchor: HTMLElement): void {
     this.#notification = notification;
     this.#anchor = anchor;
-    this.element.setAttribute('aria-label', context.messages.more);
-    this.#show(this.#actions(context, notification));
+    this.#show(this.#actions(notification));
   }
 
   close(): void {
@@ -44,12 +48,12 @@ export class Menu {
     this.element.setAttribute('role', role);
     this.element.replaceChildren(...children);
     if (!this.element.matches(':popover-open')) this.element.showPopover();
-    if (this.#anchor !== undefined)
-      placeAt(this.element, this.#anchor, getComputedStyle(this.element).direction === 'rtl');
+    if (this.#anchor !== undefined) placeAt(this.element, this.#anchor);
     this.element.querySelector<HTMLElement>('[role=menuitem], input')?.focus();
   }
 
-  #actions({ inbox, messages }: Context, { id, status, topic }: Notification): Node[] {
+  #actions({ id, status, topic }: Notification): Node[] {
+    const { inbox, messages } = this.#context;
     const isUnread = status === 'unseen' || status === 'unread';
     const isArchived = status === 'archived';
     const isSnoozed = status === 'snoozed';
@@ -78,7 +82,7 @@ export class Menu {
   }
 
   #times(): Node[] {
-    const { messages, times } = this.#context as Context;
+    const { messages, times } = this.#context;
     return [
       ...snoozeChoices().map(([name, at]) =>
         this.#button('clock', messages[name], () => this.#snooze(at), {}, times.soon(at)),
@@ -88,7 +92,7 @@ export class Menu {
   }
 
   #form(): HTMLFormElement {
-    const { messages } = this.#context as Context;
+    const { messages } = this.#context;
     const tomorrow = snoozeChoices().find(([name]) => name === 'tomorrow')?.[1] ?? new Date();
     const input = h('input', {
       type: 'datetime-local',
@@ -108,7 +112,7 @@ export class Menu {
         },
       },
       input,
-      h('button', { class: 'button primary-button' }, messages.snooze),
+      h('button', { type: 'submit', class: 'button accent' }, messages.snooze),
     );
   }
 
@@ -122,7 +126,7 @@ export class Menu {
   }
 
   #snooze(until: Date): Promise<void> | undefined {
-    return this.#notification && this.#context?.inbox.snooze(this.#notification.id, until);
+    return this.#notification && this.#context.inbox.snooze(this.#notification.id, until);
   }
 
   #button(
@@ -134,7 +138,7 @@ export class Menu {
   ): HTMLButtonElement {
     return h(
       'button',
-      { type: 'button', role: 'menuitem', tabindex: '-1', onclick: () => this.#act(action), ...props },
+      { role: 'menuitem', tabindex: '-1', onclick: () => this.#act(action), ...props },
       icon(name),
       h('span', {}, label),
       hint === undefined ? undefined : h('small', {}, hint),

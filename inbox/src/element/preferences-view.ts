@@ -1,7 +1,7 @@
 import type { UserPreferences, UserPreferencesInput } from '@belfry/sdk';
 import type { Messages } from '../locales/en.ts';
-import { type Context, run } from './context.ts';
-import { h } from './dom.ts';
+import type { DetailsContext } from './context.ts';
+import { h, run } from './dom.ts';
 
 /** What newer servers add to the preferences. */
 interface Extended {
@@ -15,11 +15,11 @@ const DEFAULT_HOURS = { from: '22:00', to: '07:00' };
 /** Shows which categories reach the user on which channels. Each change is saved at once. */
 export class PreferencesView {
   readonly element = h('div', { class: 'view', part: 'preferences', tabindex: '-1' });
-  readonly #context: Context;
+  readonly #context: DetailsContext;
   readonly #onSaved: () => void;
   #shown: UserPreferences | undefined;
 
-  constructor(context: Context, onSaved: () => void) {
+  constructor(context: DetailsContext, onSaved: () => void) {
     this.#context = context;
     this.#onSaved = onSaved;
     run(context.inbox.loadPreferences());

@@ -11,9 +11,8 @@ const ELEMENTS = new Set(
 /** Elements whose text is not for readers. Of others that are not in `ELEMENTS`, the children remain. */
 const DROPPED = new Set(
   (
-    'audio button canvas datalist embed frame frameset head iframe input link math meta noembed noframes ' +
-    'noscript object option param plaintext script select source style svg template textarea title track ' +
-    'video xmp'
+    'audio button canvas datalist frameset head iframe math noembed noframes noscript object option ' +
+    'plaintext script select style svg template textarea title video xmp'
   ).split(' '),
 );
 const ATTRIBUTES: Record<string, readonly string[]> = {
@@ -100,6 +99,7 @@ let policy: { createHTML(text: string): string } | undefined;
 
 /** Parses HTML into an inert document. Returns text alone where a page forbids to parse. */
 function parse(html: string): Node | string {
+  if (!/[<&\0\r]/.test(html)) return html; // most contents are text
   const { parseHTML } = Document as unknown as { parseHTML?: (html: string, options: object) => Document };
   // The browser's own sanitizer needs no policy of trusted types, and removes what is unsafe first. Chromium
   // 156 crashes if that is a listener of a marquee.

@@ -1,26 +1,32 @@
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
+const UNITS = [
+  ['minute', MINUTE, HOUR],
+  ['hour', HOUR, DAY],
+  ['day', DAY, 7 * DAY],
+] as const;
 
 /** Formats times for readers of a language. */
 export class Times {
   readonly #locale: string;
   readonly #relative: Intl.RelativeTimeFormat;
   readonly #days: Intl.RelativeTimeFormat;
+  readonly #full: Intl.DateTimeFormat;
 
   constructor(locale: string) {
     this.#locale = locale;
     this.#relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'narrow' });
     this.#days = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
+    this.#full = new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeStyle: 'short' });
   }
 
   /** `5 min. ago`, or a date after a week. */
   ago(at: Date, now = Date.now()): string {
     const ms = now - at.getTime();
     if (ms < MINUTE) return this.#relative.format(0, 'second');
-    if (ms < HOUR) return this.#relative.format(-Math.floor(ms / MINUTE), 'minute');
-    if (ms < DAY) return this.#relative.format(-Math.floor(ms / HOUR), 'hour');
-    if (ms < 7 * DAY) return this.#relative.format(-Math.floor(ms / DAY), 'day');
+    for (const [unit, sizeMs, limitMs] of UNITS)
+      if (ms < limitMs) return this.#relative.format(-Math.floor(ms / sizeMs), unit);
     return this.#date(at, now, 'short');
   }
 
@@ -34,7 +40,7 @@ export class Times {
   }
 
   full(at: Date): string {
-    return new Intl.DateTimeFormat(this.#locale, { dateStyle: 'full', timeStyle: 'short' }).format(at);
+    return this.#full.format(at);
   }
 
   /** A weekday and time, for a choice in the next days. */
@@ -53,21 +59,6 @@ export class Times {
 /** Midnight of the day in local time, in milliseconds. */
 export function startOfDay(at: Date): number {
   return new Date(at.getFullYear(), at.getMonth(), at.getDate()).getTime();
-}
-
-export type SnoozeChoice = 'inAnHour' | 'thisEvening' | 'tomorrow' | 'nextWeek';
-
-/** The times that a menu offers, soonest first. */
-export function snoozeChoices(now = new Date()): [SnoozeChoice, Date][] {
-  const at = (days: number, hour: number) =>
-    new Date(now.getFullYear(), now.getMonth(), now.getDate() + days, hour);
-  const daysToMonday = (8 - now.getDay()) % 7 || 7;
-  return [
-    ['inAnHour', new Date(now.getTime() + HOUR)],
-    ...(now.getHours() < 17 ? [['thisEvening', at(0, 18)] satisfies [SnoozeChoice, Date]] : []),
-    ['tomorrow', at(1, 9)],
-    ['nextWeek', at(daysToMonday, 9)],
-  ];
 }
 
 function capitalized(text: string, locale: string): string {

@@ -1,3 +1,5 @@
+import type { enDetails } from './en-details.ts';
+
 export const en = {
   title: 'Notifications',
   bell: 'Notifications, {count} new',
@@ -7,7 +9,6 @@ export const en = {
   archived: 'Archive',
   markAllRead: 'Mark all as read',
   archiveAll: 'Archive all',
-  confirmArchiveAll: 'Archive all notifications?',
   preferences: 'Preferences',
   close: 'Close',
   back: 'Back',
@@ -15,32 +16,9 @@ export const en = {
   markUnread: 'Mark as unread',
   archive: 'Archive',
   unarchive: 'Move to inbox',
-  snooze: 'Snooze',
-  unsnooze: 'Return now',
-  delete: 'Delete',
   more: 'More actions',
-  inAnHour: 'In an hour',
-  thisEvening: 'This evening',
-  tomorrow: 'Tomorrow',
-  nextWeek: 'Next week',
-  pickTime: 'Pick date and time',
   until: 'Until {time}',
-  emptyAll: 'No notifications yet',
-  emptyAllHint: 'New ones appear here as they arrive.',
-  emptyUnread: 'All caught up',
-  emptyUnreadHint: 'You have read everything.',
-  emptySnoozed: 'Nothing is snoozed',
-  emptySnoozedHint: 'A snoozed notification returns at its time.',
-  emptyArchived: 'The archive is empty',
-  emptyArchivedHint: 'What you archive is kept here.',
   loading: 'Loading …',
-  offline: 'You are offline. New notifications arrive when you are back.',
-  connecting: 'Connecting …',
-  unauthorized: 'Your session has ended. Reload the page to sign in.',
-  failed: 'That did not work, and was undone.',
-  loadFailed: 'Notifications could not be loaded.',
-  retry: 'Try again',
-  dismiss: 'Dismiss',
   newCount: '{count} new',
   arrived: 'New notification: {title}',
   category: 'Category',
@@ -48,23 +26,9 @@ export const en = {
   uncategorized: 'Other',
   clear: 'Show all topics',
   topic: 'Topic: {topic}',
-  onlyTopic: 'Only this topic',
-  required: 'Always on',
-  preferencesHint: 'Choose how you hear about each subject.',
-  in_app: 'Inbox',
-  email: 'E-mail',
-  sms: 'Text message',
-  web_push: 'Browser',
-  mobile_push: 'Phone',
-  slack: 'Slack',
-  teams: 'Teams',
-  quietHours: 'Quiet hours',
-  quietHoursHint: 'Pushes and messages wait until they end. E-mail and this inbox do not.',
-  from: 'From',
-  to: 'To',
-  timeZone: 'Time zone',
-  saved: 'Saved',
 };
 
-/** The texts of the inbox. `{name}` is replaced by a value. */
-export type Messages = Record<keyof typeof en, string>;
+/** The texts of a list. `{name}` is replaced by a value. */
+export type ListMessages = Record<keyof typeof en, string>;
+/** The texts of the inbox. */
+export type Messages = ListMessages & Record<keyof typeof enDetails, string>;

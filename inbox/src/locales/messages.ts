@@ -1,4 +1,4 @@
-import { en, type Messages } from './en.ts';
+import { en, type ListMessages, type Messages } from './en.ts';
 
 // English is part of the element. The others are loaded when they are needed.
 const OTHERS: Record<string, () => Promise<Messages>> = {
@@ -9,8 +9,8 @@ const OTHERS: Record<string, () => Promise<Messages>> = {
   ar: async () => (await import('./ar.ts')).ar,
 };
 
-/** Resolves with the texts of a language; in English if there are none. */
-export async function loadMessages(locale: string): Promise<Messages> {
+/** Resolves with the texts of a language; with those of the list in English if there are none. */
+export async function loadMessages(locale: string): Promise<ListMessages> {
   const load = OTHERS[languageOf(locale)];
   return load === undefined ? en : load().catch(() => en); // English if the file cannot be loaded
 }

@@ -10,9 +10,10 @@ import {
 } from '@belfry/sdk';
 import { type Entry, Journal } from './journal.ts';
 import { NotificationList } from './list.ts';
-import { type Connection, Live, type LiveEvent, type Transport } from './live.ts';
+import { Live } from './live.ts';
 import { CHANGES, type Change, type ChangeName, changed, isListed, isUnread } from './notification.ts';
 import { Observable } from './observable.ts';
+import type { Connection, LiveEvent, Transport } from './transport.ts';
 import type { InboxFilter, Notification } from './types.ts';
 
 export interface InboxOptions {
@@ -338,6 +339,11 @@ export class Inbox {
     const ids = this.#loaded()
       .filter((one) => isInBulk(one) && isListed(one, filter))
       .map(({ id }) => id);
+    // Those in a response that has not arrived yet are seen as well.
+    if (name === 'seen')
+      this.#journal.record({
+        change: (one) => (isInBulk(one) && isListed(one, filter) ? CHANGES.seen(one, at) : undefined),
+      });
     const isAll = !filter.category && !filter.topic;
     const { unread } = this.getSnapshot().counts;
     const counts = isAll ? { unseen: 0, unread: name === 'seen' ? unread : 0 } : undefined;

@@ -41,7 +41,7 @@ export interface ListOptions {
   filter: InboxFilter;
   journal: Journal;
   pageSize: number;
-  /** Called with notifications that a request found above those that were known. */
+  /** Called with notifications that a request found above those that were known, oldest first. */
   onArrived: (notifications: readonly Notification[]) => void;
   /** Called with the first listener, and after the last one unsubscribed. */
   onActive: (isActive: boolean) => void;
@@ -291,7 +291,7 @@ export class NotificationList {
     const arrived = now.filter(
       (one) => !known.has(one.id) && (newest === undefined || compareArrival(one, newest) < 0),
     );
-    if (arrived.length > 0) this.#options.onArrived(arrived);
+    if (arrived.length > 0) this.#options.onArrived(arrived.reverse());
   }
 
   #set(pages: readonly StoredPage[], more: Partial<State> = {}): void {

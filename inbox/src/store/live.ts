@@ -1,41 +1,9 @@
-import { type Transport as Api, BelfryError, type InboxIntegrationConfig } from '@belfry/sdk';
-import { openStream } from './sse.ts';
-import type { Notification } from './types.ts';
-
-export type Transport = 'websocket' | 'sse' | 'polling';
-export type Connection = 'connecting' | 'live' | 'polling' | 'offline' | 'unauthorized';
-
-/** An event of the stream. Others than these are ignored. */
-export type LiveEvent =
-  | { name: 'resync' }
-  | { name: 'inbox/theme'; data: InboxIntegrationConfig }
-  | {
-      name: `notifications/${string}`;
-      timestamp: string;
-      data: { id: string; client_id?: string; notification?: Notification };
-    };
-
-export interface LiveOptions {
-  api: Api;
-  baseUrl: string;
-  token: () => string | Promise<string>;
-  /** The ways to connect, the best one first. */
-  transports: readonly Transport[];
-  onEvent: (event: LiveEvent) => void;
-  onState: (connection: Connection, transport: Transport | undefined) => void;
-  /** Called when events arrive from now on. `isResumed` if none can have been missed since the last time. */
-  onReady: (isResumed: boolean) => void;
-  /** Fetches what is shown. Called regularly if no stream works. */
-  poll: () => Promise<void>;
-}
+import type { Ending, LiveEvent, LiveOptions, Session, Transport } from './transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
-// A stream begins with an id. A proxy that passes none within this time collects the response.
-const FIRST_DATA_TIMEOUT_MS = 5_000;
 const IDLE_TIMEOUT_MS = 40_000; // two heartbeats and a half
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 30_000;
-const POLL_EVERY_MS = 15_000;
 // How long a transport that works is used before the better ones are tried.
 const REMEMBERED_MS = 10 * 60_000;
 // A proxy may accept WebSockets and cut them. After so many short ones in a row, use the next transport.
@@ -44,32 +12,22 @@ const MAX_SHORT_LIVED = 3;
 // Browsers open six connections to a host with HTTP/1.1. A hidden tab does not keep one of them for a stream.
 const HIDDEN_MS = 30_000;
 
-/** How an attempt to connect ended. */
-type Ending =
-  /** The stream was open for this time. */
-  | { kind: 'lost'; lastedMs: number }
-  /** No response: the server or the network is down, or a proxy does not support this transport. */
-  | { kind: 'failed' }
-  /** The transport does not work here. */
-  | { kind: 'unsupported' }
-  | { kind: 'unauthorized' }
-  /** The user was deleted. */
-  | { kind: 'ended' };
-
 /**
  * Follows the changes of a user's notifications until it is closed: over a WebSocket, or else Server-Sent
  * Events, or else by polling. It reconnects for ever and resumes after the last event.
  */
-export class Live {
-  readonly #options: LiveOptions;
+export class Live implements Session {
+  readonly options: LiveOptions;
   readonly #stop = new AbortController();
   #wake = new AbortController();
-  #lastEventId: string | undefined;
+  lastEventId: string | undefined;
+  readonly idleTimeoutMs = IDLE_TIMEOUT_MS;
+  #hasConnected = false;
   #rung: number;
   #rungSince: number;
 
   constructor(options: LiveOptions) {
-    this.#options = options;
+    this.options = options;
     const remembered = recall(options.baseUrl);
     const rung = options.transports.indexOf(remembered?.transport as Transport);
     this.#rung = Math.max(0, rung);
@@ -95,18 +53,18 @@ export class Live {
   }
 
   async #run(): Promise<void> {
-    const { transports, onState } = this.#options;
+    const { transports, onState } = this.options;
     const { signal } = this.#stop;
     let failures = 0;
     let shortLived = 0;
     while (!signal.aborted) {
-      if (isOffline() || (isHidden() && transports[this.#rung] !== 'websocket' && this.#lastEventId)) {
+      if (isOffline() || (isHidden() && transports[this.#rung] !== 'websocket' && this.#hasConnected)) {
         if (isOffline()) onState('offline', undefined);
-        await this.#sleep(LONGEST_RETRY_MS);
+        await this.sleep(LONGEST_RETRY_MS);
         failures = 0;
         continue;
       }
-      if (this.#rung > 0 && Date.now() - this.#rungSince > REMEMBERED_MS) this.#use(0);
+      if (Date.now() - this.#rungSince > REMEMBERED_MS) this.#use(0);
       const first = this.#rung;
       let ending: Ending = { kind: 'failed' };
       // Without a response, the next transport shows whether the server is down.
@@ -129,7 +87,7 @@ export class Live {
       } else failures += 1;
       if (isOffline()) continue;
       onState(ending.kind === 'unauthorized' ? 'unauthorized' : 'connecting', undefined);
-      const woken = await this.#sleep(backoffMs(failures + shortLived));
+      const woken = await this.sleep(backoffMs(failures + shortLived));
       if (woken) failures = 0;
     }
   }
@@ -140,24 +98,38 @@ export class Live {
     return true;
   }
 
-  #connected(transport: Transport): void {
-    remember(this.#options.baseUrl, { transport, at: this.#rungSince });
-    this.#options.onState(transport === 'polling' ? 'polling' : 'live', transport);
+  connected(transport: Transport, isResumed?: boolean): void {
+    this.#hasConnected = true;
+    remember(this.options.baseUrl, { transport, at: this.#rungSince });
+    this.options.onState(transport === 'polling' ? 'polling' : 'live', transport);
+    if (isResumed !== undefined) this.options.onReady(isResumed);
   }
 
-  #connect(transport: Transport): Promise<Ending> {
+  receive(text: string): void {
+    const event = parse<LiveEvent>(text);
+    if (event !== undefined) this.options.onEvent(event);
+  }
+
+  get mayPoll(): boolean {
+    const isDue = Date.now() - this.#rungSince < REMEMBERED_MS;
+    return isDue && !this.#stop.signal.aborted && !isHidden() && !isOffline();
+  }
+
+  async #connect(transport: Transport): Promise<Ending> {
     if (transport === 'websocket') return this.#overWebSocket();
-    return transport === 'sse' ? this.#overSse() : this.#byPolling();
+    const fallback = await import('./fallback.ts').catch(() => undefined); // loaded with the next attempt
+    if (fallback === undefined) return { kind: 'failed' };
+    return transport === 'sse' ? fallback.overSse(this) : fallback.byPolling(this);
   }
 
   async #overWebSocket(): Promise<Ending> {
     if (globalThis.WebSocket === undefined) return { kind: 'unsupported' };
-    const url = new URL(`${this.#options.baseUrl.replace(/^http/, 'ws')}/notifications/stream`);
-    const resumed = this.#lastEventId;
+    const url = new URL(`${this.options.baseUrl.replace(/^http/, 'ws')}/notifications/stream`);
+    const resumed = this.lastEventId;
     if (resumed !== undefined) url.searchParams.set('last_event_id', resumed);
     let socket: WebSocket;
     try {
-      socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${await this.#options.token()}`]);
+      socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${await this.options.token()}`]);
     } catch {
       return { kind: 'failed' }; // the token could not be fetched
     }
@@ -173,15 +145,14 @@ export class Live {
       limit(IDLE_TIMEOUT_MS);
       const message = parse<{ id?: string; event: string; data?: LiveEvent }>(data);
       if (message === undefined) return;
-      if (message.id !== undefined) this.#lastEventId = message.id;
+      if (message.id !== undefined) this.lastEventId = message.id;
       if (message.event === 'ready') {
         readyAt = Date.now();
-        this.#connected('websocket');
-        this.#options.onReady(resumed !== undefined);
-      } else if (message.data !== undefined) this.#options.onEvent(message.data);
+        this.connected('websocket', resumed !== undefined);
+      } else if (message.data !== undefined) this.options.onEvent(message.data);
     };
     socket.onclose = ({ code }) => resolve(code);
-    const unwatch = this.#watch(() => resolve(0));
+    const unwatch = this.watch(() => resolve(0));
     const code = await promise;
     unwatch();
     clearTimeout(timer);
@@ -192,82 +163,14 @@ export class Live {
     return { kind: isOffline() ? 'failed' : 'unsupported' };
   }
 
-  async #overSse(): Promise<Ending> {
-    const ended = new AbortController();
-    const { signal } = ended;
-    const end = () => ended.abort();
-    const lastEventId = this.#lastEventId;
-    let readyAt = 0;
-    let failure: unknown;
-    let isSilent = false;
-    const expire = () => {
-      isSilent = true;
-      end();
-    };
-    let timer = setTimeout(expire, CONNECT_TIMEOUT_MS);
-    const unwatch = this.#watch(end);
-    try {
-      const blocks = openStream(this.#options.api, {
-        signal,
-        lastEventId,
-        onOpen: () => {
-          clearTimeout(timer);
-          timer = setTimeout(expire, FIRST_DATA_TIMEOUT_MS);
-        },
-      });
-      for await (const { id, data } of blocks) {
-        clearTimeout(timer);
-        timer = setTimeout(end, IDLE_TIMEOUT_MS);
-        if (id !== undefined) this.#lastEventId = id;
-        if (readyAt === 0) {
-          readyAt = Date.now();
-          this.#connected('sse');
-          this.#options.onReady(lastEventId !== undefined);
-        }
-        const event = data === undefined ? undefined : parse<LiveEvent>(data);
-        if (event !== undefined) this.#options.onEvent(event);
-      }
-    } catch (error) {
-      failure = error;
-    }
-    unwatch();
-    clearTimeout(timer);
-    if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
-    // A proxy collects the response. If the server is down instead, polling fails as well.
-    if (isSilent) return { kind: 'unsupported' };
-    return endingOf(failure);
-  }
-
-  async #byPolling(): Promise<Ending> {
-    const startedAt = Date.now();
-    let polled = false;
-    while (!this.#stop.signal.aborted && !isHidden() && Date.now() - startedAt < REMEMBERED_MS) {
-      try {
-        await this.#options.poll();
-      } catch (error) {
-        return polled ? { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY } : endingOf(error);
-      }
-      polled = true;
-      this.#connected('polling');
-      await this.#sleep(POLL_EVERY_MS * (0.9 + Math.random() * 0.2));
-      if (isOffline()) break;
-    }
-    if (!isHidden()) this.#use(0); // the better transports may work by now
-    return { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY };
-  }
-
-  /**
-   * Calls `lost` when the browser is offline, when this is closed, and for Server-Sent Events when the tab
-   * was hidden for some time. Returns a function that ends this.
-   */
-  #watch(lost: () => void): () => void {
+  watch(lost: () => void): () => void {
     const over = new AbortController();
     const { signal } = over;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const check = () => {
       clearTimeout(timer);
       if (isOffline()) lost();
-      else if (isHidden() && this.#options.transports[this.#rung] === 'sse')
+      else if (isHidden() && this.options.transports[this.#rung] === 'sse')
         timer = setTimeout(lost, HIDDEN_MS);
     };
     globalThis.addEventListener?.('offline', check, { signal });
@@ -280,8 +183,7 @@ export class Live {
     };
   }
 
-  /** Resolves after the time with false, or earlier with true if the browser reports a change. */
-  #sleep(ms: number): Promise<boolean> {
+  sleep(ms: number): Promise<boolean> {
     const { signal } = this.#wake;
     return new Promise((resolve) => {
       const timer = setTimeout(() => resolve(false), ms);
@@ -296,12 +198,6 @@ export class Live {
 /** Half of the time is random, so that the clients of a server do not return at the same moment. */
 function backoffMs(failures: number): number {
   return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures) * (0.1 + Math.random() * 0.9);
-}
-
-function endingOf(error: unknown): Ending {
-  if (!(error instanceof BelfryError)) return { kind: 'failed' };
-  if (error.status === 401 || error.status === 403) return { kind: 'unauthorized' };
-  return { kind: error.code === 'invalid_response' || error.status === 404 ? 'unsupported' : 'failed' };
 }
 
 function parse<Message>(data: unknown): Message | undefined {

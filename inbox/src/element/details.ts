@@ -1,0 +1,40 @@
+// What is loaded beside the first list: the menu of a notification, the preferences and messages to the user,
+// with their styles and English texts.
+
+import type { Messages } from '../locales/en.ts';
+import { enDetails } from '../locales/en-details.ts';
+import { type Banner, type BannerOptions, createBanner } from './banner.ts';
+import type { Context } from './context.ts';
+import { Menu } from './menu.ts';
+import { createPlaceholder, type Placeholder } from './placeholder.ts';
+import { PreferencesView } from './preferences-view.ts';
+import { DETAILS } from './styles/details.ts';
+
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(DETAILS);
+
+export interface Details {
+  banner: Banner;
+  menu: Menu;
+  placeholder: Placeholder;
+  createPreferences(): PreferencesView;
+}
+
+interface DetailsOptions extends BannerOptions {
+  onRetry: () => void;
+  onTopic: (topic: string) => void;
+  onSaved: (message: string) => void;
+}
+
+/** Creates the details of an inbox, and adds their styles to its shadow tree. */
+export function createDetails(context: Context, shadow: ShadowRoot, options: DetailsOptions): Details {
+  if (!shadow.adoptedStyleSheets.includes(sheet)) shadow.adoptedStyleSheets.push(sheet);
+  const messages: Messages = { ...enDetails, ...context.messages };
+  const whole = { ...context, messages };
+  return {
+    banner: createBanner(whole, options),
+    menu: new Menu(whole, options.onTopic),
+    placeholder: createPlaceholder(whole, options.onRetry),
+    createPreferences: () => new PreferencesView(whole, () => options.onSaved(messages.saved)),
+  };
+}

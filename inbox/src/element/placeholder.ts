@@ -1,0 +1,54 @@
+import type { ListSnapshot } from '../store/list.ts';
+import type { DetailsContext } from './context.ts';
+import { h, type IconName, icon } from './dom.ts';
+import type { Tab } from './header.ts';
+
+const ART: Record<Tab, IconName> = { all: 'bell', unread: 'checks', snoozed: 'clock', archived: 'archive' };
+const TEXTS = {
+  all: ['emptyAll', 'emptyAllHint'],
+  unread: ['emptyUnread', 'emptyUnreadHint'],
+  snoozed: ['emptySnoozed', 'emptySnoozedHint'],
+  archived: ['emptyArchived', 'emptyArchivedHint'],
+} as const;
+
+export interface Placeholder {
+  element: HTMLElement;
+  /** `image` is that of the project for an empty inbox. */
+  render(list: ListSnapshot, tab: Tab, image: string | undefined): void;
+}
+
+/** What stands in place of a list without notifications: that it failed or is empty. */
+export function createPlaceholder({ messages }: DetailsContext, retry: () => void): Placeholder {
+  const element = h('div', { hidden: true });
+  let shown = '';
+
+  function render({ status, pages, hasMore }: ListSnapshot, tab: Tab, image: string | undefined): void {
+    const isEmpty = status === 'ready' && !hasMore && pages.every(({ size }) => size === 0);
+    const kind = isEmpty ? `${tab} ${image}` : status === 'error' ? status : '';
+    if (kind === shown) return;
+    shown = kind;
+    element.hidden = kind === '';
+    element.replaceChildren();
+    if (status === 'error')
+      empty(
+        art('inbox'),
+        messages.loadFailed,
+        h('button', { class: 'button', onclick: retry }, messages.retry),
+      );
+    else if (isEmpty) {
+      const [text, hint] = TEXTS[tab];
+      const hasImage = tab === 'all' && image !== undefined;
+      empty(
+        hasImage ? h('img', { src: image, alt: '' }) : art(ART[tab]),
+        messages[text],
+        h('p', {}, messages[hint]),
+      );
+    }
+  }
+
+  const art = (name: IconName) => h('span', { class: 'art' }, icon(name));
+  const empty = (picture: Node, text: string, last: Node) =>
+    element.append(h('div', { class: 'empty', part: 'empty' }, picture, h('strong', {}, text), last));
+
+  return { element, render };
+}

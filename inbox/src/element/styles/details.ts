@@ -1,0 +1,256 @@
+/** The menu of a notification, the preferences, and what appears when something changes or is missing. */
+export const DETAILS = /* css */ `
+.empty {
+  display: grid;
+  justify-items: center;
+  align-content: center;
+  gap: 6px;
+  min-height: 100%;
+  padding: 48px 32px;
+  text-align: center;
+  > :first-child {
+    margin-bottom: 10px;
+  }
+  img {
+    max-width: 200px;
+    max-height: 160px;
+  }
+  strong {
+    font-size: 15px;
+  }
+  p {
+    color: var(--_muted);
+  }
+  .button {
+    margin-top: 10px;
+  }
+}
+.art {
+  --_icon: 32px;
+  display: grid;
+  place-items: center;
+  width: 72px;
+  height: 72px;
+  border-radius: 50%;
+  background: var(--_hover);
+  color: var(--_muted);
+}
+.banner {
+  display: flex;
+  align-items: center;
+  gap: 12px;
+  padding: 8px 16px;
+  background: color-mix(
+    in srgb,
+    var(--belfry-banner-background-color, light-dark(#fff3d6, #3b3013))
+      calc(var(--belfry-banner-background-opacity, 1) * 100%),
+    transparent
+  );
+  color: var(--belfry-banner-text-color, light-dark(#5c4300, #ffdf94));
+  font-size: var(--belfry-banner-font-size, 13px);
+  span {
+    flex: 1;
+  }
+  button {
+    min-height: 24px;
+    font-weight: 600;
+    text-decoration: underline;
+  }
+}
+.pill {
+  position: absolute;
+  z-index: 3;
+  inset: 8px 0 auto;
+  width: fit-content;
+  margin: auto;
+  display: flex;
+  align-items: center;
+  gap: 6px;
+  padding: 6px 12px;
+  border-radius: 99px;
+  background: var(--_accent);
+  color: var(--_on-accent);
+  font-size: 13px;
+  font-weight: 600;
+  box-shadow: var(--_shadow);
+}
+.chip {
+  --_tool: 24px;
+  --_icon: 14px;
+  display: flex;
+  align-items: center;
+  gap: 4px;
+  padding-inline: 10px 4px;
+  min-width: 0;
+  border-radius: 8px;
+  background: var(--_hover);
+  font-size: 13px;
+}
+.arrived {
+  animation: arrive 0.5s;
+}
+@keyframes arrive {
+  from {
+    background: color-mix(in srgb, var(--_accent) 28%, transparent);
+  }
+}
+.expanded {
+  .content {
+    display: block;
+  }
+  .primary {
+    -webkit-line-clamp: none;
+  }
+}
+.menu {
+  --_icon: 16px;
+  inset: auto;
+  min-width: 200px;
+  max-width: calc(100vw - 16px);
+  margin: 0;
+  padding: 6px;
+  border: 1px solid var(--_line);
+  border-radius: 12px;
+  background: var(--_raised);
+  color: var(--belfry-dialog-text-color, var(--_text));
+  box-shadow: var(--_shadow);
+  outline: 0;
+  > button {
+    display: flex;
+    align-items: center;
+    gap: 10px;
+    width: 100%;
+    padding: 8px 10px;
+    white-space: nowrap;
+    &:is(:hover, :focus-visible) {
+      background: var(--_pressed);
+    }
+  }
+  span {
+    flex: 1;
+  }
+  :is(small, .icon) {
+    color: var(--_muted);
+    font-size: 12px;
+  }
+  .danger,
+  .danger .icon {
+    color: light-dark(#c02b34, #ff8f90);
+  }
+  form {
+    display: grid;
+    gap: 10px;
+    padding: 8px;
+  }
+  hr {
+    margin: 6px 4px;
+    border: 0;
+    border-top: 1px solid var(--_line);
+  }
+}
+.field {
+  min-height: 34px;
+  max-width: 100%;
+  padding: 4px 8px;
+  border: 1px solid light-dark(#8b919e, #6c7380);
+  border-radius: 8px;
+  background: var(--_surface);
+  color: var(--_text);
+}
+.view {
+  height: 100%;
+  overflow: auto;
+  padding: 12px 16px 24px;
+  background: var(--belfry-dialog-background-color, none);
+  color: var(--belfry-dialog-text-color, inherit);
+  p {
+    color: var(--_muted);
+  }
+}
+.group {
+  padding-block: 14px;
+  &:not(:last-child) {
+    border-bottom: 1px solid var(--_line);
+  }
+  h3 {
+    font-weight: 600;
+  }
+  p {
+    font-size: 13px;
+  }
+}
+.switches {
+  display: flex;
+  flex-wrap: wrap;
+  gap: 10px 20px;
+  margin-top: 10px;
+}
+.switch {
+  display: inline-flex;
+  align-items: center;
+  gap: 8px;
+  min-height: 24px;
+  &,
+  input {
+    cursor: pointer;
+  }
+  &:has(:disabled),
+  :disabled {
+    cursor: default;
+  }
+}
+.switch input {
+  appearance: none;
+  position: relative;
+  width: 34px;
+  height: 20px;
+  border-radius: 10px;
+  background: light-dark(#868c99, #5b6270);
+  transition: background 0.15s;
+  &::after {
+    content: "";
+    position: absolute;
+    top: 2px;
+    inset-inline-start: 2px;
+    width: 16px;
+    height: 16px;
+    border-radius: 50%;
+    background: #fff;
+    transition: inset-inline-start 0.15s;
+  }
+  &:checked {
+    background: var(--belfry-dialog-accent-color, var(--_accent));
+    &::after {
+      inset-inline-start: 16px;
+    }
+  }
+  &:disabled {
+    opacity: 0.55;
+  }
+}
+.times {
+  display: flex;
+  flex-wrap: wrap;
+  gap: 12px;
+  margin-top: 12px;
+  label {
+    display: grid;
+    gap: 4px;
+    font-size: 13px;
+    color: var(--_muted);
+    min-width: 0;
+  }
+}
+@media (forced-colors: active) {
+  .icon {
+    stroke: ButtonText;
+  }
+  .state,
+  .badge {
+    forced-color-adjust: none;
+  }
+  .tab[aria-selected="true"] {
+    outline: 2px solid Highlight;
+  }
+}
+`;

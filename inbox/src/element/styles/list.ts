@@ -1,0 +1,246 @@
+const DEFAULT = '--belfry-notification-default';
+const DEFAULT_BACKGROUND = `var(${DEFAULT}-background-color, none)`;
+
+/** The colors of notifications of a status. The theme of the project sets the properties. */
+const colors = (status: string, background: string, hover: string) => /* css */ `
+  --_background: var(--belfry-notification-${status}-background-color, ${background});
+  --_color: var(--belfry-notification-${status}-text-color, var(${DEFAULT}-text-color, currentColor));
+  --_over: var(
+    --belfry-notification-${status}-hover-background-color,
+    var(--belfry-notification-hover-background-color, ${hover})
+  );
+  --_state: var(
+    --belfry-notification-${status}-state-color,
+    var(--belfry-notification-state-color, var(--_accent))
+  );`;
+
+const accent = (percent: number) => `color-mix(in srgb, var(--_accent) ${percent}%, transparent)`;
+
+/** The list and its notifications. */
+export const LIST = /* css */ `
+.scroller {
+  height: 100%;
+  overflow: auto;
+  overscroll-behavior: contain;
+  scrollbar-width: thin;
+  outline-offset: -2px;
+  background: var(--_surface); /* what is opaque is not painted while it scrolls */
+}
+.list {
+  padding: 0 8px 8px;
+}
+.released,
+.skeleton {
+  background: repeating-linear-gradient(
+      transparent 0 24px,
+      var(--_hover) 24px 38px,
+      transparent 38px 46px,
+      var(--_hover) 46px 60px,
+      transparent 60px 86px
+    )
+    40px 0 / calc(100% - 80px) no-repeat;
+}
+.skeleton {
+  height: 516px;
+  animation: pulse 1.4s infinite;
+}
+@keyframes pulse {
+  50% {
+    opacity: 0.45;
+  }
+}
+.day {
+  padding: 16px 8px 6px;
+  color: var(--_muted);
+  font-size: 12px;
+  font-weight: 600;
+}
+.item {
+  ${colors('default', 'none', 'var(--_hover)')}
+  --_tool: 28px;
+  --_icon: 16px;
+  position: relative;
+  display: flex;
+  gap: 10px;
+  margin: var(${DEFAULT}-margin, 0 0 2px);
+  padding: 10px 8px;
+  border-radius: var(${DEFAULT}-border-radius, 10px);
+  background: var(--_background);
+  color: var(--_color);
+  font-family: var(${DEFAULT}-font-family, inherit);
+  font-size: var(${DEFAULT}-font-size, inherit);
+  overflow-wrap: anywhere;
+  &.unread {
+    ${colors('unread', DEFAULT_BACKGROUND, 'var(--_hover)')}
+  }
+  &.unseen {
+    ${colors('unseen', accent(7), accent(11))}
+  }
+  &:is(:hover, :focus-within) {
+    background: var(--_over);
+  }
+}
+.state {
+  flex: none;
+  width: 8px;
+  height: 8px;
+  margin-top: 8px;
+  border-radius: 50%;
+  .snoozed & {
+    border: 2px solid var(--_muted);
+  }
+}
+.body {
+  flex: 1;
+  min-width: 0;
+}
+.top {
+  display: flex;
+  align-items: baseline;
+  gap: 12px;
+}
+.heading {
+  flex: 1;
+  min-width: 0;
+  font-weight: 500;
+}
+:is(.primary, .content) {
+  display: -webkit-box;
+  -webkit-box-orient: vertical;
+  -webkit-line-clamp: 3;
+  overflow: hidden;
+  /* Texts have a direction of their own, and stand on the side of the inbox's. */
+  text-align: -webkit-match-parent;
+  text-align: match-parent;
+}
+.primary {
+  -webkit-line-clamp: 2;
+  width: 100%;
+  color: inherit;
+  font-weight: inherit;
+  line-height: 24px;
+  text-decoration: none;
+  &::after {
+    content: "";
+    position: absolute;
+    inset: 0;
+    border-radius: 8px;
+  }
+  &:focus-visible {
+    outline: 0;
+    &::after {
+      outline: 2px solid var(--_accent);
+      outline-offset: -2px;
+    }
+  }
+}
+time {
+  color: var(--_muted);
+  font-size: 12px;
+  white-space: nowrap;
+}
+:is(.unread, .unseen) {
+  .state {
+    background: var(--_state);
+  }
+  .heading {
+    font-weight: 600;
+  }
+  time {
+    color: var(--_text);
+  }
+}
+.content {
+  margin-top: 2px;
+  color: color-mix(in srgb, currentColor 78%, var(--_surface));
+  > :first-child {
+    margin-top: 0;
+  }
+  > :last-child {
+    margin-bottom: 0;
+  }
+  :is(p, ul, ol, blockquote, pre, table, h1, h2, h3, h4, h5, h6) {
+    margin-block: 6px;
+  }
+  :is(h1, h2, h3, h4, h5, h6) {
+    font-size: inherit;
+    font-weight: 600;
+  }
+  :is(ul, ol) {
+    padding-inline-start: 20px;
+  }
+  blockquote {
+    margin-inline: 0;
+    padding-inline-start: 10px;
+    border-inline-start: 3px solid var(--_line);
+  }
+  :is(code, pre, kbd) {
+    font: 12px / 1.5 ui-monospace, monospace;
+  }
+  pre {
+    overflow-x: auto;
+    padding: 8px;
+    border-radius: 8px;
+    background: var(--_hover);
+  }
+  a {
+    position: relative;
+    z-index: 1;
+    color: var(--_accent);
+  }
+  img {
+    max-width: 100%;
+    height: auto;
+    border-radius: 8px;
+    vertical-align: middle;
+  }
+}
+.meta,
+.actions {
+  display: flex;
+  flex-wrap: wrap;
+  gap: 4px 8px;
+  margin-top: 4px;
+  color: var(--_muted);
+  font-size: 12px;
+}
+.actions {
+  gap: 8px;
+  margin-top: 8px;
+  .button {
+    position: relative;
+    z-index: 1;
+  }
+}
+.tools {
+  position: absolute;
+  z-index: 2;
+  top: 6px;
+  inset-inline-end: 6px;
+  display: flex;
+  border: 1px solid var(--_line);
+  border-radius: 9px;
+  padding: 1px;
+  background: var(--_raised);
+}
+@media (hover: hover) {
+  .item:not(:hover, :focus-within) .tools:not(:has([aria-expanded="true"])) {
+    opacity: 0;
+    pointer-events: none;
+  }
+}
+@media (hover: none) {
+  .item {
+    --_tool: 36px;
+    padding-inline-end: 40px;
+  }
+  .tools {
+    top: 28px;
+    border: 0;
+    background: none;
+    :not(.menu-button, .menu-button *) {
+      display: none;
+    }
+  }
+}
+`;

@@ -1,0 +1,74 @@
+// Server-Sent Events and polling, for networks where a WebSocket does not work. Loaded when they are needed.
+import type { BelfryError } from '@belfry/sdk';
+import { openStream } from './sse.ts';
+import type { Ending, Session } from './transport.ts';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+// A stream begins with an id. A proxy that passes none within this time collects the response.
+const FIRST_DATA_TIMEOUT_MS = 5_000;
+const POLL_EVERY_MS = 15_000;
+
+/** Follows the stream of Server-Sent Events until it ends. */
+export async function overSse(live: Session): Promise<Ending> {
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  const { lastEventId } = live;
+  let readyAt = 0;
+  let failure: unknown;
+  let isSilent = false;
+  const expire = () => {
+    isSilent = true;
+    end();
+  };
+  let timer = setTimeout(expire, CONNECT_TIMEOUT_MS);
+  const limit = (reached: () => void, ms: number) => {
+    clearTimeout(timer);
+    timer = setTimeout(reached, ms);
+  };
+  const unwatch = live.watch(end);
+  try {
+    const blocks = openStream(live.options.api, {
+      signal: ended.signal,
+      lastEventId,
+      onOpen: () => limit(expire, FIRST_DATA_TIMEOUT_MS),
+    });
+    for await (const { id, data } of blocks) {
+      limit(end, live.idleTimeoutMs);
+      if (id !== undefined) live.lastEventId = id;
+      if (readyAt === 0) {
+        readyAt = Date.now();
+        live.connected('sse', lastEventId !== undefined);
+      }
+      if (data !== undefined) live.receive(data);
+    }
+  } catch (error) {
+    failure = error;
+  }
+  unwatch();
+  clearTimeout(timer);
+  if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
+  // A proxy collects the response. If the server is down instead, polling fails as well.
+  return isSilent ? { kind: 'unsupported' } : endingOf(failure);
+}
+
+/** Fetches what is shown regularly, until the better transports may work again or a request fails. */
+export async function byPolling(live: Session): Promise<Ending> {
+  let polled = false;
+  do {
+    try {
+      await live.options.poll();
+    } catch (error) {
+      return polled ? { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY } : endingOf(error);
+    }
+    polled = true;
+    live.connected('polling');
+    await live.sleep(POLL_EVERY_MS * (0.9 + Math.random() * 0.2));
+  } while (live.mayPoll);
+  return { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY };
+}
+
+function endingOf(error: unknown): Ending {
+  const { status, code } = error as Partial<BelfryError>;
+  if (status === 401 || status === 403) return { kind: 'unauthorized' };
+  return { kind: code === 'invalid_response' || status === 404 ? 'unsupported' : 'failed' };
+}

@@ -1,0 +1,63 @@
+import type { Transport as Api, InboxIntegrationConfig } from '@belfry/sdk';
+import type { Notification } from './types.ts';
+
+export type Transport = 'websocket' | 'sse' | 'polling';
+export type Connection = 'connecting' | 'live' | 'polling' | 'offline' | 'unauthorized';
+
+/** An event of the stream. Others than these are ignored. */
+export type LiveEvent =
+  | { name: 'resync' }
+  | { name: 'inbox/theme'; data: InboxIntegrationConfig }
+  | {
+      name: `notifications/${string}`;
+      timestamp: string;
+      data: { id: string; client_id?: string; notification?: Notification };
+    };
+
+export interface LiveOptions {
+  api: Api;
+  baseUrl: string;
+  token: () => string | Promise<string>;
+  /** The ways to connect, the best one first. */
+  transports: readonly Transport[];
+  onEvent: (event: LiveEvent) => void;
+  onState: (connection: Connection, transport: Transport | undefined) => void;
+  /** Called when events arrive from now on. `isResumed` if none can have been missed since the last time. */
+  onReady: (isResumed: boolean) => void;
+  /** Fetches what is shown. Called regularly if no stream works. */
+  poll: () => Promise<void>;
+}
+
+/** How an attempt to connect ended. */
+export type Ending =
+  /** The stream was open for this time. */
+  | { kind: 'lost'; lastedMs: number }
+  /** No response: the server or the network is down, or a proxy does not support this transport. */
+  | { kind: 'failed' }
+  /** The transport does not work here. */
+  | { kind: 'unsupported' }
+  | { kind: 'unauthorized' }
+  /** The user was deleted. */
+  | { kind: 'ended' };
+
+/** What a transport uses of the one that follows the changes. */
+export interface Session {
+  readonly options: LiveOptions;
+  /** Without data for this time, a stream is lost. */
+  readonly idleTimeoutMs: number;
+  /** Where the next stream continues. */
+  lastEventId: string | undefined;
+  /** Whether polling goes on: in a visible tab, until it is time to try the better transports. */
+  readonly mayPoll: boolean;
+  /** Events arrive from now on. `isResumed` if none were missed; undefined for polling. */
+  connected(transport: Transport, isResumed?: boolean): void;
+  /** Passes on an event, if it is one. */
+  receive(text: string): void;
+  /**
+   * Calls `lost` when the browser is offline, when this is closed, and for Server-Sent Events when the tab
+   * was hidden for some time. Returns a function that ends this.
+   */
+  watch(lost: () => void): () => void;
+  /** Resolves after the time with false, or earlier with true if the browser reports a change. */
+  sleep(ms: number): Promise<boolean>;
+}
