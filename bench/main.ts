@@ -16,9 +16,11 @@ import { measureLargeBodies } from './scenarios/large-bodies.ts';
 import { measureMemory } from './scenarios/memory.ts';
 import { measureOpenings } from './scenarios/openings.ts';
 import { measurePaint } from './scenarios/paint.ts';
+import { measureProcesses } from './scenarios/processes.ts';
 import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
+import { measureScroll } from './scenarios/scroll.ts';
 import { measureTemplates } from './scenarios/templates.ts';
 import { measureWebPush } from './scenarios/web-push.ts';
 import { measureWebhooks } from './scenarios/webhooks.ts';
@@ -33,10 +35,12 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   a: { title: 'notifications from broadcasts of 1000 recipients', measure: measureFanOut },
   b: { title: 'accepting broadcasts', measure: measureAccept },
   c: { title: 'from the request to the socket', measure: measureRealtime },
+  processes: { title: 'one process and two', measure: measureProcesses },
   e: { title: 'e-mail', measure: measureEmail },
   g: { title: 'what a notification costs', measure: measureCost },
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
   paint: { title: 'from the request to the paint in a browser', measure: measurePaint },
+  scroll: { title: 'scrolling through an inbox of 100,000 notifications', measure: measureScroll },
   openings: { title: 'ten thousand inboxes that open at once', measure: measureOpenings },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
   graphql: { title: 'an inbox page over GraphQL and REST', measure: measureGraphql },

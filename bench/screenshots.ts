@@ -4,16 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { type Belfry, startBelfry, until } from './support/belfry.ts';
+import { CHROMIUM, FLAGS } from './support/chromium.ts';
 
 const FOLDER = process.argv[2] ?? join(import.meta.dirname, '..', 'docs', 'images');
-const CHROMIUM = '/usr/bin/chromium';
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-background-networking',
-  '--disable-component-update',
-];
-
 const NOTIFICATIONS = [
   ['Welcome', 'Your account is ready. Take a look around.', 'account'],
   ['Invoice 2041 is paid', 'Thank you! The receipt is in your e-mail.', 'billing'],

@@ -71,6 +71,7 @@ function compile(source, out, paths) {
   }
   rmSync(config);
   correctDeclarations(out);
+  shortenStyles(out);
 }
 
 /** The published package.json: the built files, and nothing that forbids to publish it. */
@@ -99,5 +100,23 @@ function correctDeclarations(folder) {
     const file = join(entry.parentPath ?? entry.path, entry.name);
     const text = readFileSync(file, 'utf8');
     writeFileSync(file, text.replace(/((?:from |import\()['"]\.{1,2}\/[^'"]*)\.ts(['"])/g, '$1.js$2'));
+  }
+}
+
+/** Removes the white space and the comments of styles, which bundlers leave in strings. */
+function shortenStyles(folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    if (!entry.name.endsWith('.js')) continue;
+    const file = join(entry.parentPath ?? entry.path, entry.name);
+    const text = readFileSync(file, 'utf8');
+    const shortened = text.replace(/\/\* css \*\/ (`[^`]*`)/g, (_, css) =>
+      css
+        .replace(/\/\*.*?\*\//gs, '')
+        .replace(/\s+/g, ' ')
+        .replace(/ ?([{};,]) ?/g, '$1')
+        .replaceAll(': ', ':')
+        .replaceAll(';}', '}'),
+    );
+    if (shortened !== text) writeFileSync(file, shortened);
   }
 }

@@ -52,9 +52,16 @@ export function isNewEnough() {
 export function findNode() {
   if (isNewEnough()) return process.execPath;
   const file = process.platform === 'win32' ? 'node.exe' : 'node';
-  const installed = join(root, 'node_modules', nodePackage, 'bin', file);
+  const installed = join(folderOf(nodePackage) ?? '', 'bin', file);
   if (existsSync(installed)) return installed;
   throw new LaunchError(missingNode());
+}
+
+/** The folder of an installed package, which can be above this one if Belfry is a package itself. */
+function folderOf(name) {
+  return (module.createRequire(import.meta.url).resolve.paths(name) ?? [])
+    .map((folder) => join(folder, name))
+    .find((folder) => existsSync(folder));
 }
 
 /**

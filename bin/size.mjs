@@ -1,12 +1,18 @@
-// npm run size: what the packages for browsers cost a page, minified by esbuild.
-import { basename } from 'node:path';
+// npm run size [-- <folder>]: what the packages for browsers cost a page, bundled as by Vite. It builds the
+// packages, or takes those that are installed in the folder. Fails if the element is larger than its limit.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { build } from 'esbuild';
-import { root } from './runtime.mjs';
+import { rolldown } from 'rolldown';
+import { buildPackage } from './build-package.mjs';
+
+const ELEMENT = 'element and store (/element)';
+const MAX_ELEMENT_BYTES = 20_000;
 
 /** The name of each row with the code of its page. */
 const PAGES = {
-  'element and store (/element)': `import '@belfry/inbox/element';`,
+  [ELEMENT]: `import '@belfry/inbox/element';`,
   'store (@belfry/inbox)': `export { createInbox } from '@belfry/inbox';`,
   'React hooks and the store (/react)': `export * from '@belfry/inbox/react';`,
   'Vue composables and the store (/vue)': `export * from '@belfry/inbox/vue';`,
@@ -17,42 +23,53 @@ const PAGES = {
   'SDK, whole (@belfry/sdk)': `export * from '@belfry/sdk';`,
 };
 
-console.log('                                        gzip   minified   later (gzip)');
-for (const [name, contents] of Object.entries(PAGES)) {
-  const { first, later, minified } = await measure(contents);
-  const row = [name.padEnd(36), kb(first).padStart(7), kb(minified).padStart(10), kb(later).padStart(12)];
-  console.log(row.join(' '));
+const [installed] = process.argv.slice(2);
+const folder = installed === undefined ? mkdtempSync(join(tmpdir(), 'belfry-size-')) : resolve(installed);
+try {
+  const packages = join(folder, 'node_modules/@belfry');
+  if (installed === undefined) for (const name of ['sdk', 'inbox']) buildPackage(name, join(packages, name));
+  console.log('                                        gzip   minified   later (gzip)');
+  for (const [name, code] of Object.entries(PAGES)) {
+    const { first, later, minified } = await measure(code);
+    const row = [name.padEnd(36), kb(first).padStart(7), kb(minified).padStart(10), kb(later).padStart(12)];
+    console.log(row.join(' '));
+    if (name !== ELEMENT || first <= MAX_ELEMENT_BYTES) continue;
+    console.error(`The element has ${first} bytes; the limit is ${MAX_ELEMENT_BYTES}.`);
+    process.exitCode = 1;
+  }
+} finally {
+  if (installed === undefined) rmSync(folder, { recursive: true, force: true });
 }
 
 /** Bundles a page, and returns the bytes that it loads at first, and those that it may load later. */
-async function measure(contents) {
-  const { outputFiles, metafile } = await build({
-    stdin: { contents, resolveDir: root, sourcefile: 'page.ts' },
-    absWorkingDir: root,
-    bundle: true,
-    minify: true,
-    splitting: true,
-    format: 'esm',
-    target: 'es2022',
-    outdir: '/out',
-    write: false,
-    metafile: true,
+async function measure(code) {
+  const page = join(folder, 'page.js');
+  const bundle = await rolldown({
+    input: page,
     external: ['react', 'vue'],
+    transform: { target: 'es2022' },
+    plugins: [
+      {
+        name: 'page',
+        resolveId: (id) => (id === page ? id : undefined),
+        load: (id) => (id === page ? code : undefined),
+      },
+    ],
   });
+  const { output } = await bundle.generate({ format: 'esm', minify: true });
+  const chunks = new Map(output.map((chunk) => [chunk.fileName, chunk]));
   const atOnce = new Set();
-  const follow = (path) => {
-    if (atOnce.has(path)) return;
-    atOnce.add(path);
-    for (const { path: next, kind, external } of metafile.outputs[path].imports)
-      if (kind === 'import-statement' && !external) follow(next);
+  const follow = (name) => {
+    if (atOnce.has(name)) return;
+    atOnce.add(name);
+    for (const next of chunks.get(name)?.imports ?? []) follow(next);
   };
-  const names = Object.keys(metafile.outputs);
-  follow(names.find((path) => metafile.outputs[path].entryPoint === 'page.ts'));
+  for (const { isEntry, fileName } of output) if (isEntry) follow(fileName);
   const sizes = { first: 0, later: 0, minified: 0 };
-  for (const { path, contents: bytes } of outputFiles) {
-    const isFirst = atOnce.has(names.find((name) => basename(name) === basename(path)));
-    sizes[isFirst ? 'first' : 'later'] += gzipSync(bytes).length;
-    if (isFirst) sizes.minified += bytes.length;
+  for (const [name, { code: text }] of chunks) {
+    const isFirst = atOnce.has(name);
+    sizes[isFirst ? 'first' : 'later'] += gzipSync(text).length;
+    if (isFirst) sizes.minified += Buffer.byteLength(text);
   }
   return sizes;
 }

@@ -9,14 +9,18 @@ import { serveTask } from '../support/task.ts';
 
 type Request =
   | { open: { address: string; apiKey: string; tokens: string[] } }
-  | { probe: { address: string; jwt: string; externalIds: string[]; count: number; everyMs: number } };
+  | { probe: { address: string; jwt: string; externalIds: string[]; count: number; everyMs: number } }
+  | { burst: { address: string; jwt: string; externalIds: string[]; broadcasts: number } };
 
 // Opened together: a storm of handshakes is not measured.
 const AT_A_TIME = 50;
 
 const sockets: WebSocket[] = [];
 
-serveTask<Request>((request) => ('open' in request ? open(request.open) : probe(request.probe)));
+serveTask<Request>((request) => {
+  if ('open' in request) return open(request.open);
+  return 'probe' in request ? probe(request.probe) : burst(request.burst);
+});
 
 async function open({
   address,
@@ -38,6 +42,46 @@ async function open({
     );
   }
   return sockets.length;
+}
+
+const TITLE = 'Your order is on its way';
+
+/** Sends broadcasts to all users at the same time, and waits for all of their frames. */
+async function burst(options: {
+  address: string;
+  jwt: string;
+  externalIds: string[];
+  broadcasts: number;
+}): Promise<{ frameMs: number[]; totalMs: number }> {
+  const { address, jwt, externalIds, broadcasts } = options;
+  const body = broadcastBody(externalIds);
+  const frameMs: number[] = [];
+  const sentMs: number[] = [];
+  const all = Promise.withResolvers<void>();
+  const onMessage = (data: Buffer) => {
+    const at = data.indexOf(' #');
+    frameMs.push(performance.now() - (sentMs[Number(data.toString('latin1', at + 2, at + 5))] ?? 0));
+    if (frameMs.length === sockets.length * broadcasts) all.resolve();
+  };
+  for (const socket of sockets) socket.on('message', onMessage);
+  const connections = Array.from({ length: broadcasts }, () => new Connection(address));
+  const requests = connections.map((_, index) => {
+    const title = `${TITLE} #${String(index).padStart(3, '0')}`;
+    return requestBytes({ method: 'POST', path: '/v2/broadcasts', jwt, body: body.replace(TITLE, title) });
+  });
+  const startedMs = performance.now();
+  await Promise.all(
+    connections.map(async (connection, index) => {
+      sentMs[index] = performance.now();
+      const status = await connection.send(requests[index] as Buffer);
+      if (status !== 201) throw new Error(`the response to a broadcast was ${status}`);
+    }),
+  );
+  await all.promise;
+  const totalMs = performance.now() - startedMs;
+  for (const connection of connections) connection.close();
+  for (const socket of sockets) socket.off('message', onMessage);
+  return { frameMs, totalMs };
 }
 
 /**

@@ -319,7 +319,10 @@ async function logFile({ db }: Belfry): Promise<string> {
 }
 
 function isRead({ application, text }: LoggedPlan): boolean {
-  return application === 'belfry api' && !/\b(insert into|update \w+|delete from|for update)\b/.test(text);
+  return (
+    application.startsWith('belfry api (') &&
+    !/\b(insert into|update \w+|delete from|for update)\b/.test(text)
+  );
 }
 
 function nameOf({ operation, variant }: { operation: string; variant: string }): string {

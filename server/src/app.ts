@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Config } from './config.ts';
 import { type CredentialsFile, writeCredentials } from './credentials.ts';
 import { StartError } from './db/embedded/start-error.ts';
@@ -9,6 +10,7 @@ import { HitRecorder } from './domain/after/tracking/record.ts';
 import { webhookHandler } from './domain/after/webhooks/deliver.ts';
 import { MessageRecorder } from './domain/after/webhooks/record.ts';
 import { WebhookRelay } from './domain/after/webhooks/relay.ts';
+import { ReadyJobs } from './domain/ground/bus/ready-jobs.ts';
 import { FeedFollower } from './domain/ground/events/follow.ts';
 import { recordEvents } from './domain/ground/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
@@ -20,29 +22,35 @@ import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
 import { unsnoozeHandler } from './domain/line/notifications/unsnooze.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
 import type { IntegrationEvent } from './domain/line/sending/integration-health.ts';
+import { PauseFollower } from './domain/line/sending/pause-follower.ts';
+import { purgeRateSchedules, SharedRateLimiter } from './domain/line/sending/shared-rate-limiter.ts';
 import { TextMarker } from './domain/line/sending/text-marks.ts';
 import { importHandler } from './domain/people/imports/run.ts';
 import { TokenDiscarder } from './domain/people/tokens/discard-gone.ts';
 import type { GoneToken } from './domain/people/tokens/gone-token.ts';
 import { LastSeen } from './domain/people/users/last-seen.ts';
 import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
-import { loadPauses } from './domain/setup/integrations/pauses.ts';
+import { claimProbe } from './domain/setup/integrations/pauses.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { RunStarter } from './domain/workflows/runs/starter.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
 import type { HttpContext } from './http/context.ts';
+import type { MetricsOfOthers } from './http/operations.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
 import { serveSockets } from './http/realtime/socket.ts';
 import { Streams } from './http/realtime/stream.ts';
-import { createServer, type ServerOptions } from './http/server.ts';
+import type { PassOn } from './http/roles.ts';
+import { createServer, type ServerOptions, serveConnections } from './http/server.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
-import { type Opened, open } from './open.ts';
+import { waitMs } from './lib/wait.ts';
+import { type Opened, open, type SupervisedDatabase } from './open.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
+import type { JobKind } from './queue/jobs.ts';
 import { rescueAll } from './queue/lease.ts';
 import { Worker } from './queue/worker.ts';
 
@@ -52,6 +60,8 @@ export interface Service {
   readonly address: string;
   readonly credentials: CredentialsFile | undefined;
   readonly context: Opened;
+  /** Serves a connection that another process has accepted. `head` is what was read from it. */
+  takeOver(socket: Socket, head: Buffer): void;
   /** Rejects new requests, drains running work, and stops everything, including the embedded database. */
   stop(): Promise<void>;
 }
@@ -67,51 +77,93 @@ export interface ServiceOptions {
   checkReplies?: boolean;
   /** More routes and other timeouts of the HTTP server; for tests. */
   http?: Pick<ServerOptions, 'docsCache' | 'routes' | 'timeouts'>;
+  /** In a process of a node with several: what it has from its supervisor. */
+  supervised?: Supervised;
   /** Called when the database is lost permanently, so the process has to end. */
   onLost?: (error: StartError) => void;
+}
+
+/** The part of a process in a node with several. */
+export interface Supervised extends SupervisedDatabase {
+  /** Whether it accepts connections. If not, it gets those of clients from processes that do. */
+  listens: boolean;
+  passOn: PassOn;
+  metricsOfOthers: MetricsOfOthers;
 }
 
 type HttpServer = Awaited<ReturnType<typeof createServer>>;
 
 // Each fan-out holds a connection for its transaction; outcomes, claims and leases need one sometimes.
 const WORKER_POOL_SIZE = 10;
-// How long requests and jobs may run after a stop was requested: systemd, Docker and Kubernetes wait 10 s or
-// longer. Messages in flight then get another second. Jobs that have not begun wait for the next start.
-const GRACE_MS = 7_000;
+// After the grace period of a stop, messages in flight get another second. Jobs that have not begun wait for
+// the next start.
 const LAST_SENDS_MS = 1_000;
-// A node that has paused an integration may stop before it has resumed it: the other nodes take the pause
-// over.
-const ADOPT_PAUSES_EVERY_MS = 30_000;
 const MAINTENANCE_EVERY_MS = 10 * 60_000;
 
-/** Starts all parts of the service. If one fails, stops the others and throws a `StartError`. */
+/**
+ * Starts the parts of the service that the node has a role for. If one fails, stops the others and throws a
+ * `StartError`.
+ */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
+  const { supervised } = options;
+  if (supervised === undefined) checkRoles(config);
   const context = await open(config, { role: 'server', ...options });
   const undo: (() => Promise<void>)[] = [() => context.close()];
-  const stop = async () => {
+  const stopParts = async () => {
     // The failure of one part must not keep the others running, least of all the database.
     const failures: unknown[] = [];
     for (const step of undo.splice(0).reverse()) await step().catch((error: unknown) => failures.push(error));
     if (failures.length > 0) throw new AggregateError(failures, 'some parts failed to stop');
   };
+  let isStopping = false;
+  const stop = async () => {
+    isStopping = true;
+    await waitMs(config.SHUTDOWN_DELAY_SECONDS * 1_000);
+    await stopParts();
+  };
   try {
     if (context.alone) await rescueAll(context.db);
     await context.bus.listening();
+    const { ROLE } = config;
     const discarder = new TokenDiscarder(context);
     undo.push(() => discarder.close());
-    const { start, stop: stopWork, ...ofWorker } = startWorker({ ...context, discarder }, options, undo);
-    const server = await startServer({ ...context, discarder }, ofWorker, options, undo);
-    startMaintenance(context, undo);
+    const readyJobs = new ReadyJobs(context);
+    const {
+      start,
+      stop: stopWork,
+      ...ofWorker
+    } = ROLE.includes('worker')
+      ? startWorker({ ...context, discarder, readyJobs }, options, undo)
+      : withoutWorker(context, readyJobs);
+    const server = await startServer(
+      { ...context, discarder, isStopping: () => isStopping },
+      ofWorker,
+      options,
+      undo,
+    );
+    if (ROLE.includes('worker')) startMaintenance(context, undo);
     // Starts before the requests are drained, so that both drain at the same time.
     undo.push(async () => void stopWork());
     await start();
-    const address = config.PUBLIC_URL ?? localAddress(server);
-    const credentials = await writeCredentials(context, address);
-    return { address: localAddress(server), credentials, context, stop };
+    const address = server.server.listening ? localAddress(server) : '';
+    const credentials =
+      ROLE.includes('api') && supervised === undefined
+        ? await writeCredentials(context, config.PUBLIC_URL ?? address)
+        : undefined;
+    const takeOver = serveConnections(server.server, config.MAX_CONNECTIONS);
+    return { address, credentials, context, takeOver, stop };
   } catch (error) {
-    await stop();
+    await stopParts();
     throw error;
   }
+}
+
+/** Throws a `StartError` if roles are left to other nodes, although the database has only this one. */
+export function checkRoles({ DATABASE_URL, ROLE }: Config): void {
+  if (DATABASE_URL === undefined && ROLE.length < 3)
+    throw new StartError(
+      `ROLE ${ROLE.join(',')} needs DATABASE_URL: the embedded database has one node, with all roles`,
+    );
 }
 
 /** The worker's start and stop, and the parts that pass jobs on to it. */
@@ -123,8 +175,21 @@ interface RunningWorker extends Pick<HttpContext, 'acceptor' | 'runStarter' | 'w
 /** The context with the discarder of tokens, for the worker and for reports of vendors. */
 type Discarding = Opened & { discarder: TokenDiscarder };
 
+/** For a node that accepts requests and leaves their jobs to the workers of other nodes. */
+function withoutWorker(context: Opened, readyJobs: ReadyJobs): RunningWorker {
+  const wake = (kind: JobKind) => readyJobs.announce(kind);
+  const fanOut = { reserve: () => undefined, wake: () => wake('fan_out') };
+  return {
+    acceptor: new Acceptor(context, fanOut),
+    runStarter: new RunStarter(context, () => wake('run_workflow')),
+    wake,
+    start: async () => {},
+    stop: async () => {},
+  };
+}
+
 function startWorker(
-  context: Discarding,
+  context: Discarding & { readyJobs: ReadyJobs },
   { timeouts, pollMs }: ServiceOptions,
   undo: (() => Promise<void>)[],
 ): RunningWorker {
@@ -139,7 +204,7 @@ function startWorker(
     log: context.log,
     onUnblocked: () => worker.producer('deliver').wake(),
   });
-  const pauses = new PauseRecorder({ db, log: context.log });
+  const pauses = new PauseRecorder(workerContext);
   const dispatcher = new Dispatcher({
     ...context,
     isBlocked: () => recorder.isBlocked,
@@ -147,6 +212,10 @@ function startWorker(
     onTokensGone,
     onPaused: (pause) => pauses.paused(pause),
     onResumed: (key) => pauses.resumed(key),
+    onProbeReleased: (key) => pauses.released(key),
+    claimProbe: (key, version) =>
+      claimProbe(db, { key, version, nodeId: context.nodeId, nowMs: context.clock.now() }),
+    ...(context.alone ? {} : { rateLimiter: new SharedRateLimiter(workerContext) }),
     onIntegration(event) {
       logIntegration(context.log, event);
       recordEvents(db, [event]).catch((error: unknown) => {
@@ -164,6 +233,13 @@ function startWorker(
     onRecorded: () => relay.wake(),
     onUnblocked: () => worker.producer('send_webhook').wake(),
   });
+  const announce = (kind: JobKind) => {
+    if (!context.alone) context.readyJobs.announce(kind);
+  };
+  const wake = (kind: JobKind) => {
+    worker.producer(kind).wake();
+    announce(kind);
+  };
   const workflowDeps = { ...workerContext, acceptor: () => acceptor };
   const worker: Worker = new Worker({
     db,
@@ -172,6 +248,7 @@ function startWorker(
     node: context.nodeId,
     keyIds: context.sealer.keyIds,
     pollMs,
+    announce,
     handlers: {
       fan_out: fanOutHandler(workerContext),
       deliver: deliverHandler(workerContext, {
@@ -191,16 +268,21 @@ function startWorker(
       unsnooze: unsnoozeHandler(workerContext),
     },
   });
-  const acceptor = new Acceptor(context, worker.producer('fan_out'));
-  const runStarter = new RunStarter(context, () => worker.producer('run_workflow').wake());
+  const stopFollowing = context.readyJobs.follow((kind) => worker.producer(kind).wake());
+  undo.push(async () => stopFollowing());
+  const acceptor = new Acceptor(context, {
+    reserve: (jobs, weight) => worker.producer('fan_out').reserve(jobs, weight),
+    wake: () => wake('fan_out'),
+  });
+  const runStarter = new RunStarter(context, () => wake('run_workflow'));
   const relay: WebhookRelay = new WebhookRelay({
     ...workerContext,
     pollMs,
-    onQueued: () => worker.producer('send_webhook').wake(),
+    onQueued: () => wake('send_webhook'),
   });
   relay.start();
   undo.push(() => relay.stop());
-  const reader = new EventReader({ ...workerContext, pollMs }, () => worker.producer('run_workflow').wake());
+  const reader = new EventReader({ ...workerContext, pollMs }, () => wake('run_workflow'));
   reader.start();
   undo.push(() => reader.stop());
   const abort = async () => {
@@ -208,29 +290,24 @@ function startWorker(
     await context.transport.close(); // ends the sends of webhooks, which are retried
   };
   const stop = async () => {
-    await worker.stop(GRACE_MS, abort);
+    await worker.stop(graceMsOf(context.config), abort);
     recorder.close();
     messages.close();
   };
-  const adoptPauses = async () => dispatcher.adopt(await loadPauses(db));
-  const adopting = setInterval(() => {
-    adoptPauses().catch((error: unknown) =>
-      context.log.warn({ err: error }, 'pauses of integrations could not be read'),
-    );
-  }, ADOPT_PAUSES_EVERY_MS);
+  const follower = new PauseFollower({ ...workerContext, dispatcher, recorder: pauses });
   undo.push(
     async () => {
-      clearInterval(adopting);
+      await follower.close();
       await pauses.close();
     },
     () => dispatcher.close({ graceMs: LAST_SENDS_MS }),
     stop,
   );
   const start = async () => {
-    await adoptPauses();
+    await follower.start();
     await worker.start();
   };
-  return { acceptor, runStarter, wake: (kind) => worker.producer(kind).wake(), start, stop };
+  return { acceptor, runStarter, wake, start, stop };
 }
 
 /** Logs for the operator which integration of which project is paused, and why. */
@@ -247,8 +324,13 @@ function contactOf({ OPERATOR_CONTACT, PUBLIC_URL }: Config): string | undefined
   return OPERATOR_CONTACT ?? (PUBLIC_URL?.startsWith('https:') ? PUBLIC_URL : undefined);
 }
 
+/** For how long requests and jobs may run after a stop was requested. */
+function graceMsOf({ SHUTDOWN_GRACE_SECONDS }: Config): number {
+  return SHUTDOWN_GRACE_SECONDS * 1_000;
+}
+
 async function startServer(
-  context: Discarding,
+  context: Discarding & Pick<HttpContext, 'isStopping'>,
   ofWorker: Pick<HttpContext, 'acceptor' | 'runStarter' | 'wake'>,
   options: ServiceOptions,
   undo: (() => Promise<void>)[],
@@ -264,15 +346,17 @@ async function startServer(
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });
-  const { checkReplies = false, http } = options;
-  const server = await createServer(httpContext, { ...http, limits, checkReplies });
-  const webSockets = serveSockets({
-    server: server.server,
-    hub,
-    authenticate: createSocketAuthenticator(httpContext),
-    log: context.log,
-    onRefused: (request) => limits.refusedSocket(request),
-  });
+  const { checkReplies = false, http, supervised } = options;
+  const server = await createServer(httpContext, { ...http, ...supervised, limits, checkReplies });
+  const webSockets = context.config.ROLE.includes('realtime')
+    ? serveSockets({
+        server: server.server,
+        hub,
+        authenticate: createSocketAuthenticator(httpContext),
+        log: context.log,
+        onRefused: (request) => limits.refusedSocket(request),
+      })
+    : undefined;
   undo.push(
     () => lastSeen.close(),
     () => keyUses.close(),
@@ -280,14 +364,15 @@ async function startServer(
   );
   undo.push(async () => {
     // Streams first, because the server's close waits for every connection.
-    await Promise.all([webSockets.close(), streams.close(), eventStreams.close()]);
+    await Promise.all([webSockets?.close(), streams.close(), eventStreams.close()]);
     // Cuts off clients that are still sending a request or reading a response.
-    const cutOff = setTimeout(() => server.server.closeAllConnections(), GRACE_MS);
+    const cutOff = setTimeout(() => server.server.closeAllConnections(), graceMsOf(context.config));
     await server.close();
     clearTimeout(cutOff);
     hub.close();
     follower.close();
   });
+  if (supervised?.listens === false) return server;
   try {
     await server.listen({ host: context.config.HOST, port: context.config.PORT });
   } catch (error) {
@@ -317,6 +402,7 @@ async function purge(context: Opened, signal: AbortSignal): Promise<void> {
       while (!signal.aborted && (await purgeIdempotencyKeys(context, batch)) === batch);
     },
     () => purgeRateWindows(context),
+    () => purgeRateSchedules(context),
     () => purgeExpired(context, signal),
   ];
   for (const one of purges) {

@@ -1,14 +1,19 @@
-import { homedir } from 'node:os';
+import { availableParallelism, homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { parseNetworks } from './lib/networks.ts';
 import { vendorOrigins } from './providers/index.ts';
 import type { OriginSetting } from './providers/shared/transport.ts';
 
+const ROLES = ['api', 'worker', 'realtime'] as const;
+
+/** A part of the service that a node runs. */
+export type Role = (typeof ROLES)[number];
+
 const OWN_SETTINGS = {
   DATA_DIR: {
     default: './data',
     help: 'The directory of the embedded database, the credentials and the sealing key.',
-    read: (text: string) => resolve(text.replace(/^~(?=$|\/)/, homedir())),
+    read: (text: string) => resolve(text.replace(/^~(?=$|\/)/, () => homedir())),
   },
   HOST: {
     default: '127.0.0.1',
@@ -20,10 +25,24 @@ const OWN_SETTINGS = {
     help: 'The port to listen on; 0 takes any free one.',
     read: (text: string) => integer(text, 0, 65_535),
   },
+  ROLE: {
+    default: 'api,worker,realtime',
+    help:
+      'What this node does, separated by commas: `api` accepts requests, `worker` runs jobs, `realtime` ' +
+      'serves WebSockets and streams. Fewer than all need DATABASE_URL, and other nodes with the rest.',
+    read: roles,
+  },
+  PROCESSES: {
+    default: '1',
+    help:
+      'How many processes this node has: a number, or `auto` for one per core. With `realtime` and another ' +
+      'role, WebSockets and streams get processes of their own.',
+    read: (text: string) => (text === 'auto' ? availableParallelism() : integer(text, 1, 256)),
+  },
   MAX_CONNECTIONS: {
     default: '20000',
     help:
-      'The most open connections, including WebSockets and streams; 0 for no limit. ' +
+      'The most open connections of a process, including WebSockets and streams; 0 for no limit. ' +
       'Further ones are closed at once, without a response, and counted in `/metrics`. ' +
       'Each takes a file descriptor and about 15 kB.',
     read: (text: string) => integer(text, 0, 10_000_000),
@@ -33,6 +52,14 @@ const OWN_SETTINGS = {
     help:
       'A PostgreSQL 15 or newer to use instead of the embedded one: ' +
       '`postgres://user:password@host:5432/database`.',
+    read: (text: string) => optional(text, (value) => url(value, ['postgres:', 'postgresql:'])),
+    secret: true,
+  },
+  DATABASE_DIRECT_URL: {
+    default: '',
+    help:
+      'The address of the database itself, if DATABASE_URL is that of a connection pooler in transaction ' +
+      'mode. Messages between nodes, migrations, backups and the clock use it. Default: DATABASE_URL.',
     read: (text: string) => optional(text, (value) => url(value, ['postgres:', 'postgresql:'])),
     secret: true,
   },
@@ -174,6 +201,20 @@ const OWN_SETTINGS = {
       '0 keeps them forever.',
     read: (text: string) => integer(text, 0, 36_500),
   },
+  SHUTDOWN_DELAY_SECONDS: {
+    default: '0',
+    help:
+      'How long the server works on after SIGTERM while `/readyz` responds with 503, ' +
+      'so that load balancers send their requests elsewhere before it stops. 5 suits Kubernetes.',
+    read: (text: string) => integer(text, 0, 3_600),
+  },
+  SHUTDOWN_GRACE_SECONDS: {
+    default: '7',
+    help:
+      'How long running requests and jobs may then take. Up to 4 seconds later the process has ended: ' +
+      'the process manager has to wait for the sum of both settings and 4 seconds.',
+    read: (text: string) => integer(text, 1, 3_600),
+  },
   LOG_LEVEL: {
     default: 'info',
     help:
@@ -224,8 +265,16 @@ export class InvalidSettings extends Error {
   }
 }
 
-/** Reads all settings from the environment. Throws `InvalidSettings` with every invalid or unknown one. */
-export function readConfig(environment: Readonly<Record<string, string | undefined>> = process.env): Config {
+/**
+ * Reads all settings from the environment, and those that a command has flags for from `flags`. Throws
+ * `InvalidSettings` with every invalid or unknown one.
+ */
+export function readConfig(
+  variables: Readonly<Record<string, string | undefined>> = process.env,
+  flags: Readonly<Record<string, string | undefined>> = {},
+): Config {
+  const given = Object.entries(flags).filter(([, text]) => text !== undefined);
+  const environment = { ...variables, ...Object.fromEntries(given) };
   const problems = unknownSettings(environment);
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting>(SETTINGS)) {
@@ -269,6 +318,16 @@ function oneEditApart(a: string, b: string): boolean {
   const restB = b.slice(start, b.length - end);
   if (restA.length <= 1 && restB.length <= 1) return true;
   return restA.length === 2 && restB.length === 2 && restA[0] === restB[1] && restA[1] === restB[0];
+}
+
+function roles(text: string): readonly Role[] {
+  const names = text.split(',').map((name) => name.trim());
+  const unknown = names.filter((name) => !ROLES.some((role) => role === name));
+  if (unknown.length > 0)
+    throw new Error(
+      `has ${unknown.map((name) => `'${name}'`).join(' and ')}: the roles are ${ROLES.join(', ')}`,
+    );
+  return ROLES.filter((role) => names.includes(role));
 }
 
 function integer(text: string, from: number, to: number): number {

@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /** All metrics of `/metrics`. They describe the process, so there is one registry for it. */
 export const registry = new Registry();
@@ -35,15 +35,41 @@ export const webhookMessages = new Counter({
 
 export const queueJobs = new Gauge({
   name: 'belfry_queue_jobs',
-  help: 'Jobs in the queue, by kind and state (ready, scheduled, leased).',
+  help: 'Jobs in the queue of all nodes, by kind and state (ready, scheduled, leased). Counts end at 10,000.',
   labelNames: ['kind', 'state'] as const,
   registers,
 });
 
 export const queueAge = new Gauge({
   name: 'belfry_queue_oldest_ready_seconds',
-  help: 'How long the oldest ready job has been waiting, by kind.',
+  help: 'How long the oldest ready job of all nodes has been waiting, by kind; 0 if none waits.',
   labelNames: ['kind'] as const,
+  registers,
+});
+
+export const workers = new Gauge({
+  name: 'belfry_workers',
+  help: 'Nodes of the database whose worker holds a lease.',
+  registers,
+});
+
+export const shortestLease = new Gauge({
+  name: 'belfry_worker_lease_shortest_seconds',
+  help: 'The shortest time until the lease of a worker expires. Below 4, its renewals are late.',
+  registers,
+});
+
+export const busConnected = new Gauge({
+  name: 'belfry_bus_connected',
+  help: 'Whether the node receives messages of other nodes (1) or its connection to the bus is lost (0).',
+  aggregator: 'min',
+  registers,
+});
+
+export const busSilence = new Gauge({
+  name: 'belfry_bus_silent_seconds',
+  help: 'The time since the database last responded on the connection of the bus, which is tested every 8 s.',
+  aggregator: 'max',
   registers,
 });
 
@@ -81,3 +107,26 @@ export const httpSeconds = new Histogram({
   buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   registers,
 });
+
+/** The metrics of one process of a node with several. */
+export type MetricsOfProcess = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+// They describe the database. The process that responds to a request has measured them.
+const OF_DATABASE = new Set([
+  'belfry_queue_jobs',
+  'belfry_queue_oldest_ready_seconds',
+  'belfry_workers',
+  'belfry_worker_lease_shortest_seconds',
+  'belfry_integrations_paused',
+]);
+
+/** The metrics of this process, without those of the database. */
+export async function metricsOfProcess(): Promise<MetricsOfProcess> {
+  return (await registry.getMetricsAsJSON()).filter(({ name }) => !OF_DATABASE.has(name));
+}
+
+/** The text for Prometheus: the metrics of this process and of the others of its node. */
+export async function together(others: readonly MetricsOfProcess[]): Promise<string> {
+  if (others.length === 0) return registry.metrics();
+  return AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), ...others]).metrics();
+}

@@ -14,15 +14,10 @@ import {
 import { StartError } from './db/embedded/start-error.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { MigrationFailed, migrate, UnusableDatabase } from './db/migrate.ts';
-import {
-  connectionObstacle,
-  newestSchema,
-  type Obstacle,
-  obstacleTo,
-  obstacleToMigration,
-  readFacts,
-  readSchema,
-} from './db/usability.ts';
+import { planMigration } from './db/migration-plan.ts';
+import { notifyArrives, obstacleInPooler, SILENT_BUS } from './db/pooler.ts';
+import { programSuffix } from './db/schema.ts';
+import { connectionObstacle, type Obstacle } from './db/usability.ts';
 import { WriteFailures } from './db/write-failures.ts';
 import { describeUnreadableWebhooks } from './domain/after/webhooks/secrets.ts';
 import type { Context } from './domain/context.ts';
@@ -40,7 +35,7 @@ import { claimSealingKey, keysInUse } from './domain/setup/projects/sealing-key.
 import { type Clock, systemClock } from './lib/clock.ts';
 import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
-import type { Logger } from './lib/log.ts';
+import { createLogger, type Logger } from './lib/log.ts';
 import { CannotOpen, createSealer, keyPath, loadKey, loadOrCreateKey, type Sealer } from './lib/seal.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
 import { createTransport } from './providers/shared/transport.ts';
@@ -48,6 +43,7 @@ import { createTransport } from './providers/shared/transport.ts';
 /** The domain's context with an open, migrated database. */
 export interface Opened extends Context {
   readonly bus: PostgresBus;
+  readonly connection: ConnectionSettings;
   /** Identifies this process among others on the same database. */
   readonly nodeId: string;
   /** Whether no other process uses the database. */
@@ -57,8 +53,21 @@ export interface Opened extends Context {
   close(): Promise<void>;
 }
 
+/** What a process gets from its supervisor, which has opened and migrated the database. */
+export interface SupervisedDatabase {
+  connection: ConnectionSettings;
+  nodeId: string;
+}
+
+/** An id that no other process has had. */
+export function newNodeId(): string {
+  return `${hostname()}-${newId()}`;
+}
+
 // Both pools of a server together stay well below the 60 connections of the embedded database.
 const POOL_SIZE = 12;
+// Of the embedded database: for the first process and some commands, and for each further process.
+const CONNECTIONS = { first: 60, more: 25 };
 
 /**
  * Opens and migrates the database: that of DATABASE_URL, or the embedded one in DATA_DIR. Only one process
@@ -73,33 +82,51 @@ export async function open(
     clock?: Clock;
     timeouts?: Partial<Timeouts>;
     onLost?: (error: StartError) => void;
+    supervised?: SupervisedDatabase;
   },
 ): Promise<Opened> {
-  const { role, log } = options;
+  const { role, log, supervised } = options;
+  const reports = role === 'server' && supervised === undefined;
   makeDataDir(config.DATA_DIR);
-  if (role === 'server') warnOfOthers(config, log);
+  if (reports) warnOfOthers(config, log);
   const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
   const { timeouts = {} } = options;
   const transport = createTransport({ egress, origins: config, timeouts });
-  const { connection, stop, embedded } = await connect(config, options);
+  const { connection, direct, stop, embedded } =
+    supervised === undefined || config.DATABASE_URL !== undefined
+      ? await connect(config, options)
+      : { ...supervised, direct: supervised.connection, stop: async () => {}, embedded: false };
   const databases: Database[] = [];
   try {
-    const { durability } = await prepare(connection);
+    const { durability } = await prepare({ connection, direct }, (line) => log.warn(line));
     const synchronousCommit = neededSynchronousCommit(durability.synchronous_commit);
     const writeFailures = new WriteFailures();
+    const suffix = role === 'server' ? programSuffix() : '';
     const pool = (name: string, size: number) => {
-      const options = { size, name: `belfry ${name}`, synchronousCommit, writeFailures };
+      const options = { size, name: `belfry ${name}${suffix}`, synchronousCommit, writeFailures, direct };
       const database = openDatabase(connection, options);
       databases.push(database);
       return database;
     };
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
-    if (role === 'server') reportDurability(await readDurability(db), log);
+    if (direct !== connection) {
+      const obstacle = await obstacleInPooler(connection, direct);
+      if (obstacle !== undefined) throw unreachable('DATABASE_URL', obstacle);
+    }
+    if (reports) {
+      reportDurability(await readDurability(db), log);
+      if (!embedded && !(await notifyArrives(db)))
+        throw new StartError(`${SILENT_BUS.message}: ${SILENT_BUS.advice}`);
+    }
     const sealer = await sealerFor(db, config, options);
-    if (role === 'server') await reportUnreadable({ db, sealer, log });
-    const following = await followDatabaseClock({ db, log });
-    const nodeId = `${hostname()}-${newId()}`;
-    const bus = createBus({ db, log, nodeId, shared: !embedded });
+    if (reports) await reportUnreadable({ db, sealer, log });
+    // A direct connection, because the time in a pooler's queue would count as a difference of clocks.
+    const clockDb = direct === connection ? db : openDatabase(direct, { size: 1, name: 'belfry clock' });
+    if (clockDb !== db) databases.push(clockDb);
+    const following = await followDatabaseClock({ db: clockDb, log });
+    const nodeId = supervised?.nodeId ?? newNodeId();
+    const shared = !embedded || config.PROCESSES > 1;
+    const bus = createBus({ db, log, nodeId, shared });
     const clock = options.clock ?? systemClock;
     const projects = new ProjectCache({ db, sealer, clock, bus });
     const integrations = new IntegrationCache({ db, sealer, log, bus });
@@ -124,7 +151,8 @@ export async function open(
       recent: new RecentBroadcasts(),
       cancelled,
       nodeId,
-      alone: embedded && role === 'server',
+      connection,
+      alone: !shared && role === 'server',
       pool,
       async close() {
         following.stop();
@@ -258,29 +286,46 @@ function warnOfOthers({ DATA_DIR }: Config, log: Logger): void {
   }
 }
 
+/** A running database. */
+interface Connected {
+  connection: ConnectionSettings;
+  /** The database itself: `connection`, unless that is a connection pooler. */
+  direct: ConnectionSettings;
+  embedded: boolean;
+  stop(): Promise<void>;
+}
+
 /** Starts or shares the database as `open` does, with any contents: for backup and restore. */
 export async function connect(
   config: Config,
   { role, log, onLost }: { role: 'server' | 'client'; log: Logger; onLost?: (error: StartError) => void },
-): Promise<{ connection: ConnectionSettings; stop: () => Promise<void>; embedded: boolean }> {
-  if (config.DATABASE_URL !== undefined) {
-    return { connection: { connectionString: config.DATABASE_URL }, stop: async () => {}, embedded: false };
+): Promise<Connected> {
+  const { DATABASE_URL: url, DATABASE_DIRECT_URL: directUrl = url } = config;
+  if (url !== undefined) {
+    const connection = { connectionString: url };
+    const direct = directUrl === url ? connection : { connectionString: directUrl };
+    return { connection, direct, stop: async () => {}, embedded: false };
   }
+  if (directUrl !== undefined)
+    throw new StartError('DATABASE_DIRECT_URL is set without DATABASE_URL: set DATABASE_URL as well');
   const server = await startEmbedded({
     dataDir: config.DATA_DIR,
     role,
+    maxConnections: CONNECTIONS.first + CONNECTIONS.more * (config.PROCESSES - 1),
     log: (message) => log.info(message),
     ...(onLost ? { onLost } : {}),
   });
-  return { connection: server.connection, stop: () => server.stop(), embedded: true };
+  const { connection } = server;
+  return { connection, direct: connection, stop: () => server.stop(), embedded: true };
 }
 
 /** Migrates the database and closes it. Returns the versions that it applied. Needs no key. */
-export async function migrateDatabase(config: Config, log: Logger): Promise<number[]> {
+export async function migrateDatabase(config: Config, report: (line: string) => void): Promise<number[]> {
   makeDataDir(config.DATA_DIR);
-  const { connection, stop } = await connect(config, { role: 'client', log });
+  const log = createLogger({ level: 'silent' });
+  const { stop, ...connected } = await connect(config, { role: 'client', log });
   try {
-    return (await prepare(connection)).migrated;
+    return (await prepare(connected, report)).migrated;
   } finally {
     await stop();
   }
@@ -288,11 +333,13 @@ export async function migrateDatabase(config: Config, log: Logger): Promise<numb
 
 /** Migrates the database, and reads the durability that it has by default. */
 async function prepare(
-  connection: ConnectionSettings,
+  { connection, direct }: Pick<Connected, 'connection' | 'direct'>,
+  report: (line: string) => void,
 ): Promise<{ migrated: number[]; durability: Durability }> {
-  const db = openDatabase(connection, { size: 1, name: 'belfry start' });
+  const db = openDatabase(direct, { size: 1, name: 'belfry start' });
+  const setting = direct === connection ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
   try {
-    return { migrated: await migrated(db), durability: await readDurability(db) };
+    return { migrated: await migrated(db, setting, report), durability: await readDurability(db) };
   } finally {
     await db.close();
   }
@@ -307,18 +354,16 @@ function reportDurability(durability: Durability, log: Logger): void {
   }
 }
 
-async function migrated(db: Database): Promise<number[]> {
-  const facts = await readFacts(db).catch((error: unknown) => {
-    const { message, advice } = connectionObstacle(error);
-    throw new StartError(`the database of DATABASE_URL ${message}: ${advice}`, { cause: error });
+async function migrated(db: Database, setting: string, report: (line: string) => void): Promise<number[]> {
+  const { problems, warnings } = await planMigration(db).catch((error: unknown) => {
+    throw unreachable(setting, connectionObstacle(error), error);
   });
-  const obstacle = obstacleTo(facts);
-  if (obstacle !== undefined) throw refusal(obstacle);
-  const missing = (await readSchema(db, facts)) < newestSchema() ? obstacleToMigration(facts) : undefined;
-  if (missing !== undefined) throw refusal(missing);
+  const [problem] = problems;
+  if (problem !== undefined) throw new StartError(problem);
+  warnings.forEach(report);
   const client = await db.connect();
   try {
-    return await migrate(client);
+    return await migrate(client, { observer: db, onWait: report });
   } catch (error) {
     if (error instanceof UnusableDatabase) throw new StartError(error.message);
     if (!(error instanceof MigrationFailed)) throw error;
@@ -331,8 +376,8 @@ async function migrated(db: Database): Promise<number[]> {
   }
 }
 
-function refusal({ message, advice }: Obstacle): StartError {
-  return new StartError(`the database of DATABASE_URL: ${message}: ${advice}`);
+function unreachable(setting: string, { message, advice }: Obstacle, cause?: unknown): StartError {
+  return new StartError(`the database of ${setting} ${message}: ${advice}`, { cause });
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -1130,7 +1130,7 @@ export type MailgunIntegrationConfig = {
     from?: Mailbox;
     /** The HTTP webhook signing key, not the API key. It verifies bounces and complaints */
     webhook_signing_key?: string;
-    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
+    /** Maximum number of messages per second that all nodes send together, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1280,7 +1280,7 @@ export type PingEmailIntegration = {
 export type PingEmailIntegrationConfig = {
     /** The URL of your mailer. It receives each notification as a POST request */
     url: string;
-    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
+    /** Maximum number of messages per second that all nodes send together, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1495,7 +1495,7 @@ export type SendgridIntegrationConfig = {
     region?: 'global' | 'eu';
     /** The verification key of the signed event webhook, in base64. It verifies bounces and complaints */
     webhook_public_key?: string;
-    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
+    /** Maximum number of messages per second that all nodes send together, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1541,7 +1541,7 @@ export type SesIntegrationConfig = {
     configuration_set?: string;
     /** The SNS topic of the configuration set. Bounces and complaints are accepted from this topic only */
     topic_arn?: string;
-    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
+    /** Maximum number of messages per second that all nodes send together, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1688,7 +1688,7 @@ export type SmtpIntegrationConfig = {
     reply_to?: SmtpMailbox;
     /** ssl: TLS from the start. starttls: send only if the server supports STARTTLS. none: no encryption. Default: TLS on port 465, on other ports STARTTLS if the server offers it */
     security?: 'none' | 'ssl' | 'starttls';
-    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
+    /** Maximum number of messages per second that all nodes send together, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -2190,7 +2190,7 @@ export type TwilioIntegrationConfig = {
     from: string;
     /** The auth token of the account. Used only to verify delivery-status callbacks */
     auth_token?: string;
-    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
+    /** Maximum number of messages per second that all nodes send together, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 

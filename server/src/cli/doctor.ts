@@ -24,7 +24,7 @@ async function examine(): Promise<Finding[]> {
   try {
     const server = await checkServer(config, database.serverPid);
     const projects =
-      database.db !== undefined && database.current
+      database.db !== undefined && database.usable
         ? await checkProjects(config, database.db)
         : { findings: [], sendsEmail: false };
     return [

@@ -6,7 +6,7 @@ import { SETTINGS } from '../config.ts';
 import { EVENT_MEANINGS } from '../contract/event.ts';
 import { allErrors } from '../errors.ts';
 import { schemaText } from '../http/graphql/schema.ts';
-import { openapiDocuments } from '../http/openapi-document.ts';
+import { openapiDocuments } from '../http/openapi/document.ts';
 import { code, page, table } from './reference/markdown.ts';
 import { providerPages } from './reference/provider-pages.ts';
 

@@ -1,4 +1,4 @@
-import { openapiDocuments } from '../http/openapi-document.ts';
+import { openapiDocuments } from '../http/openapi/document.ts';
 import { printJson } from './output.ts';
 
 /** `belfry openapi`: the document that the server has at `/v2/openapi.json`. */

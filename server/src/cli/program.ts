@@ -29,8 +29,9 @@ export function createProgram(): Command {
 }
 
 function serverCommands(belfry: Command): void {
-  command(belfry, 'start', 'belfry start')
+  command(belfry, 'start', 'belfry start', 'belfry start --role api,realtime')
     .description('run the server, with the embedded database unless DATABASE_URL is set')
+    .option('--role <roles>', 'what this node does, instead of ROLE: api, worker, realtime')
     .action(verb(async () => (await import('./start.ts')).start));
 
   command(
@@ -286,8 +287,9 @@ function databaseCommands(belfry: Command): void {
     .addOption(json())
     .action(verb(async () => (await import('./doctor.ts')).doctor));
 
-  command(belfry, 'migrate', 'belfry migrate')
+  command(belfry, 'migrate', 'belfry migrate --dry-run', 'belfry migrate')
     .description('migrate the database to the schema of this release')
+    .option('--dry-run', 'only show what would run; exit code 1 if running servers do not allow it')
     .addOption(json())
     .action(verb(async () => (await import('./migrate.ts')).migrateCommand));
 
@@ -322,6 +324,10 @@ function repositoryCommands(belfry: Command): void {
     .option('--base <path>', 'the path under which they are served', '/docs/')
     .addOption(new Option('--served', 'for a running Belfry').hideHelp())
     .action(verb(async () => (await import('./docs/docs.ts')).buildDocs));
+  docs
+    .command('prepare', { hidden: true })
+    .description('build what /docs serves now, for a file system that will be read-only')
+    .action(verb(async () => (await import('./docs/docs.ts')).prepareDocs));
 
   belfry
     .command('generate', { hidden: true })

@@ -1,29 +1,33 @@
+import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
 import { type Service, startService } from '../app.ts';
 import { readConfig } from '../config.ts';
-import { isDatabaseUnavailable } from '../db/client.ts';
-import { StartError } from '../db/embedded/start-error.ts';
-import { hasDemo } from '../http/demo.ts';
+import type { StartError } from '../db/embedded/start-error.ts';
+import { hasDemo } from '../http/pages/demo.ts';
 import { createLogger } from '../lib/log.ts';
+import { inWords } from './in-words.ts';
 import { collectLessOften, returnUnusedMemory } from './memory.ts';
+import { runProcess } from './processes/run-process.ts';
+import { supervise } from './processes/supervise.ts';
 
 // npm, the launcher and a terminal may each pass on the same Ctrl-C, which then counts once.
 const SAME_SIGNAL_MS = 1_000;
 
-/** `belfry start`: runs until SIGTERM or SIGINT, or until the launcher ends. */
-export async function start(): Promise<void> {
-  const config = readConfig();
+/** `belfry start [--role …]`: runs until SIGTERM or SIGINT, or until the launcher ends. */
+export async function start({ role }: { role?: string }): Promise<void> {
+  if (cluster.isWorker) return runProcess();
+  const config = readConfig(undefined, { ROLE: role });
   const log = createLogger({ level: config.LOG_LEVEL });
   const stopped = Promise.withResolvers<number>();
   // Signals during the start count, too: it stops as soon as it can.
   listenForStop(stopped.resolve);
-  const service = await startService(config, {
-    log,
-    onLost(error) {
-      console.error(`belfry: ${error.message}`);
-      stopped.resolve(1);
-    },
-  }).catch((error: unknown) => {
+  const onLost = (error: StartError) => {
+    console.error(`belfry: ${error.message}`);
+    stopped.resolve(1);
+  };
+  const started =
+    config.PROCESSES > 1 ? supervise(config, { log, onLost }) : startService(config, { log, onLost });
+  const service = await started.catch((error: unknown) => {
     throw inWords(error);
   });
   returnUnusedMemory();
@@ -34,17 +38,6 @@ export async function start(): Promise<void> {
   console.log('Stopping…');
   await service.stop();
   process.exit(code);
-}
-
-/** Turns errors with an outside cause into one line; others are bugs, and keep their stack. */
-function inWords(error: unknown): unknown {
-  if (!(error instanceof Error) || error instanceof StartError) return error;
-  const { code, path, message } = error as NodeJS.ErrnoException;
-  if (path !== undefined)
-    return new StartError(`${path} cannot be used (${code}): check its permissions and the free disk space`);
-  if (isDatabaseUnavailable(error) || code === '42501')
-    return new StartError(`the database cannot be used (${message || code}): try belfry doctor`);
-  return error;
 }
 
 function listenForStop(stop: (code: number) => void): void {
@@ -65,7 +58,11 @@ function listenForStop(stop: (code: number) => void): void {
   }
 }
 
-function greet({ address, credentials, context }: Service): void {
+function greet({
+  address,
+  credentials,
+  context,
+}: Pick<Service, 'address' | 'credentials' | 'context'>): void {
   const { DATA_DIR, DATABASE_URL } = context.config;
   const lines = [
     '',

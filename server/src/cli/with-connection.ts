@@ -11,12 +11,12 @@ export async function withConnection<Result>(
   file: string,
   work: (connection: ConnectionSettings) => Promise<Result>,
 ): Promise<Result> {
-  const { connection, stop } = await connect(readConfig(), {
+  const { direct, stop } = await connect(readConfig(), {
     role: 'client',
     log: createLogger({ level: 'silent' }),
   });
   try {
-    return await work(connection);
+    return await work(direct);
   } catch (error) {
     throw inWords(error, file);
   } finally {

@@ -32,7 +32,7 @@ export interface Queryable {
 export interface Database extends Queryable {
   /** Runs `work` in a transaction, which is committed when it resolves and rolled back when it rejects. */
   transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
-  /** Opens a connection outside of the pool, for LISTEN and locks. The caller ends it. */
+  /** Opens a direct connection outside of the pool, for LISTEN and locks. The caller ends it. */
   connect(): Promise<pg.Client>;
   /** Why the database could not write a moment ago, to follow "the database: "; undefined if it could. */
   writeFailure(): string | undefined;
@@ -65,8 +65,15 @@ export interface DatabaseOptions {
   size: number;
   /** The name of the connections in PostgreSQL's views. */
   name: string;
-  /** The `synchronous_commit` of every connection; by default that of the database. */
+  /** After this time the server ends a statement. Default: 30 s. */
+  statementTimeoutMs?: number;
+  /** The `synchronous_commit` of every direct connection; by default that of the database. */
   synchronousCommit?: string;
+  /**
+   * The database itself, if the pool is connected to it by a connection pooler. Then the pool's connections
+   * have no settings of their own: other clients would get them as well.
+   */
+  direct?: ConnectionSettings | undefined;
   /** Shared by the pools of one database, so that each knows the failures of the others. */
   writeFailures?: WriteFailures;
 }
@@ -76,20 +83,29 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   // As a startup option it costs no round trip, and overrides the settings of roles and databases.
   const commit =
     options.synchronousCommit === undefined ? '' : `-c synchronous_commit=${options.synchronousCommit}`;
+  const { direct = settings, statementTimeoutMs = STATEMENT_TIMEOUT_MS } = options;
+  const own =
+    direct === settings
+      ? {
+          ...withStartupOptions(settings, `${PLANS} ${commit}`.trim()),
+          statement_timeout: statementTimeoutMs,
+        }
+      : settings;
   const pool = new pg.Pool({
-    ...withStartupOptions(settings, `${PLANS} ${commit}`),
+    ...own,
     ...KEEP_ALIVE,
     Client: GuardedClient,
     max: options.size,
     application_name: options.name,
     connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
     idleTimeoutMillis: 60_000,
     types: { getTypeParser: typeParser },
   });
   // An idle connection that the server closes is replaced at the next use, so its error can be ignored.
   pool.on('error', () => {});
-  const pulse = new Pulse({ ...settings, application_name: `${options.name} probe` }, STATEMENT_TIMEOUT_MS);
+  const name = { application_name: `${options.name} probe` };
+  const pooler = direct === settings ? undefined : { ...settings, ...name };
+  const pulse = new Pulse({ ...direct, ...name }, statementTimeoutMs, pooler);
   const failures = options.writeFailures ?? new WriteFailures();
   const connections = { pool, pulse, failures };
   return {
@@ -97,7 +113,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
     transaction: (work) => transaction(connections, work),
     async connect() {
       const client = new GuardedClient({
-        ...withStartupOptions(settings, commit),
+        ...withStartupOptions(direct, commit),
         ...KEEP_ALIVE,
         application_name: options.name,
         connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
@@ -203,6 +219,8 @@ function transaction<Result>(
       await run(commit);
       return result;
     } catch (error) {
+      // The connection will be destroyed. A rollback would wait behind the statement without a response.
+      if (error instanceof DatabaseSilent) throw error;
       // A connection that cannot even roll back is unusable.
       await run(rollback).catch(() => {
         throw new RollbackFailed('', { cause: error });

@@ -44,18 +44,18 @@ interface DriverConnection extends EventEmitter {
 
 /** The stream for the driver's parser. Invalid bytes destroy it. */
 function guarded(stream: Duplex): Duplex {
-  const fail = (message: string, cause?: unknown) =>
-    stream.destroy(new ProtocolViolation(message, { cause }));
-  const watch = new MessageWatch(() => fail('the database did not send the rest of a message'));
-  stream.once('close', () => watch.stop());
+  const watch = new MessageWatch();
   const on = (event: string, listener: (bytes: Buffer) => void) =>
     stream.on(event, (bytes: Buffer) => {
       try {
         if (event === 'data') watch.take(bytes);
         listener(bytes);
       } catch (cause) {
-        if (cause instanceof ProtocolViolation) stream.destroy(cause);
-        else fail('the database sent bytes that cannot be read', cause);
+        stream.destroy(
+          cause instanceof ProtocolViolation
+            ? cause
+            : new ProtocolViolation('the database sent bytes that cannot be read', { cause }),
+        );
       }
     });
   return { on } as Duplex;

@@ -1,7 +1,3 @@
-// PostgreSQL sends a message at once. If the rest is this late, its length was damaged on the way, and the
-// driver would wait until the statement times out.
-const REST_MS = 5_000;
-
 const HEAD_BYTES = 5; // the type and the length
 const LENGTH_BYTES = 4; // included in the length
 const MAX_LENGTH = 1 << 30; // PostgreSQL's largest value
@@ -11,23 +7,16 @@ const TYPES = new Uint8Array(256);
 for (const type of Buffer.from('123ACDEGHIKNRSTVWZcdnstv')) TYPES[type] = 1;
 
 /**
- * Checks the bytes from a database's connection: `take` throws for an invalid message header, and `onStall`
- * is called if the rest of a message does not arrive.
+ * Checks the bytes from a database's connection: `take` throws for an invalid message header. The rest of a
+ * message may arrive much later: PostgreSQL sends its buffer of 8 kB when it is full, also in the middle of a
+ * message, and the rest when the statement has filled it again or ends.
  */
 export class MessageWatch {
-  readonly #onStall: () => void;
   readonly #head = Buffer.alloc(HEAD_BYTES);
   #headBytes = 0;
   #missing = 0;
-  #chunks = 0;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(onStall: () => void) {
-    this.#onStall = onStall;
-  }
 
   take(bytes: Buffer): void {
-    this.#chunks += 1;
     let at = Math.min(this.#missing, bytes.length);
     this.#missing -= at;
     while (at < bytes.length) {
@@ -46,28 +35,6 @@ export class MessageWatch {
       this.#missing -= here;
       at += here;
     }
-    if (this.#missing > 0 || this.#headBytes > 0) this.#expectRest();
-    else this.stop();
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-
-  #expectRest(): void {
-    if (this.#timer !== undefined) {
-      this.#timer.refresh();
-      return;
-    }
-    this.#timer = setTimeout(() => {
-      const chunks = this.#chunks;
-      this.#timer = undefined;
-      // If this process was blocked, the rest has arrived and is read now.
-      setImmediate(() => {
-        if (this.#chunks === chunks) this.#onStall();
-      });
-    }, REST_MS).unref();
   }
 }
 

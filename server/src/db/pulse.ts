@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
-import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import pg from 'pg';
+import { afterAwake, awakeMs } from '../lib/awake.ts';
 import { GuardedClient } from './guarded-client.ts';
 
 /** The database does not respond, although its connections are open. */
@@ -25,6 +25,7 @@ const LOOK_EVERY_MS = 500;
  */
 export class Pulse {
   readonly #settings: pg.ClientConfig;
+  readonly #pooler: pg.ClientConfig | undefined;
   readonly #statementTimeoutMs: number;
   readonly #waiting = new Set<Wait>();
   #timer: NodeJS.Timeout | undefined;
@@ -32,9 +33,13 @@ export class Pulse {
   #silent = false;
   #probing = false;
 
-  /** The server itself ends a statement after `statementTimeoutMs`, so a later response is lost. */
-  constructor(settings: pg.ClientConfig, statementTimeoutMs: number) {
+  /**
+   * The server itself ends a statement after `statementTimeoutMs`, so a later response is lost. If the
+   * statements pass a connection pooler, that must respond as well.
+   */
+  constructor(settings: pg.ClientConfig, statementTimeoutMs: number, pooler?: pg.ClientConfig) {
     this.#settings = settings;
+    this.#pooler = pooler;
     this.#statementTimeoutMs = statementTimeoutMs;
   }
 
@@ -44,7 +49,7 @@ export class Pulse {
    */
   begin(abort: (error: DatabaseSilent) => void): Wait {
     if (this.#silent) throw new DatabaseSilent();
-    const wait = { since: performance.now(), abort };
+    const wait = { since: awakeMs(), abort };
     this.#waiting.add(wait);
     this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
     return wait;
@@ -62,7 +67,7 @@ export class Pulse {
   }
 
   #heard(): void {
-    this.#heardAt = performance.now();
+    this.#heardAt = awakeMs();
     this.#silent = false;
   }
 
@@ -71,10 +76,12 @@ export class Pulse {
       this.close();
       return;
     }
-    const now = performance.now();
+    const now = awakeMs();
     const [oldest] = this.#waiting;
-    if (oldest !== undefined && now - oldest.since > this.#statementTimeoutMs + SUSPICIOUS_MS)
-      oldest.abort(new DatabaseSilent());
+    for (const wait of this.#waiting) {
+      if (now - wait.since <= this.#statementTimeoutMs + SUSPICIOUS_MS) break; // later ones began later
+      wait.abort(new DatabaseSilent());
+    }
     const quietSince = Math.max(this.#heardAt, oldest?.since ?? 0);
     if (this.#probing || (!this.#silent && now - quietSince < SUSPICIOUS_MS)) return;
     this.#probing = true;
@@ -84,7 +91,7 @@ export class Pulse {
   }
 
   async #probe(): Promise<void> {
-    const askedAt = performance.now();
+    const askedAt = awakeMs();
     const responded = await this.#ask();
     // Any other response counts as much as that of the probe.
     if (responded || this.#heardAt > askedAt) {
@@ -96,25 +103,32 @@ export class Pulse {
   }
 
   async #ask(): Promise<boolean> {
-    const socket = new Socket();
-    const client = new GuardedClient({ ...this.#settings, stream: () => socket });
-    client.on('error', () => {}); // from destroying the socket below
-    const stop = new AbortController();
-    const response = client
-      .connect()
-      .then(() => client.query('select 1'))
-      .then(() => true, isFromServer);
-    const late = delay(PROBE_MS, undefined, { signal: stop.signal })
-      // If this process was blocked, the response has arrived and is read now.
-      .then(() => turn())
-      .then(() => false)
-      .catch(() => false);
-    try {
-      return await Promise.race([response, late]);
-    } finally {
-      stop.abort();
-      socket.destroy();
-    }
+    const database = responds(this.#settings, (client) => client.query('select 1'));
+    // Only the login, because a statement may wait in the pooler's queue.
+    const pooler = this.#pooler === undefined || responds(this.#pooler);
+    return (await database) && pooler;
+  }
+}
+
+/** Whether a new connection, and `work` on it, gets a response in time. */
+async function responds(
+  settings: pg.ClientConfig,
+  work: (client: pg.Client) => Promise<unknown> = async () => {},
+): Promise<boolean> {
+  const socket = new Socket();
+  const client = new GuardedClient({ ...settings, stream: () => socket });
+  client.on('error', () => {}); // from destroying the socket below
+  const { promise: late, resolve } = Promise.withResolvers<boolean>();
+  const clear = afterAwake(PROBE_MS, () => resolve(false));
+  const response = client
+    .connect()
+    .then(() => work(client))
+    .then(() => true, isFromServer);
+  try {
+    return await Promise.race([response, late]);
+  } finally {
+    clear();
+    socket.destroy();
   }
 }
 

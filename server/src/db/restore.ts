@@ -14,7 +14,8 @@ import {
 } from './backup/frames.ts';
 import type { Moved, MoveOptions } from './backup.ts';
 import { GuardedClient } from './guarded-client.ts';
-import { migrate, migrations, schemaVersion, UnusableDatabase } from './migrate.ts';
+import { migrate, schemaVersion, UnusableDatabase } from './migrate.ts';
+import { newestSchema } from './schema.ts';
 
 /** The file cannot be restored; the message says why and what to do. Nothing was stored. */
 export class UnusableBackup extends Error {}
@@ -103,7 +104,7 @@ function readHeader(frame: Frame | undefined): Header {
   if (frame?.kind !== 'header') throw notABackup();
   const header = parse(frame) as Header;
   if (header.format !== 'belfry-backup') throw notABackup();
-  const newest = migrations().at(-1)?.version ?? 0;
+  const newest = newestSchema();
   if (header.version !== 1 || header.schema > newest) {
     throw new UnusableBackup(
       `the backup was made by a newer Belfry (schema ${header.schema}, this release knows ${newest}): ` +

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
-import { migrations } from './migrate.ts';
+import { migrations } from './migrations.ts';
 
 // Two statements with one name fail only on a connection that runs both, so it is noticed late and by chance.
 test('no two statements have one name', () => {

@@ -1,5 +1,6 @@
 import { type Queryable, sql } from './client.ts';
-import { migrations, OLDEST_SERVER } from './migrate.ts';
+import { OLDEST_SERVER } from './migrate.ts';
+import { NO_SCHEMA, type Schema, selectSchema } from './schema.ts';
 
 /** Why a database cannot be used, and what to do about it. */
 export interface Obstacle {
@@ -28,16 +29,11 @@ export async function readFacts(db: Queryable): Promise<DatabaseFacts> {
   return facts;
 }
 
-/** The version of the schema in the database; 0 without one. Needs the right to read it. */
-export async function readSchema(db: Queryable, { migrated }: DatabaseFacts): Promise<number> {
-  if (!migrated) return 0;
-  const [row] = await db.query<{ version: number }>(selectVersion);
-  return row?.version ?? 0;
-}
-
-/** The version of this release's schema. */
-export function newestSchema(): number {
-  return migrations().at(-1)?.version ?? 0;
+/** The schema of the database. Needs the right to read it. */
+export async function readSchema(db: Queryable, { migrated }: DatabaseFacts): Promise<Schema> {
+  if (!migrated) return NO_SCHEMA;
+  const [schema] = await db.query<Schema>(selectSchema);
+  return schema ?? NO_SCHEMA;
 }
 
 /** Why this user cannot use the database; undefined if the user can read and change it. */
@@ -84,13 +80,19 @@ const CONNECT_ADVICE: Readonly<Record<string, string>> = {
   '42501': 'grant the user the right to connect to the database',
   '53300': 'close other connections, or raise max_connections',
   '57P03': 'it is starting or stopping: try again in a moment',
+  '42P05': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
+  '26000': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
 };
+const IS_POOLER =
+  'this is a connection pooler: set DATABASE_DIRECT_URL to the address of the same database without it';
 
 /** Why the connection failed, in the words of PostgreSQL or the operating system. */
 export function connectionObstacle(error: unknown): Obstacle {
   const { code, message } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
   const timedOut = message === 'timeout expired' ? 'ETIMEDOUT' : undefined;
-  const known = CONNECT_ADVICE[code ?? timedOut ?? ''];
+  const known = /^unsupported (options )?startup parameter/.test(message ?? '')
+    ? IS_POOLER
+    : CONNECT_ADVICE[code ?? timedOut ?? ''];
   const reason = [message, code].find((text) => text !== undefined && text !== '') ?? String(error);
   return {
     message: `cannot be reached (${reason})`,
@@ -115,10 +117,4 @@ const selectFacts = sql(
     ) as may_change,
     pg_is_in_recovery() or pg_catalog.current_setting('transaction_read_only')::boolean as read_only,
     (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
-);
-
-// A few rows.
-const selectVersion = sql(
-  'database_schema_version',
-  'select coalesce(max(version), 0)::int as version from migrations',
 );

@@ -2,6 +2,8 @@ import type { Database } from '../db/client.ts';
 import type { Hub } from '../domain/after/realtime/hub.ts';
 import type { HitRecorder } from '../domain/after/tracking/record.ts';
 import type { Context } from '../domain/context.ts';
+import type { PostgresBus } from '../domain/ground/bus/bus.ts';
+import type { Bus } from '../domain/ground/bus/messages.ts';
 import type { Acceptor } from '../domain/line/accept/send-broadcast.ts';
 import type { TokenDiscarder } from '../domain/people/tokens/discard-gone.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
@@ -13,6 +15,7 @@ import type { Streams } from './realtime/stream.ts';
 
 /** The context of the HTTP server: that of the domain, and the parts that process requests. */
 export interface HttpContext extends Context {
+  readonly bus: PostgresBus;
   readonly lastSeen: LastSeen;
   readonly keyUses: KeyUses;
   readonly acceptor: Acceptor;
@@ -24,7 +27,12 @@ export interface HttpContext extends Context {
   readonly hits: HitRecorder;
   /** Starts jobs of this kind that were just committed. Otherwise they wait for the worker's next poll. */
   wake(kind: JobKind): void;
+  /** Whether a stop was requested. The server still responds for SHUTDOWN_DELAY_SECONDS. */
+  isStopping(): boolean;
 }
 
 /** The context as handlers get it: the database is the pool, or the transaction of an idempotent call. */
-export type CallContext = Omit<HttpContext, 'db'> & { readonly db: Pick<Database, 'query' | 'transaction'> };
+export type CallContext = Omit<HttpContext, 'db' | 'bus'> & {
+  readonly db: Pick<Database, 'query' | 'transaction'>;
+  readonly bus: Bus;
+};

@@ -1,17 +1,36 @@
 import type { FastifyInstance } from 'fastify';
 import { type Queryable, sql } from '../db/client.ts';
 import { diskProblem } from '../db/embedded/disk.ts';
-import { migrations } from '../db/migrate.ts';
+import { newestSchema, SCHEMA_COLUMNS, type Schema, schemaObstacle } from '../db/schema.ts';
 import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
-import { databaseConnections, integrationsPaused, queueAge, queueJobs, registry } from '../metrics.ts';
+import {
+  busConnected,
+  busSilence,
+  databaseConnections,
+  integrationsPaused,
+  type MetricsOfProcess,
+  metricsOfProcess,
+  queueAge,
+  queueJobs,
+  registry,
+  shortestLease,
+  together,
+  workers,
+} from '../metrics.ts';
+import { measureLeases, measureQueue } from '../queue/measure.ts';
 import type { HttpContext } from './context.ts';
+
+/** Collects the metrics of the other processes of this node. */
+export type MetricsOfOthers = () => Promise<readonly MetricsOfProcess[]>;
 
 // A later response is of no use to load balancers.
 const READY_TIMEOUT_MS = 2_000;
+// For how long measurements of the database are repeated to others.
+const REMEMBERED_FOR_MS = 1_000;
 
 /** Returns a function that resolves to the reason why the server cannot serve; undefined if it can. */
 export function readiness(context: HttpContext): () => Promise<string | undefined> {
-  const newest = migrations().at(-1)?.version ?? 0;
+  const newest = newestSchema();
   return shared(() => whyNotReady(context, newest));
 }
 
@@ -20,34 +39,50 @@ export function operationsRoutes(
   fastify: FastifyInstance,
   context: HttpContext,
   ready: () => Promise<string | undefined>,
+  metricsOfOthers: MetricsOfOthers = async () => [],
 ): void {
-  const hidden = { schema: { hide: true } };
-  const measured = shared(async () => {
+  const hidden = { schema: { hide: true }, config: { role: 'any' as const } };
+  const measured = remembered(async () => {
     await collectQueue(context.db);
     await collectPauses(context.db);
   });
+  const details = remembered(() => detailsOf(context));
 
   fastify.get('/healthz', hidden, (_request, reply) => {
     reply.header('cache-control', 'no-store').send({ status: 'ok' });
   });
 
-  fastify.get('/readyz', hidden, async (_request, reply) => {
-    const problem = await ready();
+  fastify.get<{ Querystring: { verbose?: string } }>('/readyz', hidden, async (request, reply) => {
+    const problem = context.isStopping() ? 'the server is stopping' : await ready();
     reply.code(problem === undefined ? 200 : 503).header('cache-control', 'no-store');
-    return problem === undefined ? { status: 'ok' } : { status: 'unavailable', reason: problem };
+    const status = problem === undefined ? { status: 'ok' } : { status: 'unavailable', reason: problem };
+    return request.query.verbose === undefined ? status : { ...status, ...(await details()) };
   });
 
   fastify.get('/metrics', hidden, async (_request, reply) => {
-    const { total, idle, waiting } = context.db.stats();
-    databaseConnections.set({ state: 'active' }, total - idle);
-    databaseConnections.set({ state: 'idle' }, idle);
-    databaseConnections.set({ state: 'waiting' }, waiting);
+    measureConnections(context);
     await within(READY_TIMEOUT_MS, measured()).catch((error: unknown) => {
       // The metrics of the process matter most when its database is unavailable.
       context.log.warn({ err: error }, 'the queue could not be measured');
     });
-    return reply.header('content-type', registry.contentType).send(await registry.metrics());
+    return reply.header('content-type', registry.contentType).send(await together(await metricsOfOthers()));
   });
+}
+
+/** Returns the metrics of this process, for another one of the same node. */
+export async function measureProcess(context: Pick<HttpContext, 'db' | 'bus'>): Promise<MetricsOfProcess> {
+  measureConnections(context);
+  return metricsOfProcess();
+}
+
+function measureConnections({ db, bus }: Pick<HttpContext, 'db' | 'bus'>): void {
+  const { total, idle, waiting } = db.stats();
+  databaseConnections.set({ state: 'active' }, total - idle);
+  databaseConnections.set({ state: 'idle' }, idle);
+  databaseConnections.set({ state: 'waiting' }, waiting);
+  const { connected, silentMs = 0 } = bus.state();
+  busConnected.set(connected ? 1 : 0);
+  busSilence.set(silentMs / 1_000);
 }
 
 /**
@@ -64,11 +99,25 @@ function shared<Result>(work: () => Promise<Result>): () => Promise<Result> {
   };
 }
 
+/** The same, whose result is also for those that ask a moment later. */
+function remembered<Result>(work: () => Promise<Result>): () => Promise<Result> {
+  let known: { result: Result; untilMs: number } | undefined;
+  const once = shared(async () => {
+    const result = await work();
+    known = { result, untilMs: performance.now() + REMEMBERED_FOR_MS };
+    return result;
+  });
+  return () =>
+    known !== undefined && performance.now() < known.untilMs ? Promise.resolve(known.result) : once();
+}
+
 async function whyNotReady({ db, config }: HttpContext, newest: number): Promise<string | undefined> {
   try {
     const [row] = await within(READY_TIMEOUT_MS, db.query<Readiness>(selectReadiness));
-    if (row?.version !== newest)
+    if (row === undefined || row.version < newest)
       return `the database has schema ${row?.version ?? 0}, this release needs ${newest}`;
+    const obstacle = schemaObstacle(row, newest);
+    if (obstacle !== undefined) return obstacle;
     if (row.read_only) return 'the database is read-only (a replica, or configured so)';
   } catch {
     return 'the database cannot be reached'; // the reason is in the log of other requests
@@ -88,14 +137,34 @@ async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise
   }
 }
 
-async function collectQueue(db: Queryable): Promise<void> {
-  const rows = await db.query<{ kind: string; state: string; jobs: number; age: number }>(measureQueue);
-  queueJobs.reset();
-  queueAge.reset();
-  for (const { kind, state, jobs, age } of rows) {
-    queueJobs.set({ kind, state }, jobs);
-    if (state === 'ready') queueAge.set({ kind }, age);
+/** What does not make the server unavailable: its bus, and the workers and the queue of all nodes. */
+async function detailsOf({ db, bus }: HttpContext): Promise<object> {
+  const { connected, silentMs } = bus.state();
+  const shown = { bus: { connected, silent_seconds: silentMs === undefined ? null : silentMs / 1_000 } };
+  try {
+    const [leases, queue] = await within(
+      READY_TIMEOUT_MS,
+      Promise.all([measureLeases(db), measureQueue(db)]),
+    );
+    return {
+      ...shown,
+      workers: { live: leases.live, shortest_lease_seconds: leases.shortestSeconds },
+      queue: { oldest_ready_seconds: Math.max(...queue.map(({ oldestSeconds }) => oldestSeconds)) },
+    };
+  } catch {
+    return shown; // without the database
   }
+}
+
+async function collectQueue(db: Queryable): Promise<void> {
+  for (const { kind, oldestSeconds, ...jobs } of await measureQueue(db)) {
+    for (const state of ['ready', 'scheduled', 'leased'] as const)
+      queueJobs.set({ kind, state }, jobs[state]);
+    queueAge.set({ kind }, oldestSeconds);
+  }
+  const leases = await measureLeases(db);
+  workers.set(leases.live);
+  shortestLease.set(leases.shortestSeconds);
 }
 
 async function collectPauses(db: Queryable): Promise<void> {
@@ -104,32 +173,16 @@ async function collectPauses(db: Queryable): Promise<void> {
   for (const { provider, paused } of rows) integrationsPaused.set({ provider }, paused);
 }
 
-interface Readiness {
-  version: number;
+interface Readiness extends Schema {
   read_only: boolean;
 }
 
 // migrations has few rows. This does not test writes, because it runs every second.
 const selectReadiness = sql(
   'select_readiness',
-  `select
-    coalesce(max(version), 0)::int as version,
+  `select ${SCHEMA_COLUMNS},
     pg_is_in_recovery() or current_setting('transaction_read_only')::boolean as read_only
-  from migrations`,
-);
-
-// The whole table, which contains only unfinished jobs.
-const measureQueue = sql(
-  'measure_queue',
-  `select
-    kind,
-    case
-      when lease_id is not null then 'leased' when due_at is not null then 'scheduled' else 'ready'
-    end as state,
-    count(*) as jobs,
-    extract(epoch from clock_timestamp() - min(enqueued_at))::float8 as age
-  from jobs
-  group by 1, 2`,
+  from migrations m`,
 );
 
 // A row for each paused integration.

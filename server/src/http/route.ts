@@ -11,13 +11,13 @@ import type { JsonText } from '../lib/json-text.ts';
 import type { ListPage } from '../lib/page.ts';
 import type { Api } from './api.ts';
 import type { Caller, Credential } from './auth.ts';
+import type { BodyReader } from './bodies/read-body.ts';
 import { brandHeader, spellings } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
 import { idempotencyKeyOf, runIdempotently } from './idempotency.ts';
-import { OWN_ERRORS } from './openapi.ts';
+import { OWN_ERRORS } from './openapi/openapi.ts';
 import { pageJson, pageLinks, paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
-import type { BodyReader } from './read-body.ts';
 import { refuseTogether } from './refuse-together.ts';
 import { type RawJson, rawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
@@ -283,6 +283,7 @@ function register<
       config: {
         api: app.api,
         operationId: route.operationId,
+        ...(route.produces === 'text/event-stream' ? { role: 'realtime' as const } : {}),
         limits: {
           keysAndValues: route.keysAndValues ?? bodies.keysAndValues,
           inMember: route.users ? IN_USERS : IN_LONG_ARRAY,

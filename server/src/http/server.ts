@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -11,30 +12,31 @@ import { OwnWindows } from '../domain/ground/requests/rate-windows.ts';
 import { newId } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import { connectionsRefused, httpSeconds } from '../metrics.ts';
+import { readBodies } from './bodies/read-bodies.ts';
+import { bodyReader } from './bodies/read-body.ts';
 import { brandWords } from './brand.ts';
 import { clientAddress } from './client-address.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
-import { demoPage } from './demo.ts';
 import { docsRoutes } from './docs/docs-routes.ts';
 import { closeAfterEarlyResponses } from './early-response.ts';
 import { handleError, rejectExpectation, respondToBadSocket } from './error-handler.ts';
 import { graphqlApi, graphqlRoute } from './graphql/index.ts';
-import { homePage, sendNothing } from './home.ts';
 import { checkHost } from './host.ts';
-import { iconRoutes } from './icons.ts';
 import { refuseOtherMethods } from './methods.ts';
-import { describeRoutes, serveDescriptions } from './openapi.ts';
-import { operationsRoutes, readiness } from './operations.ts';
-import { preferencesPage } from './preferences-page.ts';
-import { pushPage } from './push-page.ts';
+import { describeRoutes, serveDescriptions } from './openapi/openapi.ts';
+import { type MetricsOfOthers, operationsRoutes, readiness } from './operations.ts';
+import { demoPage } from './pages/demo.ts';
+import { homePage, sendNothing } from './pages/home.ts';
+import { iconRoutes } from './pages/icons.ts';
+import { preferencesPage } from './pages/preferences-page.ts';
+import { pushPage } from './pages/push-page.ts';
+import { trackedRoutes } from './pages/tracked.ts';
+import { unsubscribePage } from './pages/unsubscribe.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
-import { readBodies } from './read-bodies.ts';
-import { bodyReader } from './read-body.ts';
 import { refusal } from './refuse-together.ts';
+import { checkRole, checkRoleOfSockets, type PassOn } from './roles.ts';
 import { type App, countCaller } from './route.ts';
-import { trackedRoutes } from './tracked.ts';
-import { unsubscribePage } from './unsubscribe.ts';
 import { v1Api } from './v1/api.ts';
 import { v1Routes } from './v1/index.ts';
 import { encodeTopic } from './v1/topic-paths.ts';
@@ -45,6 +47,12 @@ import { v2Routes } from './v2/index.ts';
 export interface ServerOptions {
   /** Validates every response against the schema of its route; for tests. */
   checkReplies?: boolean;
+  /** How realtime connections reach the process that serves them, if this one does not. */
+  passOn?: PassOn;
+  /** Whether the server accepts connections itself; by default it does. */
+  listens?: boolean;
+  /** The metrics of the other processes of this node. */
+  metricsOfOthers?: MetricsOfOthers;
   /** The limits that the WebSockets and other nodes share with this server. */
   limits?: RateLimits;
   /** Other timeouts; for tests. */
@@ -85,9 +93,10 @@ export async function createServer(
   const v1: App = { ...shared, api: v1Api(context, v2.api) };
   const knownPaths = refuseOtherMethods(fastify);
   readBodies(shared);
-  observe(fastify, context, addressOf);
+  observe(fastify, context, addressOf, options.listens ?? true);
   await allowOrigins(fastify, config.BRAND);
   checkHost(fastify);
+  checkRole(fastify, config.ROLE, options.passOn);
   closeAfterEarlyResponses(fastify, timeouts.lingerMs);
   fastify.setErrorHandler(handleError);
   fastify.setNotFoundHandler(async (request, reply) => {
@@ -106,7 +115,7 @@ export async function createServer(
   graphqlRoute({ ...shared, api: graphqlApi(v1.api) });
   options.routes?.(v2);
   const whyNotReady = readiness(context);
-  operationsRoutes(fastify, context, whyNotReady);
+  operationsRoutes(fastify, context, whyNotReady, options.metricsOfOthers);
   iconRoutes(fastify);
   homePage(v2, whyNotReady);
   await unsubscribePage(v2);
@@ -117,6 +126,7 @@ export async function createServer(
   docsRoutes(v2, options.docsCache);
   demoPage(v2);
   knownPaths.finish((request, reply) => countCaller(shared.limits, request, reply));
+  checkRoleOfSockets(fastify, config.ROLE, options.passOn);
   await fastify.ready();
   return fastify;
 }
@@ -181,7 +191,8 @@ const WARN_EVERY_MS = 60_000;
 /** Closes further connections at once, including WebSockets and streams; 0 means no limit. */
 function limitConnections(server: Server, { log, max }: { log: Logger; max: number }): void {
   if (max === 0) return;
-  server.maxConnections = max;
+  // Also closes them if the process shares its port with others. The types lack this option.
+  Object.assign(server, { maxConnections: max, dropMaxConnection: true });
   let warnedMs = Number.NEGATIVE_INFINITY;
   server.on('drop', () => {
     connectionsRefused.inc();
@@ -189,6 +200,24 @@ function limitConnections(server: Server, { log, max }: { log: Logger; max: numb
     warnedMs = performance.now();
     log.warn({ max }, 'connections are rejected: MAX_CONNECTIONS are open');
   });
+}
+
+/** Returns what serves a connection that another process has accepted, after it has read `head`. */
+export function serveConnections(server: Server, max: number): (socket: Socket, head: Buffer) => void {
+  let open = 0;
+  return (socket, head) => {
+    if (max !== 0 && open >= max) {
+      server.emit('drop');
+      socket.destroy();
+      return;
+    }
+    open += 1;
+    socket.once('close', () => {
+      open -= 1;
+    });
+    socket.unshift(head);
+    server.emit('connection', socket);
+  };
 }
 
 function requestId(given: string | string[] | undefined): string {
@@ -200,14 +229,16 @@ function observe(
   fastify: FastifyInstance,
   { log }: HttpContext,
   addressOf: (request: IncomingMessage) => string,
+  listens: boolean,
 ): void {
-  let draining = false;
+  // A connection that another process has accepted is for one request: the next may need that process.
+  let closes = !listens;
   fastify.decorateRequest('caller', undefined);
   fastify.decorateRequest('failure', undefined);
   fastify.decorateRequest('response', undefined);
   fastify.decorateRequest('heldBody', undefined);
   fastify.addHook('preClose', async () => {
-    draining = true;
+    closes = true;
   });
   fastify.addHook('onRequest', (request, reply, done) => {
     request.response = reply.raw;
@@ -219,7 +250,7 @@ function observe(
     done();
   });
   fastify.addHook('onSend', (_request, reply, _payload, done) => {
-    if (draining) reply.header('connection', 'close');
+    if (closes) reply.header('connection', 'close');
     done();
   });
   fastify.addHook('onResponse', (request, reply, done) => {

@@ -117,6 +117,12 @@ export async function rescueAll(db: Queryable): Promise<void> {
   await db.query(rescueEverything);
 }
 
+/** Releases the jobs of a node whose process has ended, and returns their kinds. */
+export async function releaseNode(db: Queryable, node: string): Promise<Set<JobKind>> {
+  const rows = await db.query<{ kind: JobKind }>(releaseJobsOfNode, [node]);
+  return new Set(rows.map((row) => row.kind));
+}
+
 const insertLease = sql(
   'lease_insert',
   `insert into leases (id, node, expires_at, key_ids)
@@ -160,6 +166,13 @@ const rescueJobs = sql(
   from stale
   where jobs.id = stale.id and jobs.lease_id = stale.lease_id
   returning kind`,
+);
+// leases has a row per process. Index jobs_leased (lease_id).
+const releaseJobsOfNode = sql(
+  'release_node',
+  `with ended as (delete from leases where node = $1 returning id)
+  update jobs set lease_id = null from ended where jobs.lease_id = ended.id
+  returning jobs.kind`,
 );
 const rescueEverything = sql(
   'rescue_everything',

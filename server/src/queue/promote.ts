@@ -10,11 +10,11 @@ export async function promote(db: Queryable, nowMs: number): Promise<{ kinds: Se
   return { kinds: new Set(rows.map((row) => row.kind)), more: rows.length === MAX_JOBS };
 }
 
-// Index jobs_scheduled (due_at).
+// Index jobs_scheduled (due_at). A job waits from when it is due.
 const promoteDue = sql(
   'promote',
   `update jobs
-  set due_at = null
+  set due_at = null, enqueued_at = due_at
   where id in (
     select id
     from jobs

@@ -36,6 +36,8 @@ export class Worker {
     keyIds?: readonly string[];
     handlers: Handlers;
     pollMs?: number | undefined;
+    /** Called with each kind of which a batch has enqueued ready jobs. */
+    announce?: (kind: JobKind) => void;
   }) {
     this.#pollMs = options.pollMs ?? POLL_MS;
     this.#db = options.db;
@@ -47,7 +49,10 @@ export class Worker {
       keyIds: options.keyIds,
       onError: (error) => this.#log.warn({ err: error }, 'the worker could not renew its lease'),
     });
-    const wakeKind = (kind: JobKind) => this.producer(kind).wake();
+    const wakeKind = (kind: JobKind) => {
+      this.producer(kind).wake();
+      options.announce?.(kind);
+    };
     this.#producers = new Map(
       JOB_KINDS.map((kind) => {
         const handler = options.handlers[kind] as Handler;

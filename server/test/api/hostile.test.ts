@@ -113,7 +113,7 @@ test('forty requests of /metrics, which is public, used all connections of the d
       `select count(*)::int as waiting
       from pg_stat_activity
       where wait_event_type = 'Lock' and datname = current_database()
-        and application_name = 'belfry api'`,
+        and application_name like 'belfry api (%)'`,
     );
     expect(rows).toEqual([{ waiting: 1 }]);
     expect((await service.request('GET', '/v2/users', { token: service.project.jwt })).status).toBe(200);

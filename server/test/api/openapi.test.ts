@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EVENT_TYPES } from '../../src/contract/event.ts';
-import { referByTitle } from '../../src/http/openapi-schemas.ts';
+import { referByTitle } from '../../src/http/openapi/schemas.ts';
 import { type Description, describedBy, resolveReference } from '../support/operations.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 

@@ -29,7 +29,10 @@ test('the start page gives the reason why the server is not ready', async () => 
   await db.query(sql('add_newer', "insert into migrations (version, name) values (9999, 'newer')"));
   const page = await get('/', { accept: BROWSER });
   expect(page.status).toBe(503);
-  expect(page.text).toContain('This server is not ready: the database has schema 9999, this release needs ');
+  expect(page.text).toContain(
+    'This server is not ready: the database has schema 9999, made by a newer Belfry: ' +
+      'it needs a release that knows schema 9999, and this one knows ',
+  );
   await db.query(sql('remove_newer', 'delete from migrations where version = 9999'));
 });
 

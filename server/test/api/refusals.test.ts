@@ -78,6 +78,7 @@ function scene<C extends keyof MessageOf>(
     onIntegration: (event) => events.push(event),
     onPaused: () => {},
     onResumed: () => {},
+    onProbeReleased: () => {},
     onTokensGone: () => {},
     isBlocked: () => false,
     isCancelled: () => false,

@@ -9,6 +9,7 @@ import { bringForward } from '../support/all-channels.ts';
 import { insertCrowd } from '../support/crowd.ts';
 import { messageIdOf, saveSmtp } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import {
   type ApiResponse,
   projectWith,
@@ -20,7 +21,7 @@ import {
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
-const ROUNDS = 24;
+const ROUNDS = rounds(10, 50);
 const CROWD = 2_500;
 // One of this many users of the crowd has an address.
 const MAILED = 5;

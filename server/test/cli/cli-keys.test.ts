@@ -1,10 +1,10 @@
 import { createSecretKey } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { decodeJwt, verifyJwt } from '../../src/lib/jwt.ts';
 import { belfry, type Ended, ended } from '../support/cli.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 const [OLD, NEW] = ['11'.repeat(32), '22'.repeat(32)];
@@ -17,7 +17,7 @@ let dataDir: string;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-cli-keys-'));
+  dataDir = await newDataDir('cli-keys');
 });
 afterAll(async () => {
   await database?.drop();

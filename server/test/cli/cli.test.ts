@@ -2,16 +2,18 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { migrations } from '../../src/db/migrations.ts';
+import { newestSchema } from '../../src/db/schema.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
 import { belfry, type Ended, ended, Output } from '../support/cli.ts';
 import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { caller } from '../support/service.ts';
 
@@ -28,7 +30,7 @@ let credentials: Record<
 >;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-cli-'));
+  dataDir = await newDataDir('cli');
   settings = {
     DATA_DIR: dataDir,
     PORT: '0',
@@ -650,7 +652,13 @@ describe('the database', () => {
         run(['doctor'], where(`postgres://x@127.0.0.1:${await freePort()}/x`)),
       ]);
       expect(owner.out).toMatch(/^✓ database +that of DATABASE_URL: PostgreSQL 18/m);
-      expect(owner.out).toMatch(/^✓ database +schema \d+, that of this release$/m);
+      const newest = newestSchema();
+      expect(owner.out).toMatch(
+        new RegExp(
+          `^✓ database +schema ${newest}, that of this release; servers that know \\d+ or newer may run$`,
+          'm',
+        ),
+      );
       expect(owner.out).toMatch(/^✓ clock /m);
       expect(owner.code).toBe(0);
       expect(stranger.code).toBe(1);
@@ -691,6 +699,57 @@ describe('the database', () => {
       code: 0,
       out: expect.stringMatching(/^The database already has schema \d+/),
     });
+  });
+
+  test('migrate --dry-run shows what would run, and whether running servers allow it', async () => {
+    const settings = { DATABASE_URL: database.url, DATA_DIR: join(dataDir, 'other') };
+    const plan = async () => {
+      const { code, out, err } = await run(['migrate', '--dry-run', '--json'], { settings });
+      return { code, err, ...JSON.parse(out) };
+    };
+    const newest = newestSchema();
+    const missing = migrations().at(-1);
+    const oldest = Math.max(...migrations().map(({ oldestProgram }) => oldestProgram));
+    const current = { schema: newest, newest, oldest_program: oldest, migrations: [], problems: [] };
+    const client = new pg.Client({ ...database.connection, application_name: 'belfry api (schema 1)' });
+    await client.connect();
+    try {
+      expect(await plan()).toEqual({
+        ...{ code: 0, err: '', ...current, running: [1] },
+      });
+      await client.query('delete from migrations where version = $1', [newest]);
+      const outdated = await plan();
+      expect(outdated).toEqual({
+        ...{ code: 1, err: '', ...current, running: [1], schema: newest - 1 },
+        migrations: [{ version: newest, name: missing?.name }],
+        problems: [expect.stringContaining('some that run know 1: update these to a release in between')],
+      });
+      const text = await run(['migrate', '--dry-run'], { settings });
+      expect(text.code).toBe(1);
+      expect(text.out).toContain(`\n  ${newest} ${missing?.name}\n`);
+      expect(text.err).toBe(`belfry: ${outdated.problems[0]}\n`);
+      await client.query("insert into migrations (version, name) values ($1, 'again'), (9999, 'newer')", [
+        newest,
+      ]);
+      expect(await plan()).toMatchObject({
+        code: 1,
+        schema: 9999,
+        oldest_program: 9999,
+        problems: [expect.stringContaining('start the newer release, or restore a backup')],
+      });
+      await client.query('update migrations set oldest_program = $1 where version = 9999', [newest]);
+      expect(await plan()).toMatchObject({ code: 0, schema: 9999, oldest_program: newest, problems: [] });
+      const doctor = await run(['doctor'], { settings: { ...settings, PORT: '0' } });
+      expect(doctor.out).toMatch(
+        new RegExp(
+          `✓ database +schema 9999, newer than that of this release \\(${newest}\\); ` +
+            `servers that know ${newest} or newer may run`,
+        ),
+      );
+    } finally {
+      await client.query('delete from migrations where version = 9999');
+      await client.end();
+    }
   });
 
   test('a backup of the running server is restored with all its keys', async () => {

@@ -11,7 +11,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSum, decodeFrames, encodeFrame, type Frame, jsonFrame } from '../../src/db/backup/frames.ts';
 import { backup, backupToFile } from '../../src/db/backup.ts';
 import type { ConnectionSettings } from '../../src/db/client.ts';
-import { migrations, UnusableDatabase } from '../../src/db/migrate.ts';
+import { UnusableDatabase } from '../../src/db/migrate.ts';
+import { migrations } from '../../src/db/migrations.ts';
 import { restore, UnusableBackup } from '../../src/db/restore.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -297,6 +298,7 @@ async function fill(client: pg.Client): Promise<void> {
   await client.query(`insert into project_delivery_windows values ($1, '{"channels":[]}', true)`, [id]);
   await client.query('insert into tracking values ($1, true, false)', [id]);
   await client.query(`insert into rate_windows values ('window', 1770091446, '{1,2}', '{"node": [5, 1]}')`);
+  await client.query(`insert into rate_schedules values ('limit', 1, '\\x00', $1)`, [at]);
   await client.query(`insert into user_delivery_windows values ($1, '{"channels":[]}', '{}')`, [id]);
   await client.query(`insert into subscriptions values ($1, $2, $1, $1, '{"*": {"status": "subscribed"}}')`, [
     id,

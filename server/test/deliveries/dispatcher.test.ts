@@ -71,6 +71,7 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
     onIntegration: (event) => events.push(event),
     onPaused: (pause) => pauses.push(pause),
     onResumed: () => pauses.push('resumed'),
+    onProbeReleased: () => {},
     onTokensGone: (gone) => discarded.push(...gone),
     isBlocked: () => false,
     isCancelled: () => false,

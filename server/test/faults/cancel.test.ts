@@ -1,16 +1,16 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-const ROUNDS = 6;
+const ROUNDS = rounds(3, 12);
 const SUBSCRIBERS = 5_000;
 // One of this many users has an address.
 const MAILED = 10;
@@ -23,7 +23,7 @@ let smtp: SmtpStandIn;
 let belfry: BelfryProcess;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-cancel-'));
+  dataDir = await newDataDir('cancel');
   smtp = await startSmtpStandIn();
 });
 afterAll(async () => {

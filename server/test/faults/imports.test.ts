@@ -1,17 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
 import { type Queryable, sql } from '../../src/db/client.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { type Caller, caller, startTestService, until } from '../support/service.ts';
 
-const ROUNDS = 3;
-const USERS = 10_000;
+const ROUNDS = rounds(2, 5);
+const USERS = 6_000;
 // Half of the users of an import are new, and half were in the one before.
 const NEW = USERS / 2;
 // Of every hundred users one has an invalid address, and one the address of another user.
@@ -24,7 +24,7 @@ let dataDir = '';
 let belfry: BelfryProcess;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-imports-'));
+  dataDir = await newDataDir('imports');
 });
 afterAll(async () => {
   await belfry?.killTree();

@@ -1,6 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
@@ -11,14 +9,16 @@ import {
   summaryLines,
 } from '../support/all-channels-load.ts';
 import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { projectWith, type TestProject } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
 // Like kill.test.ts, with deliveries on every channel. A vendor may get a message twice; nothing else may
 // happen. FAULT_ROUNDS sets the number of kills.
 
-const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 5);
+const ROUNDS = rounds(3, 20);
 const USERS = 20;
 const BURST = 6;
 // Some chats accept one message a second: their deferred messages arrive after the last start.
@@ -33,7 +33,7 @@ let vendors: Vendors;
 let belfry: BelfryProcess | undefined;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-kill-channels-'));
+  dataDir = await newDataDir('kill-channels');
   vendors = await startVendors();
 });
 afterAll(async () => {

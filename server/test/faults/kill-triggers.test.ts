@@ -1,16 +1,16 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
 
 // More rounds take longer.
-const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 6);
+const ROUNDS = rounds(3, 20);
 const USERS_PER_ROUND = 100;
 const KILL_WITHIN_MS = 900;
 
@@ -20,7 +20,7 @@ let dataDir = '';
 let belfry: BelfryProcess | undefined;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-kill-triggers-'));
+  dataDir = await newDataDir('kill-triggers');
 });
 afterAll(async () => {
   await belfry?.killTree();

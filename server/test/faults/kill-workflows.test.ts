@@ -1,18 +1,18 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 // More rounds take longer.
-const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 6);
+const ROUNDS = rounds(3, 20);
 const RUNS_PER_ROUND = 100;
 // The runs of a round that collect their names in digests, for so many users.
 const GROUPS = 5;
@@ -25,7 +25,7 @@ let host: VendorStandIn;
 let belfry: BelfryProcess | undefined;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-kill-workflows-'));
+  dataDir = await newDataDir('kill-workflows');
   host = await startVendor();
   host.reply({ status: 200, body: { ok: true } });
 });

@@ -1,18 +1,18 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-const ROUNDS = 20;
+const ROUNDS = rounds(6, 20);
 const CLIENTS = 8;
 // A client's pause after a response. About a hundred broadcasts a second in all, so that two busy cores
 // deliver them in time.
@@ -39,7 +39,7 @@ let belfry: BelfryProcess | undefined;
 let inboxes: { id: string; jwt: string };
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-kill-'));
+  dataDir = await newDataDir('kill');
   smtp = await startSmtpStandIn();
 });
 afterAll(async () => {

@@ -1,6 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import {
@@ -12,6 +10,7 @@ import {
   summaryLines,
 } from '../support/all-channels-load.ts';
 import { kill, postmasterOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
@@ -34,7 +33,7 @@ let users: ReachableUser[];
 let round = 0;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-postgres-channels-'));
+  dataDir = await newDataDir('postgres-channels');
   vendors = await startVendors();
   const settings = { ...vendors.settings, DATA_DIR: dataDir, DATABASE_URL: '' };
   service = await startTestService({ settings, pollMs: 100 });

@@ -162,10 +162,10 @@ test(`connections that break at random moments lose and double nothing (FAULT_SE
   let cut = 0;
   for (let round = 0; round < 60; round += 1) {
     await delay(random() * 60);
-    const name = random() < 0.7 ? 'belfry worker' : 'belfry api';
+    const name = random() < 0.7 ? 'belfry worker (%)' : 'belfry api (%)';
     const { rows } = await surgeon.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
-        where datname = current_database() and application_name = $1 and pid <> pg_backend_pid()
+        where datname = current_database() and application_name like $1 and pid <> pg_backend_pid()
           and (state <> 'idle' or random() < 0.3)`,
       [name],
     );

@@ -1,16 +1,16 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
-const ROUNDS = 4;
+const ROUNDS = rounds(2, 8);
 const PAGES = 9;
 const USERS = PAGES * 1_000;
 // During the request, or while the rest continues in the background.
@@ -24,7 +24,7 @@ let dataDir = '';
 let belfry: BelfryProcess;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-replays-'));
+  dataDir = await newDataDir('replays');
 });
 afterAll(async () => {
   await belfry?.killTree();

@@ -1,11 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import type { Opened } from '../../src/open.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { expectExactlyOnce, load, messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -17,8 +16,8 @@ const STOPPED_WITHIN_MS = 15_000;
 /** Registers a cleanup to run after the test, in reverse order. */
 type Undo = (step: () => Promise<void>) => void;
 
-async function newDataDir(undo: Undo): Promise<string> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'belfry-stop-'));
+async function ownDataDir(undo: Undo): Promise<string> {
+  const dataDir = await newDataDir('stop');
   undo(() => rm(dataDir, { recursive: true, force: true }));
   return dataDir;
 }
@@ -53,7 +52,7 @@ async function count({ db }: Opened, text: string): Promise<number> {
 test('a stop under load completes requests, releases all leases, and no e-mail is sent twice', {
   timeout: 90_000,
 }, async ({ onTestFinished: undo }) => {
-  const dataDir = await newDataDir(undo);
+  const dataDir = await ownDataDir(undo);
   const smtp = await startSmtp(undo);
   const { belfry, call } = await start(undo, dataDir);
   await saveSmtp({ call }, smtp);
@@ -98,7 +97,7 @@ test('a stop under load completes requests, releases all leases, and no e-mail i
 test.concurrent('a hanging webhook does not delay a stop, and gets its events after the next start', {
   timeout: 90_000,
 }, async ({ onTestFinished: undo }) => {
-  const dataDir = await newDataDir(undo);
+  const dataDir = await ownDataDir(undo);
   const receiver = await startWebhookReceiver();
   undo(() => receiver.stop());
   const { belfry, call } = await start(undo, dataDir);
@@ -119,7 +118,7 @@ test.concurrent('a hanging webhook does not delay a stop, and gets its events af
 test.concurrent('a hanging mail server and an endless request do not delay a stop', {
   timeout: 90_000,
 }, async ({ onTestFinished: undo }) => {
-  const dataDir = await newDataDir(undo);
+  const dataDir = await ownDataDir(undo);
   const smtp = await startSmtp(undo);
   const { belfry, call } = await start(undo, dataDir);
   await saveSmtp({ call }, smtp);

@@ -1,9 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { descendants, kill, postmasterOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { expectExactlyOnce, load } from '../support/faults.ts';
 import { startTestService } from '../support/service.ts';
 
@@ -13,7 +12,7 @@ test.runIf(process.platform === 'linux')(
   'an asynchronous database loses no accepted broadcast when it is killed',
   { timeout: 90_000 },
   async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), 'belfry-commit-'));
+    const dataDir = await newDataDir('commit');
     onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
     const service = await startTestService({ settings: { DATA_DIR: dataDir, DATABASE_URL: '' } });
     onTestFinished(() => service.stop());

@@ -1,9 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { startHttpStandIn } from '../support/http-stand-in.ts';
 import { caller, until } from '../support/service.ts';
 import { QUEUED } from '../support/vendors.ts';
@@ -16,7 +15,7 @@ test.runIf(process.platform === 'linux')(
   'two crashes in a row lose only text messages that were in flight both times',
   { timeout: 180_000 },
   async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), 'belfry-text-messages-'));
+    const dataDir = await newDataDir('text-messages');
     onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
     const times = new Map<string, number>();
     const sent = () => [...times.values()].reduce((sum, count) => sum + count, 0);

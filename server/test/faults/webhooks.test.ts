@@ -1,14 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import { until } from '../support/service.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
-const ROUNDS = 5;
+const ROUNDS = rounds(3, 10);
 // Messages that were accepted, but not recorded before a kill are sent again. Outcomes are stored at once, so
 // these are the messages accepted during a commit or two: about 20 a kill are measured. Five times as many
 // leave room for a slow machine.
@@ -21,7 +21,7 @@ let receiver: WebhookReceiver;
 let belfry: BelfryProcess | undefined;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'belfry-webhooks-'));
+  dataDir = await newDataDir('webhooks');
   receiver = await startWebhookReceiver();
 });
 afterAll(async () => {

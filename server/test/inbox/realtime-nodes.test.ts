@@ -17,6 +17,7 @@ import {
   type TestRealtime,
   titles,
 } from '../support/realtime.ts';
+import { until } from '../support/service.ts';
 
 let realtime: TestRealtime;
 
@@ -42,7 +43,7 @@ async function cutLinks(): Promise<void> {
   const { rowCount } = await client.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
-      and (query ilike '%listen belfry_realtime%' or query ilike '%clock_timestamp() as now%'
+      and (query ilike '%listen belfry%' or query ilike '%clock_timestamp() as now%'
         or query ilike '%pg_notify(%')`,
   );
   await client.end();
@@ -101,6 +102,30 @@ test('a broken connection is detected and replaced, and no message is lost meanw
   await expect.poll(() => at2(two.heard), { timeout: 10_000 }).toBe(true);
   const missed = two.heard.find((message) => message.type === 'missed');
   expect(missed?.type === 'missed' && (missed.sinceMs ?? 0) > Date.now() - 60_000).toBe(true);
+});
+
+test.runIf(process.platform === 'linux')('a connection that hangs is replaced, and reported', async () => {
+  const { bus, heard } = await startBus();
+  const client = new pg.Client(realtime.database.connection);
+  await client.connect();
+  onTestFinished(() => client.end());
+  const pid = await until(
+    async () => {
+      const { rows } = await client.query<{ pid: number }>(
+        `select pid from pg_stat_activity
+        where datname = current_database() and query like 'unlisten belfry_proof_%'`,
+      );
+      return Number(rows[0]?.pid);
+    },
+    (found) => found > 0,
+  );
+  process.kill(pid, 'SIGSTOP');
+  onTestFinished(() => void process.kill(pid, 'SIGCONT'));
+  await expect.poll(() => heard.map(({ type }) => type)).toEqual(['missing', 'missed']);
+  await bus.listening();
+  const other = await startBus();
+  other.bus.publish(changed(1));
+  await expect.poll(() => heard.at(-1)).toMatchObject({ type: 'changed', atMs: 1 });
 });
 
 test('a single node publishes no notifications to the database, and receives those of commands', async () => {

@@ -5,12 +5,21 @@ import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts'
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import { listBroadcasts, listNumberedBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
 import { findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
+import { SharedRateLimiter } from '../../src/domain/line/sending/shared-rate-limiter.ts';
 import { listUsers } from '../../src/domain/people/users/list.ts';
 import { resolveUsers } from '../../src/domain/people/users/resolve.ts';
+import {
+  claimProbe,
+  endPauses,
+  loadPausesOf,
+  releaseProbes,
+} from '../../src/domain/setup/integrations/pauses.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
+import { MAX_COUNTED, measureQueue } from '../../src/queue/measure.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { readsOf } from '../support/reads-of.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -113,6 +122,61 @@ test('few broadcasts are found by their index, even if nearly all have one categ
       name,
       expect.stringMatching(/Index Only Scan using broadcasts_of_(category|topic)\b/),
     ]);
+});
+
+test('rates and pauses that nodes share are read and written by key', async () => {
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into rate_schedules select n::text, 1, '', now() from generate_series(1, 10000) n;
+        insert into projects values ('${PROJECT}', 'paused', 'key', '', '');
+        insert into integrations values ('${PROJECT}', '${PROJECT}', 'smtp', '', now(), now());
+        insert into integration_pauses
+        select '${PROJECT}', '${PROJECT}', n::text, now(), now(), now(), null, ''
+        from generate_series(1, 10000) n;
+        analyze rate_schedules, integrations, integration_pauses;
+      end $$`,
+    ),
+  );
+  const log = createLogger({ level: 'silent' });
+  const limiter = new SharedRateLimiter({ db, log, clock: { now: () => Date.now() } });
+  await limiter.take([{ key: 'k', rates: [{ limit: 1, windowMs: 1_000 }] }], 't', Date.now());
+  const key = { projectId: PROJECT, integrationId: PROJECT, host: 'host' };
+  await claimProbe(db, { key, version: new Date().toISOString(), nodeId: 'n', nowMs: Date.now() });
+  await releaseProbes(db, 'n', [key]);
+  await loadPausesOf(db, [key]);
+  await endPauses(db, [key]);
+  const plans = await plansOf(
+    "name ~ '^(swap_rate_schedules|(claim|release|select|delete)_integration_p.*)$'",
+  );
+  const names = plans.map(({ name }) => name).toSorted();
+  expect(names).toEqual([
+    'claim_integration_probe',
+    'delete_integration_pauses',
+    'release_integration_probes',
+    'select_integration_pauses_of',
+    'swap_rate_schedules',
+  ]);
+  for (const { name, plan } of plans)
+    expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan on (rate|integration)/)]);
+});
+const PROJECT = newId();
+
+test('the queue is measured without reading all of its jobs', async () => {
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into jobs (kind, project_id, payload) select 'deliver', '${PROJECT}', '{}'
+        from generate_series(1, 50000);
+        analyze jobs;
+      end $$`,
+    ),
+  );
+  const { scanned, rows } = await readsOf(db, () => measureQueue(db));
+  expect(scanned).not.toContain('jobs');
+  expect(rows).toBeLessThan(MAX_COUNTED + 100);
 });
 
 /** The generic plans of the prepared statements that match the condition. */

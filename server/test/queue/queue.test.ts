@@ -6,7 +6,7 @@ import { claim } from '../../src/queue/claim.ts';
 import { complete, LeaseLost } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { NewJob } from '../../src/queue/jobs.ts';
-import { Lease, rescue } from '../../src/queue/lease.ts';
+import { Lease, releaseNode, rescue } from '../../src/queue/lease.ts';
 import { promote } from '../../src/queue/promote.ts';
 import { release } from '../../src/queue/release.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -214,6 +214,21 @@ test('jobs of a worker with an expired lease are released, those of a living one
   expect(again.map((one) => one.attempt)).toEqual([2]);
   await living.stop();
   expect(await claim(db, wanted())).toHaveLength(1);
+});
+
+test('jobs of a node whose process has ended are released at once, those of others are not', async () => {
+  const [ended, running] = ['ended', 'running'].map((node) => new Lease({ db, node, onError: () => {} })) as [
+    Lease,
+    Lease,
+  ];
+  await Promise.all([ended.start(), running.start()]);
+  await enqueue(db, [job(newId()), job(newId())]);
+  await claim(db, wanted({ leaseId: ended.id, maxJobs: 1 }));
+  await claim(db, wanted({ leaseId: running.id, maxJobs: 1 }));
+  expect(await releaseNode(db, 'ended')).toEqual(new Set(['fan_out']));
+  expect(await releaseNode(db, 'ended')).toEqual(new Set());
+  expect((await claim(db, wanted())).map((one) => one.attempt)).toEqual([2]);
+  await Promise.all([ended.stop(), running.stop()]);
 });
 
 test('each retry waits longer, at most an hour, but as long as the other side requires', () => {

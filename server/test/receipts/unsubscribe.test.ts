@@ -5,7 +5,7 @@ import { LANGUAGES } from '../../src/domain/ground/catalogues/languages.ts';
 import { withValues } from '../../src/domain/ground/catalogues/with-values.ts';
 import { unsubscribeToken } from '../../src/domain/ground/links/unsubscribe-link.ts';
 import { switchedOff } from '../../src/domain/setup/preferences/switched-off.ts';
-import { ICON_LINK } from '../../src/http/icons.ts';
+import { ICON_LINK } from '../../src/http/pages/icons.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 

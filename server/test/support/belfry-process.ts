@@ -45,13 +45,14 @@ export async function withDatabaseOf<Result>(
   }
 }
 
-/** Starts `belfry start` on a data directory, and waits until it is ready. */
+/** Starts `belfry start` on a data directory, and waits until it is ready. By default it is this copy. */
 export async function startBelfry(
   dataDir: string,
   settings: Record<string, string> = {},
+  launcher: string = LAUNCHER,
 ): Promise<BelfryProcess> {
   const startedAt = performance.now();
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', LAUNCHER, 'start'], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', launcher, 'start'], {
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
-import { migrations } from '../../src/db/migrate.ts';
+import { migrations } from '../../src/db/migrations.ts';
 import { createTestDatabase } from './database.ts';
 
 test('a test database has the schema, shares nothing with others, and has a URL', async () => {

@@ -7,8 +7,10 @@ import { TEMPLATE } from './template.ts';
 export interface TestDatabase {
   /** For `openDatabase` and `pg.Client`. */
   readonly connection: ConnectionSettings;
-  /** The same as a URL, for `DATABASE_URL` of a service in a process of its own. */
+  /** The same as a URL. */
   readonly url: string;
+  /** `DATABASE_URL` of a service and, if that is a connection pooler's, `DATABASE_DIRECT_URL`. */
+  readonly settings: Record<string, string>;
   /** Drops the database and its connections. With KEEP_TEST_DATABASES=1 it stays. */
   drop(): Promise<void>;
 }
@@ -16,17 +18,26 @@ export interface TestDatabase {
 /** Creates an empty database with the schema of this release, for one test file. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   // Copying the files takes half as long as writing the pages to the log, the default.
-  return createDatabaseOn(inject('testServer'), `template ${TEMPLATE} strategy file_copy`);
+  const options = `template ${TEMPLATE} strategy file_copy`;
+  return createDatabaseOn(inject('testServer'), options, inject('testPooler'));
 }
 
 /** Creates a database on another server. */
-export async function createDatabaseOn(server: ConnectionSettings, options = ''): Promise<TestDatabase> {
+export async function createDatabaseOn(
+  server: ConnectionSettings,
+  options = '',
+  pooler?: ConnectionSettings,
+): Promise<TestDatabase> {
   const database = `test_${randomUUID().replaceAll('-', '')}`;
   await run(server, `create database ${database} ${options}`);
   const connection = { ...server, database };
   return {
     connection,
     url: urlOf(connection),
+    settings:
+      pooler === undefined
+        ? { DATABASE_URL: urlOf(connection) }
+        : { DATABASE_URL: urlOf({ ...pooler, database }), DATABASE_DIRECT_URL: urlOf(connection) },
     async drop() {
       if (process.env.KEEP_TEST_DATABASES !== '1')
         await run(server, `drop database ${database} with (force)`);

@@ -118,7 +118,7 @@ export async function saveSmtp(
  * counts are right, and that each recipient has one notification.
  */
 export async function expectExactlyOnce(
-  service: Pick<TestService, 'context'>,
+  service: { context: Pick<TestService['context'], 'db'> },
   { responses }: Load,
 ): Promise<void> {
   const { db } = service.context;

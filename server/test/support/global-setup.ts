@@ -1,37 +1,67 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import type { ConnectionSettings } from '../../src/db/client.ts';
+import { DATABASE_NAME } from '../../src/db/embedded/cluster.ts';
 import { type EmbeddedPostgres, startEmbedded } from '../../src/db/embedded.ts';
 import { migrate } from '../../src/db/migrate.ts';
+import { copyDataDir } from './copy-data-dir.ts';
+import { type Pgbouncer, startPgbouncer } from './pgbouncer.ts';
 import { TEMPLATE } from './template.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
     /** The server of this run, without a database for tests: see `createTestDatabase`. */
     testServer: ConnectionSettings;
+    /** A data directory with an empty database that is migrated and stopped: see `newDataDir`. */
+    preparedDataDir: string;
+    /** With TEST_POOLER=1, services are connected to it through this pgbouncer. */
+    testPooler: ConnectionSettings | undefined;
   }
 }
 
-/** Starts one PostgreSQL for the whole run and migrates the template. Returns the teardown. */
+/** Starts one PostgreSQL for the whole run and makes the template. Returns the teardown. */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'belfry-test-'));
+  const folder = await mkdtemp(join(tmpdir(), 'belfry-test-'));
+  await chmod(folder, 0o755); // when this is root, PostgreSQL runs as another user
+  const dataDir = join(folder, 'server');
+  const preparedDataDir = join(folder, 'prepared');
+  await prepare(preparedDataDir);
+  await copyDataDir(preparedDataDir, dataDir);
   const server = await startServer(dataDir);
+  let pooler: Pgbouncer | undefined;
   try {
-    await makeTemplate(server.connection);
+    await withClient(server.connection, (client) =>
+      client.query(`create database ${TEMPLATE} template ${DATABASE_NAME}`),
+    );
+    if (process.env.TEST_POOLER === '1') pooler = await startPgbouncer(server.connection);
   } catch (error) {
     await server.stop();
     throw error;
   }
   project.provide('testServer', server.connection);
+  project.provide('preparedDataDir', preparedDataDir);
+  project.provide('testPooler', pooler?.connection);
   return async () => {
+    await pooler?.stop();
     await server.stop();
     if (process.env.KEEP_TEST_DATABASES === '1')
       console.log(`The test databases were kept: DATA_DIR=${dataDir}`);
-    else await rm(dataDir, { recursive: true, force: true });
+    else await rm(folder, { recursive: true, force: true });
   };
+}
+
+/** Makes a data directory with a migrated database that is stopped. */
+async function prepare(dataDir: string): Promise<void> {
+  await mkdir(dataDir);
+  const server = await startEmbedded({ dataDir, role: 'server', log: () => {} });
+  try {
+    await withClient(server.connection, (client) => migrate(client));
+  } finally {
+    await server.stop();
+  }
 }
 
 const SETTINGS = [
@@ -52,12 +82,6 @@ async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
     await first.stop();
   }
   return start(); // max_connections takes effect at a start
-}
-
-async function makeTemplate(server: ConnectionSettings): Promise<void> {
-  await withClient(server, (client) => client.query(`create database ${TEMPLATE}`));
-  // PostgreSQL clones a database only while it has no connections.
-  await withClient({ ...server, database: TEMPLATE }, (client) => migrate(client));
 }
 
 async function withClient(

@@ -56,7 +56,7 @@ export interface RequestOptions {
   headers?: Record<string, string>;
 }
 
-export interface TestService extends Service {
+export interface TestService extends Omit<Service, 'takeOver'> {
   project: TestProject;
   /** The HTTP server and the context of its routes. */
   http: App;
@@ -90,6 +90,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-service-'));
   const config = readConfig({
     ...testSettings(database.url, dataDir),
+    ...(options.settings?.DATABASE_URL === undefined ? database.settings : {}),
     EGRESS_ALLOW: '127.0.0.0/8,::1/128',
     ...options.settings,
   });

@@ -4,8 +4,8 @@ import { type AddressInfo, connect, createServer, type NetConnectOpts, type Sock
 /** A proxy between a client and a server, below their protocol. */
 export interface TcpProxy {
   readonly port: number;
-  /** Called with the bytes of the server, which it may change. */
-  onReply: (bytes: Buffer) => void;
+  /** Called with the bytes of the server, which it may change. They are lost if it returns false. */
+  onReply: (bytes: Buffer) => unknown;
   /** Breaks all open connections. */
   cut(): void;
   close(): Promise<void>;
@@ -24,8 +24,7 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
     const outgoing = kept(connect(target));
     kept(incoming).pipe(outgoing);
     outgoing.on('data', (bytes: Buffer) => {
-      proxy.onReply(bytes);
-      incoming.write(bytes);
+      if (proxy.onReply(bytes) !== false) incoming.write(bytes);
     });
     incoming.once('close', () => outgoing.destroy());
     outgoing.once('close', () => incoming.end());

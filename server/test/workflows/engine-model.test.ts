@@ -5,6 +5,7 @@ import { RUN_STATES } from '../../src/contract/workflow.ts';
 import { sql } from '../../src/db/client.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rounds } from '../support/rounds.ts';
 import {
   projectWith,
   startTestService,
@@ -28,11 +29,10 @@ import {
 
 // Random workflows run on two servers, whose leases are taken, whose connections are cut and whose clock
 // jumps. Runs are started twice, cancelled, resumed and run again meanwhile, and events are posted.
-// Afterwards each is as a plain interpreter of its steps says. FAULT_ROUNDS makes it longer, FAULT_SEED
-// repeats its workflows.
+// Afterwards each is as a plain interpreter of its steps says. FAULT_SEED repeats its workflows.
 
-const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 2);
-const WORKFLOWS = 60;
+const ROUNDS = rounds(1, 10);
+const WORKFLOWS = 40;
 const RUNS_AT_ONCE = 3;
 
 const seed = newSeed();

@@ -49,7 +49,7 @@ export async function buildSite({ output, base, served }: SiteOptions): Promise<
     ...pages.map(({ url, content }) => [`${url}index.html`, content] as const),
     ...[...assets.values()].map(({ path, content }) => [path, content] as const),
     ['search.json', JSON.stringify([...sections, ...(await readOperations(base))])],
-    ['favicon.svg', await readFile('server/src/http/icons/favicon.svg')],
+    ['favicon.svg', await readFile('server/src/http/pages/icons/favicon.svg')],
   ]);
   for (const file of [...linked].flatMap(filesAt)) files.set(`files/${file}`, await readFile(file));
   if (!served) for (const { file } of REFERENCES) files.set(file, await readFile(file));

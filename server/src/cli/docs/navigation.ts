@@ -49,11 +49,16 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
   {
     title: 'Operate',
     pages: [
+      'docs/guides/deploying.md',
       'docs/guides/operations.md',
+      'docs/guides/backups.md',
+      'docs/guides/sizing.md',
+      'docs/guides/upgrading.md',
       'docs/guides/command-line.md',
       'docs/reference/settings.md',
       'docs/performance.md',
       'docs/state-machines.md',
+      'docs/proofs.md',
     ],
   },
 ];

@@ -6,10 +6,11 @@ import { type ConnectionSettings, type Database, openDatabase, sql } from '../..
 import { findPackage, packageVersion } from '../../db/embedded/binaries.ts';
 import { DATABASE_NAME, DATABASE_USER, passwordOf } from '../../db/embedded/cluster.ts';
 import { type Found, findPostmaster } from '../../db/embedded/postmaster.ts';
+import { notifyArrives, obstacleInPooler, SILENT_BUS } from '../../db/pooler.ts';
+import { newestSchema, type Schema, schemaObstacle } from '../../db/schema.ts';
 import {
   connectionObstacle,
   type DatabaseFacts,
-  newestSchema,
   obstacleTo,
   obstacleToMigration,
   readFacts,
@@ -27,31 +28,62 @@ const MAX_CLOCK_MS = 2_000;
 export interface DatabaseState {
   findings: Finding[];
   db?: Database;
-  /** Whether it has the schema of this release. */
-  current: boolean;
+  /** Whether this release can use its schema. */
+  usable: boolean;
   /** The process id of the Belfry server that owns the embedded database. */
   serverPid?: number;
 }
 
 /** Checks the database of DATABASE_URL, or the embedded one without starting it. */
 export async function checkDatabase(config: Config): Promise<DatabaseState> {
-  const { DATABASE_URL: url } = config;
-  if (url !== undefined) {
-    const [asked, families] = await Promise.all([
-      ask({ connectionString: url }, 'that of DATABASE_URL'),
-      familiesOf(url),
-    ]);
-    return { ...asked, findings: [...asked.findings, ...families] };
+  const { DATABASE_URL: url, DATABASE_DIRECT_URL: directUrl = url } = config;
+  if (url !== undefined && directUrl !== undefined) {
+    const [state, families] = await Promise.all([checkExternal(url, directUrl), familiesOf(url)]);
+    return { ...state, findings: [...state.findings, ...families] };
   }
+  if (directUrl !== undefined)
+    return state(
+      problem(CHECK, 'DATABASE_DIRECT_URL is set without DATABASE_URL', 'set DATABASE_URL as well'),
+    );
   try {
     return await checkEmbedded(config.DATA_DIR);
   } catch (error) {
     const advice = 'another user may own the files: check their permissions';
     return {
       findings: [problem(CHECK, error instanceof Error ? error.message : String(error), advice)],
-      current: false,
+      usable: false,
     };
   }
+}
+
+/** Checks the database of DATABASE_URL, and the connection pooler if there is one. */
+async function checkExternal(url: string, directUrl: string): Promise<DatabaseState> {
+  const pool = { connectionString: url };
+  if (url === directUrl) {
+    const state = await ask(pool, 'that of DATABASE_URL');
+    return state.db === undefined ? state : withFindings(state, await checkBus(state.db));
+  }
+  const direct = { connectionString: directUrl };
+  const obstacle = await obstacleInPooler(pool, direct);
+  const state = await ask(direct, 'that of DATABASE_DIRECT_URL', obstacle === undefined ? pool : direct);
+  if (obstacle !== undefined)
+    return withFindings(state, [
+      problem('pooler', `that of DATABASE_URL ${obstacle.message}`, obstacle.advice),
+    ]);
+  const pooler = ok('pooler', 'that of DATABASE_URL runs statements');
+  if (state.db === undefined) return withFindings(state, [pooler]);
+  const pooled = openDatabase(pool, { size: 1, name: 'belfry doctor', direct });
+  const bus = await checkBus(pooled).finally(() => pooled.close());
+  return withFindings(state, [pooler, ...bus]);
+}
+
+function withFindings(state: DatabaseState, findings: Finding[]): DatabaseState {
+  return { ...state, findings: [...state.findings, ...findings] };
+}
+
+async function checkBus(db: Database): Promise<Finding[]> {
+  if (await notifyArrives(db)) return [ok('bus', 'messages between nodes arrive')];
+  return [problem('bus', SILENT_BUS.message, SILENT_BUS.advice)];
 }
 
 /** Checks IPv4 and IPv6 connections to the database, if its name has both. */
@@ -125,10 +157,14 @@ function notAsked(found: Found, cluster: string): Finding {
 }
 
 function state(...findings: Finding[]): DatabaseState {
-  return { findings, current: false };
+  return { findings, usable: false };
 }
 
-async function ask(connection: ConnectionSettings, what: string): Promise<DatabaseState> {
+async function ask(
+  connection: ConnectionSettings,
+  what: string,
+  pool: ConnectionSettings = connection,
+): Promise<DatabaseState> {
   const db = openDatabase(connection, { size: 1, name: 'belfry doctor' });
   try {
     await db.query(ping); // connects, so that the connection does not count as a difference of clocks
@@ -139,15 +175,17 @@ async function ask(connection: ConnectionSettings, what: string): Promise<Databa
     const obstacle = obstacleTo(facts);
     if (obstacle !== undefined)
       return await closed(db, [running, problem(CHECK, obstacle.message, obstacle.advice)]);
-    const version = await readSchema(db, facts);
+    const schema = await readSchema(db, facts);
     const findings = [
       running,
-      checkSchema(version),
-      ...checkCreation(facts, version),
-      ...(await checkDurability(connection)),
+      checkSchema(schema),
+      ...checkCreation(facts, schema),
+      ...(await checkDurability(connection, pool)),
       checkClock(clockMs),
     ];
-    return { findings, db, current: version === newestSchema() };
+    const newest = newestSchema();
+    const usable = schema.version >= newest && schemaObstacle(schema, newest) === undefined;
+    return { findings, db, usable };
   } catch (error) {
     await db.close();
     const { message, advice } = connectionObstacle(error);
@@ -160,24 +198,24 @@ async function closed(db: Database, findings: Finding[]): Promise<DatabaseState>
   return state(...findings);
 }
 
-function checkSchema(version: number): Finding {
-  if (version === newestSchema()) return ok(CHECK, `schema ${version}, that of this release`);
+function checkSchema(schema: Schema): Finding {
+  const { version, oldestProgram } = schema;
+  const newest = newestSchema();
   if (version === 0) return ok(CHECK, 'no schema yet: the first start creates it');
-  return version < newestSchema()
-    ? warning(
-        CHECK,
-        `schema ${version}, this release has ${newestSchema()}`,
-        'run: belfry migrate (or start Belfry)',
-      )
-    : problem(
-        CHECK,
-        `schema ${version} was made by a newer release; this one knows ${newestSchema()}`,
-        'run the newer release',
-      );
+  if (version < newest)
+    return warning(
+      CHECK,
+      `schema ${version}, this release has ${newest}`,
+      'run: belfry migrate (or start Belfry)',
+    );
+  const obstacle = schemaObstacle(schema, newest);
+  if (obstacle !== undefined) return problem(CHECK, obstacle, 'run the newer release');
+  const whose = version === newest ? 'that of this release' : `newer than that of this release (${newest})`;
+  return ok(CHECK, `schema ${version}, ${whose}; servers that know ${oldestProgram} or newer may run`);
 }
 
 /** Checks the right to create tables, which only migrations need. */
-function checkCreation(facts: DatabaseFacts, version: number): Finding[] {
+function checkCreation(facts: DatabaseFacts, { version }: Schema): Finding[] {
   const obstacle = obstacleToMigration(facts);
   if (obstacle === undefined) return [];
   const finding = version < newestSchema() ? problem : warning;

@@ -4,12 +4,15 @@ import { type Finding, ok, warning } from './finding.ts';
 
 const CHECK = 'durability';
 
-/** Checks whether commits of the server's connections survive a crash. */
-export async function checkDurability(connection: ConnectionSettings): Promise<Finding[]> {
-  const plain = openDatabase(connection, { size: 1, name: 'belfry doctor' });
+/** Checks whether commits of the server's pool survive a crash; `direct` is the database itself. */
+export async function checkDurability(
+  direct: ConnectionSettings,
+  pool: ConnectionSettings = direct,
+): Promise<Finding[]> {
+  const plain = openDatabase(direct, { size: 1, name: 'belfry doctor' });
   const found = await readDurability(plain).finally(() => plain.close());
   const synchronousCommit = neededSynchronousCommit(found.synchronous_commit);
-  const asServer = openDatabase(connection, { size: 1, name: 'belfry doctor', synchronousCommit });
+  const asServer = openDatabase(pool, { size: 1, name: 'belfry doctor', synchronousCommit, direct });
   const used = await readDurability(asServer).finally(() => asServer.close());
   const risks = risksOf(used).map(({ message, advice }) => warning(CHECK, message, advice));
   if (risks.length > 0) return risks;

@@ -63,7 +63,7 @@ export function removeLeftovers(site: Site): void {
 
 /** Writes the settings of this release into the cluster. */
 export function writeSettings(site: Site): void {
-  writeOwned(path.join(site.cluster, 'postgresql.conf'), settingsFile(), site.account);
+  writeOwned(path.join(site.cluster, 'postgresql.conf'), settingsFile(site), site.account);
   writeOwned(path.join(site.cluster, 'pg_hba.conf'), accessFile(), site.account);
 }
 

@@ -15,7 +15,6 @@ const SETTINGS: Readonly<Record<string, string>> = {
   // Most reads are served from memory. The defaults are for many disks, and take 5 MB idle.
   io_workers: '1',
   io_max_concurrency: '16',
-  max_connections: '60',
   max_wal_size: '4GB',
   checkpoint_timeout: '15min',
   checkpoint_completion_target: '0.9',
@@ -48,8 +47,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /** The text of postgresql.conf. */
-export function settingsFile(): string {
-  const lines = Object.entries(SETTINGS).map(([name, value]) => `${name} = '${value}'`);
+export function settingsFile({ maxConnections }: { maxConnections: number }): string {
+  const settings = { ...SETTINGS, max_connections: String(maxConnections) };
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'`);
   const header = '# Written by Belfry at every start: changes here are lost. Use: alter system set …';
   return `${header}\n${lines.join('\n')}\n`;
 }

@@ -33,6 +33,7 @@ export interface Site {
   readonly socketDir: string | undefined;
   readonly account: Account | undefined;
   readonly binaries: Binaries;
+  readonly maxConnections: number;
 }
 
 export interface SiteOptions {
@@ -44,6 +45,8 @@ export interface SiteOptions {
    * As root: the place for files that other users must read if the data directory or node_modules is closed.
    */
   systemDir?: string;
+  /** How many connections the server accepts. Default: enough for one process and some commands. */
+  maxConnections?: number;
   /** The folder of another PostgreSQL package than the installed one. */
   packageDir?: string;
 }
@@ -54,7 +57,7 @@ const SOCKET_FILE = '.s.PGSQL.5432';
 
 /** Creates the folders of the database for the user that will run it. */
 export async function prepareSite(options: SiteOptions): Promise<Site> {
-  const { log, systemDir = '/var/lib/belfry', packageDir = findPackage() } = options;
+  const { log, systemDir = '/var/lib/belfry', packageDir = findPackage(), maxConnections = 60 } = options;
   const dataDir = makeDataDir(options.dataDir);
   const link = path.join(dataDir, 'postgres');
   const account = chooseAccount({ cluster: path.join(link, 'data'), dataDir });
@@ -69,6 +72,7 @@ export async function prepareSite(options: SiteOptions): Promise<Site> {
     account,
     socketDir: transport === 'socket' ? await prepareSocketDir(home, account) : undefined,
     binaries: prepareBinaries({ packageDir, account, home, systemDir }),
+    maxConnections,
   };
 }
 

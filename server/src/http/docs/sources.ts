@@ -8,6 +8,8 @@ export const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
 
 // The guides, the files that they link to, and the program that builds the site with its libraries.
 const SOURCES = [
+  'compose.yaml',
+  'deploy',
   'docs',
   'examples',
   'inbox/README.md',
@@ -18,7 +20,7 @@ const SOURCES = [
   'server/package.json',
   'server/src/cli/docs',
   'server/src/http/docs',
-  'server/src/http/icons',
+  'server/src/http/pages/icons',
 ];
 
 /** Returns a hash of everything that the site of the documentation is built from. */

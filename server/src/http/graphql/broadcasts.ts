@@ -9,6 +9,7 @@ import {
   ReplayDeliveries,
 } from '../../contract/delivery.ts';
 import { replayDeliveries, replayProblems } from '../../domain/after/replay/replay.ts';
+import { REPLAY_KINDS } from '../../domain/after/replay/replay-failed.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { countBroadcasts, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
@@ -101,6 +102,7 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
     args: ById,
     async resolve({ context, project }, { id }) {
       if (!(await cancelBroadcast(context, project.id, id.toLowerCase()))) throw new ClientError('not_found');
+      context.wake('cancel');
       const json = await getBroadcast(context.db, project.id, id);
       if (json === undefined) throw new ClientError('not_found'); // expired meanwhile
       return present(json);
@@ -112,8 +114,11 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
     description: 'Starts failed deliveries from the beginning. Returns how many.',
     args: Type.Object({ ...ById.properties, input: ReplayDeliveries }),
     alsoWrong: (_scope, input) => replayProblems(input),
-    resolve: ({ context, project }, { id, input }) =>
-      replayDeliveries(context, project.id, id.toLowerCase(), input),
+    async resolve({ context, project }, { id, input }) {
+      const replayed = await replayDeliveries(context, project.id, id.toLowerCase(), input);
+      for (const kind of REPLAY_KINDS) context.wake(kind);
+      return replayed;
+    },
   });
 }
 

@@ -193,7 +193,7 @@ export function queryOf({ url = '' }: IncomingMessage): URLSearchParams {
 }
 
 /** Responds to a rejected WebSocket like to any other request. */
-function refuse(stream: Duplex, error: ClientError): void {
+export function refuse(stream: Duplex, error: ClientError): void {
   if (stream.destroyed) return;
   const body = JSON.stringify({ errors: error.problems });
   const headers = {

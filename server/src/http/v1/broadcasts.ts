@@ -24,7 +24,7 @@ import { getUsers } from '../../domain/people/users/get.ts';
 import { timeOf } from '../../lib/ids.ts';
 import { type JsonText, joinTexts } from '../../lib/json-text.ts';
 import { memberOf } from '../../lib/members.ts';
-import { BROADCAST_BODY_BYTES, rawBroadcast } from '../broadcast-body.ts';
+import { BROADCAST_BODY_BYTES, rawBroadcast } from '../bodies/broadcast-body.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 import { deliveredJson } from './deliveries.ts';

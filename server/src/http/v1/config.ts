@@ -1,6 +1,6 @@
 import { LegacyConfig } from '../../contract/v1/config.ts';
 import { startWebPush } from '../../domain/people/installations/web-push.ts';
-import { SUBSCRIBE_PAGE } from '../push-page.ts';
+import { SUBSCRIBE_PAGE } from '../pages/push-page.ts';
 import { type App, baseUrl, userRoute } from '../route.ts';
 import { claimsOf } from './tokens.ts';
 

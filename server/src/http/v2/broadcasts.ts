@@ -6,7 +6,7 @@ import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
 import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
-import { BROADCAST_BODY_BYTES, rawBroadcast } from '../broadcast-body.ts';
+import { BROADCAST_BODY_BYTES, rawBroadcast } from '../bodies/broadcast-body.ts';
 import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
@@ -90,6 +90,7 @@ export function broadcastRoutes(app: App): void {
     async handler({ project, params, context }) {
       const id = params.broadcast_id.toLowerCase();
       if (!(await cancelBroadcast(context, project.id, id))) throw new ClientError('not_found');
+      context.wake('cancel');
       const json = await getBroadcast(context.db, project.id, id);
       if (json === undefined) throw new ClientError('not_found');
       return rawJson(json);

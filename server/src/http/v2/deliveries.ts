@@ -7,6 +7,7 @@ import {
   ReplayedDeliveries,
 } from '../../contract/delivery.ts';
 import { replayDeliveries, replayProblems } from '../../domain/after/replay/replay.ts';
+import { REPLAY_KINDS } from '../../domain/after/replay/replay-failed.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
 import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
@@ -63,7 +64,9 @@ export function deliveryRoutes(app: App): void {
     reply: { 202: ReplayedDeliveries },
     async handler({ project, params, body, context }) {
       const id = params.broadcast_id.toLowerCase();
-      return { replayed: await replayDeliveries(context, project.id, id, body) };
+      const replayed = await replayDeliveries(context, project.id, id, body);
+      for (const kind of REPLAY_KINDS) context.wake(kind);
+      return { replayed };
     },
   });
 

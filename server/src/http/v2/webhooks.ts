@@ -177,6 +177,7 @@ function messageRoutes(app: App): void {
     reply: { 204: NoContent },
     async handler({ project, params, body, context }) {
       await replayMessages(context, project.id, params.webhook_id.toLowerCase(), body);
+      context.wake('send_webhook');
     },
   });
 }

@@ -260,6 +260,7 @@ function runRoutes(app: App): void {
       errors: ['validation_failed'],
       async handler({ project, params, context }) {
         await change(context, project.id, params.run_id);
+        context.wake('run_workflow');
         return runJson(context, project.id, params.run_id);
       },
     });

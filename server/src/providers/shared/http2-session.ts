@@ -6,6 +6,7 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2';
 import type { Socket } from 'node:net';
+import { afterAwake } from '../../lib/awake.ts';
 import type { HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 /**
@@ -98,15 +99,15 @@ export class Http2Session {
    */
   async settingsReceived(timeoutMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(() => {
+    const clear = afterAwake(timeoutMs, () => {
       this.#failure ??= Object.assign(new Error('the server did not begin to speak HTTP/2 in time'), {
         code: 'ETIMEDOUT',
       });
       this.destroy();
-    }, timeoutMs);
+    });
     this.#http2.once('remoteSettings', resolve);
     await Promise.race([promise, this.#ended]);
-    clearTimeout(timer);
+    clear();
     if (this.#ending || this.#http2.closed || this.#http2.destroyed) {
       this.destroy();
       throw this.#failure ?? connectionClosed();
@@ -147,11 +148,11 @@ export class Http2Session {
     let whole = false;
     let failure: Error | undefined;
     let late = false;
-    const deadline = setTimeout(() => {
+    const clearDeadline = afterAwake(this.#limits.replyMs, () => {
       late = true;
       stream.close(constants.NGHTTP2_CANCEL);
       this.#ping(); // if the connection is dead, the other requests need not wait for their own deadlines
-    }, this.#limits.replyMs);
+    });
     // Not once(): its removal of listeners takes longer than the listeners themselves.
     stream.on('response', (given) => {
       this.hasResponded = true;
@@ -166,7 +167,7 @@ export class Http2Session {
     stream.on('error', (error) => (failure = error));
     // Emitted last in every case, also when the connection is lost.
     stream.on('close', () => {
-      clearTimeout(deadline);
+      clearDeadline();
       this.streams -= 1;
       const { id = Number.POSITIVE_INFINITY, rstCode } = stream;
       // A lost connection also ends its streams, but with an error code.
@@ -191,16 +192,18 @@ export class Http2Session {
   #ping(): void {
     if (this.#pinging || this.#http2.destroyed) return;
     this.#pinging = true;
-    const timer = setTimeout(() => {
+    const clear = afterAwake(this.#limits.connectMs, () => {
       this.#failure ??= Object.assign(new Error('the connection has died'), { code: 'ETIMEDOUT' });
       this.destroy();
-    }, this.#limits.connectMs).unref();
+    });
     const sent = this.#http2.ping(() => {
-      clearTimeout(timer);
+      clear();
       this.#pinging = false;
       if (!this.#http2.destroyed) this.#idle.refresh();
     });
-    if (!sent) this.#pinging = false;
+    if (sent) return;
+    clear();
+    this.#pinging = false;
   }
 
   /** Accepts no more requests, and ends when those in flight have finished. */

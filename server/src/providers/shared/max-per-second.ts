@@ -6,8 +6,8 @@ export const maxPerSecond: TOptional<TNumber> = Type.Optional(
   Type.Number({
     exclusiveMinimum: 0,
     description:
-      'Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two ' +
-      'seconds. If not given, only the limits of the provider apply',
+      'Maximum number of messages per second that all nodes send together, spread evenly; 0.5 is one every ' +
+      'two seconds. If not given, only the limits of the provider apply',
   }),
 );
 

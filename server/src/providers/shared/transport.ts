@@ -6,6 +6,7 @@
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Dispatcher } from 'undici';
+import { afterAwake } from '../../lib/awake.ts';
 import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
 import { UnreachableHosts } from './unreachable-hosts.ts';
 
@@ -250,7 +251,7 @@ function exchange(
     let bytes = 0;
     const chunks: Buffer[] = [];
     const settle = (response: HttpResult) => {
-      clearTimeout(deadline);
+      clearDeadline();
       resolve(response);
     };
     const finish = () => {
@@ -259,14 +260,11 @@ function exchange(
       settle({ status, headers: received, text: read.toString('utf8', 0, maxResponseBytes) });
     };
     // undici's timeouts end a silent response; this one also ends a response that trickles in byte by byte.
-    const deadline = setTimeout(
-      () => {
-        late = true;
-        sending?.abort(TIMED_OUT);
-        settle({ error: isClosed() ? CLOSED : toHttpError(TIMED_OUT), written: sending !== undefined });
-      },
-      connectMs + 2 * replyMs,
-    );
+    const clearDeadline = afterAwake(connectMs + 2 * replyMs, () => {
+      late = true;
+      sending?.abort(TIMED_OUT);
+      settle({ error: isClosed() ? CLOSED : toHttpError(TIMED_OUT), written: sending !== undefined });
+    });
     dispatcher.dispatch(
       {
         origin,

@@ -3,7 +3,7 @@ import { OLDEST } from '../../../lib/cursor.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
-import { BULK, type Job, type JobPayloads } from '../../../queue/jobs.ts';
+import { BULK, type Job, type JobKind, type JobPayloads } from '../../../queue/jobs.ts';
 import type { Context } from '../../context.ts';
 import { addError } from '../../line/ledger/finish.ts';
 import { type DeliveryKey, replayKeys } from './replay-keys.ts';
@@ -43,6 +43,9 @@ export async function replayAllFailed(
   return count + (next === undefined ? 0 : await countFailed(tx, next));
 }
 
+/** The kinds of the jobs that a replay writes. */
+export const REPLAY_KINDS = ['deliver', 'replay'] as const satisfies JobKind[];
+
 /** Replays the next chunk. */
 export function replayHandler(context: Context): Handler<'replay'> {
   return {
@@ -54,7 +57,7 @@ export function replayHandler(context: Context): Handler<'replay'> {
     maxPartitions: 1,
     async run(jobs, leaseId) {
       for (const job of jobs) await runJob(context, job, leaseId);
-      return ['deliver', 'replay'];
+      return REPLAY_KINDS;
     },
     discard: (job, leaseId) => discard(context, job, leaseId),
   };

@@ -1,4 +1,7 @@
 import { type Database, isDatabaseUnavailable } from '../../../db/client.ts';
+import { arrivesAt, SILENT_BUS } from '../../../db/pooler.ts';
+import { afterAwake } from '../../../lib/awake.ts';
+import { systemClock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 import type { Bus, RealtimeMessage } from './messages.ts';
 import { decodeMessages, encodeMessages } from './wire.ts';
@@ -86,6 +89,13 @@ export class PostgresBus implements Bus {
     const entry = (message: RealtimeMessage) => handler(message);
     this.#handlers.add(entry);
     return () => this.#handlers.delete(entry);
+  }
+
+  /** Whether messages of other nodes arrive, and for how long the database has not responded. */
+  state(): { connected: boolean; silentMs: number | undefined } {
+    const aliveAtMs = this.#aliveAtMs;
+    const silentMs = aliveAtMs === undefined ? undefined : Math.max(0, systemClock.now() - aliveAtMs);
+    return { connected: this.#client !== undefined, silentMs };
   }
 
   /** Resolves when the connection to the other nodes is established. */
@@ -181,9 +191,7 @@ export class PostgresBus implements Bus {
     this.#closing.signal.addEventListener('abort', stop, { once: true });
     let heartbeat: NodeJS.Timeout | undefined;
     try {
-      // A commit with NOTIFY need not wait for the disk: the data that a message announces is committed
-      // already.
-      await withTimeout(client.query(`set synchronous_commit = off; listen ${CHANNEL}`));
+      await withTimeout(client.query(`listen ${CHANNEL}`));
       const lostAtMs = this.#aliveAtMs;
       this.#aliveAtMs = await databaseTime(client);
       this.#client = client;
@@ -192,6 +200,7 @@ export class PostgresBus implements Bus {
         this.#dispatch({ type: 'missed', sinceMs: this.#shared ? lostAtMs : undefined });
       void this.#flush();
       heartbeat = setInterval(() => void this.#beat(client), HEARTBEAT_MS);
+      void this.#prove(client);
       await ended.promise;
     } finally {
       clearInterval(heartbeat);
@@ -235,6 +244,17 @@ export class PostgresBus implements Bus {
     }
   }
 
+  /** Replaces a connection that receives nothing, such as that to a pooler in transaction mode. */
+  async #prove(client: Client): Promise<void> {
+    try {
+      if (await arrivesAt(client, this.#db)) return;
+      this.#log.error(`${SILENT_BUS.message}: ${SILENT_BUS.advice}`);
+      drop(client);
+    } catch {
+      // The pool or the connection is unavailable: the next connection is checked.
+    }
+  }
+
   #receive(payload: string): void {
     const received = decodeMessages(payload);
     if (received === undefined || received.nodeId === this.#nodeId) return;
@@ -242,9 +262,13 @@ export class PostgresBus implements Bus {
   }
 }
 
-// Notifications of one transaction arrive in the order of the calls; identical ones arrive once.
-const notify =
-  'select pg_notify($1, payload) from unnest($2::text[]) with ordinality as p (payload, n) order by n';
+// Notifications of one transaction arrive in the order of the calls; identical ones arrive once. The commit
+// need not wait for the disk: the data that a message announces is committed already.
+const notify = `
+  select pg_notify($1, payload)
+  from (select set_config('synchronous_commit', 'off', true)) without_waiting,
+    unnest($2::text[]) with ordinality as p (payload, n)
+  order by n`;
 
 /** Returns the messages to send after a failure. Receivers ignore messages that they had already. */
 function afterFailure(
@@ -274,14 +298,13 @@ async function databaseTime(client: Client): Promise<number> {
 
 async function withTimeout<Value>(promise: Promise<Value>): Promise<Value> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => late.reject(new NoResponse(`no response within ${RESPONSE_TIMEOUT_MS} ms`)),
-    RESPONSE_TIMEOUT_MS,
+  const clear = afterAwake(RESPONSE_TIMEOUT_MS, () =>
+    late.reject(new NoResponse(`no response within ${RESPONSE_TIMEOUT_MS} ms`)),
   );
   try {
     return await Promise.race([promise, late.promise]);
   } finally {
-    clearTimeout(timer);
+    clear();
   }
 }
 

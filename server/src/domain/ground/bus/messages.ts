@@ -1,3 +1,5 @@
+import type { JobKind } from '../../../queue/jobs.ts';
+
 /**
  * The columns of a broadcast that its notifications show, compressed as they are stored (lib/packed-json.ts).
  */
@@ -30,8 +32,12 @@ export type RealtimeMessage =
   | AppearanceChanged
   /** Messages of this broadcast that wait are not sent any more. */
   | { type: 'broadcast_cancelled'; broadcastId: string }
+  /** Jobs of this kind are ready: other nodes may have capacity for them. */
+  | { type: 'jobs'; kind: JobKind; nodeId: string }
   /** No permits are left in this rate window: nodes return those that they reserved and do not need. */
   | { type: 'rate_limit_short'; name: string; nodeId: string }
+  /** A pause of an integration began, was extended or ended: nodes read it from the database. */
+  | { type: 'pause_changed'; projectId: string; integrationId: string; host: string; nodeId: string }
   | MessagesMissing
   | MessagesMissed;
 

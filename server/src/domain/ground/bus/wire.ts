@@ -1,3 +1,4 @@
+import { JOB_KINDS } from '../../../queue/jobs.ts';
 import type { RealtimeMessage } from './messages.ts';
 
 // PostgreSQL rejects a payload of 8,000 bytes or more (NOTIFY_PAYLOAD_MAX_LENGTH).
@@ -94,8 +95,12 @@ function isMessage(value: unknown): value is RealtimeMessage {
       );
     case 'broadcast_cancelled':
       return strings(message, ['broadcastId']);
+    case 'jobs':
+      return strings(message, ['nodeId']) && JOB_KINDS.some((kind) => kind === message.kind);
     case 'rate_limit_short':
       return strings(message, ['name', 'nodeId']);
+    case 'pause_changed':
+      return strings(message, ['projectId', 'integrationId', 'host', 'nodeId']);
     case 'missed':
       return message.sinceMs === undefined || typeof message.sinceMs === 'number';
     default:

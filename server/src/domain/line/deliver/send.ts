@@ -86,7 +86,7 @@ async function sendToTarget(
 
 function dispatch(
   { dispatcher }: SendDeps,
-  { content }: Attempt,
+  { content, delivery }: Attempt,
   target: Target,
   draft: Draft,
   { part = target.id, text }: { part?: string; text?: TextSend } = {},
@@ -97,6 +97,7 @@ function dispatch(
     draft,
     targetId: `${content.notificationId}.${content.channel}.${part}`,
     broadcastId: content.broadcast.id,
+    hasReturned: delivery.job.payload.back === 'begun',
     userId: content.user.id,
     weight: weightOf(content),
     identifiers,

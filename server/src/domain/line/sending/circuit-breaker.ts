@@ -1,4 +1,5 @@
 import type { SendOutcome } from '../../../providers/provider.ts';
+import { LONGEST_PAUSE_MS } from '../../setup/integrations/pauses.ts';
 
 /**
  * The circuit breaker of an integration. Closed, it lets all messages through. Open, it lets none through
@@ -32,11 +33,11 @@ export const CLOSED: CircuitBreaker = { epoch: 0, state: 'closed', failures: 0 }
 const FAILURES_IN_A_ROW = 20;
 // A vendor that does not respond may be back in a moment; a config waits for a person to repair it.
 const FIRST_PROBE_MS = { no_response: 5_000, rejects: 60_000 };
-const LAST_PROBE_MS = 600_000;
 // For how long messages are deferred while a probe is in flight. A response takes up to a minute, but most
 // take far less. Messages that come within some seconds get the same time, so that they stay one job.
-const WHILE_PROBING_MS = 10_000;
+export const WHILE_PROBING_MS = 10_000;
 const JITTER = 0.2;
+const LAST_PROBE_MS = LONGEST_PAUSE_MS / (1 + JITTER);
 
 /** Returns a permit for one send, or until when the message is deferred. */
 export function admit(
@@ -53,8 +54,8 @@ export function admit(
     return { breaker: { ...breaker, deferUntilMs }, untilMs: deferUntilMs };
   }
   const { epoch, waitMs, probeAtMs } = breaker;
-  // Later than the longest wait: the clock was set back.
-  const isDue = nowMs >= probeAtMs || probeAtMs > nowMs + longest(LAST_PROBE_MS);
+  // Later than the longest pause: the clock was set back.
+  const isDue = nowMs >= probeAtMs || probeAtMs > nowMs + LONGEST_PAUSE_MS;
   if (!isDue) return { breaker, untilMs: probeAtMs };
   const probing: CircuitBreaker = { epoch: epoch + 1, state: 'half_open', waitMs };
   return { breaker: probing, permit: probing };

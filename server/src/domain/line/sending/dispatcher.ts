@@ -5,12 +5,13 @@ import { withoutAddress } from '../../../lib/without-address.ts';
 import { isRejection, type Message, type SendOutcome } from '../../../providers/provider.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
-import type { Pause } from '../../setup/integrations/pauses.ts';
+import type { Pause, PauseKey } from '../../setup/integrations/pauses.ts';
 import type { Draft } from '../rendering/draft.ts';
 import { ChannelConnection, type ConnectionDeps } from './connection.ts';
 import { type AttemptResult, decisiveResult, mayFailOver } from './failover.ts';
-import { IntegrationHealth, type IntegrationHealthDeps } from './integration-health.ts';
-import { RateLimiter } from './rate-limiter.ts';
+import { type Admitted, IntegrationHealth, type IntegrationHealthDeps } from './integration-health.ts';
+import { RateLimiter, STALE_PERMIT_MS } from './rate-limiter.ts';
+import type { SharedRateLimiter } from './shared-rate-limiter.ts';
 import type { TextSend } from './text-marks.ts';
 
 /** A message to send to one target. */
@@ -22,6 +23,8 @@ export interface SendRequest {
   targetId: string;
   /** Its broadcast: nothing more is sent of a cancelled one. */
   broadcastId: string;
+  /** The delivery was deferred or tried before. */
+  hasReturned?: boolean;
   /** The recipient: failures that a recipient can cause are counted by user. */
   userId: string;
   /** Characters of the message that are in memory while it is sent. */
@@ -40,6 +43,13 @@ export type DispatcherDeps = ConnectionDeps &
     isBlocked(): boolean;
     /** Whether a broadcast was cancelled lately. */
     isCancelled(broadcastId: string): boolean;
+    /** The limiter that all nodes share; by default one of this dispatcher alone. */
+    rateLimiter?: RateLimiter | SharedRateLimiter;
+    /**
+     * Claims the probe of a paused integration, of which all nodes send one at a time. Resolves with the end
+     * of the pause if another node has it.
+     */
+    claimProbe?(key: PauseKey, version: string): Promise<number | undefined>;
   };
 
 // For how long messages are deferred that must not be sent while outcomes cannot be written.
@@ -58,7 +68,7 @@ export class Dispatcher {
   readonly #deps: DispatcherDeps;
   readonly #connections = new Map<string, ChannelConnection>();
   readonly #health: IntegrationHealth;
-  readonly #rateLimiter = new RateLimiter();
+  readonly #rateLimiter: RateLimiter | SharedRateLimiter;
   /** By target: the integration that may have sent the last attempt. The next attempt goes the same way. */
   readonly #ambiguous = new LRUCache<string, string>({ ...cacheLimit(MAX_AMBIGUOUS), ttl: AMBIGUOUS_MS });
   readonly #timer: NodeJS.Timeout;
@@ -67,6 +77,7 @@ export class Dispatcher {
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
     this.#health = new IntegrationHealth(deps);
+    this.#rateLimiter = deps.rateLimiter ?? new RateLimiter();
     this.#timer = setInterval(() => this.#closeIdle(), IDLE_MS / 10);
     this.#timer.unref();
   }
@@ -74,6 +85,16 @@ export class Dispatcher {
   /** Adopts pauses that other nodes have written, or this one before it was restarted. */
   adopt(pauses: readonly Pause[]): void {
     this.#health.adopt(pauses);
+  }
+
+  /** Ends pauses that another node has ended. */
+  resume(keys: readonly PauseKey[]): void {
+    this.#health.resume(keys);
+  }
+
+  /** The pauses that are known to all nodes. */
+  pauses(): PauseKey[] {
+    return this.#health.pauses();
   }
 
   /** Sends to one target over the first integration that can. Rejects only for a bug of ours. */
@@ -122,13 +143,8 @@ export class Dispatcher {
 
     const pausedUntilMs = this.#health.pausedUntil(integration, host);
     if (pausedUntilMs !== undefined) return paused(pausedUntilMs);
-    const permit = this.#rateLimiter.take(
-      connection.limitsOf(early),
-      request.targetId,
-      this.#deps.clock.now(),
-    );
-    if ('deferredUntilMs' in permit) return deferred(permit.deferredUntilMs, RATE_LIMITED, 'rate');
-    if (permit.waitMs > 0) await waitMs(permit.waitMs);
+    const deferredUntilMs = await this.#waitForPermit(connection, request, early);
+    if (deferredUntilMs !== undefined) return deferred(deferredUntilMs, RATE_LIMITED, 'rate');
     const room = await connection.acquire(host, request.weight);
     if (room === 'closed') return REPLACED;
     if (room === 'stalled') return deferred(connection.stalledUntilMs(), STALLED, 'integration');
@@ -137,6 +153,22 @@ export class Dispatcher {
     } finally {
       connection.release(request.weight);
     }
+  }
+
+  /** Waits for a permit of the rate limiter. Resolves with a time to defer the message if there is none. */
+  async #waitForPermit(
+    connection: ChannelConnection,
+    { targetId, hasReturned }: SendRequest,
+    early: Message | undefined,
+  ): Promise<number | undefined> {
+    const { clock } = this.#deps;
+    const limits = connection.limitsOf(early);
+    const permit = await this.#rateLimiter.take(limits, targetId, clock.now(), hasReturned);
+    if ('deferredUntilMs' in permit) return permit.deferredUntilMs;
+    if (permit.waitMs === 0) return undefined;
+    const validUntilMs = performance.now() + permit.waitMs + STALE_PERMIT_MS;
+    await waitMs(permit.waitMs);
+    return performance.now() > validUntilMs ? clock.now() : undefined;
   }
 
   /** Sends a message that has a permit and room. The circumstances may have changed while it waited. */
@@ -156,6 +188,8 @@ export class Dispatcher {
     if ('untilMs' in admitted) return paused(admitted.untilMs);
     let isRecorded = false;
     try {
+      const untilMs = admitted.isProbe ? await this.#claimProbe(admitted) : undefined;
+      if (untilMs !== undefined) return paused(this.#health.yieldProbe(admitted, untilMs));
       const message = early ?? request.draft.render(integration);
       if (isRejection(message)) return done(message, integration);
       const rejection = await request.text?.begin();
@@ -178,6 +212,19 @@ export class Dispatcher {
   #afterClose(result: AttemptResult): AttemptResult | typeof REPLACED {
     if (!mayFailOver(result)) return result;
     return this.#closed ? this.#stopping() : REPLACED;
+  }
+
+  /** Resolves with undefined if this node may probe the integration, else with the end of the pause. */
+  async #claimProbe({
+    integration: { projectId, id, version },
+    host,
+  }: Admitted): Promise<number | undefined> {
+    const key = { projectId, integrationId: id, host };
+    try {
+      return await this.#deps.claimProbe?.(key, version);
+    } catch {
+      return this.#deps.clock.now(); // the database cannot be reached, which other parts log
+    }
   }
 
   #stopping(): AttemptResult {

@@ -7,7 +7,7 @@ import type { SendOutcome } from '../../../providers/provider.ts';
 import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
 import type { GoneToken, TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
-import type { Pause, PauseKey } from '../../setup/integrations/pauses.ts';
+import { nameOf, type Pause, type PauseKey } from '../../setup/integrations/pauses.ts';
 import {
   admit,
   afterSend,
@@ -18,6 +18,7 @@ import {
   reopened,
   type Verdict,
   verdictOf,
+  WHILE_PROBING_MS,
 } from './circuit-breaker.ts';
 import { addFailure, endSuspicion, keepToken, newSuspicion, type Suspicion } from './suspicion.ts';
 
@@ -33,6 +34,8 @@ export interface IntegrationHealthDeps {
   onPaused(pause: Pause): void;
   /** Called when it works again. */
   onResumed(key: PauseKey): void;
+  /** Called when a probe has shown nothing: any node may send the next one. */
+  onProbeReleased(key: PauseKey): void;
 }
 
 /** The event that an integration is paused, or works again. */
@@ -44,6 +47,8 @@ export interface Admitted {
   /** See `Provider.downstreamHost`; '' if the integration has one downstream host. */
   host: string;
   permit: BreakerPermit;
+  /** The integration is paused, and this message probes it. */
+  isProbe: boolean;
 }
 
 /** What has to be known of a message to judge its outcome. */
@@ -57,6 +62,7 @@ export interface SentMessage {
 
 /** The health of an integration, or of one of its downstream hosts, since the first failure. */
 interface Health {
+  key: PauseKey;
   version: string;
   breaker: CircuitBreaker;
   /** The version with which its pause was reported last; undefined after its end was reported. */
@@ -87,19 +93,47 @@ export class IntegrationHealth {
 
   /**
    * Adopts pauses that were written by other nodes, or by this one before it was restarted. Ignores those
-   * that it knows, and those that ended here since.
+   * that it knows with that time or a later one, and those that ended here since.
    */
   adopt(pauses: readonly Pause[]): void {
-    for (const { projectId, integrationId, host, version, sinceMs, untilMs } of pauses) {
-      const key = `${projectId}:${integrationId}:${host}`;
-      const known = this.#healths.get(key);
+    for (const pause of pauses) {
+      const { projectId, integrationId, host, version, sinceMs, untilMs } = pause;
+      const known = this.#healths.get(nameOf(pause));
       if (known !== undefined) {
-        const isOlder = version < known.version || untilMs <= (known.resumedAtMs ?? 0);
-        if (isOlder || (version === known.version && known.breaker.state !== 'closed')) continue;
+        const { breaker, resumedAtMs = 0 } = known;
+        const isOlder = version < known.version || untilMs <= resumedAtMs;
+        const isKnown =
+          breaker.state === 'half_open' || (breaker.state === 'open' && untilMs <= breaker.probeAtMs);
+        if (isOlder || (version === known.version && isKnown)) continue;
       }
       const breaker = reopened(known?.breaker ?? CLOSED, { waitMs: untilMs - sinceMs, probeAtMs: untilMs });
-      this.#healths.set(key, { version, breaker, reportedVersion: version });
+      this.#healths.set(nameOf(pause), {
+        key: { projectId, integrationId, host },
+        version,
+        breaker,
+        reportedVersion: version,
+      });
     }
+  }
+
+  /** Closes the breakers of integrations that work again, as another node has found out. */
+  resume(keys: readonly PauseKey[]): void {
+    for (const key of keys) {
+      const health = this.#healths.get(nameOf(key));
+      if (health?.reportedVersion === undefined) continue;
+      health.reportedVersion = undefined;
+      health.resumedAtMs = this.#deps.clock.now();
+      // The end of a probe in flight will count.
+      if (health.breaker.state === 'open')
+        health.breaker = { epoch: health.breaker.epoch + 1, state: 'closed', failures: 0 };
+    }
+  }
+
+  /** The pauses that are known to all nodes. */
+  pauses(): PauseKey[] {
+    return [...this.#healths.values()].flatMap(({ key, reportedVersion }) =>
+      reportedVersion === undefined ? [] : [key],
+    );
   }
 
   /** Until when the integration is paused; undefined if it is not. Gives no permit yet. */
@@ -115,10 +149,23 @@ export class IntegrationHealth {
   /** Lets a message through, to be followed by `record` or `withdraw`; or returns until when to defer it. */
   admit(integration: OpenedIntegration, host: string): Admitted | { untilMs: number } {
     const health = this.#healthOf(integration, host);
-    if (health === undefined) return { integration, host, permit: CLOSED };
+    if (health === undefined) return { integration, host, permit: CLOSED, isProbe: false };
     const result = admit(health.breaker, this.#deps.clock.now());
     health.breaker = result.breaker;
-    return 'permit' in result ? { integration, host, permit: result.permit } : { untilMs: result.untilMs };
+    if (!('permit' in result)) return { untilMs: result.untilMs };
+    return { integration, host, permit: result.permit, isProbe: result.breaker.state === 'half_open' };
+  }
+
+  /**
+   * Another node has the probe for which this message was let through, or has extended the pause. Returns
+   * until when to defer the message.
+   */
+  yieldProbe({ integration, host, permit }: Admitted, untilMs: number): number {
+    const health = this.#healthOf(integration, host);
+    const deferUntilMs = Math.max(untilMs, this.#deps.clock.now() + WHILE_PROBING_MS);
+    if (health?.breaker.state === 'half_open' && health.breaker.epoch === permit.epoch)
+      health.breaker = reopened(health.breaker, { waitMs: health.breaker.waitMs, probeAtMs: deferUntilMs });
+    return deferUntilMs;
   }
 
   /**
@@ -201,12 +248,14 @@ export class IntegrationHealth {
     let health = this.#healthOf(integration, host);
     if (health === undefined) {
       if (verdict !== 'rejects' && verdict !== 'no_response') return;
-      health = { version: integration.version, breaker: CLOSED };
+      health = { key: pauseKeyOf(integration, host), version: integration.version, breaker: CLOSED };
       this.#healths.set(hostKeyOf(integration, host), health);
     }
     // The outcome is about a config that has been replaced.
     if (health.version > integration.version) return;
     const before = health.breaker;
+    const wasProbe = before.state === 'half_open' && before.epoch === permit.epoch;
+    if (wasProbe && verdict === 'inconclusive') this.#deps.onProbeReleased(pauseKeyOf(integration, host));
     health.breaker = afterSend(before, permit, verdict, { nowMs: this.#deps.clock.now() });
     if (before.epoch !== health.breaker.epoch || verdict === 'works')
       this.#report(integration, host, health, { verdict, outcome });
@@ -220,7 +269,7 @@ export class IntegrationHealth {
     { verdict, outcome }: { verdict: Verdict; outcome: SendOutcome | undefined },
   ): void {
     const { breaker, reportedVersion } = health;
-    const key = { projectId: integration.projectId, integrationId: integration.id, host };
+    const key = pauseKeyOf(integration, host);
     if (breaker.state === 'closed' && reportedVersion !== undefined && verdict === 'works') {
       health.reportedVersion = undefined;
       health.resumedAtMs = this.#deps.clock.now();
@@ -284,7 +333,11 @@ function keyOf({ projectId, id }: OpenedIntegration): string {
 }
 
 function hostKeyOf(integration: OpenedIntegration, host: string): string {
-  return `${keyOf(integration)}:${host}`;
+  return nameOf(pauseKeyOf(integration, host));
+}
+
+function pauseKeyOf({ projectId, id }: OpenedIntegration, host: string): PauseKey {
+  return { projectId, integrationId: id, host };
 }
 
 /** The event is about the integration, and must not contain the recipient of the message that failed. */

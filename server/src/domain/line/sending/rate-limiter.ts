@@ -13,6 +13,11 @@ export type RatePermit = { waitMs: number } | { deferredUntilMs: number };
 // A permit that is valid within this time is waited for in place. That is longer than the queue's poll: at a
 // slow rate one poll brings a second's messages, which would otherwise return to the queue many times.
 export const IN_PLACE_MS = 1_250;
+// A permit is stale if the message that waited for it is later by this: the process was suspended or blocked,
+// and all of its messages would leave at once.
+export const STALE_PERMIT_MS = 1_000;
+// A node's clock may be ahead of this one's by this much. Schedules that are further ahead are dropped.
+const CLOCK_TOLERANCE_MS = 5_000;
 // Deferrals are rounded up to this, so that messages that follow one another come back as one job.
 const GRAIN_MS = 250;
 // A limit that is far too small (one in a year) must not make a time that nothing can store: the caller comes
@@ -31,7 +36,16 @@ const MAX_RESERVATIONS_OF_KEY = 10_000;
 const DROP_AFTER_MS = 10 * 60_000;
 const SWEEP_EVERY_MS = 10_000;
 
+/** A schedule as it is stored. */
+export interface ScheduleState {
+  /** Undefined if it was not stored yet. */
+  version: number | undefined;
+  times: Buffer;
+}
+
 interface Schedule {
+  /** As which it was stored or read last. */
+  version: number | undefined;
   /** The times that were promised to requests, in their order. */
   promised: SendTimes;
   /** The times of the permits that were taken: the limits hold for these. */
@@ -57,15 +71,24 @@ interface Reservation {
 export class RateLimiter {
   readonly #schedules = new Map<string, Schedule>();
   readonly #reservations = new Map<string, Reservation>();
+  readonly #keepsReservations: boolean;
+  /** It is at least this late, by the clock of the database: a node whose own clock lags drops nothing. */
+  databaseMs = 0;
   #newest: Schedule | undefined;
   #bytes = 0;
   #sweptMs = 0;
 
+  /** Where targets return to any node, none keeps their reservations: `hasReturned` stands for them. */
+  constructor({ keepsReservations = true }: { keepsReservations?: boolean } = {}) {
+    this.#keepsReservations = keepsReservations;
+  }
+
   /**
    * Takes a permit for a target under all of the limits, if there is one within IN_PLACE_MS. Otherwise it
-   * makes a reservation: the target comes back for it, and later callers get a later one.
+   * makes a reservation: the target comes back for it, and later callers get a later one. `hasReturned`
+   * marks a target that was deferred or tried before, maybe by another node: new ones do not get ahead of it.
    */
-  take(limits: readonly RateLimit[], targetId: string, nowMs: number): RatePermit {
+  take(limits: readonly RateLimit[], targetId: string, nowMs: number, hasReturned = false): RatePermit {
     const [first] = limits;
     if (first === undefined) return { waitMs: 0 };
     const schedules = limits.map((limit) => this.#schedule(limit, nowMs));
@@ -76,18 +99,46 @@ export class RateLimiter {
     if (reservation !== undefined) this.#cancel(name, reservation);
     const free = (which: 'taken' | 'promised' | 'deferred', fromMs: number) =>
       schedules.reduce((atMs, schedule) => Math.max(atMs, schedule[which].next(fromMs)), fromMs);
-    const kind = reservation === undefined ? 'promised' : 'deferred';
+    const isNew = reservation === undefined && !hasReturned;
     const takenMs = free('taken', Math.max(nowMs, reservation?.atMs ?? 0));
     // A timer cuts off the fraction of a millisecond, and would fire early.
-    const atMs = Math.ceil(reservation === undefined ? free('promised', takenMs) : takenMs);
+    const atMs = Math.ceil(isNew ? free('promised', takenMs) : takenMs);
     if (atMs <= nowMs + IN_PLACE_MS) {
       for (const schedule of schedules) {
         this.#add(schedule, 'taken', atMs);
-        if (reservation === undefined) this.#add(schedule, 'promised', atMs);
+        if (isNew) this.#add(schedule, 'promised', atMs);
       }
       return { waitMs: atMs - nowMs };
     }
+    const kind = isNew ? 'promised' : 'deferred';
     return this.#reserve({ name, schedules, limits, kind, atMs: free(kind, atMs), nowMs });
+  }
+
+  /** The schedule of a key, for other nodes. */
+  stateOf(key: string): ScheduleState {
+    const schedule = this.#schedules.get(key);
+    if (schedule === undefined) throw new Error('the schedule was dropped');
+    const { promised, taken, deferred, version } = schedule;
+    return { version, times: Buffer.concat([promised, taken, deferred].map((times) => times.encoded())) };
+  }
+
+  /** The schedule of a key is stored as this version. */
+  stored(key: string, version: number): void {
+    const schedule = this.#schedules.get(key);
+    if (schedule !== undefined) schedule.version = version;
+  }
+
+  /** Replaces the schedule of a key by the state of another node, or drops it if there is none. */
+  restore({ key, rates }: RateLimit, state: ScheduleState | undefined): void {
+    const found = this.#schedules.get(key);
+    if (found !== undefined) this.#drop(key, found);
+    if (found === this.#newest) this.#newest = undefined;
+    if (state === undefined) return;
+    const schedule = newSchedule(rates, state.version);
+    let offset = 0;
+    for (const which of ['promised', 'taken', 'deferred'] as const)
+      offset = schedule[which].decode(state.times, offset);
+    this.#keep(key, schedule);
   }
 
   /** How much is in memory. */
@@ -108,8 +159,10 @@ export class RateLimiter {
     if (schedule === undefined || !this.#hasRoom(schedule, nowMs))
       return estimate(schedule, limits, atMs, nowMs);
     for (const one of schedules) this.#add(one, kind, atMs);
-    this.#reservations.set(name, { atMs, schedule });
-    schedule.reserved += 1;
+    if (this.#keepsReservations) {
+      this.#reservations.set(name, { atMs, schedule });
+      schedule.reserved += 1;
+    }
     return deferUntil(atMs, nowMs);
   }
 
@@ -151,16 +204,21 @@ export class RateLimiter {
   #schedule({ key, rates }: RateLimit, nowMs: number): Schedule {
     const found = this.#schedules.get(key);
     // No permit is that far ahead: the clock was set back, and the schedule would block until that time.
-    const isAhead = found !== undefined && found.taken.lastMs > nowMs + IN_PLACE_MS;
+    const latestMs = Math.max(nowMs, this.databaseMs) + IN_PLACE_MS + CLOCK_TOLERANCE_MS;
+    const isAhead = found !== undefined && found.taken.lastMs > latestMs;
     if (found !== undefined && found === this.#newest && !isAhead) return found;
     if (found !== undefined) this.#drop(key, found);
-    const schedule = found === undefined || isAhead ? newSchedule(rates) : found;
+    const schedule = found === undefined || isAhead ? newSchedule(rates, found?.version) : found;
+    this.#keep(key, schedule);
+    return schedule;
+  }
+
+  #keep(key: string, schedule: Schedule): void {
     this.#schedules.set(key, schedule);
     this.#bytes += bytesOf(schedule);
     schedule.bytes = bytesOf(schedule);
     this.#newest = schedule;
     this.#evict();
-    return schedule;
   }
 
   #evict(): void {
@@ -178,8 +236,9 @@ export class RateLimiter {
   }
 }
 
-function newSchedule(rates: readonly Rate[]): Schedule {
+function newSchedule(rates: readonly Rate[], version?: number): Schedule {
   return {
+    version,
     promised: new SendTimes(rates),
     taken: new SendTimes(rates),
     deferred: new SendTimes(rates),
@@ -246,6 +305,21 @@ class SendTimes {
     if (this.#count === this.#cells.length) this.#grow();
     this.#cells[(this.#first + this.#count) % this.#cells.length] = atMs;
     this.#count += 1;
+  }
+
+  /** The number of times, then the times. */
+  encoded(): Buffer {
+    const bytes = Buffer.alloc(4 + 8 * this.#count);
+    bytes.writeUInt32LE(this.#count);
+    for (let index = 0; index < this.#count; index += 1) bytes.writeDoubleLE(this.#at(index), 4 + 8 * index);
+    return bytes;
+  }
+
+  /** Adds the times that `encoded` has written at this offset. Returns the offset behind them. */
+  decode(bytes: Buffer, offset: number): number {
+    const end = offset + 4 + 8 * bytes.readUInt32LE(offset);
+    for (let at = offset + 4; at < end; at += 8) this.add(bytes.readDoubleLE(at));
+    return end;
   }
 
   /** The last one. */

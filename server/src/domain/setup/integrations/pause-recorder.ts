@@ -1,25 +1,34 @@
 import type { Database } from '../../../db/client.ts';
 import type { Logger } from '../../../lib/log.ts';
 import { waitMs } from '../../../lib/wait.ts';
-import { endPauses, type Pause, type PauseKey, writePauses } from './pauses.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { endPauses, nameOf, type Pause, type PauseKey, releaseProbes, writePauses } from './pauses.ts';
 
 const RETRY_EVERY_MS = 1_000;
 
+/** What to write: a pause, its end, or the end of a probe that has shown nothing. */
+type Change = Pause | 'ended' | 'released';
+
 /**
- * Writes which integrations are paused, for the API, `doctor` and other nodes. While the database is busy or
- * unavailable it keeps only the latest change of each integration.
+ * Writes which integrations are paused, for the API, `doctor` and other nodes, which are notified. While the
+ * database is busy or unavailable it keeps only the latest change of each integration.
  */
 export class PauseRecorder {
   readonly #db: Database;
   readonly #log: Logger;
-  /** The changes to write; `pause` is undefined for the end of a pause. */
-  readonly #changes = new Map<string, { key: PauseKey; pause: Pause | undefined }>();
+  readonly #bus: Pick<Bus, 'publish'>;
+  readonly #nodeId: string;
+  #changes = new Map<string, { key: PauseKey; change: Change }>();
+  /** The names of changes that are being written. */
+  #inFlight: ReadonlySet<string> = new Set();
   #writing: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
-  constructor({ db, log }: { db: Database; log: Logger }) {
-    this.#db = db;
-    this.#log = log;
+  constructor(deps: { db: Database; log: Logger; bus: Pick<Bus, 'publish'>; nodeId: string }) {
+    this.#db = deps.db;
+    this.#log = deps.log;
+    this.#bus = deps.bus;
+    this.#nodeId = deps.nodeId;
   }
 
   paused(pause: Pause): void {
@@ -27,7 +36,17 @@ export class PauseRecorder {
   }
 
   resumed(key: PauseKey): void {
-    this.#change(key, undefined);
+    this.#change(key, 'ended');
+  }
+
+  /** A probe of this node has shown nothing: any node may send the next one. */
+  released(key: PauseKey): void {
+    if (!this.#changes.has(nameOf(key))) this.#change(key, 'released');
+  }
+
+  /** Whether a change of this integration is not committed yet. */
+  isWriting(key: PauseKey): boolean {
+    return this.#changes.has(nameOf(key)) || this.#inFlight.has(nameOf(key));
   }
 
   /** Writes the remaining changes, unless the database is unavailable. */
@@ -36,8 +55,9 @@ export class PauseRecorder {
     await this.#writing;
   }
 
-  #change(key: PauseKey, pause: Pause | undefined): void {
-    this.#changes.set(`${key.projectId}:${key.integrationId}:${key.host}`, { key, pause });
+  #change({ projectId, integrationId, host }: PauseKey, change: Change): void {
+    const key = { projectId, integrationId, host };
+    this.#changes.set(nameOf(key), { key, change });
     this.#writing ??= this.#write().finally(() => {
       this.#writing = undefined;
     });
@@ -45,21 +65,32 @@ export class PauseRecorder {
 
   async #write(): Promise<void> {
     while (this.#changes.size > 0) {
-      const changes = [...this.#changes];
-      this.#changes.clear();
+      const changes = this.#changes;
+      this.#changes = new Map();
+      this.#inFlight = new Set(changes.keys());
       try {
-        const pauses = changes.flatMap(([, { pause }]) => pause ?? []);
-        const ended = changes.flatMap(([, { key, pause }]) => (pause === undefined ? [key] : []));
-        await this.#db.transaction(async (tx) => {
-          if (pauses.length > 0) await writePauses(tx, pauses);
-          if (ended.length > 0) await endPauses(tx, ended);
-        });
+        await this.#commit([...changes.values()]);
       } catch (error) {
         this.#log.warn({ err: error }, 'could not write the pauses of integrations; retrying');
         if (this.#closing.signal.aborted) return;
-        for (const [name, change] of changes) if (!this.#changes.has(name)) this.#changes.set(name, change);
+        this.#changes = new Map([...changes, ...this.#changes]);
         await waitMs(RETRY_EVERY_MS, this.#closing.signal).catch(() => {});
+      } finally {
+        this.#inFlight = new Set();
       }
     }
+  }
+
+  async #commit(changes: readonly { key: PauseKey; change: Change }[]): Promise<void> {
+    const pauses = changes.flatMap(({ change }) => (typeof change === 'string' ? [] : [change]));
+    const keysOf = (kind: Change) => changes.flatMap(({ key, change }) => (change === kind ? [key] : []));
+    const [ended, released] = [keysOf('ended'), keysOf('released')];
+    await this.#db.transaction(async (tx) => {
+      if (pauses.length > 0) await writePauses(tx, pauses);
+      if (ended.length > 0) await endPauses(tx, ended);
+      if (released.length > 0) await releaseProbes(tx, this.#nodeId, released);
+    });
+    for (const { key, change } of changes)
+      if (change !== 'released') this.#bus.publish({ type: 'pause_changed', ...key, nodeId: this.#nodeId });
   }
 }

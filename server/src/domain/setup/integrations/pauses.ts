@@ -19,10 +19,26 @@ export interface Pause extends PauseKey {
   reason: string;
 }
 
+/** A pause that ends even later was written while the clock was wrong. Its probe is due. */
+export const LONGEST_PAUSE_MS = 720_000;
+
 /** Returns all pauses of current configs, of all projects. */
 export async function loadPauses(db: Queryable): Promise<Pause[]> {
-  const rows = await db.query<Row>(selectPauses);
-  return rows.map((row) => ({
+  return (await db.query<Row>(selectPauses)).map(pauseOf);
+}
+
+/** Returns these pauses, as far as they have not ended. */
+export async function loadPausesOf(db: Queryable, keys: readonly PauseKey[]): Promise<Pause[]> {
+  return (await db.query<Row>(selectPausesOf, keyArrays(keys))).map(pauseOf);
+}
+
+/** A text that is different for each key. */
+export function nameOf({ projectId, integrationId, host }: PauseKey): string {
+  return `${projectId}:${integrationId}:${host}`;
+}
+
+function pauseOf(row: Row): Pause {
+  return {
     projectId: row.project_id,
     integrationId: row.integration_id,
     host: row.party,
@@ -31,7 +47,7 @@ export async function loadPauses(db: Queryable): Promise<Pause[]> {
     untilMs: row.until.getTime(),
     code: row.code ?? undefined,
     reason: row.reason,
-  }));
+  };
 }
 
 /**
@@ -52,11 +68,44 @@ export async function writePauses(db: Queryable, pauses: readonly Pause[]): Prom
 }
 
 export async function endPauses(db: Queryable, keys: readonly PauseKey[]): Promise<void> {
-  await db.query(deletePauses, [
+  await db.query(deletePauses, keyArrays(keys));
+}
+
+/**
+ * Claims the probe of a paused integration for a node. Returns undefined if the node may send, also if the
+ * pause has ended; otherwise until when the integration is paused, which is not in the future if another node
+ * probes it. The claim of a node without a lease does not count.
+ */
+export async function claimProbe(
+  db: Queryable,
+  { key, version, nodeId, nowMs }: { key: PauseKey; version: string; nodeId: string; nowMs: number },
+): Promise<number | undefined> {
+  const { projectId, integrationId, host } = key;
+  const longestMs = nowMs + LONGEST_PAUSE_MS;
+  const [row] = await db.query<{ until: Date; claimed: boolean }>(updateProbe, [
+    projectId,
+    integrationId,
+    host,
+    new Date(version),
+    nodeId,
+    new Date(nowMs),
+    new Date(longestMs),
+  ]);
+  if (row === undefined || row.claimed) return undefined;
+  return row.until.getTime() > longestMs ? nowMs : row.until.getTime();
+}
+
+/** Ends probes of a node that have shown nothing. */
+export async function releaseProbes(db: Queryable, nodeId: string, keys: readonly PauseKey[]): Promise<void> {
+  await db.query(deleteProbes, [...keyArrays(keys), nodeId]);
+}
+
+function keyArrays(keys: readonly PauseKey[]): string[] {
+  return [
     uuidArray(keys.map(({ projectId }) => projectId)),
     uuidArray(keys.map(({ integrationId }) => integrationId)),
     textArray(keys.map(({ host }) => host)),
-  ]);
+  ];
 }
 
 /**
@@ -76,12 +125,20 @@ interface Row {
   reason: string;
 }
 
-// Reads all rows, one for each pause. Primary key of integrations (id, project_id).
-const selectPauses = sql(
-  'select_integration_pauses',
-  `select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
+const PAUSES = `
+  select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
   from integration_pauses p
-  join integrations i on i.id = p.integration_id and i.project_id = p.project_id
+  join integrations i on i.id = p.integration_id and i.project_id = p.project_id`;
+// Reads all rows, one for each pause. Primary key of integrations (id, project_id).
+const selectPauses = sql('select_integration_pauses', `${PAUSES} where ${IS_CURRENT}`);
+// Primary keys.
+const selectPausesOf = sql(
+  'select_integration_pauses_of',
+  `${PAUSES}
+  join unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (project_id, integration_id, party)
+    on p.project_id = wanted.project_id
+    and p.integration_id = wanted.integration_id
+    and p.party = wanted.party
   where ${IS_CURRENT}`,
 );
 
@@ -105,7 +162,8 @@ const upsertPauses = sql(
     since = case when known.version = excluded.version then known.since else excluded.since end,
     until = excluded.until,
     code = excluded.code,
-    reason = excluded.reason
+    reason = excluded.reason,
+    probed_by = null
   where known.version <= excluded.version`,
 );
 
@@ -117,4 +175,37 @@ const deletePauses = sql(
   where p.project_id = ended.project_id
     and p.integration_id = ended.integration_id
     and p.party = ended.party`,
+);
+
+// Primary key; reads all leases, one for each node. Of two nodes at once, the second waits for the first.
+const updateProbe = sql(
+  'claim_integration_probe',
+  `with claimed as (
+    update integration_pauses p
+    set probed_by = $5
+    where p.project_id = $1
+      and p.integration_id = $2
+      and p.party = $3
+      and (p.until <= $6 or p.until > $7)
+      and (
+        coalesce(p.probed_by, $5) = $5
+        or not exists (select from leases l where l.node = p.probed_by and l.expires_at > now())
+      )
+    returning p.project_id
+  )
+  select p.until, exists (select from claimed) as claimed
+  from integration_pauses p
+  where p.project_id = $1 and p.integration_id = $2 and p.party = $3 and p.version >= $4`,
+);
+
+// Primary key.
+const deleteProbes = sql(
+  'release_integration_probes',
+  `update integration_pauses p
+  set probed_by = null
+  from unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (project_id, integration_id, party)
+  where p.project_id = ended.project_id
+    and p.integration_id = ended.integration_id
+    and p.party = ended.party
+    and p.probed_by = $4`,
 );

@@ -1,0 +1,81 @@
+import { type Belfry, startBelfry } from '../support/belfry.ts';
+import { createInboxUsers } from '../support/inbox-users.ts';
+import { cpuOf, used } from '../support/processes.ts';
+import { queueEmpty } from '../support/queue.ts';
+import type { Bench, Scenario } from '../support/scenario.ts';
+import { median, percentile } from '../support/statistics.ts';
+import { startTask } from '../support/task.ts';
+
+const SOCKETS = 1_000;
+const BROADCASTS = 20;
+
+type Probed = { fromRequestMs: number[] };
+type Burst = { frameMs: number[]; totalMs: number };
+
+/**
+ * One process and two, in turns on the same data: bursts of broadcasts to inboxes that are open, the way from
+ * a request in one process to a frame in another, and the CPU time of a notification.
+ */
+export const measureProcesses: Scenario = async (bench) => {
+  for (const processes of [1, 2]) {
+    const belfry = await startBelfry({ ...bench, settings: { PROCESSES: String(processes) } });
+    try {
+      await measure(bench, belfry, processes === 1 ? 'one process' : 'two processes');
+    } finally {
+      await belfry.stop();
+    }
+  }
+};
+
+async function measure(bench: Bench, belfry: Belfry, name: string): Promise<void> {
+  const { address, projectJwt: jwt, apiKey, pid } = belfry;
+  const client = startTask('sockets.ts');
+  try {
+    const { externalIds, tokens } = await createInboxUsers(belfry, `p${Date.now()}-`, SOCKETS);
+    await client.request({ open: { address, apiKey, tokens } });
+    const probe = (count: number) =>
+      client.request<Probed>({ probe: { address, jwt, externalIds, count, everyMs: 10 } });
+    await probe(bench.quick ? 50 : 200); // cold code
+    const { fromRequestMs } = await probe(bench.quick ? 100 : 500);
+    for (const percent of [50, 99])
+      bench.figure({
+        name: `${name}: request → frame, idle: p${percent}`,
+        value: percentile(fromRequestMs, percent),
+        unit: 'ms',
+        ...(percent === 99 ? { aim: { value: 100, better: 'less' as const } } : {}),
+      });
+
+    const burst = () =>
+      client.request<Burst>({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS } });
+    await burst(); // cold code
+    await queueEmpty(belfry);
+    const before = cpuOf(pid);
+    const bursts: Burst[] = [];
+    for (let round = 0; round < (bench.quick ? 3 : 15); round += 1) bursts.push(await burst());
+    bench.figure({
+      name: `${name}: ${BROADCASTS} broadcasts to ${SOCKETS} sockets`,
+      value: median(bursts.map(({ frameMs, totalMs }) => (frameMs.length / totalMs) * 1000)),
+      unit: 'frames/s',
+      aim: { value: 60_000, better: 'more' },
+      note: 'from the first request to the last frame',
+    });
+    bench.figure({
+      name: `${name}: request → frame in these bursts: p50`,
+      value: median(bursts.map(({ frameMs }) => median(frameMs))),
+      unit: 'ms',
+      aim: { value: 40, better: 'less' },
+    });
+
+    await queueEmpty(belfry);
+    const { nodeCpuMs, postgresCpuMs } = used(before, cpuOf(pid));
+    const frames = bursts.length * BROADCASTS * SOCKETS;
+    bench.figure({
+      name: `${name}: CPU of a notification with its frame`,
+      value: ((nodeCpuMs + postgresCpuMs) * 1000) / frames,
+      unit: 'µs',
+      note: `Node ${((nodeCpuMs * 1000) / frames).toFixed(1)} µs`,
+    });
+  } finally {
+    client.stop();
+  }
+}

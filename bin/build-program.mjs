@@ -1,0 +1,132 @@
+// Builds the package `belfry` to publish. It has the tree of the repository, so that paths hold. Node strips
+// no types inside of node_modules, so its code is JavaScript: each type is replaced by blanks, and every line
+// and column of a stack trace is that of the source.
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { build } from 'esbuild';
+import { root } from './runtime.mjs';
+
+/** What is copied as it is. The TypeScript of the server is compiled instead. */
+const FILES = [
+  'LICENSE',
+  'README.md',
+  'CHANGELOG.md',
+  'bin/belfry.mjs',
+  'bin/runtime.mjs',
+  // What /docs is built from.
+  'compose.yaml',
+  'deploy',
+  'docs',
+  'examples',
+  'inbox/README.md',
+  'openapi.json',
+  'openapi-v1.json',
+  'schema.graphql',
+  'sdk/README.md',
+  'server/package.json',
+  'server/src',
+  // What the server sends to browsers.
+  'inbox/demo/demo.css',
+  'inbox/src/web-push/service-worker.js',
+];
+const NOT_RUN = /\.test\.ts$|\.d\.ts$|\/example\.ts$|\/make-template\.ts$/;
+
+/** Builds the package in the folder `out`, and returns it. */
+export async function buildProgram(out) {
+  const target = resolve(out);
+  rmSync(target, { recursive: true, force: true });
+  const server = join(root, 'server/src');
+  const isCopied = (file) => !(file.startsWith(server) && file.endsWith('.ts'));
+  for (const path of [...FILES, ...linkedFiles()])
+    cpSync(join(root, path), join(target, path), { recursive: true, filter: isCopied });
+  for (const path of readdirSync(server, { recursive: true })) {
+    if (!path.endsWith('.ts') || NOT_RUN.test(path)) continue;
+    const file = join(target, 'server/src', path.replace(/ts$/, 'js'));
+    writeFileSync(file, compiled(readFileSync(join(server, path), 'utf8')));
+  }
+  await build({
+    entryPoints: [join(root, 'inbox/demo/demo.ts')],
+    outfile: join(target, 'inbox/demo/demo.js'),
+    bundle: true,
+    format: 'esm',
+    target: 'es2022',
+    logLevel: 'silent', // errors are thrown
+  });
+  const lock = productionLock();
+  writeJson(join(target, 'package.json'), manifestOf(lock));
+  writeJson(join(target, 'npm-shrinkwrap.json'), lock);
+  return target;
+}
+
+/** The files that the documentation links to. Its site has a page or a copy of each. */
+function linkedFiles() {
+  const guides = readdirSync(join(root, 'docs'), { recursive: true }).map((path) => `docs/${path}`);
+  return [...guides, 'sdk/README.md', 'inbox/README.md']
+    .filter((path) => path.endsWith('.md'))
+    .flatMap((path) =>
+      [...readFileSync(join(root, path), 'utf8').matchAll(/\]\(([^)#\s]+)/g)].map(([, link]) =>
+        join(dirname(path), link),
+      ),
+    )
+    .filter((path) => existsSync(join(root, path)));
+}
+
+/** Removes the types. Files import each other by the names that they have now. */
+function compiled(source) {
+  return stripTypeScriptTypes(source).replaceAll(
+    /((?:\bfrom |\bimport\(|\bimport |\bnew URL\()'\.{1,2}\/[^']*)\.ts'/g,
+    "$1.js'",
+  );
+}
+
+/** The published package.json. */
+function manifestOf(lock) {
+  const { name, version, description, license, type, engines, bin } = readJson('package.json');
+  const { dependencies, optionalDependencies } = lock.packages[''];
+  return { name, version, description, license, type, engines, bin, dependencies, optionalDependencies };
+}
+
+/**
+ * The part of package-lock.json that is installed for production, in which the server and the launcher are
+ * one package. With it, npm installs the very versions that the tests ran with.
+ */
+function productionLock() {
+  const { lockfileVersion, packages } = readJson('package-lock.json');
+  const { '': launcher, server } = packages;
+  const own = {
+    name: launcher.name,
+    version: launcher.version,
+    license: launcher.license,
+    dependencies: server.dependencies,
+    optionalDependencies: { ...server.optionalDependencies, ...launcher.optionalDependencies },
+    bin: launcher.bin,
+    engines: launcher.engines,
+  };
+  const kept = new Map();
+  for (const [path, entry] of Object.entries(packages)) {
+    if (!path.includes('node_modules/') || entry.dev || entry.devOptional || entry.link) continue;
+    const place = path.replace(/^server\//, '');
+    if (kept.has(place)) throw new Error(`two versions of ${place} are installed for production`);
+    kept.set(place, entry);
+  }
+  const entries = [...kept].sort(([a], [b]) => (a < b ? -1 : 1));
+  return {
+    name: own.name,
+    version: own.version,
+    lockfileVersion,
+    requires: true,
+    packages: { '': own, ...Object.fromEntries(entries) },
+  };
+}
+
+function readJson(path) {
+  return JSON.parse(readFileSync(join(root, path), 'utf8'));
+}
+
+function writeJson(path, value) {
+  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
+}
+
+// The Dockerfile runs this file: it needs no package that only the development has.
+if (import.meta.main) await buildProgram(process.argv[2]);

@@ -1,0 +1,260 @@
+import cluster, { type Worker as Process } from 'node:cluster';
+import { getCompileCacheDir } from 'node:module';
+import type { Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { checkRoles } from '../../app.ts';
+import type { Config } from '../../config.ts';
+import { type CredentialsFile, writeCredentials } from '../../credentials.ts';
+import { StartError } from '../../db/embedded/start-error.ts';
+import type { Logger } from '../../lib/log.ts';
+import { waitMs } from '../../lib/wait.ts';
+import type { MetricsOfProcess } from '../../metrics.ts';
+import { newNodeId, type Opened, open } from '../../open.ts';
+import { releaseNode, rescueAll } from '../../queue/lease.ts';
+import type { FromProcess, ToProcess } from './messages.ts';
+import { type ProcessPlan, planProcesses } from './plan.ts';
+
+// A process that ends sooner is restarted after a pause, which doubles each time.
+const STABLE_MS = 10_000;
+const PAUSE_MS = { first: 100, most: 5_000 };
+// When a process could not start so often, and none of its kind runs, the node ends.
+const MOST_FAILURES = 5;
+// A process that takes longer than its drain (app.ts) by this is killed.
+const KILL_AFTER_MS = 8_000;
+const METRICS_WITHIN_MS = 1_000;
+
+const UNAVAILABLE =
+  'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n';
+
+/** A node of several processes. */
+export interface Supervisor {
+  readonly address: string;
+  readonly credentials: CredentialsFile | undefined;
+  readonly context: Opened;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a node of several processes. This one opens the database, starts and replaces the others, and passes
+ * realtime connections between them. Throws a `StartError` if one of them cannot start.
+ */
+export async function supervise(
+  config: Config,
+  { log, onLost }: { log: Logger; onLost: (error: StartError) => void },
+): Promise<Supervisor> {
+  checkRoles(config);
+  const context = await open(config, { role: 'server', log, onLost });
+  const processes = new Processes(context, onLost);
+  const stop = async () => {
+    await processes.stop();
+    await context.close();
+  };
+  try {
+    if (config.DATABASE_URL === undefined) await rescueAll(context.db);
+    await context.bus.listening();
+    const listening = await processes.start();
+    const address = config.PUBLIC_URL ?? listening;
+    const credentials = config.ROLE.includes('api') ? await writeCredentials(context, address) : undefined;
+    return { address: listening, credentials, context, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** One of the processes, which may be replaced. */
+interface Slot extends ProcessPlan {
+  /** Its number in the log, from 1 on. */
+  readonly number: number;
+  process: Process | undefined;
+  /** Resolves when the process has ended, or could not be started. */
+  ended: Promise<void>;
+  nodeId: string;
+  isReady: boolean;
+  /** Starts in succession that did not last. */
+  failures: number;
+}
+
+class Processes {
+  readonly #context: Opened;
+  readonly #log: Logger;
+  readonly #onLost: (error: StartError) => void;
+  readonly #slots: readonly Slot[];
+  readonly #stopping = new AbortController();
+  readonly #snapshots = new Map<number, (metrics: MetricsOfProcess) => void>();
+  // The program is compiled once for all processes.
+  readonly #environment = compileCache();
+  #port: number;
+  #requests = 0;
+  #passed = 0;
+
+  constructor(context: Opened, onLost: (error: StartError) => void) {
+    const { config, log } = context;
+    this.#context = context;
+    this.#log = log;
+    this.#onLost = onLost;
+    this.#port = config.PORT;
+    this.#slots = planProcesses(config.ROLE, config.PROCESSES).map((plan, index) => {
+      const none = { process: undefined, ended: Promise.resolve(), nodeId: '', isReady: false };
+      return { ...plan, ...none, number: index + 1, failures: 0 };
+    });
+    cluster.setupPrimary({ args: ['start'], serialization: 'advanced' });
+  }
+
+  /** Starts all processes. Resolves with the address at which they listen. */
+  async start(): Promise<string> {
+    const [address = ''] = await Promise.all(this.#slots.map((slot) => this.#started(slot)));
+    if (this.#port === 0) this.#port = Number(new URL(address).port); // replaced processes get the same
+    for (const slot of this.#slots) void this.#keep(slot);
+    return address;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    const { SHUTDOWN_DELAY_SECONDS, SHUTDOWN_GRACE_SECONDS } = this.#context.config;
+    const withinMs = (SHUTDOWN_DELAY_SECONDS + SHUTDOWN_GRACE_SECONDS) * 1_000 + KILL_AFTER_MS;
+    await Promise.all(
+      this.#slots.map(async ({ process, ended }) => {
+        if (process === undefined) return;
+        const timer = setTimeout(() => process.process.kill('SIGKILL'), withinMs);
+        send(process, { type: 'stop' });
+        await ended;
+        clearTimeout(timer);
+      }),
+    );
+  }
+
+  /** Starts the process of a slot. Resolves with its address when it is ready. */
+  async #started(slot: Slot): Promise<string> {
+    const process = cluster.fork(this.#environment);
+    slot.process = process;
+    slot.nodeId = newNodeId();
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>();
+    slot.ended = ended;
+    process.on('error', ({ message }) => {
+      if (process.process.pid !== undefined) return; // a message could not be sent: it is ending
+      onEnd();
+      reject(new StartError(`process ${slot.number} could not be started (${message})`));
+    });
+    process.on('exit', () => {
+      slot.isReady = false;
+      onEnd();
+      reject(new StartError(`process ${slot.number} ended while it started`));
+    });
+    process.on('message', (message: FromProcess, socket: Socket | undefined) => {
+      if (message.type === 'failed') reject(new StartError(message.reason));
+      else if (message.type === 'ready') {
+        slot.isReady = true;
+        const { pid } = process.process;
+        this.#log.info({ process: slot.number, pid, roles: slot.roles.join() }, 'process started');
+        resolve(message.address);
+      } else this.#receive(process, message, socket);
+    });
+    const { number, roles, listens, nodeId } = slot;
+    const { connection } = this.#context;
+    send(process, { type: 'start', process: number, roles, listens, port: this.#port, connection, nodeId });
+    return promise;
+  }
+
+  /** Replaces the process of a slot whenever it ends. */
+  async #keep(slot: Slot): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let startedMs = performance.now(); ; startedMs = performance.now()) {
+      await slot.ended;
+      if (signal.aborted) return;
+      const { exitCode, signalCode } = slot.process?.process ?? {};
+      const end = signalCode ?? `code ${exitCode}`;
+      this.#log.error({ process: slot.number, end }, 'a process ended unexpectedly: replacing it');
+      await this.#release(slot);
+      slot.failures = performance.now() - startedMs > STABLE_MS ? 0 : slot.failures + 1;
+      if (slot.failures > 1) await waitMs(pauseAfter(slot.failures), signal).catch(() => {});
+      if (signal.aborted) return;
+      await this.#started(slot).catch((error: Error) => this.#failed(slot, error));
+    }
+  }
+
+  #failed(slot: Slot, { message }: Error): void {
+    if (this.#stopping.signal.aborted) return;
+    this.#log.error({ process: slot.number, reason: message }, 'a process could not be replaced');
+    const roles = slot.roles.join();
+    const others = this.#slots.filter((other) => other.isReady && other.roles.join() === roles);
+    if (slot.failures >= MOST_FAILURES && others.length === 0)
+      this.#onLost(new StartError(`no process for ${roles} can be started: ${message}`));
+  }
+
+  /** Releases the jobs of a process that has ended, and notifies the workers. */
+  async #release({ nodeId }: Slot): Promise<void> {
+    const { db, bus } = this.#context;
+    try {
+      for (const kind of await releaseNode(db, nodeId)) bus.publish({ type: 'jobs', kind, nodeId });
+    } catch (error) {
+      this.#log.warn(
+        { err: error },
+        'jobs of the process could not be released: they are when its lease expires',
+      );
+    }
+  }
+
+  #receive(from: Process, message: FromProcess, socket: Socket | undefined): void {
+    switch (message.type) {
+      case 'connection':
+        if (socket !== undefined) this.#pass(message, socket);
+        return;
+      case 'metrics':
+        void this.#collect(from).then((metrics) => send(from, { type: 'metrics', id: message.id, metrics }));
+        return;
+      case 'measured':
+        this.#snapshots.get(message.id)?.(message.metrics);
+        return;
+      default:
+    }
+  }
+
+  /** Passes a connection to the realtime processes in turn. */
+  #pass(message: Extract<FromProcess, { type: 'connection' }>, socket: Socket): void {
+    socket.on('error', () => {});
+    const ready = this.#slots.filter(({ isReady, listens }) => isReady && !listens);
+    const { process } = ready[this.#passed++ % Math.max(ready.length, 1)] ?? {};
+    // The sent handle is closed here by Node. The rest of the socket has to be closed, too.
+    if (process === undefined) socket.end(UNAVAILABLE, () => socket.destroy());
+    else process.send(message, socket, {}, () => socket.destroy());
+  }
+
+  async #collect(from: Process): Promise<MetricsOfProcess[]> {
+    const others = this.#slots.flatMap(({ isReady, process }) =>
+      isReady && process !== undefined && process !== from ? [process] : [],
+    );
+    const measured = await Promise.all(others.map((process) => this.#measure(process)));
+    return measured.filter((metrics) => metrics !== undefined);
+  }
+
+  /** The metrics of a process; undefined if it is too busy. */
+  async #measure(process: Process): Promise<MetricsOfProcess | undefined> {
+    this.#requests += 1;
+    const id = this.#requests;
+    const { promise, resolve } = Promise.withResolvers<MetricsOfProcess | undefined>();
+    this.#snapshots.set(id, resolve);
+    const timer = setTimeout(() => resolve(undefined), METRICS_WITHIN_MS);
+    send(process, { type: 'measure', id });
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      this.#snapshots.delete(id);
+    }
+  }
+}
+
+function compileCache(): Record<string, string> {
+  const folder = getCompileCacheDir(); // that of this version of Node, below the one that is set
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
+}
+
+function pauseAfter(failures: number): number {
+  return Math.min(PAUSE_MS.first * 2 ** (failures - 2), PAUSE_MS.most);
+}
+
+function send(process: Process, message: ToProcess): void {
+  if (process.isConnected()) process.send(message);
+}

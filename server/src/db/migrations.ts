@@ -1,0 +1,43 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+const directory = new URL('./migrations/', import.meta.url);
+
+/** A migration file: `0001_foundation.sql` has the version 1. */
+export interface Migration {
+  version: number;
+  name: string;
+  text: string;
+  /** Programs that know this version, or a later one, may run after the migration. */
+  oldestProgram: number;
+  /** Whether it runs as one transaction. Otherwise each of its statements can be repeated. */
+  transaction: boolean;
+}
+
+/** The migrations of this release, oldest first. */
+export function migrations(): Migration[] {
+  return readdirSync(directory)
+    .filter((file) => /^\d{4}_.+\.sql$/.test(file))
+    .sort()
+    .map((file) => parseMigration(file, readFileSync(new URL(file, directory), 'utf8')));
+}
+
+/**
+ * Reads the lines that a migration declares about itself: `-- oldest program: 52` and `-- no transaction`.
+ * Without the first, no older program may run.
+ */
+export function parseMigration(file: string, text: string): Migration {
+  const version = Number(file.slice(0, 4));
+  const declared = /^-- oldest program: (\d+)$/m.exec(text)?.[1];
+  return {
+    version,
+    name: file.slice(5, -4),
+    text,
+    oldestProgram: declared === undefined ? version : Number(declared),
+    transaction: !/^-- no transaction$/m.test(text),
+  };
+}
+
+/** The statements of a migration, each with the comments before it. A statement ends with the line. */
+export function statementsOf({ text }: Pick<Migration, 'text'>): string[] {
+  return text.split(/;[ \t]*$/m).filter((statement) => statement.replaceAll(/^--.*$/gm, '').trim() !== '');
+}

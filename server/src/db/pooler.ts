@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto';
+import type pg from 'pg';
+import { afterAwake } from '../lib/awake.ts';
+import { type ConnectionSettings, type Database, openDatabase, type Queryable, sql } from './client.ts';
+import { readDurability } from './durability.ts';
+import { connectionObstacle, type Obstacle } from './usability.ts';
+
+const TIMEOUT_MS = 5_000;
+
+/** Why nodes would not receive each other's messages. */
+export const SILENT_BUS: Obstacle = {
+  message:
+    'a NOTIFY over DATABASE_URL does not arrive at a LISTEN over DATABASE_DIRECT_URL ' +
+    '(default: DATABASE_URL), as with a connection pooler in transaction mode',
+  advice: 'set DATABASE_DIRECT_URL to the address of the same database without the pooler',
+};
+
+/** Why statements cannot be run through the connection pooler; undefined if they can. */
+export async function obstacleInPooler(
+  pooler: ConnectionSettings,
+  direct: ConnectionSettings,
+): Promise<Obstacle | undefined> {
+  // Two connections prepare the same statement. If the pooler does not keep them apart, the second one fails.
+  for (const name of ['belfry start', 'belfry start, second connection']) {
+    const db = openDatabase(pooler, { size: 1, name, direct });
+    try {
+      await readDurability(db);
+    } catch (error) {
+      return connectionObstacle(error);
+    } finally {
+      await db.close();
+    }
+  }
+  return undefined;
+}
+
+/** Whether a NOTIFY of the pool arrives at a listener on a direct connection. */
+export async function notifyArrives(db: Database): Promise<boolean> {
+  const client = await db.connect();
+  try {
+    return await arrivesAt(client, db);
+  } finally {
+    await client.end();
+  }
+}
+
+/**
+ * Whether a NOTIFY over `db` arrives at this client. It does not if the two are connected to different
+ * databases, or if the client is connected to a pooler in transaction mode, which gives LISTEN to any client.
+ */
+export async function arrivesAt(client: pg.Client, db: Queryable): Promise<boolean> {
+  const channel = `belfry_proof_${randomBytes(8).toString('hex')}`;
+  const arrived = Promise.withResolvers<boolean>();
+  const receive = (message: pg.Notification) => message.channel === channel && arrived.resolve(true);
+  client.on('notification', receive);
+  let clear = () => {};
+  try {
+    await client.query(`listen ${channel}`);
+    await db.query(notify, [channel]);
+    clear = afterAwake(TIMEOUT_MS, () => arrived.resolve(false));
+    const result = await arrived.promise;
+    await client.query(`unlisten ${channel}`);
+    return result;
+  } finally {
+    clear();
+    client.off('notification', receive);
+  }
+}
+
+const notify = sql('notify_proof', "select pg_notify($1, '')");

@@ -1,0 +1,40 @@
+import { parentPort } from 'node:worker_threads';
+import { textProblems } from '../../contract/text-problems.ts';
+import { ClientError } from '../../errors.ts';
+import { jsonMember } from '../../lib/json-member.ts';
+import { exactJson } from '../../lib/json-text.ts';
+import type { BodyResult, BodyTask } from './body-thread.ts';
+import { bodyWithin, parseAny } from './parse-body.ts';
+
+// The thread that parses long bodies: see body-thread.ts.
+parentPort?.on('message', (task: BodyTask) => {
+  const { result, transfer } = done(task);
+  parentPort?.postMessage(result, transfer);
+});
+
+function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: ArrayBuffer[] } {
+  try {
+    const { value, json, longArray, hash, pages } = parseAny(Buffer.from(body.buffer), rules);
+    if (pages !== undefined)
+      return { result: { id, parsed: { value, texts: [], problems: [], hash, pages } }, transfer: [] };
+    const texts = Object.entries(Object(bodyWithin(value, rules))).map(
+      ([name, member]): [string, Uint8Array<ArrayBuffer>] => {
+        const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
+        // A copy, because a part of a buffer cannot be transferred.
+        return [name, new Uint8Array(text ?? Buffer.from(exactJson(json, name, member)))];
+      },
+    );
+    const transfer = texts.map(([, text]) => text.buffer);
+    const problems = textProblems(json, value);
+    return { result: { id, parsed: { value, texts, problems, hash } }, transfer };
+  } catch (error) {
+    if (error instanceof ClientError) {
+      const { code, problems } = error;
+      return {
+        result: { id, refused: { code, messages: problems.map(({ message }) => message) } },
+        transfer: [],
+      };
+    }
+    return { result: { id, failed: error as Error }, transfer: [] };
+  }
+}

@@ -1,0 +1,68 @@
+import { Type } from 'typebox';
+import { described, exampleId, exampleTime, Timestamp } from '../../contract/common.ts';
+import { EVENT_MEANINGS, EVENT_PAYLOADS, EVENT_TYPES, Event, type EventType } from '../../contract/event.ts';
+import { pascalCase } from '../../lib/pascal-case.ts';
+import type { Schema } from './schemas.ts';
+
+/** The `webhooks` of the API description: the message of every event type, with schemas by title. */
+export function webhookMessages() {
+  return Object.fromEntries(EVENT_TYPES.map((type) => [type, { post: operation(type) }]));
+}
+
+/** The headers of every message, for `components.parameters`. */
+export const WEBHOOK_HEADERS = {
+  WebhookId: header('webhook-id', 'The id of the event. It is the same when a message is sent again.'),
+  WebhookTimestamp: header('webhook-timestamp', 'The time of this attempt, in seconds since 1970.'),
+  WebhookSignature: header(
+    'webhook-signature',
+    'One or more signatures, separated by spaces: `v1,` and the base64 of HMAC-SHA256 over ' +
+      '`<webhook-id>.<webhook-timestamp>.<body>`. Accept the message if one of them matches.',
+  ),
+};
+
+function operation(type: EventType) {
+  const name = pascalCase(type);
+  const data = { id: exampleId, type, timestamp: exampleTime };
+  return {
+    operationId: `${name.charAt(0).toLowerCase()}${name.slice(1)}Event`,
+    summary: `Event ${type}`,
+    description: EVENT_MEANINGS[type],
+    tags: ['Webhooks'],
+    security: [],
+    parameters: Object.keys(WEBHOOK_HEADERS).map((name) => ({ $ref: `#/components/parameters/${name}` })),
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: JSON.parse(JSON.stringify(message(type))) as Schema,
+          example: { type, timestamp: exampleTime, data },
+        },
+      },
+    },
+    responses: {
+      '2XX': { description: 'The message arrived. Any other response is retried for a day.' },
+      '410': { description: 'Disables the webhook.' },
+    },
+  };
+}
+
+function message(type: EventType) {
+  const payload = EVENT_PAYLOADS[type];
+  return Type.Object(
+    {
+      type: Type.Literal(type),
+      timestamp: described(Timestamp, 'The time of the event.'),
+      data: Type.Unsafe({
+        allOf: [
+          Event,
+          Type.Object({ type: Type.Literal(type), ...(payload && { payload: Type.Optional(payload) }) }),
+        ],
+      }),
+    },
+    { title: `${pascalCase(type)}Message` },
+  );
+}
+
+function header(name: string, description: string) {
+  return { in: 'header', name, required: true, description, schema: { type: 'string' } };
+}

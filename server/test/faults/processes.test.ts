@@ -1,0 +1,125 @@
+import { createSecretKey } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { planProcesses } from '../../src/cli/processes/plan.ts';
+import { readConfig } from '../../src/config.ts';
+import { sql } from '../../src/db/client.ts';
+import { type BelfryProcess, kill, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
+import { newDataDir } from '../support/data-dir.ts';
+import { expectExactlyOnce, load, messageIdOf, saveSmtp, settled } from '../support/faults.ts';
+import { hs256 } from '../support/jwt.ts';
+import { openStream, openStreamSocket, titles } from '../support/realtime.ts';
+import { caller, until } from '../support/service.ts';
+import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
+
+type Undo = (step: () => Promise<void>) => void;
+
+/** Starts a node of two processes: the first accepts and delivers, the second serves realtime connections. */
+async function start(undo: Undo, dataDir: string) {
+  const belfry = await startBelfry(dataDir, { PROCESSES: '2', LOG_LEVEL: 'info' });
+  undo(() => belfry.killTree());
+  const { credentials } = belfry;
+  const call = caller(() => belfry.address, credentials.project_jwt);
+  const secret = createSecretKey(Buffer.from(credentials.api_secret));
+  const jwt = hs256({ api_key: credentials.api_key, user_external_id: 'watcher' }, secret);
+  return { belfry, call, jwt };
+}
+
+/** The ids of the running processes by their numbers, as the log has them. */
+function pidsOf({ output }: BelfryProcess): Map<number, number> {
+  const pids = new Map<number, number>();
+  for (const line of output) {
+    if (!line.startsWith('{')) continue;
+    const { msg, process, pid } = JSON.parse(line);
+    if (msg === 'process started') pids.set(process, pid);
+  }
+  return pids;
+}
+
+/** Kills a process and waits until it is replaced. */
+async function replace(belfry: BelfryProcess, number: number): Promise<void> {
+  const before = pidsOf(belfry).get(number) ?? 0;
+  expect(before).toBeGreaterThan(0);
+  kill(before, 'SIGKILL');
+  await until(
+    () => pidsOf(belfry).get(number),
+    (pid) => pid !== before,
+  );
+}
+
+test('killed processes are replaced, and nothing is lost or doubled', { timeout: 120_000 }, async ({
+  onTestFinished: undo,
+}) => {
+  const dataDir = await newDataDir('processes');
+  undo(() => rm(dataDir, { recursive: true, force: true }));
+  const smtp = await startSmtpStandIn();
+  undo(() => smtp.stop());
+  const { belfry, call, jwt } = await start(undo, dataDir);
+  await saveSmtp({ call }, smtp);
+
+  // Both kinds of connections come through the one port, and are served by the second process.
+  const stream = await openStream(`${belfry.address}/v2/notifications/stream`, { jwt });
+  const socket = await openStreamSocket(belfry.address, { jwt });
+  undo(async () => stream.source.close());
+  await call('POST', '/broadcasts', { title: 'live', recipients: [{ external_id: 'watcher' }] });
+  for (const { frames } of [stream, socket]) await expect.poll(() => titles(frames)).toContain('live');
+  const metrics = await (await fetch(`${belfry.address}/metrics`)).text();
+  expect(metrics).toMatch(/^belfry_realtime_connections\{transport="websocket"\} 1$/m);
+  expect(metrics).toMatch(/^belfry_realtime_connections\{transport="sse"\} 1$/m);
+  expect(metrics).toMatch(/^belfry_broadcasts_accepted_total 1$/m);
+
+  // The connection is with the second process now, which has no other requests.
+  const headers = { authorization: 'Bearer x' };
+  const refused = await fetch(`${belfry.address}/v2/notifications/stream`, { headers });
+  expect([refused.status, refused.headers.get('connection')]).toEqual([401, 'close']);
+
+  const running = load({ call }, { clients: 4 });
+  await running.accepted(30);
+  await replace(belfry, 2);
+  expect((await socket.closed).code).toBe(1006);
+  await running.accepted(60);
+  await replace(belfry, 1);
+  await running.accepted(90);
+  kill(belfry.tree()[0] ?? 0, 'SIGKILL'); // the supervisor, and with it all others
+  await running.refusedOrCut(20);
+  await running.stop();
+  await until(
+    () => belfry.tree(),
+    (pids) => pids.length === 0,
+  );
+
+  const { belfry: again } = await start(undo, dataDir);
+  await settled(again);
+  again.signal('SIGTERM');
+  expect(await again.ended).toBe(0);
+  expect(again.tree()).toEqual([]);
+  await withDatabaseOf(dataDir, async (opened) => {
+    await expectExactlyOnce({ context: opened }, running);
+    const rows = await opened.db.query<{ id: string }>(
+      sql('', 'select n.id from notifications n join users u on u.id = n.user_id where u.email is not null'),
+    );
+    const ids = new Set(smtp.received.map(messageIdOf));
+    expect(rows.filter(({ id }) => !ids.has(id))).toEqual([]);
+    expect(ids.size).toBe(rows.length);
+    expect(await opened.db.query(sql('', 'select id from leases'))).toEqual([]);
+  });
+});
+
+test('the roles are divided over the processes, and each kind of work has one', () => {
+  const all = readConfig({}).ROLE;
+  const shape = (roles: string, count: number) =>
+    planProcesses(readConfig({ ROLE: roles }).ROLE, count).map((plan) => plan.roles.join('+'));
+  expect(shape('', 2)).toEqual(['api+worker', 'realtime']);
+  expect(shape('', 4)).toEqual(['api+worker', 'api+worker', 'api+worker', 'realtime']);
+  expect(shape('', 8).filter((roles) => roles === 'realtime')).toHaveLength(2);
+  expect(shape('api,worker', 2)).toEqual(['api+worker', 'api+worker']);
+  expect(shape('realtime', 2)).toEqual(['realtime', 'realtime']);
+  expect(planProcesses(all, 2).map(({ listens }) => listens)).toEqual([true, false]);
+});
+
+test('PROCESSES is auto or a number', () => {
+  expect(readConfig({}).PROCESSES).toBe(1);
+  expect(readConfig({ PROCESSES: '3' }).PROCESSES).toBe(3);
+  expect(readConfig({ PROCESSES: 'auto' }).PROCESSES).toBeGreaterThan(0);
+  for (const PROCESSES of ['0', 'all', '1.5']) expect(() => readConfig({ PROCESSES })).toThrow('PROCESSES');
+});
