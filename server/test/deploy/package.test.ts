@@ -1,0 +1,156 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { startBelfry } from '../support/belfry-process.ts';
+
+// The published package `belfry`, installed in an empty folder by a user with an empty home. By default its
+// dependencies are those of this copy. `npm run proof:package` lets npm install the packed package.
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const withNpm = process.env.PACKAGE_BY_NPM === '1';
+
+let folder: string;
+let home: string;
+/** The installed package. */
+let installed: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'belfry-package-'));
+  home = join(folder, 'home');
+  const consumer = join(folder, 'consumer');
+  installed = join(consumer, 'node_modules/belfry');
+  await mkdir(home);
+  await mkdir(join(consumer, 'node_modules'), { recursive: true });
+  await (withNpm ? installByNpm(consumer) : installByLinks(consumer));
+}, 600_000);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Packs all packages, and installs them as a user does. */
+async function installByNpm(consumer: string): Promise<void> {
+  const { stdout } = await run(process.execPath, [join(root, 'bin/build.mjs'), join(folder, 'packed')]);
+  console.log(stdout.trim());
+  const archives = (await readdir(join(folder, 'packed')))
+    .filter((name) => name.endsWith('.tgz'))
+    .map((name) => join(folder, 'packed', name));
+  await writeFile(join(consumer, 'package.json'), '{"name":"consumer","private":true}');
+  const startedAt = performance.now();
+  await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', ...archives], {
+    cwd: consumer,
+    env: { ...process.env, HOME: home, npm_config_cache: join(home, '.npm') },
+  });
+  console.log(`npm installed them in ${Math.round(performance.now() - startedAt)} ms`);
+}
+
+/** Builds the package, and links what its lock file names. */
+async function installByLinks(consumer: string): Promise<void> {
+  const build = `import(${JSON.stringify(pathToFileURL(join(root, 'bin/build-program.mjs')).href)})`;
+  await run(process.execPath, ['-e', `${build}.then((m) => m.buildProgram(process.argv[1]))`, installed]);
+  const lock = JSON.parse(await readFile(join(installed, 'npm-shrinkwrap.json'), 'utf8')) as {
+    packages: Record<string, { version: string }>;
+  };
+  for (const [path, { version }] of Object.entries(lock.packages)) {
+    if (!/^node_modules\/(@[^/]+\/)?[^/]+$/.test(path)) continue;
+    const places = [join(root, 'server', path), join(root, path)];
+    const found = await Promise.all(places.map(async (place) => (await versionAt(place)) === version));
+    const place = places[found.indexOf(true)];
+    if (place === undefined) continue; // for another platform
+    await mkdir(dirname(join(consumer, path)), { recursive: true });
+    await symlink(place, join(consumer, path));
+  }
+}
+
+async function versionAt(place: string): Promise<string | undefined> {
+  const text = await readFile(join(place, 'package.json'), 'utf8').catch(() => '{}');
+  return (JSON.parse(text) as { version?: string }).version;
+}
+
+test('the package has only what it runs and what its documentation is built from', async () => {
+  const files = await readdir(installed, { recursive: true, withFileTypes: true });
+  const unexpected = files
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(installed, join(entry.parentPath, entry.name)))
+    .filter((path) => !ALLOWED.test(path) || /(^|\/)test\/|\.test\.ts$/.test(path));
+  expect(unexpected).toEqual([]);
+  expect(Object.keys(JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')))).toEqual([
+    'name',
+    'version',
+    'description',
+    'license',
+    'type',
+    'engines',
+    'bin',
+    'dependencies',
+    'optionalDependencies',
+  ]);
+});
+
+const ALLOWED = new RegExp(
+  [
+    '^(LICENSE|README\\.md|CHANGELOG\\.md|package\\.json|npm-shrinkwrap\\.json)$',
+    '^(openapi|openapi-v1)\\.json$|^schema\\.graphql$',
+    '^bin/(belfry|runtime)\\.mjs$',
+    '^compose\\.yaml$|^(deploy|docs|examples|sdk/examples|inbox/src)/|^(sdk|inbox)/README\\.md$',
+    '^inbox/demo/demo\\.(js|css)$',
+    '^server/package\\.json$|^server/src/([\\w.-]+/)*[\\w.-]+\\.(js|sql|br|svg|png|ico|css|html|gz|md)$',
+  ].join('|'),
+);
+
+test('it starts, delivers to an inbox, shows its pages and stops', async () => {
+  const server = await startBelfry(join(folder, 'data'), { HOME: home }, join(installed, 'bin/belfry.mjs'));
+  onTestFinished(() => server.killTree());
+  if (withNpm) console.log(`it was ready after ${Math.round(server.readyAfterMs)} ms`);
+  const { address, credentials } = server;
+  const belfry = (...args: string[]) =>
+    run(process.execPath, [join(installed, 'bin/belfry.mjs'), ...args], {
+      env: { PATH: process.env.PATH, HOME: home, DATA_DIR: join(folder, 'data') },
+    });
+  const sent = await belfry('send', '--to', 'ada', '--title', 'Hello', '--wait', '--json');
+  expect(JSON.parse(sent.stdout)).toMatchObject({ title: 'Hello', status: { status: 'processed' } });
+
+  const { stdout } = await belfry('token', 'user', '--external-id', 'ada');
+  const inbox = await fetch(`${address}/v2/notifications`, {
+    headers: { authorization: `Bearer ${stdout.trim()}` },
+  });
+  expect(await inbox.json()).toMatchObject({ data: [{ title: 'Hello' }] });
+
+  // A long body is parsed in a thread with a file of its own.
+  const long = await fetch(`${address}/v2/broadcasts`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${credentials.project_jwt}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      title: 'Long',
+      content: 'x'.repeat(2_000_000),
+      recipients: [{ external_id: 'ada' }],
+    }),
+  });
+  expect(long.status).toBe(201);
+
+  const demo = await (await fetch(`${address}/demo`)).text();
+  const script = /src="(\/demo\/[^"]+\.js)"/.exec(demo)?.[1];
+  expect((await fetch(`${address}${script}`)).status).toBe(200);
+  expect(await (await fetch(`${address}/docs`)).text()).toContain('API reference');
+  expect(await (await fetch(`${address}/docs/guides/first-steps/`)).text()).toContain('First steps');
+
+  server.signal('SIGTERM');
+  expect(await server.ended).toBe(0);
+});
+
+test('every line of its code is as long as in the source, so that stack traces fit', async () => {
+  const files = await readdir(join(installed, 'server/src'), { recursive: true });
+  const changed: string[] = [];
+  for (const file of files.filter((name) => name.endsWith('.js'))) {
+    const [source, built] = await Promise.all([
+      readFile(join(root, 'server/src', file.replace(/js$/, 'ts')), 'utf8'),
+      readFile(join(installed, 'server/src', file), 'utf8'),
+    ]);
+    if (lengthsOf(source).join() !== lengthsOf(built).join()) changed.push(file);
+  }
+  expect(changed).toEqual([]);
+});
+
+const lengthsOf = (text: string) => text.split('\n').map((line) => line.length);
