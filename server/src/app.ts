@@ -277,12 +277,11 @@ function startWorker(
   const runStarter = new RunStarter(context, () => wake('run_workflow'));
   const relay: WebhookRelay = new WebhookRelay({
     ...workerContext,
-    pollMs,
     onQueued: () => wake('send_webhook'),
   });
   relay.start();
   undo.push(() => relay.stop());
-  const reader = new EventReader({ ...workerContext, pollMs }, () => wake('run_workflow'));
+  const reader = new EventReader(workerContext, () => wake('run_workflow'));
   reader.start();
   undo.push(() => reader.stop());
   const abort = async () => {

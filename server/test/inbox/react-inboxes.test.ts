@@ -10,6 +10,7 @@ import { startTestService, type TestService } from '../support/service.ts';
 let service: TestService;
 let browser: Browser;
 let page: Page;
+let before: number; // WebSockets that were open before the page
 
 beforeAll(async () => {
   service = await startTestService({ settings: { BRAND: 'magicbell', LEGACY_TIMESTAMPS: 'unix' } });
@@ -52,15 +53,25 @@ const wants = (user: string, channel: string) => async () => {
   return channels.find(({ name }: { name: string }) => name === channel).enabled;
 };
 
+/** How many WebSockets are open in this process. */
+async function openSockets(): Promise<number> {
+  const metrics = await (await fetch(`${service.address}/metrics`)).text();
+  return Number(/^belfry_realtime_connections\{transport="websocket"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
+}
+
 describeInChromium('in Chromium', () => {
   beforeAll(async () => {
     browser = await openChromium();
   });
   afterAll(() => browser.close());
   beforeEach(async () => {
+    before = await openSockets();
     page = await browser.newPage();
   });
-  afterEach(() => page.close());
+  afterEach(async () => {
+    await page.close();
+    await expect.poll(openSockets).toBe(before);
+  });
 
   test('@magicbell/react shows notifications live, marks them as read and saves preferences', async () => {
     await send('ada', 'First');
@@ -73,6 +84,8 @@ describeInChromium('in Chromium', () => {
     const titles = page.locator('.magicbell--inbox-item--title');
     await expect.poll(() => titles.allTextContents()).toEqual(['Second', 'First']);
 
+    // These clients read the list before they connect, and miss what comes between.
+    await expect.poll(openSockets).toBe(before + 1);
     await send('ada', 'Third');
     await expect.poll(() => titles.allTextContents()).toEqual(['Third', 'Second', 'First']);
 
@@ -108,6 +121,8 @@ describeInChromium('in Chromium', () => {
     const bell = page.getByTestId('bell');
     await expect.poll(() => bell.textContent()).toBe('2');
 
+    // These clients read the list before they connect, and miss what comes between.
+    await expect.poll(openSockets).toBe(before + 1);
     await send('bob', 'Third');
     await expect.poll(() => bell.textContent()).toBe('3');
     await bell.click();

@@ -1,7 +1,8 @@
 import type { Logger } from '../../../lib/log.ts';
 import type { Bus } from '../bus/messages.ts';
 
-// Most events are announced on the bus. The poll finds the rest.
+// Most events are announced on the bus. The poll finds the rest, and those that had to wait for an older
+// transaction, whose end nothing announces.
 const POLL_MS = 1_000;
 // Under load thousands of events a second are announced.
 const PAUSE_MS = 100;
@@ -9,7 +10,6 @@ const PAUSE_MS = 100;
 export interface FeedLoopOptions {
   bus: Bus;
   log: Logger;
-  pollMs?: number | undefined;
 }
 
 /** Reads feeds when there may be new events: when the bus announces some, and every second. */
@@ -18,7 +18,6 @@ export class FeedLoop {
   readonly #read: (isStopped: () => boolean) => Promise<void>;
   readonly #failure: string;
   readonly #unsubscribe: () => void;
-  readonly #pollMs: number;
   #poll: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
@@ -27,18 +26,17 @@ export class FeedLoop {
 
   /** `read` reads all feeds to their end. If it throws, `failure` is logged, and the next poll retries. */
   constructor(
-    { bus, log, pollMs = POLL_MS }: FeedLoopOptions,
+    { bus, log }: FeedLoopOptions,
     { read, failure }: { read: (isStopped: () => boolean) => Promise<void>; failure: string },
   ) {
     this.#log = log;
-    this.#pollMs = pollMs;
     this.#read = read;
     this.#failure = failure;
     this.#unsubscribe = bus.subscribe(() => this.wake());
   }
 
   start(): void {
-    this.#poll = setInterval(() => this.#run(), this.#pollMs);
+    this.#poll = setInterval(() => this.#run(), POLL_MS);
   }
 
   /** There may be new events. */
