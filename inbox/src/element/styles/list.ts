@@ -70,6 +70,8 @@ export const LIST = /* css */ `
   font-family: var(${DEFAULT}-font-family, inherit);
   font-size: var(${DEFAULT}-font-size, inherit);
   overflow-wrap: anywhere;
+  content-visibility: auto; /* pages of 50 are in the document, and few of their items near the screen */
+  contain-intrinsic-block-size: auto 84px;
   &.unread {
     ${colors('unread', DEFAULT_BACKGROUND, 'var(--_hover)')}
   }
