@@ -93,6 +93,9 @@ export interface Supervised extends SupervisedDatabase {
 
 type HttpServer = Awaited<ReturnType<typeof createServer>>;
 
+// Connections that wait for the event loop; the system may allow fewer (net.core.somaxconn, usually 4,096).
+// With Node's 511, browsers that connect at the same moment wait for seconds or are reset.
+const BACKLOG = 65_535;
 // Each fan-out holds a connection for its transaction; outcomes, claims and leases need one sometimes.
 const WORKER_POOL_SIZE = 10;
 // After the grace period of a stop, messages in flight get another second. Jobs that have not begun wait for
@@ -373,7 +376,7 @@ async function startServer(
   });
   if (supervised?.listens === false) return server;
   try {
-    await server.listen({ host: context.config.HOST, port: context.config.PORT });
+    await server.listen({ host: context.config.HOST, port: context.config.PORT, backlog: BACKLOG });
   } catch (error) {
     throw new StartError(whyNotListening(context.config, error), { cause: error });
   }

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { Type } from 'typebox';
@@ -244,3 +245,37 @@ test('responses are neither cached nor sniffed, except for public ones', async (
   const page = await it.request('GET', '/docs');
   expect([page.status, page.headers.get('cache-control')]).toEqual([200, 'no-cache']);
 });
+
+const MOST_WAITING = '/proc/sys/net/core/somaxconn';
+const RUSH = 1_500;
+const hasRoom = existsSync(MOST_WAITING) && Number(readFileSync(MOST_WAITING, 'utf8')) > RUSH;
+
+/** How many connections to the port the system has not completed yet. */
+function incomplete(port: number): number {
+  const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n');
+  return lines
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , to, state]) => to?.endsWith(remote) && state === '02').length;
+}
+
+test.skipIf(!hasRoom)(
+  'clients that connect at the same moment wait for the server, and get responses',
+  async () => {
+    await start();
+    const port = Number(new URL(it.address).port);
+    const rush = Array.from({ length: RUSH }, () => connect({ port, host: '127.0.0.1' }));
+    client.push(...rush);
+    const responses = rush.map(async (socket) => {
+      socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+      const [chunk] = await once(socket, 'data');
+      return chunk.toString('latin1', 0, 12);
+    });
+    // The clients connect in this turn of the event loop, in which the server accepts none.
+    await new Promise<void>((resolve) => process.nextTick(resolve));
+    const deadline = performance.now() + 5_000;
+    while (incomplete(port) > 0 && performance.now() < deadline);
+    expect(incomplete(port)).toBe(0);
+    expect(new Set(await Promise.all(responses))).toEqual(new Set(['HTTP/1.1 200']));
+  },
+);
