@@ -550,6 +550,16 @@ describe("a user's own inbox", () => {
     expect((await look('someone else')).body).toEqual(nothing);
   });
 
+  test('is read with an Idempotency-Key as it is now: nothing is stored under the key', async () => {
+    const headers = { 'idempotency-key': 'opens' };
+    const read = () =>
+      project.as('in3')('POST', '/integrations/inbox/installations/start', undefined, headers);
+    expect((await read()).body).toEqual(nothing);
+    await project.as('in3')('PUT', '/integrations/inbox/installations', { locale: 'fr' });
+    const now = await read();
+    expect([now.body, now.headers.get('idempotency-replayed')]).toEqual([{ ...nothing, locale: 'fr' }, null]);
+  });
+
   test('rejects what the integration rejects', async () => {
     const wrong = await project.as('in2')('PUT', '/integrations/inbox/installations', {
       locale: 'x',
