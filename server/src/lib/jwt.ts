@@ -1,4 +1,4 @@
-import type { KeyObject } from 'node:crypto';
+import type { KeyObject, webcrypto } from 'node:crypto';
 import { errors, decodeJwt as joseDecode, jwtVerify, SignJWT } from 'jose';
 
 export type Claims = Readonly<Record<string, unknown>>;
@@ -47,11 +47,22 @@ export async function verifyJwt(token: string, key: KeyObject, nowMs: number): P
     clockTolerance: LEEWAY_SECONDS,
   };
   try {
-    const { payload } = await jwtVerify(token, key, options);
+    const { payload } = await jwtVerify(token, verificationKey(key), options);
     return isCanonical(token) ? verdictOf(payload, nowMs) : { ok: false, reason: 'signature' };
   } catch (error) {
     return verdictOfError(error);
   }
+}
+
+const verificationKeys = new WeakMap<KeyObject, webcrypto.CryptoKey>();
+
+/** The key in the form that jose verifies with. It would import another one for each token. */
+function verificationKey(key: KeyObject): webcrypto.CryptoKey {
+  const known = verificationKeys.get(key);
+  if (known !== undefined) return known;
+  const made = key.toCryptoKey({ name: 'HMAC', hash: 'SHA-256' }, false, ['verify']);
+  verificationKeys.set(key, made);
+  return made;
 }
 
 function verdictOfError(error: unknown): JwtVerdict {
