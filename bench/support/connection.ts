@@ -42,12 +42,19 @@ export class Connection {
 }
 
 /** A request as it goes over the wire. */
-export function requestBytes(request: { method: string; path: string; jwt: string; body?: string }): Buffer {
-  const { method, path, jwt, body } = request;
+export function requestBytes(request: {
+  method: string;
+  path: string;
+  jwt: string;
+  body?: string;
+  idempotencyKey?: string;
+}): Buffer {
+  const { method, path, jwt, body, idempotencyKey } = request;
+  const key = idempotencyKey === undefined ? '' : `idempotency-key: ${idempotencyKey}\r\n`;
   const content =
     body === undefined
       ? ''
       : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n`;
   const head = `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${jwt}\r\n`;
-  return Buffer.from(`${head}${content}\r\n${body ?? ''}`);
+  return Buffer.from(`${head}${key}${content}\r\n${body ?? ''}`);
 }
