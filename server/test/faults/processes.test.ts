@@ -14,9 +14,9 @@ import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
 type Undo = (step: () => Promise<void>) => void;
 
-/** Starts a node of two processes: the first accepts and delivers, the second serves realtime connections. */
-async function start(undo: Undo, dataDir: string) {
-  const belfry = await startBelfry(dataDir, { PROCESSES: '2', LOG_LEVEL: 'info' });
+/** Starts a node of two processes: the first accepts and delivers, the last serves realtime connections. */
+async function start(undo: Undo, dataDir: string, count = 2) {
+  const belfry = await startBelfry(dataDir, { PROCESSES: String(count), LOG_LEVEL: 'info' });
   undo(() => belfry.killTree());
   const { credentials } = belfry;
   const call = caller(() => belfry.address, credentials.project_jwt);
@@ -36,15 +36,23 @@ function pidsOf({ output }: BelfryProcess): Map<number, number> {
   return pids;
 }
 
-/** Kills a process and waits until it is replaced. */
-async function replace(belfry: BelfryProcess, number: number): Promise<void> {
+/** Kills or stops a process, and waits until it is replaced. */
+async function replace(
+  belfry: BelfryProcess,
+  number: number,
+  signal: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL',
+): Promise<void> {
   const before = pidsOf(belfry).get(number) ?? 0;
   expect(before).toBeGreaterThan(0);
-  kill(before, 'SIGKILL');
-  await until(
+  kill(before, signal);
+  const replaced = until(
     () => pidsOf(belfry).get(number),
     (pid) => pid !== before,
+    { withinMs: 60_000 },
   );
+  await replaced.catch((cause: unknown) => {
+    throw new Error(`process ${number} was not replaced:\n${belfry.output.join('\n')}`, { cause });
+  });
 }
 
 test('killed processes are replaced, and nothing is lost or doubled', { timeout: 120_000 }, async ({
@@ -103,6 +111,27 @@ test('killed processes are replaced, and nothing is lost or doubled', { timeout:
     expect(ids.size).toBe(rows.length);
     expect(await opened.db.query(sql('', 'select id from leases'))).toEqual([]);
   });
+});
+
+test('a process that hangs is replaced, and others have its jobs', { timeout: 120_000 }, async ({
+  onTestFinished: undo,
+}) => {
+  const dataDir = await newDataDir('hanging-process');
+  undo(() => rm(dataDir, { recursive: true, force: true }));
+  const { belfry, call } = await start(undo, dataDir, 3);
+  const running = load({ call }, { clients: 4 });
+  await running.accepted(30);
+  const before = pidsOf(belfry);
+  await replace(belfry, 1, 'SIGSTOP');
+  expect(belfry.output.filter((line) => line.includes('a process hangs'))).toHaveLength(1);
+  const after = pidsOf(belfry);
+  expect([2, 3].map((number) => after.get(number))).toEqual([2, 3].map((number) => before.get(number)));
+  await running.accepted(60);
+  await running.stop();
+  await settled(belfry);
+  belfry.signal('SIGTERM');
+  expect(await belfry.ended).toBe(0);
+  await withDatabaseOf(dataDir, (opened) => expectExactlyOnce({ context: opened }, running));
 });
 
 test('the roles are divided over the processes, and each kind of work has one', () => {

@@ -19,6 +19,8 @@ export type ToProcess =
 export type FromProcess =
   /** It has started. `address` is empty if it does not listen. */
   | { type: 'ready'; address: string }
+  /** Sent every second once it has started. One that is debugged may be stopped at a breakpoint. */
+  | { type: 'alive'; isDebugged: boolean }
   /** It cannot start, and exits. */
   | { type: 'failed'; reason: string }
   /** For the process that serves realtime connections. */

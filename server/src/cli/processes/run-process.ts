@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import inspector from 'node:inspector';
 import { flushCompileCache } from 'node:module';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -10,6 +11,8 @@ import type { MetricsOfProcess } from '../../metrics.ts';
 import { inWords } from '../in-words.ts';
 import { collectLessOften, returnUnusedMemory } from '../memory.ts';
 import type { FromProcess, Part, ToProcess } from './messages.ts';
+
+const ALIVE_EVERY_MS = 1_000;
 
 /** Runs one of the processes of a node (supervise.ts), which get their part by a message. */
 export async function runProcess(): Promise<void> {
@@ -77,6 +80,8 @@ async function start(
     collectLessOften();
     flushCompileCache();
     send({ type: 'ready', address: service.address });
+    const reportAlive = () => send({ type: 'alive', isDebugged: inspector.url() !== undefined });
+    setInterval(reportAlive, ALIVE_EVERY_MS).unref();
     return service;
   } catch (error) {
     const { message, stack } = inWords(error) as Error;

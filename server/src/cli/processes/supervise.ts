@@ -6,6 +6,7 @@ import { checkRoles } from '../../app.ts';
 import type { Config } from '../../config.ts';
 import { type CredentialsFile, writeCredentials } from '../../credentials.ts';
 import { StartError } from '../../db/embedded/start-error.ts';
+import { awakeMs } from '../../lib/awake.ts';
 import type { Logger } from '../../lib/log.ts';
 import { waitMs } from '../../lib/wait.ts';
 import type { MetricsOfProcess } from '../../metrics.ts';
@@ -22,6 +23,11 @@ const MOST_FAILURES = 5;
 // A process that takes longer than its drain (app.ts) by this is killed.
 const KILL_AFTER_MS = 8_000;
 const METRICS_WITHIN_MS = 1_000;
+// A process that has not reported for this long hangs: it was stopped, or its event loop is blocked. Others
+// have its jobs after 8 s (lease.ts), its connections wait. A crowded machine delays a report by a second or
+// two.
+const HANGS_AFTER_MS = 10_000;
+const LOOK_FOR_HANGING_EVERY_MS = 500;
 
 const UNAVAILABLE =
   'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n';
@@ -71,6 +77,9 @@ interface Slot extends ProcessPlan {
   ended: Promise<void>;
   nodeId: string;
   isReady: boolean;
+  /** When it last reported, in milliseconds that the supervisor was awake. */
+  reportedMs: number;
+  isDebugged: boolean;
   /** Starts in succession that did not last. */
   failures: number;
 }
@@ -87,6 +96,7 @@ class Processes {
   #port: number;
   #requests = 0;
   #passed = 0;
+  #killedMs = Number.NEGATIVE_INFINITY;
 
   constructor(context: Opened, onLost: (error: StartError) => void) {
     const { config, log } = context;
@@ -96,7 +106,8 @@ class Processes {
     this.#port = config.PORT;
     this.#slots = planProcesses(config.ROLE, config.PROCESSES).map((plan, index) => {
       const none = { process: undefined, ended: Promise.resolve(), nodeId: '', isReady: false };
-      return { ...plan, ...none, number: index + 1, failures: 0 };
+      const silent = { reportedMs: 0, isDebugged: false };
+      return { ...plan, ...none, ...silent, number: index + 1, failures: 0 };
     });
     cluster.setupPrimary({ args: ['start'], serialization: 'advanced' });
   }
@@ -106,6 +117,8 @@ class Processes {
     const [address = ''] = await Promise.all(this.#slots.map((slot) => this.#started(slot)));
     if (this.#port === 0) this.#port = Number(new URL(address).port); // replaced processes get the same
     for (const slot of this.#slots) void this.#keep(slot);
+    const timer = setInterval(() => this.#killHanging(), LOOK_FOR_HANGING_EVERY_MS);
+    this.#stopping.signal.addEventListener('abort', () => clearInterval(timer));
     return address;
   }
 
@@ -146,10 +159,12 @@ class Processes {
       if (message.type === 'failed') reject(new StartError(message.reason));
       else if (message.type === 'ready') {
         slot.isReady = true;
+        this.#reported(slot);
         const { pid } = process.process;
         this.#log.info({ process: slot.number, pid, roles: slot.roles.join() }, 'process started');
         resolve(message.address);
-      } else this.#receive(process, message, socket);
+      } else if (message.type === 'alive') this.#reported(slot, message);
+      else this.#receive(process, message, socket);
     });
     const { number, roles, listens, nodeId } = slot;
     const { connection } = this.#context;
@@ -172,6 +187,29 @@ class Processes {
       if (signal.aborted) return;
       await this.#started(slot).catch((error: Error) => this.#failed(slot, error));
     }
+  }
+
+  #reported(slot: Slot, { isDebugged } = { isDebugged: false }): void {
+    slot.reportedMs = awakeMs();
+    slot.isDebugged = isDebugged;
+  }
+
+  /**
+   * Kills a process that hangs, so that it is replaced. One at a time: if several are silent, the machine may
+   * be the cause, and starting them all would make that worse. Only time for which this process runs counts,
+   * because reports cannot be read in the rest of it.
+   */
+  #killHanging(): void {
+    const latestMs = awakeMs() - HANGS_AFTER_MS;
+    if (this.#killedMs > latestMs) return;
+    const hanging = this.#slots.find(
+      ({ isReady, isDebugged, reportedMs }) => isReady && !isDebugged && reportedMs < latestMs,
+    );
+    if (hanging === undefined) return;
+    this.#killedMs = awakeMs();
+    const silentMs = Math.round(awakeMs() - hanging.reportedMs);
+    this.#log.error({ process: hanging.number, silentMs }, 'a process hangs: killing it');
+    hanging.process?.process.kill('SIGKILL');
   }
 
   #failed(slot: Slot, { message }: Error): void {
