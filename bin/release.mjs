@@ -8,6 +8,9 @@ import { LaunchError, launch, root } from './runtime.mjs';
 
 const WORKSPACES = ['.', 'server', 'sdk', 'inbox', 'dashboard'];
 const CHART = 'deploy/helm/belfry/Chart.yaml';
+// The rules for migrations apply to those after the newest release.
+const RELEASED = 'server/test/database/released.json';
+const MIGRATIONS = 'server/src/db/migrations';
 
 const [version = '', ...flags] = process.argv.slice(2);
 
@@ -46,7 +49,7 @@ function checkVersion(before) {
     throw new LaunchError(`${version} does not follow ${before}: take ${next.join(' or ')}`);
 }
 
-/** The files with the version, as they will be. */
+/** The files with the version or the schema, as they will be. */
 function releaseFiles(before) {
   const files = {};
   for (const workspace of WORKSPACES) {
@@ -65,11 +68,18 @@ function releaseFiles(before) {
   }
   files['package-lock.json'] = `${JSON.stringify(lock, null, 2)}\n`;
   files[CHART] = read(CHART).replaceAll(/^((?:appV|v)ersion: ).*$/gm, `$1${version}`);
+  files[RELEASED] = `{ "schema": ${newestSchema()} }\n`;
   const today = new Date().toISOString().slice(0, 10);
   if (unreleased() === '') throw new LaunchError('CHANGELOG.md has nothing under "Unreleased"');
   const heading = `## Unreleased\n\n## ${version} (${today})\n`;
   files['CHANGELOG.md'] = read('CHANGELOG.md').replace('## Unreleased\n', heading);
   return files;
+}
+
+/** The number of the newest migration. */
+function newestSchema() {
+  const names = readdirSync(join(root, MIGRATIONS));
+  return Math.max(...names.map((name) => Number(/^(\d{4})_.+\.sql$/.exec(name)?.[1] ?? 0)));
 }
 
 /** The section of the changelog that becomes that of the release. */

@@ -19,6 +19,7 @@ const FILES = [
   'inbox/package.json',
   'dashboard/package.json',
   'deploy/helm/belfry/Chart.yaml',
+  'server/test/database/released.json',
 ];
 
 const { version: before } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -60,6 +61,9 @@ beforeAll(async () => {
     await mkdir(dirname(join(copy, file)), { recursive: true });
     await cp(join(root, file), join(copy, file));
   }
+  await mkdir(join(copy, 'server/src/db/migrations'), { recursive: true });
+  for (const file of ['0099_old.sql', '0100_new.sql', 'notes.md'])
+    await writeFile(join(copy, 'server/src/db/migrations', file), '');
   await writeFile(join(copy, 'CHANGELOG.md'), '# Changelog\n\n## Unreleased\n\n- Something new.\n');
   await writeFile(join(copy, '.gitignore'), '/dist/\n');
   await git('init', '--quiet');
@@ -87,7 +91,7 @@ test('a dry run shows the changes, and writes nothing', async () => {
   expect((await git('status', '--porcelain')).stdout).toBe('');
 });
 
-test('a release has its version in every file, a section of the changelog, a commit and a tag', async () => {
+test('a release has its version and schema in every file, a changelog, a commit and a tag', async () => {
   await release(next);
   expect((await git('log', '--format=%s', '-1')).stdout).toBe(`Release ${next}\n`);
   expect((await git('tag')).stdout).toBe(`v${next}\n`);
@@ -98,6 +102,8 @@ test('a release has its version in every file, a section of the changelog, a com
   }
   const lock = JSON.parse(await readFile(join(copy, 'package-lock.json'), 'utf8'));
   expect(lock.packages.inbox).toMatchObject({ version: next, dependencies: { '@belfry/sdk': next } });
+  const released = await readFile(join(copy, 'server/test/database/released.json'), 'utf8');
+  expect(JSON.parse(released)).toEqual({ schema: 100 });
   expect(await readFile(join(copy, 'CHANGELOG.md'), 'utf8')).toMatch(
     new RegExp(`^## Unreleased\n\n## ${next} \\(\\d{4}-\\d\\d-\\d\\d\\)\n\n- Something new`, 'm'),
   );
