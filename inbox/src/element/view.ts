@@ -45,6 +45,8 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   let preferences: PreferencesView | undefined;
   let before: InboxSnapshot | undefined;
   let newAbove = 0;
+  // Kept, because reading it after a change of the list makes the browser lay out the page at once.
+  let scrollTop = 0;
   let isMarkingSeen = false;
 
   const context: Context = {
@@ -94,7 +96,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       role: 'tabpanel',
       id: 'list',
       tabindex: '-1',
-      onscroll: () => newAbove > 0 && scroller.scrollTop < 50 && setNewAbove(0),
+      onscroll: scrolled,
     },
     skeleton,
   );
@@ -213,7 +215,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     listView = new ListView(context, list, scroller);
     scroller.append(listView.element);
     area.replaceChildren(pill, scroller);
-    scroller.scrollTop = 0;
+    scroller.scrollTop = scrollTop = 0;
     footer.hidden = attribute('preferences') === 'off';
     header.render(selection, false);
     run(loadDetails()); // loaded again when needed
@@ -297,11 +299,16 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     emit('new', { notification });
     isMarkingSeen = false;
     announce(filled(messages.arrived, { title: notification.title }));
-    if (listView !== undefined && scroller.scrollTop > 200) setNewAbove(newAbove + 1);
+    if (listView !== undefined && scrollTop > 200) setNewAbove(newAbove + 1);
   }
 
   function announce(text: string): void {
     status.textContent = text;
+  }
+
+  function scrolled(): void {
+    scrollTop = scroller.scrollTop;
+    if (newAbove > 0 && scrollTop < 50) setNewAbove(0);
   }
 
   function setNewAbove(count: number): void {
@@ -311,7 +318,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   }
 
   function toTop(): void {
-    scroller.scrollTop = 0;
+    scroller.scrollTop = scrollTop = 0;
     setNewAbove(0);
     scroller.querySelector<HTMLElement>('.primary')?.focus({ preventScroll: true });
   }
