@@ -37,7 +37,6 @@ import { RunStarter } from './domain/workflows/runs/starter.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
 import type { HttpContext } from './http/context.ts';
-import type { MetricsOfOthers } from './http/operations.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
@@ -48,6 +47,7 @@ import { createServer, type ServerOptions, serveConnections } from './http/serve
 import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
 import { waitMs } from './lib/wait.ts';
+import type { MetricsOfOthers } from './metrics.ts';
 import { type Opened, open, type SupervisedDatabase } from './open.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
 import type { JobKind } from './queue/jobs.ts';

@@ -120,13 +120,30 @@ const OF_DATABASE = new Set([
   'belfry_integrations_paused',
 ]);
 
+/** Returns the metrics of the other processes of a node. They get those of this one, as they are shown. */
+export type MetricsOfOthers = (own: MetricsOfProcess) => Promise<readonly MetricsOfProcess[]>;
+
 /** The metrics of this process, without those of the database. */
 export async function metricsOfProcess(): Promise<MetricsOfProcess> {
-  return (await registry.getMetricsAsJSON()).filter(({ name }) => !OF_DATABASE.has(name));
+  return withoutDatabase(await registry.getMetricsAsJSON());
 }
 
-/** The text for Prometheus: the metrics of this process and of the others of its node. */
-export async function together(others: readonly MetricsOfProcess[]): Promise<string> {
-  if (others.length === 0) return registry.metrics();
-  return AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), ...others]).metrics();
+/** The text for Prometheus: the metrics of this process and, in a node with several, of all. */
+export async function metricsText(metricsOfOthers: MetricsOfOthers | undefined): Promise<string> {
+  if (metricsOfOthers === undefined) return registry.metrics();
+  const own = await registry.getMetricsAsJSON();
+  const others = await metricsOfOthers(withoutDatabase(own));
+  return AggregatorRegistry.aggregate([own, ...others]).metrics();
+}
+
+/** The sums of all counters and histograms. What they count stays true when a process ends. */
+export async function sumOfCounters(metrics: readonly MetricsOfProcess[]): Promise<MetricsOfProcess> {
+  const counters = metrics.map((some) => some.filter(({ type }) => COUNTER_TYPES.has(String(type))));
+  return AggregatorRegistry.aggregate(counters).getMetricsAsJSON();
+}
+
+const COUNTER_TYPES: ReadonlySet<string> = new Set(['counter', 'histogram']);
+
+function withoutDatabase(metrics: MetricsOfProcess): MetricsOfProcess {
+  return metrics.filter(({ name }) => !OF_DATABASE.has(name));
 }

@@ -8,20 +8,18 @@ import {
   busSilence,
   databaseConnections,
   integrationsPaused,
+  type MetricsOfOthers,
   type MetricsOfProcess,
   metricsOfProcess,
+  metricsText,
   queueAge,
   queueJobs,
   registry,
   shortestLease,
-  together,
   workers,
 } from '../metrics.ts';
 import { measureLeases, measureQueue } from '../queue/measure.ts';
 import type { HttpContext } from './context.ts';
-
-/** Collects the metrics of the other processes of this node. */
-export type MetricsOfOthers = () => Promise<readonly MetricsOfProcess[]>;
 
 // A later response is of no use to load balancers.
 const READY_TIMEOUT_MS = 2_000;
@@ -39,7 +37,7 @@ export function operationsRoutes(
   fastify: FastifyInstance,
   context: HttpContext,
   ready: () => Promise<string | undefined>,
-  metricsOfOthers: MetricsOfOthers = async () => [],
+  metricsOfOthers?: MetricsOfOthers,
 ): void {
   const hidden = { schema: { hide: true }, config: { role: 'any' as const } };
   const measured = remembered(async () => {
@@ -65,7 +63,7 @@ export function operationsRoutes(
       // The metrics of the process matter most when its database is unavailable.
       context.log.warn({ err: error }, 'the queue could not be measured');
     });
-    return reply.header('content-type', registry.contentType).send(await together(await metricsOfOthers()));
+    return reply.header('content-type', registry.contentType).send(await metricsText(metricsOfOthers));
   });
 }
 

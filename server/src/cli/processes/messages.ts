@@ -12,7 +12,7 @@ export type ToProcess =
   | { type: 'connection'; head: Buffer }
   /** Send your metrics. */
   | { type: 'measure'; id: number }
-  /** The metrics of all other processes, in response to `metrics`. */
+  /** The metrics of all other processes, in response to `metrics`; those that ended have counters. */
   | { type: 'metrics'; id: number; metrics: readonly MetricsOfProcess[] };
 
 /** What a process sends to the supervisor. */
@@ -25,8 +25,8 @@ export type FromProcess =
   | { type: 'failed'; reason: string }
   /** For the process that serves realtime connections. */
   | { type: 'connection'; head: Buffer }
-  /** Collect the metrics of the others. */
-  | { type: 'metrics'; id: number }
+  /** Return the metrics of the others. `own` are those of this process, which it is about to show. */
+  | { type: 'metrics'; id: number; own: MetricsOfProcess }
   /** The response to `measure`. */
   | { type: 'measured'; id: number; metrics: MetricsOfProcess };
 

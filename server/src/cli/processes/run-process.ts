@@ -7,7 +7,7 @@ import { type Service, startService } from '../../app.ts';
 import { readConfig } from '../../config.ts';
 import { measureProcess } from '../../http/operations.ts';
 import { createLogger } from '../../lib/log.ts';
-import type { MetricsOfProcess } from '../../metrics.ts';
+import type { MetricsOfOthers, MetricsOfProcess } from '../../metrics.ts';
 import { inWords } from '../in-words.ts';
 import { collectLessOften, returnUnusedMemory } from '../memory.ts';
 import type { FromProcess, Part, ToProcess } from './messages.ts';
@@ -17,11 +17,11 @@ const ALIVE_EVERY_MS = 1_000;
 /** Runs one of the processes of a node (supervise.ts), which get their part by a message. */
 export async function runProcess(): Promise<void> {
   const waiting = new Map<number, (metrics: readonly MetricsOfProcess[]) => void>();
-  const metricsOfOthers = () => {
+  const metricsOfOthers: MetricsOfOthers = (own) => {
     const { promise, resolve } = Promise.withResolvers<readonly MetricsOfProcess[]>();
     const id = nextRequest++;
     waiting.set(id, resolve);
-    send({ type: 'metrics', id });
+    send({ type: 'metrics', id, own });
     return promise;
   };
   let nextRequest = 0;
@@ -67,7 +67,7 @@ export async function runProcess(): Promise<void> {
 
 async function start(
   { process: number, roles, port, ...supervised }: Part,
-  metricsOfOthers: () => Promise<readonly MetricsOfProcess[]>,
+  metricsOfOthers: MetricsOfOthers,
 ): Promise<Service> {
   try {
     const config = { ...readConfig(), ROLE: roles, PORT: port };

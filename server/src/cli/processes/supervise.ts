@@ -9,7 +9,7 @@ import { StartError } from '../../db/embedded/start-error.ts';
 import { awakeMs } from '../../lib/awake.ts';
 import type { Logger } from '../../lib/log.ts';
 import { waitMs } from '../../lib/wait.ts';
-import type { MetricsOfProcess } from '../../metrics.ts';
+import { type MetricsOfProcess, sumOfCounters } from '../../metrics.ts';
 import { newNodeId, type Opened, open } from '../../open.ts';
 import { releaseNode, rescueAll } from '../../queue/lease.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
@@ -80,6 +80,8 @@ interface Slot extends ProcessPlan {
   /** When it last reported, in milliseconds that the supervisor was awake. */
   reportedMs: number;
   isDebugged: boolean;
+  /** As they were shown last. */
+  metrics: MetricsOfProcess | undefined;
   /** Starts in succession that did not last. */
   failures: number;
 }
@@ -91,6 +93,8 @@ class Processes {
   readonly #slots: readonly Slot[];
   readonly #stopping = new AbortController();
   readonly #snapshots = new Map<number, (metrics: MetricsOfProcess) => void>();
+  /** The counters of all processes that have ended. */
+  #ended: Promise<MetricsOfProcess> = Promise.resolve([]);
   // The program is compiled once for all processes.
   readonly #environment = compileCache();
   #port: number;
@@ -106,8 +110,8 @@ class Processes {
     this.#port = config.PORT;
     this.#slots = planProcesses(config.ROLE, config.PROCESSES).map((plan, index) => {
       const none = { process: undefined, ended: Promise.resolve(), nodeId: '', isReady: false };
-      const silent = { reportedMs: 0, isDebugged: false };
-      return { ...plan, ...none, ...silent, number: index + 1, failures: 0 };
+      const unknown = { reportedMs: 0, isDebugged: false, metrics: undefined };
+      return { ...plan, ...none, ...unknown, number: index + 1, failures: 0 };
     });
     cluster.setupPrimary({ args: ['start'], serialization: 'advanced' });
   }
@@ -152,6 +156,7 @@ class Processes {
     });
     process.on('exit', () => {
       slot.isReady = false;
+      this.#keepCounters(slot);
       onEnd();
       reject(new StartError(`process ${slot.number} ended while it started`));
     });
@@ -164,7 +169,7 @@ class Processes {
         this.#log.info({ process: slot.number, pid, roles: slot.roles.join() }, 'process started');
         resolve(message.address);
       } else if (message.type === 'alive') this.#reported(slot, message);
-      else this.#receive(process, message, socket);
+      else this.#receive(slot, message, socket);
     });
     const { number, roles, listens, nodeId } = slot;
     const { connection } = this.#context;
@@ -234,15 +239,17 @@ class Processes {
     }
   }
 
-  #receive(from: Process, message: FromProcess, socket: Socket | undefined): void {
+  #receive(from: Slot, message: FromProcess, socket: Socket | undefined): void {
     switch (message.type) {
       case 'connection':
         if (socket !== undefined) this.#pass(message, socket);
         return;
       case 'metrics':
-        void this.#collect(from).then((metrics) => send(from, { type: 'metrics', id: message.id, metrics }));
+        void this.#respond(from, message);
         return;
       case 'measured':
+        if (from.process?.isDead()) return; // its counters are among those of ended processes
+        from.metrics = message.metrics;
         this.#snapshots.get(message.id)?.(message.metrics);
         return;
       default:
@@ -259,12 +266,29 @@ class Processes {
     else process.send(message, socket, {}, () => socket.destroy());
   }
 
-  async #collect(from: Process): Promise<MetricsOfProcess[]> {
-    const others = this.#slots.flatMap(({ isReady, process }) =>
-      isReady && process !== undefined && process !== from ? [process] : [],
+  /**
+   * Sends a process the metrics of the others. What is shown of a process is kept: its counters are shown
+   * further when it has ended or is too busy, because the sums must not fall.
+   */
+  async #respond(to: Slot, { id, own }: Extract<FromProcess, { type: 'metrics' }>): Promise<void> {
+    const { process } = to;
+    if (process === undefined || process.isDead()) return;
+    to.metrics = own;
+    const ended = this.#ended;
+    const others = await Promise.all(
+      this.#slots.map(async (slot) => {
+        if (slot === to) return [];
+        const known = sumOfCounters(slot.metrics === undefined ? [] : [slot.metrics]);
+        return (slot.isReady && slot.process && (await this.#measure(slot.process))) || known;
+      }),
     );
-    const measured = await Promise.all(others.map((process) => this.#measure(process)));
-    return measured.filter((metrics) => metrics !== undefined);
+    send(process, { type: 'metrics', id, metrics: [...others, await ended] });
+  }
+
+  #keepCounters(slot: Slot): void {
+    const { metrics } = slot;
+    slot.metrics = undefined;
+    if (metrics !== undefined) this.#ended = this.#ended.then((ended) => sumOfCounters([ended, metrics]));
   }
 
   /** The metrics of a process; undefined if it is too busy. */
