@@ -190,7 +190,8 @@ const OWN_SETTINGS = {
   EVENTS_RETENTION_DAYS: {
     default: '90',
     help:
-      'How many days events are kept; 0 keeps them forever. ' +
+      'How many days events are kept; 0 keeps them forever. A month of events is deleted at once, ' +
+      'when its last event is that old. ' +
       'Webhooks and streams can only deliver events that are kept.',
     read: (text: string) => integer(text, 0, 36_500),
   },

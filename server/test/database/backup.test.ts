@@ -433,8 +433,8 @@ async function contents(client: pg.Client): Promise<Record<string, { count: numb
     from information_schema.columns
     where table_schema = 'public' and table_name not in ('migrations', 'sealing_key')
       and column_default is distinct from 'pg_current_xact_id()' and column_name <> 'feed_id'
-      -- unlogged tables are not in a backup
-      and (select relpersistence from pg_class where oid = table_name::regclass) = 'p'
+      -- unlogged tables are not in a backup, and partitions are read with their table
+      and (select relpersistence = 'p' and not relispartition from pg_class where oid = table_name::regclass)
     group by table_name
     order by table_name`,
   );

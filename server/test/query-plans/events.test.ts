@@ -15,7 +15,7 @@ import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/service.ts';
 
-const TABLES = 'events|webhook\\w*|broadcasts|broadcast_users|notifications|deliveries';
+const TABLES = 'events\\w*|webhook\\w*|broadcasts|broadcast_users|notifications|deliveries';
 const clock = { now: Date.now };
 let database: TestDatabase;
 let db: Database;
@@ -94,7 +94,7 @@ test('plans that are made while the tables are empty scan no large table', async
     const rows = await db.query<Record<'QUERY PLAN', string>>(sql('', `explain execute ${name}${values}`));
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
     // Hash and merge joins read all rows of a table or a project.
-    expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan|Hash|Merge/)]);
+    expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan|Hash|Merge Join/)]);
     // A lookup in a large table needs more than the project or the webhook.
     for (const [, conditions = ''] of plan.matchAll(
       /on (?:events|webhook_messages) ?\w*.*\n\s+Index Cond: (.+)/g,

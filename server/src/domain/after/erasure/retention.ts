@@ -1,6 +1,7 @@
 import type { Config } from '../../../config.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Statement, sql } from '../../../db/client.ts';
+import { createPartitions, dropPartitions, hasFirstPartition } from '../../../db/partitions.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { firstIdAt, notificationId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
@@ -65,11 +66,29 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteImports, before(IMPORTS_DAYS)),
     rows(deleteCauses, before(CAUSES_DAYS)),
     rows(deleteThrottles, new Date(clock.now())),
+    once(() => createPartitions(db, 'events', clock.now())),
     ...(eventDays > 0
-      ? [rows(deleteEvents, before(eventDays)), rows(deleteRuns, new Date(clock.now() - eventDays * DAY_MS))]
+      ? [
+          once(() => dropPartitions(db, 'events', before(eventDays))),
+          () => purgeFirstEvents(db, before(eventDays)),
+          rows(deleteRuns, new Date(clock.now() - eventDays * DAY_MS)),
+        ]
       : []),
     ...(notificationDays > 0 ? [() => purgeBroadcasts(db, clock.now() - notificationDays * DAY_MS)] : []),
   ];
+}
+
+const once =
+  (work: () => Promise<void>): Purge =>
+  async () => {
+    await work();
+    return false;
+  };
+
+/** Deletes events of the first partition, which contains more than a month, until it is dropped. */
+async function purgeFirstEvents(db: Pick<Database, 'query'>, before: string): Promise<boolean> {
+  if (!(await hasFirstPartition(db, 'events'))) return false;
+  return (await db.query(deleteEvents, [before, ROWS])).length === ROWS;
 }
 
 /**
@@ -243,16 +262,16 @@ const deleteThrottles = sql(
   ))
   returning 1`,
 );
-// Primary keys of projects and of events (project_id, id). By ctid, because rows of events never change.
+// Primary keys of projects and of events_first (project_id, id). By ctid: one statement, and one partition.
 const deleteEvents = sql(
   'purge_events',
-  `delete from events
+  `delete from events_first
   where ctid = any (array(
     select e.ctid
     from projects p
     cross join lateral (
       select ctid
-      from events
+      from events_first
       where project_id = p.id and id < $1
       order by id
       limit $2

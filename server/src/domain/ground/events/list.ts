@@ -53,12 +53,12 @@ export async function listEvents(
 
 // Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each stored type
 // by itself. Each row has at least one event, so `limit` rows are enough. Users, which may be many, are read
-// only for the rows and events that fit on the page. By ctid: no row of events is ever changed.
+// only for the rows and events that fit on the page.
 function listText(direction: Cursor['direction'], ofTypes: boolean): string {
   const older = direction === 'older';
   const order = older ? 'desc' : 'asc';
   // The rows with events beyond the cursor, of the events with numbers `low * size` to `high * size - 1`.
-  const rows = (low: string, high: string) => `e.ctid as place, e.id, e.size, ${low} as low, ${high} as high
+  const rows = (low: string, high: string) => `e.id, e.size, ${low} as low, ${high} as high
         from events e
         where e.project_id = $1 and e.id >= $5 and e.id < $6
           and ${
@@ -94,7 +94,7 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
       limit $4
     ),
     numbered as (
-      select place, id, ${numbers}
+      select id, ${numbers}
       from picked
     ),
     counted as (
@@ -102,7 +102,7 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
       from numbered
     ),
     nearest as (
-      select place, id, ${nearest}
+      select id, ${nearest}
       from counted
       where through - (high - low) < $4
     )
@@ -111,7 +111,7 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
     cross join lateral (
       select e.id, e.type, e.size, e.broadcast_id, e.details, ${ids('user_ids')}, ${ids('broadcast_ids')}
       from events e
-      where e.project_id = $1 and e.ctid = nearest.place
+      where e.project_id = $1 and e.id = nearest.id
       limit 1
     ) e
     order by nearest.id ${order}`;

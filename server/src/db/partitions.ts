@@ -1,0 +1,167 @@
+import { firstIdAt, timeOf } from '../lib/ids.ts';
+import { type Database, type Queryable, sql } from './client.ts';
+
+/** A table whose rows are in partitions by month, by the time in their ids. */
+export type PartitionedTable = 'events';
+
+interface Partition {
+  name: string;
+  /** The id after the last. */
+  to: string;
+}
+
+type Partitioned = Pick<Database, 'query' | 'transaction'>;
+
+// Full months ahead of the current one. The server may be unable to create partitions for as long.
+const MONTHS_AHEAD = 2;
+// Requests wait behind a statement that waits for a lock.
+const LOCK_TIMEOUT_MS = 500;
+
+/**
+ * Creates the partitions of the current month and the next two. If rows are beyond the last partition, their
+ * table becomes a partition that includes them. Any number of nodes may do this at the same time. Throws
+ * 55P03 if a long transaction has read the table and is still open.
+ */
+export async function createPartitions(
+  db: Partitioned,
+  table: PartitionedTable,
+  nowMs: number,
+): Promise<void> {
+  const wanted = startOfMonth(nowMs, MONTHS_AHEAD + 1);
+  const missing = await missingFrom(db, table, wanted);
+  if (missing === undefined) return;
+  await locked(db, table, async (tx) => {
+    const start = await missingFrom(tx, table, wanted);
+    if (start === undefined) return;
+    if (start.newest === null) await createMonths(tx, table, start.from, wanted);
+    else await keepBeyond(tx, table, start.from, later(wanted, startOfMonth(timeOf(start.newest), 1)));
+  });
+}
+
+/**
+ * Drops the partitions that have only ids before this one, but not the last, with which the next one
+ * continues. Throws 55P03 as `createPartitions` does.
+ */
+export async function dropPartitions(
+  db: Partitioned,
+  table: PartitionedTable,
+  before: string,
+): Promise<void> {
+  const expired = async (on: Queryable) =>
+    (await listPartitions(on, table)).slice(0, -1).filter(({ to }) => to <= before);
+  if ((await expired(db)).length === 0) return;
+  await locked(db, table, async (tx) => {
+    for (const { name } of await expired(tx)) await tx.query(sql('', `drop table ${name}`));
+  });
+}
+
+/** Whether `<table>_first` exists: the table from before it was partitioned. */
+export async function hasFirstPartition(db: Queryable, table: PartitionedTable): Promise<boolean> {
+  return (await listPartitions(db, table)).some(({ name }) => name === `${table}_first`);
+}
+
+/** The partitions in the order of their ids, without that for ids beyond the last. */
+async function listPartitions(db: Queryable, table: PartitionedTable): Promise<Partition[]> {
+  return db.query<Partition>(selectPartitions, [table]);
+}
+
+/** Where partitions have to continue, and the newest row beyond. Undefined if none is missing. */
+async function missingFrom(
+  db: Queryable,
+  table: PartitionedTable,
+  wanted: string,
+): Promise<{ from: string; newest: string | null } | undefined> {
+  const from = (await listPartitions(db, table)).at(-1)?.to;
+  if (from === undefined) throw new Error(`the table ${table} has no partitions`);
+  const [beyond] = await db.query<{ newest: string | null }>(NEWEST_BEYOND[table], [from]);
+  const newest = beyond?.newest ?? null;
+  return newest === null && from >= wanted ? undefined : { from, newest };
+}
+
+/** Other nodes do their work before or after it. Reading and writing rows goes on. */
+function locked(
+  db: Partitioned,
+  table: PartitionedTable,
+  work: (tx: Queryable) => Promise<void>,
+): Promise<void> {
+  return db.transaction(async (tx) => {
+    await tx.query(sql('', `lock table ${table} in share update exclusive mode`));
+    await tx.query(sql('', `set local lock_timeout = ${LOCK_TIMEOUT_MS}`));
+    await work(tx);
+  });
+}
+
+async function createMonths(
+  tx: Queryable,
+  table: PartitionedTable,
+  from: string,
+  until: string,
+): Promise<void> {
+  for (let start = from; start < until; ) {
+    const end = startOfMonth(timeOf(start), 1);
+    const name = nameOf(table, start);
+    // Unlike `create table … partition of`, it does not wait for those who read the table.
+    await tx.query(sql('', `create table ${name} (like ${table} including all)`));
+    await attach(tx, table, name, start, end);
+    start = end;
+  }
+}
+
+async function keepBeyond(
+  tx: Queryable,
+  table: PartitionedTable,
+  from: string,
+  until: string,
+): Promise<void> {
+  const name = nameOf(table, from);
+  const rest = `${table}_default`;
+  await tx.query(sql('', `alter table ${table} detach partition ${rest}`));
+  await tx.query(sql('', `alter table ${rest} rename to ${name}`));
+  await attach(tx, table, name, from, until);
+  await tx.query(sql('', `create table ${rest} partition of ${table} default`));
+}
+
+async function attach(
+  tx: Queryable,
+  table: PartitionedTable,
+  name: string,
+  from: string,
+  to: string,
+): Promise<void> {
+  const bounds = `for values from ('${from}') to ('${to}')`;
+  await tx.query(sql('', `alter table ${table} attach partition ${name} ${bounds}`));
+}
+
+/** `events_2027_02` for the partition that starts with that month. */
+function nameOf(table: PartitionedTable, from: string): string {
+  const start = new Date(timeOf(from));
+  return `${table}_${start.getUTCFullYear()}_${String(start.getUTCMonth() + 1).padStart(2, '0')}`;
+}
+
+/** The first id of the month that is `ahead` months after that of the time. */
+function startOfMonth(ms: number, ahead: number): string {
+  const date = new Date(ms);
+  return firstIdAt(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + ahead));
+}
+
+const later = (one: string, other: string): string => (one > other ? one : other);
+
+const selectPartitions = sql(
+  'list_partitions',
+  `select name, substring(bound from 'TO \\(''([^'']+)''\\)') as "to"
+  from (
+    select c.relname::text as name, pg_get_expr(c.relpartbound, c.oid) as bound
+    from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = $1::text::regclass
+  ) partitions
+  where bound <> 'DEFAULT'
+  order by "to"`,
+);
+// Only the partition for ids beyond the others is read, which is empty.
+const NEWEST_BEYOND = {
+  events: sql(
+    'newest_event_beyond',
+    'select id as newest from events where id >= $1 order by id desc limit 1',
+  ),
+} as const;

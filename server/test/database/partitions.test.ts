@@ -1,0 +1,246 @@
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { beforeEach, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { migrate } from '../../src/db/migrate.ts';
+import { createPartitions, dropPartitions } from '../../src/db/partitions.ts';
+import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { listEvents } from '../../src/domain/ground/events/list.ts';
+import { createProject } from '../../src/domain/setup/projects/create.ts';
+import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
+import { firstIdAt, newId } from '../../src/lib/ids.ts';
+import { createSealer } from '../../src/lib/seal.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+// The database was migrated in this month, so the first partition ends with the third month after it.
+
+const sealer = createSealer([Buffer.alloc(32, 1)]);
+let database: TestDatabase;
+let db: Database;
+let other: Database;
+let projectId: string;
+
+beforeEach(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 3, name: 'partitions' });
+  other = openDatabase(database.connection, { size: 3, name: 'other node' });
+  projectId = (await createProject({ db, sealer }, 'partitions'))?.id ?? '';
+  return async () => {
+    await Promise.all([db.close(), other.close()]);
+    await database.drop();
+  };
+});
+
+/** The start of the month that is this many months after the current one, in unix milliseconds. */
+function month(ahead: number): number {
+  const now = new Date();
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead);
+}
+
+const nameOf = (ahead: number) =>
+  `events_${new Date(month(ahead)).toISOString().slice(0, 7).replace('-', '_')}`;
+
+async function partitions(): Promise<string[]> {
+  const rows = await db.query<{ name: string }>(
+    sql(
+      '',
+      `select inhrelid::regclass::text as name from pg_inherits where inhparent = 'events'::regclass
+      order by inhrelid::regclass::text`,
+    ),
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** Writes an event at a time, and returns its id. */
+async function event(ms: number, of = db): Promise<string> {
+  const id = `${firstIdAt(ms).slice(0, 15)}${newId().slice(15, -4)}0000`;
+  await of.query(sql('', "insert into events (project_id, id, type) values ($1, $2, 'user.updated')"), [
+    projectId,
+    id,
+  ]);
+  return id;
+}
+
+/** The partition of each event, in the order of ids. */
+async function places(): Promise<string[]> {
+  const rows = await db.query<{ name: string }>(
+    sql('', 'select tableoid::regclass::text as name from events where project_id = $1 order by id'),
+    [projectId],
+  );
+  return rows.map(({ name }) => name);
+}
+
+test('months are created ahead, also by several nodes at the same time', async () => {
+  expect(await partitions()).toEqual(['events_default', 'events_first']);
+  await createPartitions(db, 'events', month(0));
+  expect(await partitions()).toEqual(['events_default', 'events_first']);
+  await Promise.all([db, other, db, other].map((node) => createPartitions(node, 'events', month(2))));
+  const names = [nameOf(3), nameOf(4), 'events_default', 'events_first'];
+  expect(await partitions()).toEqual(names);
+  await createPartitions(db, 'events', month(1));
+  expect(await partitions()).toEqual(names);
+  for (const ms of [month(-30), month(3) - 1, month(3), month(4) - 1, month(4), month(5)]) await event(ms);
+  expect(await places()).toEqual([
+    'events_first',
+    'events_first',
+    nameOf(3),
+    nameOf(3),
+    nameOf(4),
+    'events_default',
+  ]);
+});
+
+test('every partition has the indexes of the table', async () => {
+  await createPartitions(db, 'events', month(1));
+  await event(month(6));
+  await createPartitions(db, 'events', month(4));
+  const rows = await db.query<{ indexes: number; attached: number }>(
+    sql(
+      '',
+      `select count(*)::int as indexes, count(a.inhrelid)::int as attached
+      from pg_inherits i
+      join pg_index x on x.indrelid = i.inhrelid and x.indisvalid
+      left join pg_inherits a on a.inhrelid = x.indexrelid
+      where i.inhparent = 'events'::regclass
+      group by i.inhrelid`,
+    ),
+  );
+  expect(rows).toEqual(Array.from({ length: 4 }, () => ({ indexes: 4, attached: 4 })));
+});
+
+test('events beyond all partitions are kept, and get a partition', async () => {
+  await event(month(4));
+  await event(month(7));
+  expect(await places()).toEqual(['events_default', 'events_default']);
+  await Promise.all([db, other].map((node) => createPartitions(node, 'events', month(0))));
+  expect(await places()).toEqual([nameOf(3), nameOf(3)]);
+  await event(month(8));
+  expect(await places()).toEqual([nameOf(3), nameOf(3), 'events_default']);
+  await createPartitions(db, 'events', month(20));
+  await event(month(9));
+  expect(await places()).toEqual([nameOf(3), nameOf(3), nameOf(8), nameOf(8)]);
+});
+
+test('lists continue from one partition to the next', async () => {
+  await createPartitions(db, 'events', month(3));
+  const ids: string[] = [];
+  for (const ahead of [0, 0, 3, 4, 4, 9]) ids.push(await event(month(ahead) + ids.length));
+  const list = async (cursor: { direction: 'older' | 'newer'; id: string; limit: number }) =>
+    (await listEvents(db, projectId, { types: undefined }, cursor)).map(({ id }) => id);
+  expect(await list({ direction: 'older', id: NEWEST, limit: 10 })).toEqual(ids.toReversed());
+  expect(await list({ direction: 'newer', id: OLDEST, limit: 10 })).toEqual(ids);
+  expect(await list({ direction: 'older', id: ids[4] ?? '', limit: 3 })).toEqual(
+    ids.slice(1, 4).toReversed(),
+  );
+});
+
+test('retention drops whole months, and deletes old events of the first partition', async () => {
+  await createPartitions(db, 'events', month(3));
+  const first = [await event(month(0)), await event(month(3) - 1)];
+  for (const ahead of [3, 4, 5]) await event(month(ahead));
+  const purgeAt = (ms: number) =>
+    purgeExpired(
+      {
+        db,
+        clock: { now: () => ms },
+        sealer,
+        config: { EVENTS_RETENTION_DAYS: 1, NOTIFICATIONS_RETENTION_DAYS: 0 },
+      },
+      new AbortController().signal,
+    );
+  const DAY_MS = 24 * 3_600_000;
+  await purgeAt(month(1));
+  expect(await places()).toEqual(['events_first', nameOf(3), nameOf(4), nameOf(5)]);
+  expect((await listEvents(db, projectId, { types: undefined }, allOf())).map(({ id }) => id)).toContain(
+    first[1],
+  );
+  await purgeAt(month(5) + DAY_MS - 1);
+  expect(await places()).toEqual([nameOf(4), nameOf(5)]);
+  await Promise.all([purgeAt(month(5) + DAY_MS), purgeAt(month(5) + DAY_MS)]);
+  expect(await places()).toEqual([nameOf(5)]);
+  await purgeAt(month(20));
+  expect(await places()).toEqual([]);
+  await event(month(20));
+  expect(await places()).toEqual([nameOf(20)]);
+});
+
+const allOf = () => ({ direction: 'newer', id: OLDEST, limit: 10 }) as const;
+
+test('the last partition is never dropped', async () => {
+  await createPartitions(db, 'events', month(1));
+  await dropPartitions(db, 'events', firstIdAt(month(9)));
+  expect(await partitions()).toEqual([nameOf(3), 'events_default']);
+  await createPartitions(db, 'events', month(2));
+  expect(await partitions()).toEqual([nameOf(3), nameOf(4), 'events_default']);
+});
+
+test('a long transaction that reads events delays the work, and fails no request', async () => {
+  await createPartitions(db, 'events', month(1));
+  await event(month(0));
+  const reader = new pg.Client(database.connection);
+  await reader.connect();
+  await reader.query('begin; select from events');
+  await expect(createPartitions(db, 'events', month(2))).rejects.toMatchObject({ code: '55P03' });
+  await expect(dropPartitions(db, 'events', firstIdAt(month(3)))).rejects.toMatchObject({ code: '55P03' });
+  await event(month(4));
+  await reader.query('rollback');
+  await reader.end();
+  await createPartitions(db, 'events', month(2));
+  await dropPartitions(db, 'events', firstIdAt(month(3)));
+  expect(await places()).toEqual([nameOf(4)]);
+});
+
+test('a table with events becomes the first partition while the previous release uses it', async () => {
+  const name = `former_${randomUUID().replaceAll('-', '')}`;
+  await db.query(sql('', `create database ${name}`));
+  const settings = { ...database.connection, database: name };
+  const client = new pg.Client(settings);
+  const previous = openDatabase(settings, { size: 1, name: 'previous release' });
+  try {
+    await client.connect();
+    await migrate(client, { to: 54 });
+    projectId = (await createProject({ db: previous, sealer }, 'former'))?.id ?? '';
+    await client.query('grant select on events to public');
+    const expected = [await event(month(-20), previous), await event(month(-3), previous)];
+    const found: number[] = [];
+    let migrated = false;
+    const working = (async () => {
+      for (let after = 0; after < 20; after += migrated ? 1 : 0) {
+        expected.push(await event(Date.now(), previous));
+        found.push((await previous.query(listByPlace, [projectId])).length);
+      }
+    })();
+    const applied = await migrate(client);
+    migrated = true;
+    await working;
+    expect(applied.slice(0, 2)).toEqual([55, 56]);
+    expect(found).toEqual(expected.slice(2).map((_, index) => index + 3));
+    expect(await previous.query(purgeByPlace, [firstIdAt(month(-10))])).toHaveLength(1);
+    const { rows } = await client.query<{ id: string }>('select id from events');
+    expect(rows.map(({ id }) => id).sort()).toEqual(expected.slice(1).sort());
+    const { rows: readers } = await client.query(
+      `select from pg_class, aclexplode(relacl) where relname = 'events' and grantee = 0
+        and privilege_type = 'SELECT'`,
+    );
+    expect(readers).toHaveLength(1);
+  } finally {
+    await client.end();
+    await previous.close();
+    await db.query(sql('', `drop database ${name} with (force)`));
+  }
+});
+
+// As the release before reads a page and purges: rows are found again by their place in the table.
+const listByPlace = sql(
+  'test_list_by_place',
+  `with picked as (select ctid as place, id from events where project_id = $1 order by id desc)
+  select e.id
+  from picked
+  cross join lateral (select id from events where project_id = $1 and ctid = picked.place limit 1) e`,
+);
+const purgeByPlace = sql(
+  'test_purge_by_place',
+  `delete from events
+  where ctid = any (array(select ctid from events where id < $1 order by id limit 1000))
+  returning 1`,
+);
