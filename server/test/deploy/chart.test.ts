@@ -123,7 +123,21 @@ test('the service selects the pods of the pools that serve requests', () => {
     ),
   );
   expect(selected.map(({ metadata }) => metadata.name)).toEqual(['shop-web']);
-  expect(of('Ingress')[0].spec.rules[0].http.paths[0].backend.service.name).toBe('shop');
+});
+
+test('the ingress forwards all requests except those for metrics and readiness', () => {
+  const all = objects();
+  const { paths } = of('Ingress', all)[0].spec.rules[0].http;
+  const serviceFor = (requested: string) => {
+    const exact = paths.find(({ path, pathType }: Yaml) => pathType === 'Exact' && path === requested);
+    const { backend } =
+      exact ?? paths.find(({ path, pathType }: Yaml) => pathType === 'Prefix' && path === '/');
+    return of('Service', all).find(({ metadata }) => metadata.name === backend.service.name);
+  };
+  for (const path of ['/metrics', '/metrics/', '/readyz', '/readyz/'])
+    expect(serviceFor(path).spec.selector, path).toBe(undefined);
+  for (const path of ['/', '/v2/broadcasts', '/metrics/topics', '/healthz'])
+    expect(serviceFor(path).metadata.name, path).toBe('shop');
 });
 
 describe('every pod', () => {

@@ -121,8 +121,8 @@ for (const { name, program, sample, config, args } of PROXIES) {
       const [headers] = (await once(request, 'response')) as [{ ':status': number }];
       expect(headers[':status']).toBe(200);
       session.close();
-      expect((await get('/metrics')).status).toBe(404);
-      expect((await get('/readyz')).status).toBe(404);
+      for (const path of ['/metrics', '/metrics/', '/%6detrics', '/readyz', '/readyz/'])
+        expect((await get(path)).status, path).toBe(404);
     });
 
     test('a content of 10 MiB is accepted', async () => {
