@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { decodeJwt, verifyJwt } from '../../src/lib/jwt.ts';
-import { belfry, type Ended, ended } from '../support/cli.ts';
+import { belfry, type Ended, ended, runCommand } from '../support/cli.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -24,16 +24,14 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-function run(args: string[], secretKey = OLD, more: Record<string, string> = {}): Promise<Ended> {
-  const settings = {
-    DATABASE_URL: database.url,
-    DATA_DIR: dataDir,
-    SECRET_KEY: secretKey,
-    LOG_LEVEL: 'warn',
-    ...more,
-  };
-  return ended(belfry(args, settings));
-}
+const settingsWith = (secretKey: string) => ({
+  DATABASE_URL: database.url,
+  DATA_DIR: dataDir,
+  SECRET_KEY: secretKey,
+  LOG_LEVEL: 'warn',
+});
+
+const run = (args: string[], secretKey = OLD): Promise<Ended> => runCommand(args, settingsWith(secretKey));
 
 async function json<Result = Record<string, string>>(args: string[], secretKey?: string): Promise<Result> {
   const { code, out, err } = await run([...args, '--json'], secretKey);
@@ -109,10 +107,11 @@ test('a secret is shown although credentials.json cannot be written', async () =
   // read-only file system.
   const draft = JSON.stringify(`${ownDir}/credentials.json.`);
   const preload = `import fs from 'node:fs'; fs.mkdirSync(${draft} + process.pid);`;
-  const { code, out, err } = await run(
-    ['project', 'keys', 'roll', 'api-secret', '--project', 'unwritable', '--json'],
-    NEW,
-    { DATA_DIR: ownDir, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preload)}` },
+  const { code, out, err } = await ended(
+    belfry(['project', 'keys', 'roll', 'api-secret', '--project', 'unwritable', '--json'], {
+      ...settingsWith(NEW),
+      ...{ DATA_DIR: ownDir, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preload)}` },
+    }),
   );
   expect({ code, err }).toEqual({
     code: 1,

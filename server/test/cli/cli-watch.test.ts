@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { belfry, type Ended, ended, Output } from '../support/cli.ts';
+import { belfry, type Ended, ended, Output, runCommand } from '../support/cli.ts';
 import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
@@ -30,7 +30,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const run = (args: string[]): Promise<Ended> => ended(belfry(args, settings));
+const run = (args: string[]): Promise<Ended> => runCommand(args, settings);
 
 async function send(...to: string[]): Promise<string> {
   const { out, err } = await run(['send', '--title', 'Hi', ...to.flatMap((one) => ['--to', one]), '--wait']);

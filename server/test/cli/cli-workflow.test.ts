@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { fileNames } from '../../src/cli/workflow-files.ts';
-import { belfry, type Ended, ended } from '../support/cli.ts';
+import { type Ended, runCommand } from '../support/cli.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { inState, STATE } from '../support/workflows.ts';
 
@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 
 const run = (...args: string[]): Promise<Ended> =>
-  ended(belfry(['workflow', ...args, '--url', service.address, '--jwt', service.project.jwt]));
+  runCommand(['workflow', ...args, '--url', service.address, '--jwt', service.project.jwt]);
 const save = (key: string, steps: unknown[] = [], more: object = {}) =>
   service.project.call('PUT', '/workflows', { key, steps, ...more });
 const saved = async (): Promise<{ key: string; version: number; steps: unknown[] }[]> =>

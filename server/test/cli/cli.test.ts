@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { migrations } from '../../src/db/migrations.ts';
 import { newestSchema } from '../../src/db/schema.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
-import { belfry, type Ended, ended, Output } from '../support/cli.ts';
+import { belfry, type Ended, ended, Output, runCommand } from '../support/cli.ts';
 import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -58,7 +58,8 @@ function run(
   args: string[],
   more: { input?: string; settings?: Record<string, string> } = {},
 ): Promise<Ended> {
-  return ended(belfry(args, { ...settings, ...more.settings }), more.input);
+  const own = { ...settings, ...more.settings };
+  return more.input === undefined ? runCommand(args, own) : ended(belfry(args, own), more.input);
 }
 
 /** The output of a command with --json. */

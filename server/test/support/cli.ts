@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import type { CommandEnded, CommandToRun } from './command-host.ts';
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -12,13 +13,57 @@ export interface Ended {
   err: string;
 }
 
+const environment = (settings: Record<string, string>) => ({
+  ...{ PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', NODE_COMPILE_CACHE },
+  ...settings,
+});
+
 /** Starts `belfry …` as users do: in a process of its own, with only these settings. */
 export function belfry(args: readonly string[], settings: Record<string, string> = {}): ChildProcess {
   return spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', NODE_COMPILE_CACHE, ...settings },
+    env: environment(settings),
     // The launcher has this IPC channel, too. It must not keep a command from ending.
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
   });
+}
+
+let host: ChildProcess | undefined;
+let last: Promise<unknown> = Promise.resolve();
+
+/**
+ * Runs `belfry …` with only these settings, in a process that it shares with other commands: only the first
+ * one loads the program. Commands run one after the other, and their standard input is empty.
+ */
+export function runCommand(args: readonly string[], settings: Record<string, string> = {}): Promise<Ended> {
+  const running = last.then(() => runInHost({ args, env: environment(settings) }));
+  last = running.catch(() => {});
+  return running;
+}
+
+async function runInHost(command: CommandToRun): Promise<CommandEnded> {
+  if (host === undefined) {
+    host = fork(new URL('./command-host.ts', import.meta.url), {
+      env: environment({}),
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    // It ends with this process.
+    host.unref();
+    host.channel?.unref();
+  }
+  const gone = new AbortController();
+  const exited = once(host, 'exit', gone).then(() => {
+    host = undefined;
+    throw new Error(`the process ended that ran belfry ${command.args.join(' ')}`);
+  });
+  exited.catch(() => {}); // aborted
+  const ended = once(host, 'message', gone) as Promise<[CommandEnded]>;
+  ended.catch(() => {});
+  host.send(command);
+  try {
+    return await Promise.race([ended.then(([result]) => result), exited]);
+  } finally {
+    gone.abort();
+  }
 }
 
 /** Writes the standard input of a child and waits until it ends. */

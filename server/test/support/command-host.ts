@@ -1,0 +1,45 @@
+import { runCommandLine } from '../../src/cli/run.ts';
+
+// The process that cli.ts starts for commands that need none of their own. It runs one after the other.
+
+/** What it is sent: the arguments and the environment of a command. */
+export interface CommandToRun {
+  args: readonly string[];
+  env: Record<string, string | undefined>;
+}
+
+/** What it sends back. */
+export interface CommandEnded {
+  code: number;
+  out: string;
+  err: string;
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect'];
+
+process.on('message', async ({ args, env }: CommandToRun) => {
+  const ended: CommandEnded = { code: 0, out: '', err: '' };
+  process.stdout.write = (text: string | Uint8Array) => {
+    ended.out += text;
+    return true;
+  };
+  process.stderr.write = (text: string | Uint8Array) => {
+    ended.err += text;
+    return true;
+  };
+  process.argv.splice(2, process.argv.length, ...args);
+  process.env = env;
+  process.exitCode = 0;
+  try {
+    await runCommandLine();
+    ended.code = Number(process.exitCode);
+  } catch (error) {
+    // As Node does.
+    ended.code = 1;
+    ended.err += error instanceof Error ? error.stack : String(error);
+  }
+  // A command leaves these to the end of its process.
+  for (const name of SIGNALS) process.removeAllListeners(name);
+  process.channel?.ref();
+  process.send?.(ended);
+});
