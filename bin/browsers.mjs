@@ -1,9 +1,13 @@
-// Installs the browsers that tests open: Debian's Chromium and Firefox, if this is root on Debian and they
-// are missing. Otherwise the tests of pages are skipped.
+// Installs the browsers that tests open: Debian's Chromium, without and with windows, and Firefox, if this is
+// root on Debian and they are missing. Otherwise the tests of pages are skipped.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-const BROWSERS = { chromium: '/usr/bin/chromium', 'firefox-esr': '/usr/bin/firefox-esr' };
+const BROWSERS = {
+  chromium: '/usr/bin/chromium',
+  'chromium-headless-shell': '/usr/bin/chromium-headless-shell',
+  'firefox-esr': '/usr/bin/firefox-esr',
+};
 
 export function ensureBrowsers() {
   const missing = Object.entries(BROWSERS).flatMap(([name, path]) => (existsSync(path) ? [] : [name]));

@@ -120,7 +120,7 @@ describeInFirefox('in Firefox, pushes of Belfry', () => {
 describeInChromium('in Chromium', () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await openChromium();
+    browser = await openChromium({ whole: true });
   });
   afterAll(() => browser.close());
 
