@@ -20,7 +20,7 @@ function turn(): void {
   const nowMs = cpuMs();
   longestMs = Math.max(longestMs, nowMs - turnBeganMs);
   turnBeganMs = nowMs;
-  if (measuring) setImmediate(turn);
+  if (measuring) setImmediate(turn).unref();
 }
 
 const service = await startService(readConfig(), { log: createLogger({ level: 'silent' }) });
@@ -30,7 +30,7 @@ process.on('message', (message) => {
     measuring = true;
     longestMs = 0;
     turnBeganMs = cpuMs();
-    setImmediate(turn);
+    setImmediate(turn).unref();
     process.send?.({ begun: true });
   } else if (message === 'end') {
     measuring = false;
