@@ -13,7 +13,7 @@ import { type ApiResponse, type Caller, startTestService, type TestService } fro
 // FAULT_SEED repeats a run.
 
 // Requests of each kind for each operation.
-const RUNS = rounds(8, 100);
+const RUNS = rounds(5, 100);
 
 const seed = newSeed();
 let service: TestService;

@@ -10,7 +10,7 @@ import { rounds } from '../support/rounds.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-const ROUNDS = rounds(3, 12);
+const ROUNDS = rounds(2, 12);
 const SUBSCRIBERS = 5_000;
 // One of this many users has an address.
 const MAILED = 10;

@@ -18,7 +18,7 @@ import { startVendors, type Vendors } from '../support/vendors.ts';
 // Like kill.test.ts, with deliveries on every channel. A vendor may get a message twice; nothing else may
 // happen. FAULT_ROUNDS sets the number of kills.
 
-const ROUNDS = rounds(3, 20);
+const ROUNDS = rounds(2, 20);
 const USERS = 20;
 const BURST = 6;
 // Some chats accept one message a second: their deferred messages arrive after the last start.

@@ -10,7 +10,7 @@ import { rounds } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
 
 // More rounds take longer.
-const ROUNDS = rounds(3, 20);
+const ROUNDS = rounds(2, 20);
 const USERS_PER_ROUND = 100;
 const KILL_WITHIN_MS = 900;
 

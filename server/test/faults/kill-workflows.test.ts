@@ -12,7 +12,7 @@ import { caller } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 // More rounds take longer.
-const ROUNDS = rounds(3, 20);
+const ROUNDS = rounds(2, 20);
 const RUNS_PER_ROUND = 100;
 // The runs of a round that collect their names in digests, for so many users.
 const GROUPS = 5;

@@ -12,7 +12,8 @@ import { rounds } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-const ROUNDS = rounds(6, 20);
+const ROUNDS = rounds(3, 20);
+const MOST_ROUNDS = ROUNDS + 5; // until a response was lost, which half of the kills do
 const CLIENTS = 8;
 // A client's pause after a response. About a hundred broadcasts a second in all, so that two busy cores
 // deliver them in time.
@@ -180,7 +181,7 @@ async function resume(): Promise<{ server: BelfryProcess; notStarted: number; un
 }
 
 test.runIf(process.platform === 'linux')(
-  `no accepted broadcast is lost or doubled by ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
+  `no accepted broadcast is lost or doubled by ${ROUNDS} or more kills of every process (FAULT_SEED=${seed})`,
   { timeout: 300_000 },
   async () => {
     const sent: Sent[] = [];
@@ -189,7 +190,8 @@ test.runIf(process.platform === 'linux')(
     const lines: string[] = [];
     let resumed = await resume();
     await setUp(resumed.server);
-    for (let round = 1; round <= ROUNDS; round += 1) {
+    const hasHit = () => figures.lost > 0 && figures.undelivered > 0;
+    for (let round = 1; round <= ROUNDS || (round <= MOST_ROUNDS && !hasHit()); round += 1) {
       const { server } = resumed;
       belfry = server;
       const emailsBefore = smtp.received.length;

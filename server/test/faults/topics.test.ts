@@ -11,7 +11,7 @@ import { type Caller, caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
-const ROUNDS = rounds(3, 12);
+const ROUNDS = rounds(2, 12);
 const SUBSCRIBERS = 5_000;
 // One of this many users has an address.
 const MAILED = 10;

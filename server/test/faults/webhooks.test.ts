@@ -8,7 +8,7 @@ import { rounds } from '../support/rounds.ts';
 import { until } from '../support/service.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
-const ROUNDS = rounds(3, 10);
+const ROUNDS = rounds(2, 10);
 // Messages that were accepted, but not recorded before a kill are sent again. Outcomes are stored at once, so
 // these are the messages accepted during a commit or two: about 20 a kill are measured. Five times as many
 // leave room for a slow machine.
