@@ -168,6 +168,17 @@ test('a node that stops before or after it has written delays no other', async (
   expect(mostIn(cluster.sent, 100)).toBe(1);
 });
 
+test('promises of messages that do not come lapse for all nodes', async () => {
+  const cluster = new Cluster([0, 0], limitsOf({ limit: 10, windowMs: 1_000 }));
+  const [first, second] = cluster.nodes as [Node, Node];
+  await Promise.all(Array.from({ length: 300 }, (_, n) => cluster.take(first, `t${n}`, false)));
+  cluster.nowMs += 3_000;
+  expect(await cluster.take(second, 'early', false)).toEqual({ deferredUntilMs: START_MS + 30_000 });
+  cluster.nowMs += 7_000;
+  expect(await cluster.take(second, 'new', false)).toEqual({ waitMs: 0 });
+  expect(await cluster.take(first, 'newer', false)).toEqual({ waitMs: 0 });
+});
+
 test('a node whose statements are always late defers the message, and delays no other', async () => {
   const cluster = new Cluster([0, 0], limitsOf(...rateOf({ max_per_second: 1_000 })));
   const [first, second] = cluster.nodes as [Node, Node];

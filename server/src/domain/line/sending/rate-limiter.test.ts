@@ -203,6 +203,39 @@ test('a limit that would take years is checked again after a day', () => {
   expect(limiter.take(limits, 'b', 86_400_000)).toEqual({ deferredUntilMs: 2 * 86_400_000 });
 });
 
+describe('promises for which no message comes', () => {
+  const RATE = { limit: 10, windowMs: 1_000 };
+
+  test.each([true, false])('block the limit for seconds, not hours (keepsReservations: %s)', (keeps) => {
+    const limiter = new RateLimiter({ keepsReservations: keeps });
+    const limits = [on('k', RATE)];
+    for (const { id } of burst(100_000)) limiter.take(limits, id, 0);
+    // Those with a permit were sent; the broadcast of all others was cancelled.
+    expect(limiter.take(limits, 'early', 4_000)).toMatchObject({ deferredUntilMs: expect.any(Number) });
+    expect(limiter.take(limits, 'new', 10_000)).toEqual({ waitMs: 0 });
+    // Also for one that was promised a permit in hours, if it comes back early.
+    expect(limiter.take(limits, 't5000', 10_000, true)).toEqual({ waitMs: 0 });
+  });
+
+  test('are kept while others use the limit', () => {
+    const limiter = new RateLimiter({ keepsReservations: false });
+    const limits = [on('k', RATE)];
+    for (const { id } of burst(1_000)) limiter.take(limits, id, 0);
+    for (let atMs = 2_000; atMs < 60_000; atMs += 1_000) limiter.take(limits, `used ${atMs}`, atMs, true);
+    expect(limiter.take(limits, 'new', 60_000)).toEqual({ deferredUntilMs: 100_000 });
+  });
+
+  test('do not exceed the limit when all come after all', () => {
+    const limiter = new RateLimiter({ keepsReservations: false });
+    const limits = [on('k', RATE)];
+    for (const { id } of burst(500)) limiter.take(limits, id, 0);
+    const come = [...burst(500), ...burst(500)].map(({ id }, n) => ({ id: `${id} ${n}`, atMs: 20_000 }));
+    const sent = run(limiter, limits, come).map(({ atMs }) => atMs);
+    expect(sent).toHaveLength(1_000);
+    expect(mostIn(sent, RATE.windowMs)).toBeLessThanOrEqual(RATE.limit);
+  });
+});
+
 test('a clock that is set back stops nothing', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 1, windowMs: 5_000 })];

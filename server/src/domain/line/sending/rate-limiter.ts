@@ -18,6 +18,10 @@ export const IN_PLACE_MS = 1_250;
 export const STALE_PERMIT_MS = 1_000;
 // A node's clock may be ahead of this one's by this much. Schedules that are further ahead are dropped.
 const CLOCK_TOLERANCE_MS = 5_000;
+// If a permit is free for this long while later times are promised, the messages with the promises do not
+// come: their broadcast was cancelled, for example. The promises lapse, so that no other message waits for
+// them. One that comes for a promise after all counts as one that returns.
+const LAPSES_AFTER_MS = 5_000;
 // Deferrals are rounded up to this, so that messages that follow one another come back as one job.
 const GRAIN_MS = 250;
 // A limit that is far too small (one in a year) must not make a time that nothing can store: the caller comes
@@ -57,11 +61,15 @@ interface Schedule {
   reserved: number;
   /** The latest time that was estimated for callers without a reservation. */
   estimatedMs: number;
+  /** How often its promises have lapsed. */
+  lapses: number;
 }
 
 interface Reservation {
   atMs: number;
   schedule: Schedule;
+  /** Those of the schedule when it was made. */
+  lapses: number;
 }
 
 /**
@@ -92,6 +100,7 @@ export class RateLimiter {
     const [first] = limits;
     if (first === undefined) return { waitMs: 0 };
     const schedules = limits.map((limit) => this.#schedule(limit, nowMs));
+    for (const schedule of schedules) letLapse(schedule, nowMs);
     const name = `${first.key} ${targetId}`;
     const reservation = this.#reservationOf(name);
     if (reservation !== undefined && reservation.atMs > nowMs + IN_PLACE_MS)
@@ -160,16 +169,16 @@ export class RateLimiter {
       return estimate(schedule, limits, atMs, nowMs);
     for (const one of schedules) this.#add(one, kind, atMs);
     if (this.#keepsReservations) {
-      this.#reservations.set(name, { atMs, schedule });
+      this.#reservations.set(name, { atMs, schedule, lapses: schedule.lapses });
       schedule.reserved += 1;
     }
     return deferUntil(atMs, nowMs);
   }
 
-  /** A reservation with a limit that was dropped since, as after the clock was set back, does not count. */
+  /** One that has lapsed does not count, nor one whose limit was dropped, as after a change of the clock. */
   #reservationOf(name: string): Reservation | undefined {
     const reservation = this.#reservations.size === 0 ? undefined : this.#reservations.get(name);
-    if (reservation === undefined || reservation.schedule.bytes !== undefined) return reservation;
+    if (reservation === undefined || isValid(reservation)) return reservation;
     this.#cancel(name, reservation);
     return undefined;
   }
@@ -245,7 +254,23 @@ function newSchedule(rates: readonly Rate[], version?: number): Schedule {
     bytes: undefined,
     reserved: 0,
     estimatedMs: 0,
+    lapses: 0,
   };
+}
+
+/** Drops the promises of a schedule if no message comes for them. Permits that were taken still count. */
+function letLapse(schedule: Schedule, nowMs: number): void {
+  const { promised, deferred, taken } = schedule;
+  const sinceMs = nowMs - LAPSES_AFTER_MS;
+  if (Math.max(promised.lastMs, deferred.lastMs) <= nowMs || taken.next(sinceMs) > sinceMs) return;
+  promised.clear();
+  deferred.clear();
+  schedule.estimatedMs = 0;
+  schedule.lapses += 1;
+}
+
+function isValid({ schedule, lapses }: Reservation): boolean {
+  return schedule.bytes !== undefined && schedule.lapses === lapses;
 }
 
 function bytesOf({ promised, taken, deferred }: Schedule): number {
@@ -305,6 +330,10 @@ class SendTimes {
     if (this.#count === this.#cells.length) this.#grow();
     this.#cells[(this.#first + this.#count) % this.#cells.length] = atMs;
     this.#count += 1;
+  }
+
+  clear(): void {
+    this.#count = 0;
   }
 
   /** The number of times, then the times. */
