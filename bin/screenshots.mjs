@@ -1,11 +1,11 @@
 // npm run screenshots: installs what it needs, then makes the pictures in docs/images.
 import { join } from 'node:path';
-import { ensureBrowsers } from './browsers.mjs';
+import { ensureDebianPackages } from './debian-packages.mjs';
 import { ensureInstalled } from './install.mjs';
 import { launch, root, runScript } from './runtime.mjs';
 
 await launch(async () => {
   await ensureInstalled({ dev: true });
-  ensureBrowsers();
+  ensureDebianPackages();
   await runScript(join(root, 'bench', 'screenshots.ts'), process.argv.slice(2));
 });

@@ -6,8 +6,8 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { ensureBrowsers } from './browsers.mjs';
 import { countResults } from './count-results.mjs';
+import { ensureDebianPackages } from './debian-packages.mjs';
 import { ensureInstalled } from './install.mjs';
 import { findNode, launch, root, scriptEnv } from './runtime.mjs';
 
@@ -49,7 +49,7 @@ await launch(async () => {
   const failedChecks = filters.length === 0 || lintOnly ? await runChecks() : 0;
   if (lintOnly) process.exitCode = failedChecks > 0 ? 1 : 0;
   else {
-    ensureBrowsers();
+    ensureDebianPackages();
     await runTests(filters, failedChecks);
   }
 });

@@ -1,5 +1,6 @@
 import { availableParallelism, homedir } from 'node:os';
 import { resolve } from 'node:path';
+import { natsServers } from './lib/nats-servers.ts';
 import { parseNetworks } from './lib/networks.ts';
 import { vendorOrigins } from './providers/index.ts';
 import type { OriginSetting } from './providers/shared/transport.ts';
@@ -61,6 +62,14 @@ const OWN_SETTINGS = {
       'The address of the database itself, if DATABASE_URL is that of a connection pooler in transaction ' +
       'mode. Messages between nodes, migrations, backups and the clock use it. Default: DATABASE_URL.',
     read: (text: string) => optional(text, (value) => url(value, ['postgres:', 'postgresql:'])),
+    secret: true,
+  },
+  NATS_URL: {
+    default: '',
+    help:
+      'NATS servers that carry the messages between nodes instead of the database, separated by commas: ' +
+      '`nats://user:password@host:4222`, or `tls://` and `nats://token@host`. Set it for all nodes.',
+    read: (text: string) => optional(text, natsServers),
     secret: true,
   },
   PUBLIC_URL: {

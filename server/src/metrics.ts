@@ -61,14 +61,18 @@ export const shortestLease = new Gauge({
 
 export const busConnected = new Gauge({
   name: 'belfry_bus_connected',
-  help: 'Whether the node receives messages of other nodes (1) or its connection to the bus is lost (0).',
+  help:
+    'Whether the node receives messages of other nodes (1) or its connection to the bus is lost (0), ' +
+    'by bus (postgres, nats).',
+  labelNames: ['bus'] as const,
   aggregator: 'min',
   registers,
 });
 
 export const busSilence = new Gauge({
   name: 'belfry_bus_silent_seconds',
-  help: 'The time since the database last responded on the connection of the bus, which is tested every 8 s.',
+  help: 'The time since the database or NATS last responded on the connection of the bus, tested every 8 s.',
+  labelNames: ['bus'] as const,
   aggregator: 'max',
   registers,
 });

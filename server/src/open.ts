@@ -21,7 +21,8 @@ import { connectionObstacle, type Obstacle } from './db/usability.ts';
 import { WriteFailures } from './db/write-failures.ts';
 import { describeUnreadableWebhooks } from './domain/after/webhooks/secrets.ts';
 import type { Context } from './domain/context.ts';
-import { createBus, type PostgresBus } from './domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from './domain/ground/bus/bus.ts';
+import { natsSubject } from './domain/ground/bus/nats.ts';
 import { Identities } from './domain/ground/identities/identities.ts';
 import { describeUnreadable, unreadableIntegrations } from './domain/ground/secrets/unreadable.ts';
 import { AddressKeys } from './domain/ground/suppressions/address-keys.ts';
@@ -42,7 +43,7 @@ import { createTransport } from './providers/shared/transport.ts';
 
 /** The domain's context with an open, migrated database. */
 export interface Opened extends Context {
-  readonly bus: PostgresBus;
+  readonly bus: NodeBus;
   readonly connection: ConnectionSettings;
   /** Identifies this process among others on the same database. */
   readonly nodeId: string;
@@ -126,7 +127,11 @@ export async function open(
     const following = await followDatabaseClock({ db: clockDb, log });
     const nodeId = supervised?.nodeId ?? newNodeId();
     const shared = !embedded || config.PROCESSES > 1;
-    const bus = createBus({ db, log, nodeId, shared });
+    const nats =
+      role === 'server' && shared && config.NATS_URL !== undefined
+        ? { ...config.NATS_URL, subject: await natsSubject(db) }
+        : undefined;
+    const bus = createBus({ db, log, nodeId, shared, nats });
     const clock = options.clock ?? systemClock;
     const projects = new ProjectCache({ db, sealer, clock, bus });
     const integrations = new IntegrationCache({ db, sealer, log, bus });

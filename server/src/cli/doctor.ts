@@ -2,6 +2,7 @@ import { type Config, InvalidSettings, readConfig } from '../config.ts';
 import { checkDataDir } from './doctor/data-dir.ts';
 import { checkDatabase } from './doctor/database.ts';
 import { type Finding, ok, problem } from './doctor/finding.ts';
+import { checkNats } from './doctor/nats.ts';
 import { checkProjects } from './doctor/projects.ts';
 import { checkPublicUrl, checkServer } from './doctor/server.ts';
 import { colored, print, printJson } from './output.ts';
@@ -32,6 +33,7 @@ async function examine(): Promise<Finding[]> {
       ...findings,
       ...checkDataDir(config.DATA_DIR),
       ...database.findings,
+      ...(await checkNats(config, database.usable ? database.db : undefined)),
       ...server.findings,
       ...projects.findings,
       ...(await checkPublicUrl(config, { ...server, ...projects })),

@@ -2,7 +2,7 @@ import type { Database } from '../db/client.ts';
 import type { Hub } from '../domain/after/realtime/hub.ts';
 import type { HitRecorder } from '../domain/after/tracking/record.ts';
 import type { Context } from '../domain/context.ts';
-import type { PostgresBus } from '../domain/ground/bus/bus.ts';
+import type { NodeBus } from '../domain/ground/bus/bus.ts';
 import type { Bus } from '../domain/ground/bus/messages.ts';
 import type { Acceptor } from '../domain/line/accept/send-broadcast.ts';
 import type { TokenDiscarder } from '../domain/people/tokens/discard-gone.ts';
@@ -15,7 +15,7 @@ import type { Streams } from './realtime/stream.ts';
 
 /** The context of the HTTP server: that of the domain, and the parts that process requests. */
 export interface HttpContext extends Context {
-  readonly bus: PostgresBus;
+  readonly bus: NodeBus;
   readonly lastSeen: LastSeen;
   readonly keyUses: KeyUses;
   readonly acceptor: Acceptor;

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Queryable, sql } from '../db/client.ts';
 import { diskProblem } from '../db/embedded/disk.ts';
 import { newestSchema, SCHEMA_COLUMNS, type Schema, schemaObstacle } from '../db/schema.ts';
+import type { LinkState } from '../domain/ground/bus/link.ts';
 import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
 import {
   busConnected,
@@ -78,9 +79,10 @@ function measureConnections({ db, bus }: Pick<HttpContext, 'db' | 'bus'>): void 
   databaseConnections.set({ state: 'active' }, total - idle);
   databaseConnections.set({ state: 'idle' }, idle);
   databaseConnections.set({ state: 'waiting' }, waiting);
-  const { connected, silentMs = 0 } = bus.state();
-  busConnected.set(connected ? 1 : 0);
-  busSilence.set(silentMs / 1_000);
+  for (const { name, connected, silentMs = 0 } of bus.state()) {
+    busConnected.set({ bus: name }, connected ? 1 : 0);
+    busSilence.set({ bus: name }, silentMs / 1_000);
+  }
 }
 
 /**
@@ -137,8 +139,7 @@ async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise
 
 /** What does not make the server unavailable: its bus, and the workers and the queue of all nodes. */
 async function detailsOf({ db, bus }: HttpContext): Promise<object> {
-  const { connected, silentMs } = bus.state();
-  const shown = { bus: { connected, silent_seconds: silentMs === undefined ? null : silentMs / 1_000 } };
+  const shown = { bus: Object.fromEntries(bus.state().map(({ name, ...link }) => [name, linkJson(link)])) };
   try {
     const [leases, queue] = await within(
       READY_TIMEOUT_MS,
@@ -152,6 +153,10 @@ async function detailsOf({ db, bus }: HttpContext): Promise<object> {
   } catch {
     return shown; // without the database
   }
+}
+
+function linkJson({ connected, silentMs }: Omit<LinkState, 'name'>): object {
+  return { connected, silent_seconds: silentMs === undefined ? null : silentMs / 1_000 };
 }
 
 async function collectQueue(db: Queryable): Promise<void> {

@@ -53,11 +53,11 @@ test('metrics and readyz show the bus, the workers and the age of jobs', async (
   expect([age >= 100, age < 3_600]).toEqual([true, true]);
   expect(metric(text, 'belfry_workers')).toBe(1);
   expect(metric(text, 'belfry_worker_lease_shortest_seconds')).toBeGreaterThan(8);
-  expect(metric(text, 'belfry_bus_connected')).toBe(1);
-  expect(metric(text, 'belfry_bus_silent_seconds')).toBeGreaterThanOrEqual(0);
+  expect(metric(text, 'belfry_bus_connected{bus="postgres"}')).toBe(1);
+  expect(metric(text, 'belfry_bus_silent_seconds{bus="postgres"}')).toBeGreaterThanOrEqual(0);
   expect((await request('GET', '/readyz?verbose')).body).toEqual({
     status: 'ok',
-    bus: { connected: true, silent_seconds: expect.any(Number) },
+    bus: { postgres: { connected: true, silent_seconds: expect.any(Number) } },
     workers: { live: 1, shortest_lease_seconds: expect.any(Number) },
     queue: { oldest_ready_seconds: expect.any(Number) },
   });

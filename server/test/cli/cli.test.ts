@@ -567,6 +567,12 @@ describe('doctor', () => {
     ]);
   });
 
+  test('finds NATS servers that do not respond, without showing the password', async () => {
+    const report = await doctor({ NATS_URL: 'nats://belfry:hidden-password@127.0.0.1:1' });
+    expect(findings(report, 'problem')).toEqual(['nats: 127.0.0.1:1: ECONNREFUSED']);
+    expect(JSON.stringify(report)).not.toContain('hidden-password');
+  });
+
   test('finds open permissions, ports in use, and wrong keys', async () => {
     const other = createServer((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'));
     await once(other.listen(0, '127.0.0.1'), 'listening');

@@ -1,7 +1,7 @@
 /** Integrations that are paused on all nodes of a database. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import type { NewEvent } from '../../src/domain/ground/events/record.ts';
 import { Dispatcher } from '../../src/domain/line/sending/dispatcher.ts';
 import { PauseFollower } from '../../src/domain/line/sending/pause-follower.ts';
@@ -18,7 +18,7 @@ import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 interface Node {
   id: string;
   dispatcher: Dispatcher;
-  bus: PostgresBus;
+  bus: NodeBus;
   recorder: PauseRecorder;
   stop(): Promise<void>;
 }

@@ -170,6 +170,16 @@ describe('every pod', () => {
   });
 });
 
+test('the nodes get NATS_URL from a secret, if one is named', () => {
+  const reference = { name: 'NATS_URL', valueFrom: { secretKeyRef: { name: 'bus', key: 'url' } } };
+  const natsOf = (all: Yaml[]) =>
+    of('Deployment', all).map(({ spec }) =>
+      spec.template.spec.containers[0].env.find(({ name }: Yaml) => name === 'NATS_URL'),
+    );
+  expect(natsOf(objects({ nats: { secret: 'bus', key: 'url' } }))).toEqual([reference, reference]);
+  expect(natsOf(objects())).toEqual([undefined, undefined]);
+});
+
 test('the migration is a hook before a new release starts, and both it and the ingress are optional', () => {
   expect(of('Job')[0].metadata.annotations['helm.sh/hook']).toBe('pre-install,pre-upgrade');
   const without = objects({ migrate: false, ingress: { ...values.ingress, enabled: false } });

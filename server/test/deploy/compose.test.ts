@@ -56,6 +56,12 @@ test('with the profile of the pooler, only what needs a session goes to the data
   expect(services.belfry.depends_on.pgbouncer.required).toBe(false);
 });
 
+test('with the profile of NATS, Belfry connects to its service', () => {
+  const { PUBLIC_URL: _address, ...given } = variables(true);
+  expect(readConfig(settingsWith(given)).NATS_URL).toEqual({ servers: ['nats:4222'], tls: false });
+  expect(services.nats.profiles).toEqual(['nats']);
+});
+
 test('the pooler has the settings of the guide', () => {
   const ini = /^```ini\n(.*?)^```$/ms.exec(read('docs/guides/operations.md'))?.[1];
   const { content } = configs['pgbouncer.ini'];

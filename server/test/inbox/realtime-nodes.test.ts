@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { openDatabase } from '../../src/db/client.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => realtime.close());
 
-async function startBus(shared = true): Promise<{ bus: PostgresBus; heard: RealtimeMessage[] }> {
+async function startBus(shared = true): Promise<{ bus: NodeBus; heard: RealtimeMessage[] }> {
   const log = createLogger({ level: 'silent' });
   const bus = createBus({ db: realtime.db, log, nodeId: newId(), shared });
   const heard: RealtimeMessage[] = [];

@@ -5,7 +5,7 @@ import { uuidArray } from '../../src/db/arrays.ts';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { exportUser } from '../../src/domain/after/export/export-user.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import { userNames } from '../../src/domain/ground/identities/user-names.ts';
 import { countBroadcasts } from '../../src/domain/line/broadcasts/count.ts';
@@ -51,7 +51,7 @@ const log = createLogger({ level: 'silent' });
 
 let database: TestDatabase;
 let db: Database;
-let bus: PostgresBus;
+let bus: NodeBus;
 let exported: Parameters<typeof exportUser>[0];
 
 const [projectId, other, large, importId] = [newId(), newId(), newId(), newId()];

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { listWebhooks } from '../../src/domain/after/webhooks/webhooks.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import { listBroadcasts, listNumberedBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
 import { findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
@@ -23,7 +23,7 @@ import { readsOf } from '../support/reads-of.ts';
 
 let database: TestDatabase;
 let db: Database;
-let bus: PostgresBus;
+let bus: NodeBus;
 
 beforeAll(async () => {
   database = await createTestDatabase();

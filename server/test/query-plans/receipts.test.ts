@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
 import { discardChats } from '../../src/domain/after/receipts/discard-chats.ts';
 import { recordReceipts } from '../../src/domain/after/receipts/record.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { referenceOf } from '../../src/domain/ground/links/reference.ts';
 import { AddressKeys } from '../../src/domain/ground/suppressions/address-keys.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
@@ -19,7 +19,7 @@ const userIds = Array.from({ length: USERS }, () => newId());
 
 let database: TestDatabase;
 let db: Database;
-let bus: PostgresBus;
+let bus: NodeBus;
 const addressKeys = new AddressKeys({
   sealer: createSealer([Buffer.alloc(32, 7)]),
   log: createLogger({ level: 'silent' }),

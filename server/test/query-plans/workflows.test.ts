@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uuidArray } from '../../src/db/arrays.ts';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import {
   getVersion,
@@ -57,7 +57,7 @@ const steps = [
 
 let database: TestDatabase;
 let db: Database;
-let bus: PostgresBus;
+let bus: NodeBus;
 
 /** A database whose transactions are part of the one that is rolled back. */
 const joined = (): Database => ({ ...db, transaction: (work) => work(db) });

@@ -6,8 +6,9 @@ import Fastify from 'fastify';
 import { WebSocket } from 'ws';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
 import { Hub } from '../../src/domain/after/realtime/hub.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import type { NotificationsNew } from '../../src/domain/ground/bus/messages.ts';
+import type { NatsOptions } from '../../src/domain/ground/bus/nats.ts';
 import { BroadcastContents } from '../../src/domain/line/notifications/contents.ts';
 import { findInboxToken } from '../../src/domain/people/tokens/find-by-value.ts';
 import { saveToken } from '../../src/domain/people/tokens/save.ts';
@@ -32,13 +33,13 @@ export interface TestRealtime {
   database: TestDatabase;
   sealer: Sealer;
   project: NewProject;
-  startNode(options?: { port?: number; shared?: boolean }): Promise<TestNode>;
+  startNode(options?: { port?: number; shared?: boolean; nats?: NatsOptions }): Promise<TestNode>;
   close(): Promise<void>;
 }
 
 export interface TestNode {
   port: number;
-  bus: PostgresBus;
+  bus: NodeBus;
   hub: Hub;
   /** Sends the heartbeats of a full period. */
   beat(): void;
@@ -58,8 +59,8 @@ export async function startTestRealtime(): Promise<TestRealtime> {
     database,
     sealer,
     project,
-    async startNode({ port = 0, shared = true } = {}) {
-      const bus = createBus({ db, log, nodeId: newId(), shared });
+    async startNode({ port = 0, shared = true, nats } = {}) {
+      const bus = createBus({ db, log, nodeId: newId(), shared, nats });
       await bus.listening();
       const clock = systemClock;
       const projects = new ProjectCache({ db, sealer, clock, bus });

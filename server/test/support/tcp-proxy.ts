@@ -6,6 +6,9 @@ export interface TcpProxy {
   readonly port: number;
   /** Called with the bytes of the server, which it may change. They are lost if it returns false. */
   onReply: (bytes: Buffer) => unknown;
+  /** Stops reading what the server sends, until `resume`. */
+  stall(): void;
+  resume(): void;
   /** Breaks all open connections. */
   cut(): void;
   close(): Promise<void>;
@@ -14,6 +17,7 @@ export interface TcpProxy {
 /** Forwards connections to 127.0.0.1 to a server on loopback or on a Unix socket. */
 export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
+  const servers = new Set<Socket>();
   const kept = (socket: Socket) => {
     sockets.add(socket);
     socket.on('error', () => {}); // either end may break the connection
@@ -22,6 +26,8 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
   };
   const server = createServer((incoming) => {
     const outgoing = kept(connect(target));
+    outgoing.once('close', () => servers.delete(outgoing));
+    servers.add(outgoing);
     kept(incoming).pipe(outgoing);
     outgoing.on('data', (bytes: Buffer) => {
       if (proxy.onReply(bytes) !== false) incoming.write(bytes);
@@ -33,6 +39,12 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
   const proxy: TcpProxy = {
     port: (server.address() as AddressInfo).port,
     onReply: () => {},
+    stall() {
+      for (const socket of servers) socket.pause();
+    },
+    resume() {
+      for (const socket of servers) socket.resume();
+    },
     cut() {
       for (const socket of sockets) socket.destroy();
     },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import type { Person } from '../../src/domain/people/users/plan.ts';
 import { resolveUsers } from '../../src/domain/people/users/resolve.ts';
@@ -14,7 +14,7 @@ import { until } from '../support/service.ts';
 
 let database: TestDatabase;
 let db: Database;
-let bus: PostgresBus;
+let bus: NodeBus;
 const projectId = newId();
 
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { deleteUser } from '../../src/domain/after/erasure/delete-user.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
-import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities, identityKey } from '../../src/domain/ground/identities/identities.ts';
 import { type IdentifiedUser, keysOf } from '../../src/domain/ground/identities/keys.ts';
 import { createUserIdentifier } from '../../src/domain/people/users/identify.ts';
@@ -23,7 +23,7 @@ import { until } from '../support/service.ts';
 
 interface Node {
   db: Database;
-  bus: PostgresBus;
+  bus: NodeBus;
   identities: Identities;
   clock: { now(): number };
 }

@@ -183,9 +183,9 @@ export class Hub {
         this.#ceilingMs = Math.min(this.#ceilingMs, message.sinceMs);
         return;
       case 'missed':
-        if (message.sinceMs !== undefined) this.#catchUp(message.sinceMs, this.#ceilingMs <= message.sinceMs);
-        if (message.sinceMs === undefined || this.#ceilingMs <= message.sinceMs)
-          this.#ceilingMs = Number.POSITIVE_INFINITY;
+        if (message.sinceMs === undefined) return; // settings only
+        this.#catchUp(message.sinceMs, this.#ceilingMs <= message.sinceMs);
+        if (this.#ceilingMs <= message.sinceMs) this.#ceilingMs = Number.POSITIVE_INFINITY;
         return;
       default: // for other subscribers
     }

@@ -1,18 +1,38 @@
 import { JOB_KINDS } from '../../../queue/jobs.ts';
 import type { RealtimeMessage } from './messages.ts';
 
-// PostgreSQL rejects a payload of 8,000 bytes or more (NOTIFY_PAYLOAD_MAX_LENGTH).
-const MAX_PAYLOAD_BYTES = 7_900;
-// 37 bytes each: cheaper to send than a query on every node.
-const MAX_INLINE_USERS = 16;
+/** What a server that carries messages allows, and what pays on the way over it. */
+export interface WireFormat {
+  readonly maxBytes: number;
+  /** Longer lists of users are left out: nodes read them from the database. */
+  readonly maxUsers: number;
+  /** Larger contents are left out. */
+  readonly maxContentBytes: number;
+}
+
+/** PostgreSQL rejects a payload of 8,000 bytes or more (NOTIFY_PAYLOAD_MAX_LENGTH). */
+export const NOTIFY_FORMAT: WireFormat = {
+  maxBytes: 7_900,
+  maxUsers: 16, // 39 bytes each: cheaper to send than a query on every node
+  maxContentBytes: 0,
+};
+
+/** NATS accepts 1 MB by default: the users of a page and the content save every node two queries. */
+export function natsFormat(maxBytes = 1_048_576): WireFormat {
+  return { maxBytes, maxUsers: 1_000, maxContentBytes: 32_768 };
+}
 
 /**
- * Encodes messages for other nodes. Each payload fits into one NOTIFY and is a JSON array: the id of the
+ * Encodes messages for other nodes. Each payload has at most `maxBytes` and is a JSON array: the id of the
  * sending node, then its messages in order.
  */
-export function encodeMessages(nodeId: string, messages: readonly RealtimeMessage[]): string[] {
+export function encodeMessages(
+  nodeId: string,
+  messages: readonly RealtimeMessage[],
+  format: WireFormat,
+): string[] {
   const start = `[${JSON.stringify(nodeId)}`;
-  const room = MAX_PAYLOAD_BYTES - Buffer.byteLength(start) - 1;
+  const room = format.maxBytes - Buffer.byteLength(start) - 1;
   const payloads: string[] = [];
   let parts: string[] = [];
   let used = 0;
@@ -22,7 +42,7 @@ export function encodeMessages(nodeId: string, messages: readonly RealtimeMessag
     used = 0;
   };
   for (const message of messages) {
-    const part = `,${encode(message, room - 1)}`;
+    const part = `,${encode(message, format, room - 1)}`;
     const bytes = Buffer.byteLength(part);
     if (used + bytes > room) end();
     parts.push(part);
@@ -37,26 +57,57 @@ export function decodeMessages(payload: string): { nodeId: string; messages: Rea
   try {
     const [nodeId, ...messages] = JSON.parse(payload) as [unknown, ...unknown[]];
     if (typeof nodeId !== 'string') return undefined;
-    return { nodeId, messages: messages.filter(isMessage) };
+    return { nodeId, messages: messages.filter(isMessage).map(withBuffers) };
   } catch {
     // Any program with access to the database can write into the channel.
     return undefined;
   }
 }
 
-function encode(message: RealtimeMessage, room: number): string {
-  const json = JSON.stringify(slim(message));
+function encode(message: RealtimeMessage, format: WireFormat, room: number): string {
+  const full = JSON.stringify(slim(message, format));
+  if (Buffer.byteLength(full) <= room) return full;
+  const small = slim(message, NOTIFY_FORMAT);
+  const json = JSON.stringify(small);
   if (Buffer.byteLength(json) <= room) return json;
   // Only a client id can be this long. Without it, the client receives a message about its own change.
-  return JSON.stringify({ ...slim(message), clientId: undefined });
+  return JSON.stringify({ ...small, clientId: undefined });
 }
 
-function slim(message: RealtimeMessage): RealtimeMessage {
+function slim(message: RealtimeMessage, { maxUsers, maxContentBytes }: WireFormat): object {
   if (message.type !== 'new') return message;
-  const { content: _, ...sent } = message;
-  if (message.only === true || message.userIds.length <= MAX_INLINE_USERS) return sent;
-  const { userIds: __, ...rest } = sent;
-  return { ...rest, type: 'new_elsewhere' };
+  const { content, ...sent } = message;
+  if (message.only !== true && message.userIds.length > maxUsers) {
+    const { userIds: _, ...rest } = sent;
+    return { ...rest, type: 'new_elsewhere' };
+  }
+  if (content === undefined || content.message.length + (content.inApp?.length ?? 0) > maxContentBytes)
+    return sent;
+  const { message: packed, inApp } = content;
+  const encoded = { message: packed.toString('base64'), inApp: inApp?.toString('base64') ?? null };
+  return { ...sent, content: { ...content, ...encoded } };
+}
+
+/** Decodes the content of a message, which `isMessage` has checked. */
+function withBuffers(message: RealtimeMessage): RealtimeMessage {
+  if (message.type !== 'new' || message.content === undefined) return message;
+  const { message: packed, inApp, ...rest } = message.content as unknown as EncodedContent;
+  const content = { message: Buffer.from(packed, 'base64'), inApp: inApp && Buffer.from(inApp, 'base64') };
+  return { ...message, content: { ...rest, ...content } } as RealtimeMessage;
+}
+
+interface EncodedContent {
+  category: string | null;
+  topic: string | null;
+  message: string;
+  inApp: string | null;
+}
+
+function isContent(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { message, ...rest } = value as Record<string, unknown>;
+  const optional = ['category', 'topic', 'inApp'].map((name) => rest[name]);
+  return typeof message === 'string' && optional.every((one) => one === null || typeof one === 'string');
 }
 
 // Messages may come from another release, so they are validated.
@@ -70,7 +121,8 @@ function isMessage(value: unknown): value is RealtimeMessage {
         strings(message, ['projectId', 'broadcastId']) &&
         typeof message.sentAtMs === 'number' &&
         (message.page === undefined || Number.isSafeInteger(message.page)) &&
-        (message.type === 'new_elsewhere' || isStrings(message.userIds))
+        (message.type === 'new_elsewhere' ||
+          (isStrings(message.userIds) && (message.content === undefined || isContent(message.content))))
       );
     case 'changed':
       return (

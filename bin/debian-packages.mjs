@@ -1,18 +1,19 @@
-// Installs the browsers that tests open: Debian's Chromium, without and with windows, and Firefox, if this is
-// root on Debian and they are missing. Otherwise the tests of pages are skipped.
+// Installs the Debian packages that some tests need, if this is root on Debian and they are missing: browsers
+// (Chromium without and with windows, Firefox) and a NATS server. Otherwise these tests are skipped.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-const BROWSERS = {
+const PACKAGES = {
   chromium: '/usr/bin/chromium',
   'chromium-headless-shell': '/usr/bin/chromium-headless-shell',
   'firefox-esr': '/usr/bin/firefox-esr',
+  'nats-server': '/usr/sbin/nats-server',
 };
 
-export function ensureBrowsers() {
-  const missing = Object.entries(BROWSERS).flatMap(([name, path]) => (existsSync(path) ? [] : [name]));
+export function ensureDebianPackages() {
+  const missing = Object.entries(PACKAGES).flatMap(([name, path]) => (existsSync(path) ? [] : [name]));
   if (missing.length === 0 || process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return;
-  console.error(`belfry: installing ${missing.join(' and ')} (once) …`);
+  console.error(`belfry: installing ${missing.join(', ')} (once) …`);
   for (const args of [['update'], ['install', '--yes', '--no-install-recommends', ...missing]]) {
     const { status, stderr } = spawnSync('apt-get', ['--quiet', ...args], {
       env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },

@@ -1,0 +1,233 @@
+import { systemClock } from '../../../lib/clock.ts';
+import type { Logger } from '../../../lib/log.ts';
+import type { Channel, Transport } from './channel.ts';
+import type { RealtimeMessage } from './messages.ts';
+import { decodeMessages, encodeMessages } from './wire.ts';
+import { NoResponse, withTimeout } from './with-timeout.ts';
+
+// The channel is probed this often, and closed when no response arrives in time. Both together have to stay
+// well below the margin of a resume (resume-cursor.ts), which covers messages published before the loss was
+// noticed.
+const HEARTBEAT_MS = 8_000;
+const FIRST_RETRY_MS = 100;
+const LONGEST_RETRY_MS = 5_000;
+// Messages kept while the link is down. When there are more, other nodes get one `missed` message instead.
+const MAX_WAITING = 10_000;
+
+export interface LinkOptions {
+  transport: Transport;
+  log: Logger;
+  /** Marks this node's own messages, which it ignores when they come back. */
+  nodeId: string;
+  /** Whether it carries notifications: if not, a loss concerns settings only. */
+  carriesAll: boolean;
+  /** Until when other nodes' messages are known, before the first connection. */
+  aliveAtMs?: number;
+  /** Called with each message of other nodes, and with `missing` and `missed` of this link. */
+  onMessage: (message: RealtimeMessage) => void;
+}
+
+export interface LinkState {
+  readonly name: Transport['name'];
+  /** Whether messages of other nodes arrive. */
+  readonly connected: boolean;
+  /** For how long the server has not responded. */
+  readonly silentMs: number | undefined;
+}
+
+/**
+ * Keeps a channel to other nodes open. Messages that wait are sent when it is back, and `missed` makes
+ * subscribers read the database. Messages arrive in the order in which they were published.
+ */
+export class Link {
+  readonly #transport: Transport;
+  readonly #log: Logger;
+  readonly #nodeId: string;
+  readonly #carriesAll: boolean;
+  readonly #onMessage: (message: RealtimeMessage) => void;
+  readonly #closing = new AbortController();
+  readonly #tried = Promise.withResolvers<void>();
+  readonly #kept: Promise<void>;
+  #listening = Promise.withResolvers<void>();
+  #channel: Channel | undefined;
+  #waiting: RealtimeMessage[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> | undefined;
+  #aliveAtMs: number | undefined;
+  #lostAtMs: number | undefined;
+
+  constructor({ transport, log, nodeId, carriesAll, aliveAtMs, onMessage }: LinkOptions) {
+    this.#transport = transport;
+    this.#log = log.child({ bus: transport.name });
+    this.#nodeId = nodeId;
+    this.#carriesAll = carriesAll;
+    this.#aliveAtMs = aliveAtMs;
+    this.#onMessage = onMessage;
+    this.#kept = this.#keepOpen();
+  }
+
+  state(): LinkState {
+    const aliveAtMs = this.#aliveAtMs;
+    const silentMs = aliveAtMs === undefined ? undefined : Math.max(0, systemClock.now() - aliveAtMs);
+    return { name: this.#transport.name, connected: this.#channel !== undefined, silentMs };
+  }
+
+  /** Since when messages of other nodes are missing. Undefined as well if it carries only settings. */
+  missingSinceMs(): number | undefined {
+    return this.#carriesAll ? this.#lostAtMs : undefined;
+  }
+
+  /** Resolves when the connection to the other nodes is established. */
+  listening(): Promise<void> {
+    return this.#listening.promise;
+  }
+
+  /** Resolves when the first attempt to connect has ended, with or without success. */
+  tried(): Promise<void> {
+    return this.#tried.promise;
+  }
+
+  send(message: RealtimeMessage): void {
+    if (this.#waiting.length >= MAX_WAITING) {
+      this.#waiting = [{ type: 'missed', sinceMs: this.#aliveAtMs }];
+    }
+    this.#waiting.push(message);
+    if (this.#channel !== undefined)
+      this.#timer ??= setTimeout(() => void this.#flush(), this.#transport.gatherMs);
+  }
+
+  /** Sends the messages that wait and closes the connection. Drops what cannot be sent within 5 s. */
+  async close(): Promise<void> {
+    // A command-line program may publish and close before it is connected.
+    if (this.#waiting.length > 0) await withTimeout(this.listening()).catch(() => {});
+    await this.#flush();
+    this.#closing.abort();
+    await this.#kept;
+  }
+
+  /** Sends the messages that wait, one batch at a time, so that they arrive in order. */
+  #flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#flushing ??= this.#sendWaiting().finally(() => {
+      this.#flushing = undefined;
+    });
+    return this.#flushing;
+  }
+
+  async #sendWaiting(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const channel = this.#channel;
+      if (channel === undefined) return;
+      const messages = this.#waiting;
+      this.#waiting = [];
+      try {
+        await withTimeout(channel.send(encodeMessages(this.#nodeId, messages, channel.format)));
+      } catch (error) {
+        this.#waiting = [...this.#afterFailure(error, messages), ...this.#waiting];
+        this.#log.warn(
+          { err: error },
+          'could not send messages to other nodes; retrying on a new connection',
+        );
+        channel.drop();
+        return;
+      }
+    }
+  }
+
+  /** Returns the messages to send after a failure. Receivers ignore messages that they had already. */
+  #afterFailure(error: unknown, messages: RealtimeMessage[]): RealtimeMessage[] {
+    if (error instanceof NoResponse || !this.#transport.isRejection(error)) return messages;
+    // The server rejected these messages and would do so again, which would block all later ones.
+    return [{ type: 'missed', sinceMs: this.#aliveAtMs }];
+  }
+
+  async #keepOpen(): Promise<void> {
+    let retryMs = FIRST_RETRY_MS;
+    while (!this.#closing.signal.aborted) {
+      try {
+        await this.#serveChannel();
+        retryMs = FIRST_RETRY_MS;
+      } catch (error) {
+        this.#log.warn({ err: error, retryMs }, 'could not connect to the message bus');
+        if (this.#lostAtMs === undefined) this.#lost();
+      }
+      this.#tried.resolve();
+      if (this.#closing.signal.aborted) return;
+      await pause(retryMs * (0.5 + Math.random() / 2), this.#closing.signal);
+      retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
+    }
+  }
+
+  /** Opens a channel and serves it. Resolves when it has ended. */
+  async #serveChannel(): Promise<void> {
+    const channel = await this.#transport.open((payload) => this.#receive(payload));
+    const closing = Promise.withResolvers<void>();
+    const stop = () => closing.resolve();
+    this.#closing.signal.addEventListener('abort', stop, { once: true });
+    if (this.#closing.signal.aborted) stop();
+    let heartbeat: NodeJS.Timeout | undefined;
+    try {
+      this.#aliveAtMs = await withTimeout(channel.probe());
+      this.#opened(channel);
+      heartbeat = setInterval(() => void this.#beat(channel), HEARTBEAT_MS);
+      await Promise.race([channel.ended, closing.promise]);
+    } finally {
+      clearInterval(heartbeat);
+      this.#closing.signal.removeEventListener('abort', stop);
+      const wasOpen = this.#channel === channel;
+      this.#channel = undefined;
+      channel.drop();
+      if (wasOpen && !this.#closing.signal.aborted) {
+        this.#log.warn('lost the connection to the message bus; reconnecting');
+        this.#listening = Promise.withResolvers<void>();
+        this.#lost();
+      }
+    }
+  }
+
+  #opened(channel: Channel): void {
+    this.#channel = channel;
+    const lostAtMs = this.#lostAtMs;
+    this.#lostAtMs = undefined;
+    this.#listening.resolve();
+    this.#tried.resolve();
+    if (lostAtMs !== undefined)
+      this.#onMessage({ type: 'missed', sinceMs: this.#carriesAll ? lostAtMs : undefined });
+    void this.#flush();
+  }
+
+  #lost(): void {
+    this.#lostAtMs = this.#aliveAtMs;
+    if (this.#carriesAll && this.#lostAtMs !== undefined)
+      this.#onMessage({ type: 'missing', sinceMs: this.#lostAtMs });
+  }
+
+  async #beat(channel: Channel): Promise<void> {
+    try {
+      const aliveAtMs = await withTimeout(channel.probe());
+      if (this.#channel === channel) this.#aliveAtMs = aliveAtMs;
+    } catch {
+      channel.drop();
+    }
+  }
+
+  #receive(payload: string): void {
+    const received = decodeMessages(payload);
+    if (received === undefined || received.nodeId === this.#nodeId) return;
+    for (const message of received.messages) this.#onMessage(message);
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    signal.addEventListener('abort', done, { once: true });
+    if (signal.aborted) done();
+  });
+}

@@ -1,0 +1,93 @@
+import { type Database, isDatabaseUnavailable } from '../../../db/client.ts';
+import { arrivesAt, SILENT_BUS } from '../../../db/pooler.ts';
+import type { Logger } from '../../../lib/log.ts';
+import type { Channel, Transport } from './channel.ts';
+import { NOTIFY_FORMAT } from './wire.ts';
+import { withTimeout } from './with-timeout.ts';
+
+const CHANNEL = 'belfry_realtime';
+
+type Client = Awaited<ReturnType<Database['connect']>>;
+
+/**
+ * Messages by LISTEN/NOTIFY. NOTIFY runs on a connection of its own, never in the transaction that wrote: its
+ * lock would make all writers commit one after another.
+ */
+export function postgresTransport({ db, log }: { db: Database; log: Logger }): Transport {
+  return {
+    name: 'postgres',
+    // Messages that are sent together share a transaction. Commits with NOTIFY take one lock after another,
+    // so their number is kept to 200 a second.
+    gatherMs: 5,
+    async open(onPayload) {
+      const client = await connect(db);
+      try {
+        return await listen(client, onPayload);
+      } catch (error) {
+        drop(client);
+        throw error;
+      }
+    },
+    isRejection: (error) => !isDatabaseUnavailable(error),
+  };
+
+  async function listen(client: Client, onPayload: (payload: string) => void): Promise<Channel> {
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    client.on('error', () => end());
+    client.on('end', () => end());
+    client.on('notification', ({ payload }) => onPayload(payload ?? ''));
+    await withTimeout(client.query(`listen ${CHANNEL}`));
+    void prove(client);
+    return {
+      format: NOTIFY_FORMAT,
+      ended,
+      async send(payloads) {
+        await client.query(notify, [CHANNEL, payloads]);
+      },
+      async probe() {
+        const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
+        return rows[0]?.now.getTime() ?? 0;
+      },
+      drop: () => drop(client),
+    };
+  }
+
+  /** Replaces a connection that receives nothing, such as that to a pooler in transaction mode. */
+  async function prove(client: Client): Promise<void> {
+    try {
+      if (await arrivesAt(client, db)) return;
+      log.error(`${SILENT_BUS.message}: ${SILENT_BUS.advice}`);
+      drop(client);
+    } catch {
+      // The pool or the connection is unavailable: the next connection is checked.
+    }
+  }
+}
+
+/** Resolves with a connection. Closes a late one. */
+async function connect(db: Database): Promise<Client> {
+  const connecting = db.connect();
+  try {
+    const client = await withTimeout(connecting);
+    client.on('error', () => {}); // before and after the channel handles errors
+    return client;
+  } catch (error) {
+    connecting.then((client) => client.end()).catch(() => {});
+    throw error;
+  }
+}
+
+/**
+ * Closes a connection that may be broken, without waiting. The driver destroys it if a query is in flight.
+ */
+function drop(client: Client): void {
+  client.end().catch(() => {}); // already closed
+}
+
+// Notifications of one transaction arrive in the order of the calls; identical ones arrive once. The commit
+// need not wait for the disk: the data that a message announces is committed already.
+const notify = `
+  select pg_notify($1, payload)
+  from (select set_config('synchronous_commit', 'off', true)) without_waiting,
+    unnest($2::text[]) with ordinality as p (payload, n)
+  order by n`;
