@@ -14,6 +14,7 @@ import { measureImports } from './scenarios/imports.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureLargeBodies } from './scenarios/large-bodies.ts';
 import { measureMemory } from './scenarios/memory.ts';
+import { measureNodes } from './scenarios/nodes.ts';
 import { measureOpenings } from './scenarios/openings.ts';
 import { measurePaint } from './scenarios/paint.ts';
 import { measureProcesses } from './scenarios/processes.ts';
@@ -35,6 +36,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   a: { title: 'notifications from broadcasts of 1000 recipients', measure: measureFanOut },
   b: { title: 'accepting broadcasts', measure: measureAccept },
   c: { title: 'from the request to the socket', measure: measureRealtime },
+  nodes: { title: 'inboxes at another node, over NOTIFY and NATS', measure: measureNodes },
   processes: { title: 'one process and two', measure: measureProcesses },
   e: { title: 'e-mail', measure: measureEmail },
   g: { title: 'what a notification costs', measure: measureCost },

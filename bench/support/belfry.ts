@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Database, openDatabase } from '../../server/src/db/client.ts';
+import { type ConnectionSettings, type Database, openDatabase } from '../../server/src/db/client.ts';
 import { startEmbedded } from '../../server/src/db/embedded.ts';
 import { waitMs } from '../../server/src/lib/wait.ts';
 
@@ -76,29 +76,35 @@ export async function startBelfry(options: BelfryOptions): Promise<Belfry> {
   };
 }
 
-/** Starts another server on the database of a running one. */
-export async function startSecondNode(
-  { nodeArguments = [] }: Pick<BelfryOptions, 'nodeArguments'>,
-  { dataDir }: Belfry,
-): Promise<{ stop(): Promise<void> }> {
-  const postgres = await startEmbedded({ dataDir, role: 'client', log: () => {} });
-  const { host, port, user, password = '', database } = postgres.connection;
-  const ownDir = mkdtempSync(join(tmpdir(), 'belfry-bench-second-'));
+/** The DATABASE_URL of an embedded database. */
+export function databaseUrl({ host, port, user, password = '', database }: ConnectionSettings): string {
   const at = host?.startsWith('/') ? `localhost:${port}` : `${host}:${port}`;
   const socket = host?.startsWith('/') ? `?host=${encodeURIComponent(host)}` : '';
+  return `postgres://${user}:${password}@${at}/${database}${socket}`;
+}
+
+/** Starts another server on the database of a running one. */
+export async function startSecondNode(
+  { nodeArguments = [], settings = {} }: Pick<BelfryOptions, 'nodeArguments' | 'settings'>,
+  { dataDir }: Pick<Belfry, 'dataDir'>,
+): Promise<{ address: string; pid: number; stop(): Promise<void> }> {
+  const postgres = await startEmbedded({ dataDir, role: 'client', log: () => {} });
+  const ownDir = mkdtempSync(join(tmpdir(), 'belfry-bench-second-'));
   const child = spawn(process.execPath, [...nodeArguments, LAUNCHER, 'start'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,
       ...SETTINGS,
+      ...settings,
       DATA_DIR: ownDir,
-      DATABASE_URL: `postgres://${user}:${password}@${at}/${database}${socket}`,
+      DATABASE_URL: databaseUrl(postgres.connection),
       SECRET_KEY: readFileSync(join(dataDir, 'secret.key'), 'utf8').trim(),
     },
   });
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  await addressOf(child);
   return {
+    address: await addressOf(child),
+    pid: child.pid ?? 0,
     async stop() {
       child.kill('SIGTERM');
       await ended;
