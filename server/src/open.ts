@@ -131,6 +131,8 @@ export async function open(
       role === 'server' && shared && config.NATS_URL !== undefined
         ? { ...config.NATS_URL, subject: await natsSubject(db) }
         : undefined;
+    if (reports && !shared && config.NATS_URL !== undefined)
+      log.warn('NATS_URL is not used: the embedded database has one node, with one process');
     const bus = createBus({ db, log, nodeId, shared, nats });
     const clock = options.clock ?? systemClock;
     const projects = new ProjectCache({ db, sealer, clock, bus });

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../src/db/client.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
@@ -23,6 +24,7 @@ import {
 } from '../support/realtime.ts';
 import { startTestService } from '../support/service.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { distrustTestAuthority, trustTestAuthority } from '../support/test-authority.ts';
 
 const WAIT = { timeout: 30_000 };
 const SECRET = 'a-password';
@@ -212,6 +214,45 @@ describe.runIf(hasNats)('realtime over NATS', () => {
     onTestFinished(() => own.kill());
     await expect.poll(() => typesOf(heard), WAIT).toEqual(['missing', 'missed']);
   }, 60_000);
+
+  test('after an outage, a backlog is sent without users and contents', async () => {
+    const own = await startNatsServer();
+    onTestFinished(() => own.kill());
+    const over = { servers: [`127.0.0.1:${own.port}`], tls: false, subject: nats.subject };
+    const [one, two] = [await startBus({ nats: over }), await startBus({ nats: over })];
+    await own.kill();
+    await expect.poll(() => !connected(one.bus) && !connected(two.bus), WAIT).toBe(true);
+    const content = { category: null, topic: null, message: Buffer.alloc(9), inApp: null };
+    const userIds = Array.from({ length: 1_000 }, newUser);
+    const broadcasts = Array.from({ length: 50 }, (_, index) => {
+      const ids = { projectId: newId(), broadcastId: newId() };
+      return { type: 'new' as const, ...ids, userIds, sentAtMs: index, content };
+    });
+    for (const message of broadcasts) one.bus.publish(message);
+    await own.start();
+    // The node that publishes may be connected first. Then the other one reads the database.
+    await expect.poll(() => typesOf(two.heard), WAIT).toContain('missed');
+    await expect.poll(() => connected(one.bus) && connected(two.bus), WAIT).toBe(true);
+    one.bus.publish(changed(7));
+    await expect.poll(() => two.heard.at(-1), WAIT).toMatchObject({ type: 'changed', atMs: 7 });
+    expect(typesOf(two.heard)).not.toContain('new');
+  }, 60_000);
+
+  test('with TLS, the certificate is checked', async () => {
+    const [certificate, key] = ['server.crt', 'server.key'].map((name) =>
+      fileURLToPath(new URL(`../support/tls/${name}`, import.meta.url)),
+    );
+    const tls = ['--tls', '--tlscert', certificate ?? '', '--tlskey', key ?? ''];
+    const own = await startNatsServer(tls);
+    onTestFinished(() => own.kill());
+    const over = { servers: [`localhost:${own.port}`], tls: true, subject: nats.subject };
+    const { log, lines } = recordingLog('warn');
+    expect(connected((await startBus({ nats: over, log })).bus)).toBe(false);
+    expect(lines.join('')).toContain('UNABLE_TO_VERIFY_LEAF_SIGNATURE');
+    trustTestAuthority();
+    onTestFinished(distrustTestAuthority);
+    expect(connected((await startBus({ nats: over })).bus)).toBe(true);
+  });
 
   test('a wrong password is reported without the password', async () => {
     const { log, lines } = recordingLog('trace');

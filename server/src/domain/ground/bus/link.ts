@@ -2,7 +2,7 @@ import { systemClock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 import type { Channel, Transport } from './channel.ts';
 import type { RealtimeMessage } from './messages.ts';
-import { decodeMessages, encodeMessages } from './wire.ts';
+import { decodeMessages, encodeMessages, withoutContent } from './wire.ts';
 import { NoResponse, withTimeout } from './with-timeout.ts';
 
 // The channel is probed this often, and closed when no response arrives in time. Both together have to stay
@@ -51,6 +51,8 @@ export class Link {
   #listening = Promise.withResolvers<void>();
   #channel: Channel | undefined;
   #waiting: RealtimeMessage[] = [];
+  // Messages that waited for a connection are sent without users and contents, which could be 800 MB.
+  #hasBacklog = false;
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
   #aliveAtMs: number | undefined;
@@ -92,8 +94,8 @@ export class Link {
       this.#waiting = [{ type: 'missed', sinceMs: this.#aliveAtMs }];
     }
     this.#waiting.push(message);
-    if (this.#channel !== undefined)
-      this.#timer ??= setTimeout(() => void this.#flush(), this.#transport.gatherMs);
+    if (this.#channel === undefined) this.#hasBacklog = true;
+    else this.#timer ??= setTimeout(() => void this.#flush(), this.#transport.gatherMs);
   }
 
   /** Sends the messages that wait and closes the connection. Drops what cannot be sent within 5 s. */
@@ -122,9 +124,12 @@ export class Link {
       const messages = this.#waiting;
       this.#waiting = [];
       try {
-        await withTimeout(channel.send(encodeMessages(this.#nodeId, messages, channel.format)));
+        const format = this.#hasBacklog ? withoutContent(channel.format) : channel.format;
+        await withTimeout(channel.send(encodeMessages(this.#nodeId, messages, format)));
+        this.#hasBacklog = false;
       } catch (error) {
         this.#waiting = [...this.#afterFailure(error, messages), ...this.#waiting];
+        this.#hasBacklog = true;
         this.#log.warn(
           { err: error },
           'could not send messages to other nodes; retrying on a new connection',

@@ -22,6 +22,11 @@ export function natsFormat(maxBytes = 1_048_576): WireFormat {
   return { maxBytes, maxUsers: 1_000, maxContentBytes: 32_768 };
 }
 
+/** The same, without what receivers can read from the database. */
+export function withoutContent(format: WireFormat): WireFormat {
+  return { ...NOTIFY_FORMAT, maxBytes: format.maxBytes };
+}
+
 /**
  * Encodes messages for other nodes. Each payload has at most `maxBytes` and is a JSON array: the id of the
  * sending node, then its messages in order.
@@ -67,7 +72,7 @@ export function decodeMessages(payload: string): { nodeId: string; messages: Rea
 function encode(message: RealtimeMessage, format: WireFormat, room: number): string {
   const full = JSON.stringify(slim(message, format));
   if (Buffer.byteLength(full) <= room) return full;
-  const small = slim(message, NOTIFY_FORMAT);
+  const small = slim(message, withoutContent(format));
   const json = JSON.stringify(small);
   if (Buffer.byteLength(json) <= room) return json;
   // Only a client id can be this long. Without it, the client receives a message about its own change.
