@@ -137,6 +137,7 @@ test('a process that hangs is replaced, and others have its jobs', { timeout: 24
   const before = pidsOf(belfry);
   await replace(belfry, 1, 'SIGSTOP');
   expect(belfry.output.filter((line) => line.includes('a process hangs'))).toHaveLength(1);
+  // The other process that accepts requests listens further at the same port.
   const after = pidsOf(belfry);
   expect([2, 3].map((number) => after.get(number))).toEqual([2, 3].map((number) => before.get(number)));
   await running.accepted(60);

@@ -1,6 +1,7 @@
 import cluster, { type Worker as Process } from 'node:cluster';
+import { once } from 'node:events';
 import { getCompileCacheDir } from 'node:module';
-import type { Socket } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { checkRoles } from '../../app.ts';
 import type { Config } from '../../config.ts';
@@ -118,8 +119,9 @@ class Processes {
 
   /** Starts all processes. Resolves with the address at which they listen. */
   async start(): Promise<string> {
+    // Processes share a listener only if they ask for the same port, and replaced ones have to get the same.
+    if (this.#port === 0) this.#port = await freePort(this.#context.config.HOST);
     const [address = ''] = await Promise.all(this.#slots.map((slot) => this.#started(slot)));
-    if (this.#port === 0) this.#port = Number(new URL(address).port); // replaced processes get the same
     for (const slot of this.#slots) void this.#keep(slot);
     const timer = setInterval(() => this.#killHanging(), LOOK_FOR_HANGING_EVERY_MS);
     this.#stopping.signal.addEventListener('abort', () => clearInterval(timer));
@@ -311,6 +313,15 @@ class Processes {
 function compileCache(): Record<string, string> {
   const folder = getCompileCacheDir(); // that of this version of Node, below the one that is set
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
+}
+
+async function freePort(host: string): Promise<number> {
+  const server = createServer().listen(0, host);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
 }
 
 function pauseAfter(failures: number): number {
