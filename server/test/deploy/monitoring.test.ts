@@ -46,10 +46,17 @@ test('each panel has its own id', () => {
   expect(new Set(ids).size).toBe(ids.length);
 });
 
+const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
+
 test('each alert has a test', () => {
-  const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
   const tested = new Set([...ruleTests.matchAll(/alertname: (\w+)/g)].map(([, name]) => name));
   expect(alerts.filter((name) => !tested.has(name))).toEqual([]);
+});
+
+test('the guide says what to do for each alert', () => {
+  const guide = readFileSync(file('../docs/guides/operations.md'), 'utf8');
+  const explained = [...guide.matchAll(/^\| `(Belfry\w+)` \| \w/gm)].map(([, name]) => name);
+  expect(explained.sort()).toEqual(alerts.sort());
 });
 
 describe.skipIf(!existsSync(PROMTOOL))('with promtool', () => {
