@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { highlight } from '../../src/cli/docs/highlight.ts';
 import { DocsSite } from '../../src/http/docs/site.ts';
-import { filesAt } from '../../src/http/docs/sources.ts';
+import { filesAt, ROOT } from '../../src/http/docs/sources.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { belfry, ended } from '../support/cli.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -69,6 +70,24 @@ test('every link of every page leads to a page, a heading or a file', async () =
     }
   }
   expect(broken).toEqual([]);
+});
+
+test('code has colours without a script, and stays what it is for the search', async () => {
+  const { text } = await get('/docs/guides/webhooks/');
+  expect(text).toContain('<span class="hljs-');
+  const files = await Promise.all(
+    filesAt('docs')
+      .filter((file) => file.endsWith('.md'))
+      .map((file) => readFile(join(ROOT, file), 'utf8')),
+  );
+  const languages = files.flatMap((file) => [...file.matchAll(/^ *```(\w+)/gm)].map(([, name = '']) => name));
+  const plain = ['mermaid', 'text'];
+  for (const name of new Set(languages.filter((one) => !plain.includes(one))))
+    expect([name, highlight('x', name)]).toEqual([name, expect.any(String)]);
+  const { body: sections } = await get('/docs/search.json');
+  const texts = (sections as { text: string }[]).map(({ text }) => text).join('\n');
+  expect(texts).toContain(`JSON='Content-Type: application/json'`);
+  expect(texts).not.toMatch(/hljs-|&#x27;/);
 });
 
 test('every guide is in the sidebar once', async () => {

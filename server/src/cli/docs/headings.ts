@@ -32,14 +32,14 @@ export function sectionsOf(html: string, page: { title: string; href: string }):
   });
 }
 
-const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"' };
+const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', '#x27': "'" };
 
 function textOf(html: string): string {
   return html
     .replace(/<pre class="mermaid">.*?<\/pre>/gs, '')
     .replace(/<\/(p|li|td|th|pre|tr)>|<br>/g, ' ')
     .replace(/<[^>]+>/g, '')
-    .replace(/&(lt|gt|amp|quot);/g, (_, name: string) => ENTITIES[name] ?? '')
+    .replace(/&(lt|gt|amp|quot|#x27);/g, (_, name: string) => ENTITIES[name] ?? '')
     .replace(/\s+/g, ' ')
     .trim();
 }

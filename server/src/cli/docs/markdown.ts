@@ -1,7 +1,8 @@
 import type { Markdown } from '@11ty/eleventy';
 import { anchorOf } from './headings.ts';
+import { highlight } from './highlight.ts';
 
-/** Renders links for the site, headings with anchors, diagrams, and blocks that scroll. */
+/** Renders links for the site, headings with anchors, diagrams, coloured code, and blocks that scroll. */
 export function amendMarkdown(markdown: Markdown, linkOf: (link: string, from: string) => string): void {
   const { rules } = markdown.renderer;
   const { escapeHtml } = markdown.utils;
@@ -27,8 +28,8 @@ export function amendMarkdown(markdown: Markdown, linkOf: (link: string, from: s
   rules.fence = (tokens, index) => {
     const { info = '', content = '' } = tokens[index] ?? {};
     const language = info.trim().split(/\s/, 1)[0] ?? '';
-    const text = escapeHtml(content);
-    if (language === 'mermaid') return `<pre class="mermaid">${text}</pre>\n`;
+    if (language === 'mermaid') return `<pre class="mermaid">${escapeHtml(content)}</pre>\n`;
+    const text = highlight(content, language) ?? escapeHtml(content);
     const code = `<code class="language-${escapeHtml(language)}">${text}</code>`;
     return `<div class="code"><pre>${code}</pre></div>\n`;
   };
