@@ -8,6 +8,9 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
     title: 'Send',
     pages: [
       'docs/guides/channels.md',
+      'docs/guides/mobile-push.md',
+      'docs/guides/text-messages.md',
+      'docs/guides/chat.md',
       'docs/guides/templates.md',
       'docs/guides/workflows.md',
       'docs/guides/deliveries.md',
@@ -27,6 +30,7 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
   {
     title: 'Users',
     pages: [
+      'docs/guides/users.md',
       'docs/guides/acting-for-users.md',
       'docs/guides/importing-users.md',
       'docs/guides/erasing-users.md',
