@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Database } from '../db/client.ts';
 import type { Bus } from '../domain/ground/bus/messages.ts';
 import type { Identities } from '../domain/ground/identities/identities.ts';
-import { createUserIdentifier } from '../domain/people/users/identify.ts';
+import { identifyUser } from '../domain/people/users/identify.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
 import type { Project, ProjectCache } from '../domain/setup/projects/cache.ts';
 import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
@@ -81,7 +81,6 @@ const MAX_TOKENS = 20_000;
  */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const { projects, lastSeen, keyUses, clock } = deps;
-  const identify = createUserIdentifier(deps);
   const verified = new LRUCache<string, Verified>(cacheLimit(MAX_TOKENS));
 
   function authenticate(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
@@ -143,7 +142,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   }
 
   async function toUser({ project, named, credential }: VerifiedUser): Promise<UserCaller> {
-    const { userId } = await identify(project.id, named);
+    const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);
     return { kind: 'user', project, userId, credential };
   }

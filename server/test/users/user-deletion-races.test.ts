@@ -6,7 +6,7 @@ import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities, identityKey } from '../../src/domain/ground/identities/identities.ts';
 import { type IdentifiedUser, keysOf } from '../../src/domain/ground/identities/keys.ts';
-import { createUserIdentifier } from '../../src/domain/people/users/identify.ts';
+import { identifyUser } from '../../src/domain/people/users/identify.ts';
 import type { Person } from '../../src/domain/people/users/plan.ts';
 import { publishChanges, resolveUsers } from '../../src/domain/people/users/resolve.ts';
 import { restoreUsers } from '../../src/domain/people/users/restore.ts';
@@ -122,8 +122,8 @@ test('an identity that moved, or of a deleted user, is dropped from the caches o
   const remembered = () => known.map((key) => two.identities.get(key));
   const learn = () =>
     Promise.all([
-      createUserIdentifier(two)(projectId, { externalId: 'heard' }),
-      createUserIdentifier(two)(projectId, { email: 'heard@example.com' }),
+      identifyUser(two, projectId, { externalId: 'heard' }),
+      identifyUser(two, projectId, { email: 'heard@example.com' }),
     ]);
   await learn();
   expect(remembered()).toEqual([id, id]);
@@ -134,13 +134,13 @@ test('an identity that moved, or of a deleted user, is dropped from the caches o
   await learn();
   await deleteUser(one, projectId, id);
   await until(remembered, (found) => found.every((owner) => owner === undefined));
-  expect(await createUserIdentifier(two)(projectId, { externalId: 'heard' })).toEqual({ userId: id });
+  expect(await identifyUser(two, projectId, { externalId: 'heard' })).toEqual({ userId: id });
   expect(await userOf(id)).toMatchObject({ deleted: false });
 });
 
 test('a node whose bus connection was down clears its cache', async () => {
   const id = await create('link');
-  await createUserIdentifier(two)(projectId, { externalId: 'link' });
+  await identifyUser(two, projectId, { externalId: 'link' });
   const key = identityKey(projectId, 'external_id', 'link');
   expect(two.identities.get(key)).toBe(id);
   two.bus.publish({ type: 'missed', sinceMs: undefined });
@@ -150,7 +150,7 @@ test('a node whose bus connection was down clears its cache', async () => {
 test('a node with a stale cache writes nothing about a deleted user, and can restore it later', async () => {
   const deaf = await startNode();
   const id = await create('deaf', 'deaf@example.com');
-  await createUserIdentifier(deaf)(projectId, { externalId: 'deaf' });
+  await identifyUser(deaf, projectId, { externalId: 'deaf' });
   await deaf.bus.close();
   deaf.identities.close();
   await deleteUser(one, projectId, id);
@@ -161,11 +161,11 @@ test('a node with a stale cache writes nothing about a deleted user, and can res
   const named = await name({ externalId: 'deaf', email: 'new@example.com' }, deaf);
   expect([...named.refused]).toEqual([[0, id]]);
   expect(await keys(id)).toEqual(['deaf deleted', 'deaf@example.com deleted']);
-  expect(await createUserIdentifier(deaf)(projectId, { externalId: 'deaf' })).toEqual({ userId: id });
+  expect(await identifyUser(deaf, projectId, { externalId: 'deaf' })).toEqual({ userId: id });
   expect(await userOf(id)).toMatchObject({ deleted: true });
   const forgetful = { ...deaf, bus: two.bus, identities: new Identities(two.bus) };
   onTestFinished(() => forgetful.identities.close());
-  expect(await createUserIdentifier(forgetful)(projectId, { externalId: 'deaf' })).toEqual({ userId: id });
+  expect(await identifyUser(forgetful, projectId, { externalId: 'deaf' })).toEqual({ userId: id });
   expect(await userOf(id)).toMatchObject({ deleted: false });
 });
 
@@ -207,7 +207,7 @@ test('concurrent restorations on several nodes record one event', async () => {
   await deleteUser(one, projectId, id);
   await Promise.all(
     Array.from({ length: 30 }, (_, index) =>
-      createUserIdentifier(index % 2 ? one : two)(projectId, { externalId: 'nodes' }),
+      identifyUser(index % 2 ? one : two, projectId, { externalId: 'nodes' }),
     ),
   );
   expect(await events(id)).toEqual(['user.created', 'user.deleted', 'user.restored']);
@@ -279,7 +279,7 @@ test('a user who returns just after the purge is a new one', async () => {
   await held.promise;
   const purging = purge(); // holds the names, and waits for the user
   await waiting();
-  const back = createUserIdentifier(two)(projectId, { externalId: 'gone' }); // waits for the names
+  const back = identifyUser(two, projectId, { externalId: 'gone' }); // waits for the names
   await waiting(2);
   release.resolve();
   await Promise.all([blocker, purging]);
@@ -339,7 +339,7 @@ test('after concurrent changes, every name leads to its user and to its deletion
       if (!user.external_id && !user.email) return Promise.resolve();
       return saveUser(pick([one, two]), storm, user);
     },
-    () => createUserIdentifier(pick([one, two]))(storm, person()),
+    () => identifyUser(pick([one, two]), storm, person()),
     async () => {
       const users = await rows<{ id: string }>(
         'select id from users where project_id = $1 and deleted_at is null',
@@ -378,38 +378,4 @@ test('after concurrent changes, every name leads to its user and to its deletion
   const sorted = (list: readonly object[]) => list.map((entry) => JSON.stringify(entry)).sort();
   expect([seed, sorted(stored)]).toEqual([seed, sorted(expected)]);
   expect(users.length).toBeGreaterThan(0);
-});
-
-test('users of tokens looked up at the same moment share a statement, and are not mixed up', async () => {
-  const [ann, bob, gone] = await Promise.all([
-    create('ann'),
-    create('bob', 'bob@example.com'),
-    create('gone'),
-  ]);
-  await deleteUser(one, projectId, gone);
-  const fresh = await startNode();
-  let lookUps = 0;
-  const counted: Database = {
-    ...db,
-    query(statement, values) {
-      if (statement.name === 'select_owners') lookUps += 1;
-      return db.query(statement, values);
-    },
-  };
-  const identify = createUserIdentifier({ ...fresh, db: counted });
-  const named = [
-    { externalId: 'bob' },
-    { externalId: 'ann', email: 'bob@example.com' },
-    { email: 'BOB@example.com' },
-    { externalId: 'gone' },
-    { externalId: 'bob' },
-    { externalId: 'stranger' },
-  ];
-  const found = await Promise.all(named.map((who) => identify(projectId, who)));
-  const created = found.pop()?.userId ?? '';
-  expect(found.map(({ userId }) => userId)).toEqual([bob, ann, bob, gone, bob]);
-  expect(await userOf(created)).toMatchObject({ external_id: 'stranger', deleted: false });
-  expect(await userOf(gone)).toMatchObject({ deleted: false });
-  expect(lookUps).toBe(1);
-  await fresh.bus.close();
 });

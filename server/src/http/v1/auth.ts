@@ -1,6 +1,6 @@
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { createUserIdentifier } from '../../domain/people/users/identify.ts';
+import { identifyUser } from '../../domain/people/users/identify.ts';
 import type { Project } from '../../domain/setup/projects/cache.ts';
 import type { ProjectKey } from '../../domain/setup/projects/keys.ts';
 import { ClientError, type ErrorCode } from '../../errors.ts';
@@ -25,7 +25,6 @@ export function createHeaderAuthenticator(
   bearer: Authenticator,
 ): Authenticator {
   const { brand, projects, clock, keyUses, lastSeen } = deps;
-  const identify = createUserIdentifier(deps);
   const readHeaders = headerReader(brand);
 
   async function authenticate(headers: IncomingHttpHeaders, wanted?: Caller['kind']): Promise<Caller> {
@@ -74,7 +73,7 @@ export function createHeaderAuthenticator(
   }
 
   async function userOf(project: Project, named: NamedUser, credential: Credential): Promise<UserCaller> {
-    const { userId } = await identify(project.id, named);
+    const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);
     return { kind: 'user', project, userId, credential };
   }

@@ -162,7 +162,6 @@ function inboxRoutes(app: App): void {
     description: 'Returns the config that the user saved, or else that of the project.',
     tags,
     reply: { 200: LegacyInboxConfig },
-    idempotency: 'none', // it only reads
     async handler({ user, project, context }) {
       const configOf = await inboxConfigsOf(context, { projectId: project.id, userIds: [user.id] });
       const inbox = configOf(user.id);

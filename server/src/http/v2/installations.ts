@@ -9,7 +9,7 @@ import { shownConfig } from '../../contract/integration.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import type { SlackProvider } from '../../domain/people/installations/app.ts';
 import { finishInstallation } from '../../domain/people/installations/finish.ts';
-import { createInboxConfigReader, saveInboxInstallation } from '../../domain/people/installations/inbox.ts';
+import { inboxConfigsOf, saveInboxInstallation } from '../../domain/people/installations/inbox.ts';
 import { saveStated } from '../../domain/people/installations/save.ts';
 import { requireApp, startInstallation } from '../../domain/people/installations/start.ts';
 import { startWebPush } from '../../domain/people/installations/web-push.ts';
@@ -100,7 +100,6 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
 
 function inboxRoutes(app: App): void {
   const config = shownConfig(integrations.inbox);
-  const inboxConfigOf = createInboxConfigReader(app.context);
 
   userRoute(app, {
     method: 'PUT',
@@ -129,8 +128,9 @@ function inboxRoutes(app: App): void {
     reply: { 200: config },
     // It only reads: stored responses would be a commit for every inbox that opens.
     idempotency: 'none',
-    async handler({ project, user }) {
-      return rawJson(JSON.stringify(await inboxConfigOf({ projectId: project.id, userId: user.id })));
+    async handler({ project, user, context }) {
+      const configOf = await inboxConfigsOf(context, { projectId: project.id, userIds: [user.id] });
+      return rawJson(JSON.stringify(configOf(user.id)));
     },
   });
 }

@@ -1,6 +1,5 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
-import { Batcher } from '../../../lib/batcher.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { type IntegrationConfig, integrations } from '../../../providers/index.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
@@ -45,33 +44,6 @@ export async function inboxConfigsOf(
   const [first] = await findIntegrations(deps, projectId, 'inbox');
   const shared = completed(first?.config ?? {});
   return (userId) => own.get(userId) ?? shared;
-}
-
-/**
- * Creates a function that returns the config of a user's inbox. Concurrent calls share the statements, as
- * every inbox that opens needs it.
- */
-export function createInboxConfigReader(deps: {
-  db: Queryable;
-  sealer: Sealer;
-}): (user: { projectId: string; userId: string }) => Promise<InboxConfig> {
-  const batcher = new Batcher<{ projectId: string; userId: string }, InboxConfig>({
-    async run(users) {
-      const byProject = Map.groupBy(users, ({ projectId }) => projectId);
-      const configs = new Map(
-        await Promise.all(
-          [...byProject].map(async ([projectId, those]) => {
-            const userIds = those.map(({ userId }) => userId);
-            return [projectId, await inboxConfigsOf(deps, { projectId, userIds })] as const;
-          }),
-        ),
-      );
-      return users.map(({ projectId, userId }) => configs.get(projectId)?.(userId) ?? completed({}));
-    },
-    concurrency: 2,
-    maxItems: 1_000,
-  });
-  return (user) => batcher.add(user);
 }
 
 interface Row {
