@@ -116,7 +116,7 @@ describeInChromium('belfry-inbox', () => {
       for (const key of keys) await page.keyboard.press(key);
     };
     await press('Tab', 'Enter');
-    expect(await focused()).toBe('Notifications');
+    await expect.poll(focused).toBe('Notifications'); // the event `toggle` comes later
     await page.locator('.primary').nth(2).waitFor();
     await page.locator('.primary').first().focus();
     await press('ArrowDown');

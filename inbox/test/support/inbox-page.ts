@@ -11,6 +11,11 @@ const ENTRY = `
 import { createInbox } from './src/store/index.ts';
 import './src/element/define.ts';
 globalThis.createInbox = createInbox;
+globalThis.problems = [];
+const note = (type, read) => addEventListener(type, (event) => problems.push(read(event)));
+note('securitypolicyviolation', ({ effectiveDirective: rule, blockedURI }) => rule + ' ' + blockedURI);
+note('error', ({ message }) => message);
+note('unhandledrejection', ({ reason }) => String(reason));
 `;
 
 /** A site with an inbox, under a strict content security policy. */
@@ -20,7 +25,9 @@ export interface Site {
   requested: string[];
   /** What a page reported that its policy does not allow, or that failed. */
   problems: string[];
-  /** Opens a page with this HTML. `style` is a file of the page. */
+  /** Lets the site have this page from now on. Returns its address. */
+  serve(options: PageOptions): string;
+  /** Opens a page with this HTML in Chromium. `style` is a file of the page. */
   open(browser: Browser | BrowserContext, options?: PageOptions): Promise<Page>;
   close(): Promise<void>;
 }
@@ -78,6 +85,10 @@ export async function startSite(): Promise<Site> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requested: [],
     problems: [],
+    serve(options) {
+      page = options;
+      return site.url;
+    },
     async open(browser, options = {}) {
       page = options;
       const context =
@@ -99,23 +110,26 @@ export async function startSite(): Promise<Site> {
   return site;
 }
 
-/** Adds an inbox to a page, and waits until it is connected. */
-export async function addInbox(
-  page: Page,
-  properties: Partial<BelfryInbox> & { pageSize?: number },
-): Promise<void> {
-  await page.evaluate(
-    ({ pageSize, ...values }) => {
-      const element = Object.assign(document.createElement('belfry-inbox'), values);
-      const { createInbox } = globalThis as unknown as { createInbox: (options: object) => Inbox };
-      if (pageSize !== undefined) element.inbox = createInbox({ ...values, pageSize });
-      document.body.append(element);
-    },
-    properties as { pageSize?: number },
-  );
-  await page.waitForFunction(() => {
-    const { inbox } = document.querySelector('belfry-inbox') as BelfryInbox;
-    const { connection, counts } = inbox?.getSnapshot() ?? {};
-    return (connection === 'live' || connection === 'polling') && counts?.unseen !== undefined;
-  });
+/** What tests set on an inbox. With `pageSize`, it has a store of its own. */
+export type InboxProperties = Partial<BelfryInbox> & { pageSize?: number };
+
+/** Adds an inbox to a page of Chromium, and waits until it is connected. */
+export async function addInbox(page: Page, properties: InboxProperties): Promise<void> {
+  await page.evaluate(appendInbox, properties as { pageSize?: number });
+  await page.waitForFunction(isConnected, undefined);
+}
+
+/** Runs in the page: adds an inbox. */
+export function appendInbox({ pageSize, ...values }: InboxProperties): void {
+  const element = Object.assign(document.createElement('belfry-inbox'), values);
+  const { createInbox } = globalThis as unknown as { createInbox: (options: object) => Inbox };
+  if (pageSize !== undefined) element.inbox = createInbox({ ...values, pageSize });
+  document.body.append(element);
+}
+
+/** Runs in the page: returns whether its inbox is connected. */
+export function isConnected(): boolean {
+  const { inbox } = document.querySelector('belfry-inbox') as BelfryInbox;
+  const { connection, counts } = inbox?.getSnapshot() ?? {};
+  return (connection === 'live' || connection === 'polling') && counts?.unseen !== undefined;
 }
