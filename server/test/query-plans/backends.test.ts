@@ -156,16 +156,17 @@ async function fill(): Promise<void> {
     from generate_series(1, ${OF_USER}) n`,
     [heavy, projectId, tokenHash({ text: 'text' })],
   );
+  const thisMonth = newId().slice(0, 13);
   for (const [owner, events] of [
     [heavy, OF_USER],
     [undefined, 5 * OF_USER],
   ] as const)
     await run(
       `insert into events (project_id, id, type, user_ids, details)
-      select $1, overlay(gen_random_uuid()::text placing '0000' from 33)::uuid, 'subscription.saved',
-        array[coalesce($2::uuid, gen_random_uuid())], '{"context": {"topic": "t"}}'
+      select $1, overlay(overlay(gen_random_uuid()::text placing '0000' from 33) placing $4 from 1)::uuid,
+        'subscription.saved', array[coalesce($2::uuid, gen_random_uuid())], '{"context": {"topic": "t"}}'
       from generate_series(1, $3::int)`,
-      [projectId, owner, events],
+      [projectId, owner, events, thisMonth],
     );
   await run(
     `insert into user_imports (id, project_id, status, total, created_at)

@@ -299,10 +299,10 @@ async function fill(): Promise<void> {
   );
   await run(
     `insert into events (project_id, id, type, user_ids)
-    select case when n % 3 = 0 then $1::uuid else $2::uuid end, gen_random_uuid(), 'user.created',
-      array[$3]::uuid[]
+    select case when n % 3 = 0 then $1::uuid else $2::uuid end,
+      overlay(gen_random_uuid()::text placing $4 from 1)::uuid, 'user.created', array[$3]::uuid[]
     from generate_series(1, 10000) n`,
-    [other, projectId, user],
+    [other, projectId, user, newId().slice(0, 13)], // of this month
   );
   await run('insert into workflow_broadcasts select gen_random_uuid(), 1 from generate_series(1, 10000)');
   await run(
