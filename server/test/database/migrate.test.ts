@@ -179,13 +179,12 @@ test('one of two nodes builds an index concurrently while the other waits for it
     (lines) => lines.length > 0,
   );
   expect(waiting.lines).toEqual(['Another server migrates the database: waiting for it to finish']);
+  // An index also waits for the statements of the test's own connections; they end by themselves.
+  const report = /^Migration \d+ \(next\) waits for process \d+ \(report, in a .* s\) to end it$/;
   await until(
     () => building.lines,
-    (lines) => lines.length > 0,
+    (lines) => lines.some((line) => report.test(line)),
   );
-  expect(building.lines).toEqual([
-    expect.stringMatching(/^Migration \d+ \(next\) waits for process \d+ \(report, in a .* s\) to end it$/),
-  ]);
   await holder.query('rollback');
   expect(await building.applied).toEqual([newest + 1, newest + 2]);
   expect(await waiting.applied).toEqual([]);
