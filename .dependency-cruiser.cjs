@@ -39,6 +39,8 @@ const MAY_IMPORT = {
 /** A part is a folder or a file of that name. */
 const part = (names) => `^server/src/(${names.join('|')})(/|[.]ts$)`;
 const TESTS = '[.]test[.]ts$';
+/** The files of http/graphql that a start loads. */
+const GRAPHQL_ROUTES = '(index|graphiql)[.]ts$';
 
 const layers = Object.entries(MAY_IMPORT).map(([name, others]) => ({
   name: `import-rule-${name}`,
@@ -111,6 +113,23 @@ module.exports = {
       severity: 'error',
       from: { path: '^server/src/', pathNot: ['^server/src/http/', TESTS] },
       to: { path: '(^|/)node_modules/(fastify|@fastify|graphql|graphql-[a-z]+)/' },
+    },
+    {
+      name: 'loaded-when-needed',
+      comment: 'Few nodes use GraphQL or NATS: import it dynamically, so that no start waits for it.',
+      severity: 'error',
+      from: {
+        path: '^server/src/',
+        pathNot: [TESTS, '^server/src/cli/generate[.]ts$', `^server/src/http/graphql/(?!${GRAPHQL_ROUTES})`],
+      },
+      to: {
+        path: [
+          '(^|/)node_modules/(graphql|graphql-[a-z]+|@nats-io)/',
+          `^server/src/http/graphql/(?!${GRAPHQL_ROUTES})`,
+        ],
+        dynamic: false,
+        dependencyTypesNot: ['type-only'],
+      },
     },
     {
       name: 'no-database-driver-here',

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { WebSocket } from 'ws';
 import { rollKey } from '../../src/domain/setup/projects/roll-key.ts';
 import { issueToken, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
+import { GraphqlClients } from '../../src/http/graphql/clients.ts';
 import { Documents } from '../../src/http/graphql/documents.ts';
-import { graphqlApi } from '../../src/http/graphql/index.ts';
+import { graphqlApi, graphqlSockets } from '../../src/http/graphql/index.ts';
 import { graphqlSchema } from '../../src/http/graphql/schema.ts';
-import { GraphqlSockets } from '../../src/http/graphql/sockets.ts';
 import { Rounds } from '../../src/http/realtime/pending.ts';
 import { v1Api } from '../../src/http/v1/api.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -278,11 +278,16 @@ async function ownSockets() {
   const { context, api, limits } = service.http;
   const server = createServer();
   const ticks: (() => void)[] = [];
-  const app = { context, limits, api: graphqlApi(v1Api(context, api)), fastify: { server } };
-  const sockets = new GraphqlSockets(app, new Documents(graphqlSchema()), (_ms, tick) => {
-    ticks.push(tick);
-    return () => {};
-  });
+  const app = { context, limits, api: graphqlApi(v1Api(context, api)) };
+  const clients = new GraphqlClients(app, new Documents(graphqlSchema()));
+  const sockets = graphqlSockets(
+    { ...app, fastify: { server } },
+    async () => clients,
+    (_ms, tick) => {
+      ticks.push(tick);
+      return () => {};
+    },
+  );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(async () => {
     await sockets.close();

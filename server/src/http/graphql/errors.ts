@@ -1,15 +1,5 @@
 import { GraphQLError, type GraphQLFormattedError } from 'graphql';
-import type { ClientError, Problem } from '../../errors.ts';
 import { toClientError } from '../error-handler.ts';
-
-/** The body of a response to a request that was not executed. */
-export function graphqlErrors({ problems }: ClientError): { errors: GraphQLFormattedError[] } {
-  return { errors: problems.map(withCode) };
-}
-
-function withCode({ message, ...extensions }: Problem): GraphQLFormattedError {
-  return { message, extensions };
-}
 
 /** Returns an error of a request with the code that REST has for it. */
 export function formatError(error: Readonly<Error>): GraphQLFormattedError {

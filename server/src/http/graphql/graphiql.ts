@@ -1,17 +1,16 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type GraphQLSchema, introspectionFromSchema } from 'graphql';
 import type { App } from '../route.ts';
 
 /** Registers the files of the page. The page itself is a response of `/graphql`. */
-export function graphiqlRoutes({ fastify, api, limits }: App, schema: GraphQLSchema): void {
+export function graphiqlRoutes({ fastify, api, limits }: App, introspection: () => Promise<string>): void {
   const files = {
-    'graphiql.js': { type: 'text/javascript; charset=utf-8', text: () => stored('graphiql.js.gz') },
-    'graphiql.css': { type: 'text/css; charset=utf-8', text: () => stored('graphiql.css.gz') },
+    'graphiql.js': { type: 'text/javascript; charset=utf-8', text: async () => stored('graphiql.js.gz') },
+    'graphiql.css': { type: 'text/css; charset=utf-8', text: async () => stored('graphiql.css.gz') },
     'schema.json': {
       type: 'application/json; charset=utf-8',
-      text: () => JSON.stringify({ data: introspectionFromSchema(schema) }),
+      text: introspection,
     },
   };
   for (const [name, { type, text }] of Object.entries(files)) {
@@ -21,7 +20,7 @@ export function graphiqlRoutes({ fastify, api, limits }: App, schema: GraphQLSch
       { schema: { hide: true }, config: { api, operationId: 'graphiql' } },
       async (request, reply) => {
         await limits.stranger(request, reply);
-        body ??= text();
+        body ??= await text();
         if (typeof body !== 'string') reply.header('content-encoding', 'gzip');
         return reply.header('content-type', type).header('cache-control', 'max-age=3600').send(body);
       },

@@ -1,37 +1,43 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type DocumentNode, GraphQLError, getOperationAST, OperationTypeNode } from 'graphql';
-import { createHandler, type Response } from 'graphql-http';
-import { ClientError } from '../../errors.ts';
-import { memberOf } from '../../lib/members.ts';
+import type { GraphQLFormattedError } from 'graphql';
+import { ClientError, type Problem } from '../../errors.ts';
 import type { Api } from '../api.ts';
-import type { Caller } from '../auth.ts';
-import { brandHeader } from '../brand.ts';
-import { idempotencyKeyOf, runIdempotently } from '../idempotency.ts';
+import type { Every } from '../realtime/pending.ts';
+import { GRAPHQL_PATH } from '../realtime/socket.ts';
+import { WebSockets } from '../realtime/web-sockets.ts';
 import type { App } from '../route.ts';
-import { Documents } from './documents.ts';
-import { formatError, graphqlErrors, internalErrors } from './errors.ts';
 import { graphiqlRoutes, sendGraphiql, wantsPage } from './graphiql.ts';
-import { countWrites } from './limits.ts';
-import { graphqlSchema } from './schema.ts';
-import { createScope, type Scope } from './scope.ts';
-import { GraphqlSockets } from './sockets.ts';
+import type { GraphqlServer } from './server.ts';
 
-const OPERATION_ID = 'graphql';
 const BODY_LIMITS = { bytes: 1024 * 1024, keysAndValues: 10_000, levels: 100 };
-
-const NO_BATCHES = 'Send one operation per request: batches are not supported';
+// A query with its variables.
+const MAX_INCOMING_BYTES = 64 * 1024;
+const PROTOCOL = 'graphql-transport-ws';
 
 /** The credentials, limits and headers of an API, with the errors of GraphQL. */
 export function graphqlApi(api: Api): Api {
   return { ...api, errorBody: graphqlErrors };
 }
 
+/** The body of a response to a request that was not executed. */
+function graphqlErrors({ problems }: ClientError): { errors: GraphQLFormattedError[] } {
+  return { errors: problems.map(withCode) };
+}
+
+function withCode({ message, ...extensions }: Problem): GraphQLFormattedError {
+  return { message, extensions };
+}
+
 /** Serves queries and mutations at `/graphql`, subscriptions by WebSocket, and GraphiQL to browsers. */
 export function graphqlRoute(app: App): void {
-  const documents = new Documents(graphqlSchema());
-  const handle = createRequestHandler(app, documents);
-  const sockets = new GraphqlSockets(app, documents);
-  graphiqlRoutes(app, documents.schema);
+  // Loaded for the first request, because many nodes never get one.
+  let server: Promise<GraphqlServer> | undefined;
+  const load = () => {
+    server ??= import('./server.ts').then(({ createGraphqlServer }) => createGraphqlServer(app));
+    return server;
+  };
+  const sockets = graphqlSockets(app, load);
+  graphiqlRoutes(app, async () => (await load()).introspection());
   app.fastify.addHook('preClose', () => sockets.close());
   app.fastify.route({
     method: ['GET', 'POST'],
@@ -39,7 +45,7 @@ export function graphqlRoute(app: App): void {
     bodyLimit: BODY_LIMITS.bytes,
     config: {
       api: app.api,
-      operationId: OPERATION_ID,
+      operationId: 'graphql',
       limits: { keysAndValues: BODY_LIMITS.keysAndValues, inMember: 0, levels: BODY_LIMITS.levels },
     },
     schema: { hide: true }, // the schema describes it
@@ -51,17 +57,33 @@ export function graphqlRoute(app: App): void {
     async handler(request, reply) {
       request.heldBody?.hold();
       try {
-        if (Array.isArray(request.body)) throw new ClientError('bad_request', [NO_BATCHES]);
-        const writes = writesOf(documents, request);
-        if (writes > 0 && request.method !== 'POST')
-          throw new ClientError('method_not_allowed', ['A mutation needs POST'], { allow: 'POST' });
-        await count(app, writes, request, reply);
-        return send(reply, await respond(app, handle, writes > 0, request, reply));
+        const { respond } = await load();
+        return await respond(request, reply);
       } finally {
         request.heldBody?.release();
       }
     },
   });
+}
+
+type SocketApp = Pick<App, 'context' | 'limits'> & { fastify: Pick<App['fastify'], 'server'> };
+
+/** The WebSockets at `/graphql`, with the protocol `graphql-transport-ws`: subscriptions alone. */
+export function graphqlSockets(
+  { fastify: { server }, context: { log }, limits }: SocketApp,
+  load: () => Promise<Pick<GraphqlServer, 'open'>>,
+  every?: Every,
+): Pick<WebSockets<unknown>, 'close'> {
+  return new WebSockets(
+    { server, log, onRefused: (request) => limits.refusedSocket(request), every },
+    {
+      serves: (path) => path === GRAPHQL_PATH,
+      maxIncomingBytes: MAX_INCOMING_BYTES,
+      handleProtocols: (offered) => offered.has(PROTOCOL) && PROTOCOL,
+      admit: load, // the credential is in the first message
+      open: (socket, graphql) => graphql.open(socket),
+    },
+  );
 }
 
 async function authenticate(
@@ -76,128 +98,4 @@ async function authenticate(
     if (error instanceof ClientError) await limits.stranger(request, reply);
     throw error;
   }
-}
-
-/** The fields of a mutation; 0 for any other request, also one that the handler will reject. */
-function writesOf(documents: Documents, { method, query, body }: FastifyRequest): number {
-  const params = method === 'POST' ? body : query;
-  const [text, name] = [memberOf(params, 'query'), memberOf(params, 'operationName')];
-  if (typeof text !== 'string') return 0;
-  const document = parsed(documents, text);
-  if (document instanceof GraphQLError) return 0;
-  const operation = getOperationAST(document, typeof name === 'string' ? name : undefined);
-  if (operation?.operation !== OperationTypeNode.MUTATION) return 0;
-  return Math.max(1, countWrites(document, operation));
-}
-
-/** Counts a request for the rate limits: each field of a mutation as a write, anything else as a read. */
-async function count(
-  { api, limits }: App,
-  writes: number,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<void> {
-  const caller = callerOf(request);
-  const method = writes > 0 ? 'POST' : 'GET';
-  for (let counted = 0; counted < Math.max(1, writes); counted += 1)
-    await limits.caller(caller, api, { method }, reply);
-}
-
-/** Runs the request, once if it is a mutation with an Idempotency-Key. */
-async function respond(
-  { context }: App,
-  handle: (request: FastifyRequest) => Promise<Response>,
-  isMutation: boolean,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<Response> {
-  const key = isMutation ? idempotencyKeyOf(request, OPERATION_ID) : undefined;
-  if (key === undefined) return handle(request);
-  let own: Response | undefined;
-  const storing = { key, status: 200, mode: 'claimed', secret: true } as const;
-  try {
-    const stored = await runIdempotently(context, storing, async () => {
-      own = await handle(request);
-      if (!executed.has(request) || request.failure !== undefined) throw new NotStored();
-      return own[0] ?? '';
-    });
-    if (stored.replayed) reply.header('idempotency-replayed', 'true');
-    return (
-      own ?? [stored.body, { status: stored.status, statusText: '', headers: { 'content-type': JSON_TYPE } }]
-    );
-  } catch (error) {
-    if (error instanceof NotStored && own !== undefined) return own;
-    throw error;
-  }
-}
-
-/** The requests whose operation was executed. */
-const executed = new WeakSet<FastifyRequest>();
-
-/** The response is not the result of the operation, so a request with the same key may run. */
-class NotStored extends Error {}
-
-const JSON_TYPE = 'application/json; charset=utf-8';
-
-function send(reply: FastifyReply, [body, { status, headers = {} }]: Response): FastifyReply {
-  return reply
-    .code(status)
-    .headers(headers)
-    .send(body ?? undefined);
-}
-
-/** Makes the function that runs requests as the specification of GraphQL over HTTP says. */
-function createRequestHandler(
-  app: App,
-  documents: Documents,
-): (request: FastifyRequest) => Promise<Response> {
-  const clientIdOf = brandHeader(app.context.config.BRAND, 'client-id');
-  const handle = createHandler<FastifyRequest, undefined, ContextValue>({
-    formatError: formatError as (error: Error) => Error, // it is written as JSON
-    onSubscribe({ raw }, { query, operationName, variables }) {
-      const document = parsed(documents, query);
-      if (document instanceof GraphQLError) return [document];
-      const operation = getOperationAST(document, operationName) ?? undefined;
-      const problems = documents.validate(document, operation, variables ?? {});
-      if (problems.length > 0) return problems;
-      const contextValue = createScope(app, callerOf(raw), {
-        clientId: clientIdOf(raw.headers),
-      }) as ContextValue;
-      return { schema: documents.schema, document, operationName, variableValues: variables, contextValue };
-    },
-    execute: (args) => documents.run(args),
-    onOperation({ raw }, _args, { errors }) {
-      executed.add(raw);
-      for (const error of internalErrors(errors)) {
-        raw.failure = error;
-        app.context.log.error({ err: error, request_id: raw.id }, 'a GraphQL field failed');
-      }
-    },
-  });
-  return (request) =>
-    handle({
-      method: request.method === 'HEAD' ? 'GET' : request.method,
-      url: request.url,
-      headers: request.headers as Record<string, string>,
-      body: request.body as Record<string, unknown> | null,
-      raw: request,
-      context: undefined,
-    });
-}
-
-function parsed(documents: Documents, query: string): DocumentNode | GraphQLError {
-  try {
-    return documents.parse(query);
-  } catch (error) {
-    if (error instanceof GraphQLError) return error;
-    throw error;
-  }
-}
-
-// The library accepts any object.
-type ContextValue = Scope & Record<PropertyKey, unknown>;
-
-function callerOf({ caller }: FastifyRequest): Caller {
-  if (caller === undefined) throw new Error('a request was handled before its caller was known');
-  return caller;
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { connect, type NatsConnection } from '@nats-io/transport-node';
+import type { NatsConnection } from '@nats-io/transport-node';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { systemClock } from '../../../lib/clock.ts';
 import type { NatsServers } from '../../../lib/nats-servers.ts';
@@ -24,6 +24,7 @@ export function natsTransport({ subject, servers, tls, ...credentials }: NatsOpt
     name: 'nats',
     gatherMs: 1,
     async open(onPayload) {
+      const { connect } = await import('@nats-io/transport-node'); // 46 modules, which few nodes need
       const connection = await connect({
         ...credentials,
         servers: [...servers],

@@ -1,22 +1,19 @@
-import type { Server as HttpServer, IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { GraphQLError, getOperationAST, OperationTypeNode, subscribe } from 'graphql';
-import { type Context, handleProtocols, makeServer, type Server } from 'graphql-ws';
+import { type Context, makeServer, type Server } from 'graphql-ws';
 import type { RawData } from 'ws';
 import { ClientError } from '../../errors.ts';
 import type { Caller } from '../auth.ts';
 import { toClientError } from '../error-handler.ts';
-import type { Every } from '../realtime/pending.ts';
-import { GRAPHQL_PATH, CLOSINGS as INBOX_CLOSINGS } from '../realtime/socket.ts';
+import { CLOSINGS as INBOX_CLOSINGS } from '../realtime/socket.ts';
 import { isValidNow } from '../realtime/validity.ts';
-import { type LiveSocket, type SocketClient, WebSockets } from '../realtime/web-sockets.ts';
+import type { LiveSocket, SocketClient } from '../realtime/web-sockets.ts';
 import type { App } from '../route.ts';
 import type { Documents } from './documents.ts';
 import { formatError } from './errors.ts';
 import { InboxEvents } from './inbox-events.ts';
 import { createScope } from './scope.ts';
 
-// A query with its variables.
-const MAX_INCOMING_BYTES = 64 * 1024;
 const MAX_SUBSCRIPTIONS = 10;
 const MAX_HEADERS = 20;
 
@@ -28,16 +25,13 @@ const CLOSINGS: typeof INBOX_CLOSINGS = {
   too_many: [4400, 'too many connections of this user'],
 };
 
-type SocketApp = Pick<App, 'api' | 'context' | 'limits'> & { fastify: { server: HttpServer } };
-
-/** The WebSockets at `/graphql`, with the protocol `graphql-transport-ws`: subscriptions alone. */
-export class GraphqlSockets {
-  readonly #app: SocketApp;
+/** The clients of the WebSockets, with the protocol `graphql-transport-ws`. */
+export class GraphqlClients {
+  readonly #app: Pick<App, 'api' | 'context' | 'limits'>;
   readonly #documents: Documents;
   readonly #protocol: Server<Client>;
-  readonly #webSockets: WebSockets<void>;
 
-  constructor(app: SocketApp, documents: Documents, every?: Every) {
+  constructor(app: Pick<App, 'api' | 'context' | 'limits'>, documents: Documents) {
     this.#app = app;
     this.#documents = documents;
     this.#protocol = makeServer<Record<string, unknown>, Client>({
@@ -52,26 +46,10 @@ export class GraphqlSockets {
         errors === undefined ? undefined : { data, errors: errors.map(formatError) },
       onError: (_connection, _id, _payload, errors) => errors.map(formatError),
     });
-    const { fastify, context, limits } = app;
-    const onRefused = (request: IncomingMessage) => limits.refusedSocket(request);
-    this.#webSockets = new WebSockets(
-      { server: fastify.server, log: context.log, onRefused, every },
-      {
-        serves: (path) => path === GRAPHQL_PATH,
-        maxIncomingBytes: MAX_INCOMING_BYTES,
-        handleProtocols,
-        admit() {}, // the credential is in the first message
-        open: (socket) => this.#open(socket),
-      },
-    );
   }
 
-  /** Closes all sockets, and waits less than a second for the clients. */
-  close(): Promise<void> {
-    return this.#webSockets.close();
-  }
-
-  #open(socket: LiveSocket): Client {
+  /** Serves a WebSocket after its handshake. */
+  open(socket: LiveSocket): SocketClient {
     const { webSocket } = socket;
     const client = new Client(socket, (caller) => isValidNow(this.#app.context, caller));
     client.onClosed = this.#protocol.opened(
