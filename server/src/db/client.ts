@@ -51,6 +51,9 @@ export type ConnectionSettings = Pick<
 const ACQUIRE_TIMEOUT_MS = 5_000;
 // No statement takes seconds, unless it waits for something broken while it occupies a connection.
 const STATEMENT_TIMEOUT_MS = 30_000;
+// A node that is stopped in the middle of a transaction keeps its rows locked until it ends. Half the time of
+// a statement, so that statements of other nodes that wait for these rows succeed.
+const IDLE_IN_TRANSACTION_MS = 15_000;
 
 // Every statement has an index. But a prepared statement keeps the plan that it got while its table was
 // nearly empty until PostgreSQL analyzes the table, up to a minute later. Without this setting a look-up of
@@ -89,6 +92,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
       ? {
           ...withStartupOptions(settings, `${PLANS} ${commit}`.trim()),
           statement_timeout: statementTimeoutMs,
+          idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
         }
       : settings;
   const pool = new pg.Pool({
@@ -247,7 +251,8 @@ export function isDatabaseUnavailable(error: unknown): boolean {
 
 // 08 connection, 28 login rejected, 3D database missing, 53 resources (disk full, too many connections), 57P
 // shutdown, 58 the server's own files, 25006 read-only, 40 serialization and deadlock, 55P03 lock, 55000 a
-// database that accepts no connections, 57014 statement timeout; then errors of the socket. EAGAIN: the
+// database that accepts no connections, 57014 statement timeout, 25P03 transaction timeout; then errors of the
+// socket. EAGAIN: the
 // server of a unix socket does not accept. EMFILE, ENFILE: out of file handles.
 const UNAVAILABLE = [
   '08',
@@ -258,6 +263,7 @@ const UNAVAILABLE = [
   '58',
   '57014',
   '25006',
+  '25P03',
   '40',
   '55P03',
   '55000',

@@ -148,11 +148,12 @@ const endLease = sql(
 );
 // Index jobs_leased (lease_id). A lease that does not exist has expired before: a worker that had not noticed
 // may have claimed under it afterwards. The lease is compared again when the row is locked: meanwhile another
-// worker may have claimed the job under a new lease, which this statement does not see.
+// worker may have claimed the job under a new lease, which this statement does not see. A row that is locked
+// belongs to a transaction that has not ended; it is released after that, and others do not wait for it.
 const rescueJobs = sql(
   'rescue',
   `with dead as (delete from leases where expires_at < now() and id <> $1 returning id),
-  stale as (
+  stale as materialized (
     select id, lease_id
     from jobs
     where lease_id is not null
@@ -160,11 +161,17 @@ const rescueJobs = sql(
         lease_id in (select id from dead)
         or not exists (select from leases where leases.id = jobs.lease_id)
       )
+  ),
+  locked as (
+    select jobs.id
+    from jobs
+    join stale on jobs.id = stale.id and jobs.lease_id = stale.lease_id
+    for update of jobs skip locked
   )
   update jobs
   set lease_id = null
-  from stale
-  where jobs.id = stale.id and jobs.lease_id = stale.lease_id
+  from locked
+  where jobs.id = locked.id
   returning kind`,
 );
 // leases has a row per process. Index jobs_leased (lease_id).

@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type pg from 'pg';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { type BelfryProcess, descendants, kill, startBelfry } from '../support/belfry-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { type HttpStandIn, startHttpStandIn, type VendorReply } from '../support/http-stand-in.ts';
-import { projectWith, until } from '../support/service.ts';
+import { processed, projectWith, until } from '../support/service.ts';
 
-// One of two nodes is stopped while other hosts have its requests, for longer than its lease. The other node
-// takes over. The first continues, with the responses to its own requests, while the other still waits.
+// One of two nodes is stopped for longer than its lease, and the other takes over. Then the first continues.
 
 const KINDS = ['call_workflow', 'deliver', 'send_webhook'];
 const WITHIN_MS = 30_000;
@@ -29,7 +29,9 @@ let host: HttpStandIn;
 const held: Held[] = [];
 const nodes: BelfryProcess[] = [];
 
-beforeAll(async () => {
+// Each test has a database and nodes of its own.
+beforeEach(async () => {
+  held.length = 0;
   folder = await mkdtemp(join(tmpdir(), 'belfry-stopped-node-'));
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 2, name: 'test' });
@@ -37,8 +39,8 @@ beforeAll(async () => {
     ({ url = '' }) => new Promise((resolve) => void held.push({ path: url, resolve })),
   );
 });
-afterAll(async () => {
-  for (const node of nodes) await node.killTree();
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.killTree();
   await host?.stop();
   await db?.close();
   await database?.drop();
@@ -105,13 +107,18 @@ function accept(requests: readonly Held[], sid: string): void {
     );
 }
 
+function callerOf(node: BelfryProcess) {
+  const { project_id: id, api_key: apiKey, api_secret: apiSecret, project_jwt: jwt } = node.credentials;
+  return projectWith(() => node.address, { id, apiKey, apiSecret, jwt }).call;
+}
+
+// The first node waits for the responses of other hosts. It gets them, and continues while the second waits.
 test.runIf(process.platform === 'linux')(
   'a node that was stopped overwrites nothing when it continues',
   { timeout: 240_000 },
   async () => {
     const first = await start('first');
-    const { project_id: id, api_key: apiKey, api_secret: apiSecret, project_jwt: jwt } = first.credentials;
-    const { call } = projectWith(() => first.address, { id, apiKey, apiSecret, jwt });
+    const call = callerOf(first);
     const twilio = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
     const webhook = { url: `${host.address}/hook`, event_types: ['broadcast.created'] };
     const steps = [
@@ -168,5 +175,59 @@ test.runIf(process.platform === 'linux')(
       { status: 'processed', pending: 0 },
     ]);
     expect(await rows('select state from webhook_messages')).toHaveLength(2);
+  },
+);
+
+/** Waits until a connection waits for a lock of this one. */
+async function someoneWaitsFor(holder: pg.Client): Promise<void> {
+  const { rows: own } = await holder.query('select pg_backend_pid() as pid');
+  await until(
+    () => rows('select from pg_stat_activity where $1 = any (pg_blocking_pids(pid))', [own[0].pid]),
+    (waiting) => waiting.length > 0,
+    { withinMs: WITHIN_MS },
+  );
+}
+
+test.runIf(process.platform === 'linux')(
+  'a node that was stopped in the middle of a transaction holds the other up for seconds only',
+  { timeout: 240_000 },
+  async ({ onTestFinished: undo }) => {
+    const first = await start('first');
+    const [beforeInsert, beforeEnd] = [await db.connect(), await db.connect()];
+    undo(() => Promise.all([beforeInsert.end(), beforeEnd.end()]).then(() => {}));
+    const users = (name: string) =>
+      Array.from({ length: 100 }, (_, index) => ({ external_id: `${name}-${index}` }));
+
+    // Its fan-out has deleted the job when it is stopped, and has not committed.
+    await beforeInsert.query('begin; lock table notifications in exclusive mode');
+    const { body: cut } = await callerOf(first)('POST', '/broadcasts', {
+      title: 'cut',
+      recipients: users('a'),
+    });
+    await someoneWaitsFor(beforeInsert);
+    await beforeEnd.query("begin; select from jobs where kind = 'fan_out' for update");
+    await beforeInsert.query('rollback');
+    await someoneWaitsFor(beforeEnd);
+    signalTo(first, 'SIGSTOP');
+    await beforeEnd.query('rollback');
+    await until(
+      () => rows("select from pg_stat_activity where state = 'idle in transaction'"),
+      (open) => open.length > 0,
+    );
+
+    const second = await start('second');
+    const call = callerOf(second);
+    const { body: other } = await call('POST', '/broadcasts', { title: 'other', recipients: users('b') });
+    await processed(call, other.id);
+    await processed(call, cut.id, 60_000);
+    signalTo(first, 'SIGCONT');
+    first.signal('SIGTERM');
+    expect(await first.ended).toBe(0);
+    expect(
+      await rows('select broadcast_id as id, count(*) from notifications group by 1 order by 1'),
+    ).toEqual([
+      { id: cut.id, count: 100 },
+      { id: other.id, count: 100 },
+    ]);
   },
 );

@@ -216,6 +216,27 @@ test('jobs of a worker with an expired lease are released, those of a living one
   expect(await claim(db, wanted())).toHaveLength(1);
 });
 
+test('an expired lease is released beside a job that an open transaction holds', async () => {
+  const dead = newId();
+  await db.query(
+    sql('', "insert into leases (id, node, expires_at) values ($1, 'dead', now() - interval '1 second')"),
+    [dead],
+  );
+  await enqueue(db, [job(newId()), job(newId())]);
+  const [held, other] = await claim(db, wanted({ leaseId: dead }));
+  const living = new Lease({ db, node: 'living', onError: () => {} });
+  await living.start();
+  const leaseId = living.id;
+  await db.transaction(async (tx) => {
+    await tx.query(sql('', 'select from jobs where id = $1 for update'), [held?.id]);
+    expect(await rescue(db, NIL)).toEqual(new Set(['fan_out']));
+    expect((await claim(db, wanted({ leaseId }))).map(({ id }) => id)).toEqual([other?.id]);
+  });
+  expect(await rescue(db, NIL)).toEqual(new Set(['fan_out']));
+  expect((await claim(db, wanted({ leaseId }))).map(({ id }) => id)).toEqual([held?.id]);
+  await living.stop();
+});
+
 test('jobs of a node whose process has ended are released at once, those of others are not', async () => {
   const [ended, running] = ['ended', 'running'].map((node) => new Lease({ db, node, onError: () => {} })) as [
     Lease,
