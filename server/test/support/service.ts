@@ -54,6 +54,8 @@ export interface RequestOptions {
   /** Sent as it is, instead of `body`. */
   raw?: string | Buffer;
   headers?: Record<string, string>;
+  /** After this time without a response, it throws. Default: no limit. */
+  withinMs?: number | undefined;
 }
 
 export interface TestService extends Omit<Service, 'takeOver'> {
@@ -176,10 +178,14 @@ export function projectWith(address: () => string, keys: ProjectKeys): TestProje
 }
 
 /** Calls the v2 API of a service with a token. */
-export function caller(address: () => string, token: string): Caller {
+export function caller(
+  address: () => string,
+  token: string,
+  { withinMs }: { withinMs?: number } = {},
+): Caller {
   return (method, path, body, headers = {}) => {
     const content = typeof body === 'string' ? { raw: body } : { body };
-    return send(address(), method, `/v2${path}`, { token, headers, ...content });
+    return send(address(), method, `/v2${path}`, { token, headers, withinMs, ...content });
   };
 }
 
@@ -187,11 +193,12 @@ async function send(
   address: string,
   method: string,
   path: string,
-  { token, body, raw, headers = {} }: RequestOptions = {},
+  { token, body, raw, headers = {}, withinMs }: RequestOptions = {},
 ): Promise<ApiResponse> {
   const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
   const response = await fetch(`${address}${path}`, {
     method,
+    signal: withinMs === undefined ? null : AbortSignal.timeout(withinMs),
     headers: {
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       ...(content === undefined ? {} : { 'content-type': 'application/json' }),
