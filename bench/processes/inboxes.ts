@@ -76,7 +76,6 @@ const RETRY_MS = 1_000;
 class Rejected extends Error {}
 
 const PING = 0x89;
-const CLOSE = 0x88;
 const MASKED_PONG = Buffer.from([0x8a, 0x80, 0, 0, 0, 0]);
 
 /**
@@ -94,6 +93,7 @@ function openStream(address: string, jwt: string): Promise<void> {
   );
   return new Promise((resolve, reject) => {
     let received = '';
+    let isAccepted = false;
     let isReady = false;
     socket.on('data', (bytes) => {
       if (isReady) {
@@ -105,14 +105,15 @@ function openStream(address: string, jwt: string): Promise<void> {
       if (end < 0) return;
       if (received.startsWith('HTTP/1.1 503') && /\r\nretry-after: /i.test(received)) reject(new Rejected());
       else if (!received.startsWith('HTTP/1.1 101')) reject(new Error(`stream: ${received.slice(9, 12)}`));
-      else if (received.charCodeAt(end + 4) === CLOSE) reject(new Rejected());
+      else isAccepted = true;
       isReady = received.includes('"event":"ready"');
       if (!isReady) return;
       received = '';
       resolve();
     });
     socket.on('error', (error) => reject(new Error(`stream: ${error.message}`)));
-    socket.on('close', () => reject(new Error('stream: closed')));
+    // The client connects again when the server closes a stream.
+    socket.on('close', () => reject(isAccepted ? new Rejected() : new Error('stream: closed')));
   });
 }
 
