@@ -11,6 +11,9 @@ const common = {
   testTimeout: 60_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 30_000 } },
+  // A CI machine that stalls for seconds fails one test of thousands. The closing line counts such a test as
+  // flaky, and names what failed at the first attempt: it is still a fault to repair.
+  retry: process.env.CI ? 1 : 0,
 };
 
 // What Node resolves. Vite takes the ES module for bundlers, so that the package would exist twice.

@@ -8,7 +8,11 @@ export default class ResultsReporter {
   }
 
   onTestCaseResult(test) {
-    write({ test: test.result().state });
+    const { state, errors } = test.result();
+    const flaky = test.diagnostic()?.flaky
+      ? `${test.module.relativeModuleId} > ${test.fullName}: ${errors?.[0]?.message.split('\n')[0]}`
+      : undefined;
+    write({ test: state, flaky });
   }
 
   onTestModuleEnd(file) {

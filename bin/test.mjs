@@ -88,13 +88,17 @@ async function runTests(filters, failedChecks) {
       capture: false,
       env: { TEST_RESULTS: results },
     });
-    const { passed, failed, skipped, files, ended } = countResults(results);
+    const { passed, failed, skipped, flaky, files, ended } = countResults(results);
     const isInterrupted = signal !== undefined && !ended;
     // An error outside of the tests; the runner has printed it.
     const outside = failed === 0 && code !== 0 && !isInterrupted ? 1 : 0;
     const total = failed + outside + failedChecks;
     const parts = [`${passed} passed`, `${total} failed`];
     if (skipped > 0) parts.push(`${skipped} skipped`);
+    if (flaky.length > 0) {
+      parts.push(`${flaky.length} flaky`);
+      console.log(['\nPassed at the second attempt only:', ...flaky].join('\n  '));
+    }
     if (isInterrupted)
       parts.push(`interrupted by ${signal}: ${files.done} of ${files.total} files are finished`);
     console.log(`\n${parts.join(', ')}`);
