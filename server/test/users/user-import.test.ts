@@ -142,6 +142,13 @@ describe('an import', () => {
     expect(await user('as returned')).toEqual(before);
   });
 
+  test('finds users whose identities have quotes, commas or braces', async () => {
+    const names = ['"', '\\', 'a","b', '{c}', '{}', 'null', ' d ', "e'f", '\\"', 'g{"h"}', '🙂'];
+    const users = names.map((name) => ({ external_id: name }));
+    expect(await importUsers(users)).toMatchObject({ created: names.length, updated: 0, failed: 0 });
+    expect(await importUsers(users)).toMatchObject({ created: 0, updated: 0, failed: 0 });
+  });
+
   test('of two entries about one user, the later one counts, on any page', async () => {
     const of = await service.createProject('twice');
     const entries = Array.from({ length: 1_500 }, (_, index) => ({

@@ -59,7 +59,8 @@ export async function resolveUsers(
       newId,
     };
     const plan = planUsers(people, lookUp, names);
-    if (!(await writeIdentities(tx, plan, details, restoring))) continue;
+    const insertion = round === 1 ? 'plain' : 'unless taken';
+    if (!(await writeIdentities(tx, plan, details, { restoring, insertion }))) continue;
     const restored = restoring ? [...new Set(plan.deleted.values())] : [];
     const updated = await writeUsers(tx, people, plan, restoring);
     return {
@@ -106,32 +107,47 @@ export async function findOwners(
   const owners = new Map<string, string>();
   const deleted = new Set<string>();
   const found = new Map<string, string>();
-  const unknown = new Map<string, { projectId: string; kind: IdentityKind; value: string }>();
+  const unknown = new Map<string, UnknownKeys>();
   const look = (key: string | undefined, { projectId }: Person, kind: IdentityKind, value = '') => {
-    if (key === undefined || owners.has(key) || unknown.has(key)) return;
+    if (key === undefined || owners.has(key)) return;
     const cached = skipCache ? undefined : identities.get(key);
-    if (cached !== undefined) owners.set(key, cached);
-    else unknown.set(key, { projectId, kind, value: identityValue(kind, value) });
+    if (cached !== undefined) {
+      owners.set(key, cached);
+      return;
+    }
+    const group = `${projectId}${kind}`;
+    const keys = unknown.get(group)?.keys ?? new Map<string, string>();
+    if (keys.size === 0) unknown.set(group, { projectId, kind, keys });
+    keys.set(identityValue(kind, value), key);
   };
   people.forEach((person, index) => {
     look(names[index]?.id, person, 'external_id', person.externalId);
     look(names[index]?.email, person, 'email', person.email);
   });
   if (unknown.size === 0) return { owners, deleted, found };
-  const wanted = [...unknown.values()];
-  const rows = await tx.query<{ place: number; user_id: string; deleted: boolean }>(selectOwners, [
-    uuidArray(wanted.map((one) => one.projectId)),
-    textArray(wanted.map((one) => one.kind)),
-    textArray(wanted.map((one) => one.value)),
-  ]);
-  const keys = [...unknown.keys()];
+  const groups = [...unknown.values()];
+  const rows = await tx.query<{ place: number; value: string; user_id: string; deleted: boolean }>(
+    selectOwners,
+    [
+      uuidArray(groups.map((group) => group.projectId)),
+      textArray(groups.map((group) => group.kind)),
+      textArray(groups.map((group) => textArray([...group.keys.keys()]))),
+    ],
+  );
   for (const row of rows) {
-    const key = keys[row.place - 1] as string;
+    const key = groups[row.place - 1]?.keys.get(row.value) as string;
     owners.set(key, row.user_id);
     if (row.deleted) deleted.add(row.user_id);
     else found.set(key, row.user_id);
   }
   return { owners, deleted, found };
+}
+
+/** The identities of a kind in a project that are to be looked up: their cache keys by their values. */
+interface UnknownKeys {
+  projectId: string;
+  kind: IdentityKind;
+  keys: Map<string, string>;
 }
 
 /**
@@ -166,12 +182,18 @@ function remember(identities: Identities, plan: Plan, found: ReadonlyMap<string,
   for (const [key, { userId }] of plan.addedKeys) identities.set(key, userId);
 }
 
-// Primary key of user_keys.
+// Primary key of user_keys. It is searched once for all values of a kind in a project, so that neighbours are
+// read together. The subqueries hide the lengths of the arrays: every call would be planned again.
 const selectOwners = sql(
   'select_owners',
-  `select wanted.place::int as place, k.user_id, k.deleted
-  from unnest($1::uuid[], $2::text[], $3::text[]) with ordinality as wanted (project_id, kind, value, place)
-  join user_keys k using (project_id, kind, value)`,
+  `select wanted.place::int as place, k.value, k.user_id, k.deleted
+  from unnest((select $1::uuid[]), (select $2::text[]), (select $3::text[])) with ordinality
+    as wanted (project_id, kind, keys, place)
+  cross join lateral (
+    select k.value, k.user_id, k.deleted
+    from user_keys k
+    where k.project_id = wanted.project_id and k.kind = wanted.kind and k.value = any (wanted.keys::text[])
+  ) k`,
 );
 const selectDetails = sql(
   'select_identities',

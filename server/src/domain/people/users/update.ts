@@ -75,7 +75,8 @@ async function update(
     isDeleted: (id) => deleted.has(id),
   });
   if (problems.length > 0) throw new ClientError('validation_failed', problemsWithin(within, problems));
-  if (!(await writeIdentities(tx, plan, new Map([[userId, before]]), false))) throw new ConflictingChange();
+  const how = { restoring: false, insertion: 'plain' } as const;
+  if (!(await writeIdentities(tx, plan, new Map([[userId, before]]), how))) throw new ConflictingChange();
   await writeUsers(tx, [person], plan, false);
   const user = await getUser(tx, projectId, userId);
   return user && { user, moved: [...plan.removedKeys.keys()] };
