@@ -1,7 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { startService } from '../../src/app.ts';
 import { sql } from '../../src/db/client.ts';
 import { GRACE_MS } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { promote } from '../../src/queue/promote.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { claimTurn, ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
 
@@ -47,6 +49,25 @@ const states = async (...ids: string[]) => {
   const runs = await Promise.all(ids.map((id) => runOf(project, id)));
   return runs.map((run) => run.status.state);
 };
+
+test('a run whose timeout passes before it has continued is continued once', async () => {
+  const api = await startTestService({ clock, settings: { ROLE: 'api' } });
+  onTestFinished(() => api.stop());
+  const { config, log } = api.context;
+  const startWorker = () => startService({ ...config, ROLE: ['worker'] }, { log, clock, pollMs: 50 });
+  const worker = await startWorker();
+  const throttle = { command: 'throttle', input: { limit: 1, window: HOUR } };
+  const id = await startRun(api.project, [waitFor(), throttle], ADA);
+  await inState(api.project, id, STATE.waiting).finally(() => worker.stop());
+  const { body } = await api.project.call('POST', '/workflows/events', { name: 'order.paid', ...ADA });
+  expect(body.continued).toBe(1);
+  // As a worker does when the timeout is due: the next one claims the jobs of both turns at once.
+  laterMs += 2 * HOUR * 1_000;
+  await promote(api.context.db, clock.now());
+  const next = await startWorker();
+  const run = await ended(api.project, id).finally(() => next.stop());
+  expect([run.status.state, run.status.error]).toEqual([STATE.completed, undefined]);
+});
 
 describe('a run that waits for an event', () => {
   test('continues with the event as output, which later steps read', async () => {

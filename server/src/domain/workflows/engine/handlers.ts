@@ -49,11 +49,12 @@ async function continueRuns(
   await dateLateTurns(deps.db, leaseId, { jobs, runs, nowMs: deps.clock.now() });
   await closeDigests(deps.db, runs, deps.clock.now());
   await markBroadcasts(deps.db, [...runs.values()]);
-  // Runs that were cancelled, or whose turn was recorded before a crash, are left out.
+  // Runs that were cancelled, or whose turn was recorded before a crash, are left out. A run that an event
+  // continued may be here twice, because the job of its timeout stays: each turn is for its own job.
   const results = await Promise.allSettled(
     jobs.flatMap((job) => {
       const run = runs.get(job.payload.run_id);
-      return run === undefined ? [] : [advance(context, run, callsOf(job))];
+      return run?.turn === job.payload.turn ? [advance(context, run, callsOf(job))] : [];
     }),
   );
   // The jobs may be claimed again at once, so no turn may still be running.
