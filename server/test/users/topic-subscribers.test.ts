@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
-import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 
 let service: TestService;
 let project: TestProject;
@@ -168,6 +169,35 @@ describe('many users', () => {
     await remove('t', { users: named('a') });
     expect((await add('t', { users: named('a') }, headers)).body).toEqual(first.body);
     expect(await subscribers('t')).toEqual([]);
+  });
+
+  test('are subscribed again if they leave while the request waits for another user', async () => {
+    const users: string[] = [];
+    for (const name of ['first', 'second'])
+      users.push((await project.call('PUT', '/users', { external_id: name })).body.id);
+    users.sort();
+    const [leaving, waited] = users;
+    await add('t', { users: [{ id: leaving }] });
+    const { db } = service.context;
+    const row = `insert into subscriptions (user_id, topic, id, project_id, categories)
+      values ($1, 't', $2, $3, '{}')`;
+    const isWaiting = `select 1 from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'
+        and query like '%insert into subscriptions%'`;
+    let adding: ReturnType<typeof add> | undefined;
+    const undone = db.transaction(async (tx) => {
+      await tx.query(sql('', row), [waited, newId(), project.id]);
+      adding = add('t', { users: users.map((id) => ({ id })) });
+      await until(
+        () => db.query(sql('', isWaiting)),
+        (waiting) => waiting.length === 1,
+      );
+      await remove('t', { users: [{ id: leaving }] });
+      throw new Error('undone');
+    });
+    await expect(undone).rejects.toThrow('undone');
+    expect((await adding)?.body).toEqual({ changed: 2, unchanged: 0, errors: [] });
+    expect(await topics()).toEqual([{ topic: 't', subscribers: 2 }]);
   });
 
   test('are changed by concurrent requests in any order', async () => {

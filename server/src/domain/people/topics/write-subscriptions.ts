@@ -31,22 +31,30 @@ export async function writeSubscriptions(
   const { topic } = given;
   const written: WrittenSubscriptions = { saved: new Map(), changed: new Set(), full: new Set() };
   const fresh = JSON.stringify(mergeCategories({}, given.categories));
-  const created = await tx.query<{ user_id: string; id: string }>(insertSubscriptions, [
-    uuidArray(userIds),
-    uuidArray(userIds.map(() => newId())),
-    topic,
-    projectId,
-    fresh,
-  ]);
-  for (const { user_id: userId, id } of created) {
-    written.saved.set(userId, subscriptionOf({ id, topic, categories: fresh }));
-    written.changed.add(userId);
+  let left = userIds;
+  for (let round = 1; left.length > 0 && round <= ROUNDS; round += 1) {
+    const created = await tx.query<{ user_id: string; id: string }>(insertSubscriptions, [
+      uuidArray(left),
+      uuidArray(left.map(() => newId())),
+      topic,
+      projectId,
+      fresh,
+    ]);
+    for (const { user_id: userId, id } of created) {
+      written.saved.set(userId, subscriptionOf({ id, topic, categories: fresh }));
+      written.changed.add(userId);
+    }
+    const others = left.filter((userId) => !written.changed.has(userId));
+    if (others.length > 0) await changeSubscriptions(tx, others, { projectId, ...given }, written);
+    left = others.filter((userId) => !written.saved.has(userId) && !written.full.has(userId));
   }
-  const others = userIds.filter((userId) => !written.changed.has(userId));
-  if (others.length > 0) await changeSubscriptions(tx, others, { projectId, ...given }, written);
   await recordEvents(tx, eventsOf(projectId, written));
   return written;
 }
+
+// A subscription that was found may be deleted before it is locked, and then is created in the next round.
+// The users that are left after the last one do not exist, or are deleted.
+const ROUNDS = 3;
 
 async function changeSubscriptions(
   tx: Queryable,
