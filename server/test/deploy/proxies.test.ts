@@ -123,6 +123,13 @@ for (const { name, program, sample, config, args } of PROXIES) {
       session.close();
       for (const path of ['/metrics', '/metrics/', '/%6detrics', '/readyz', '/readyz/'])
         expect((await get(path)).status, path).toBe(404);
+      // With a key, the path is that of version 1.
+      const ofProject = await get('/metrics', {
+        'x-service-api-key': service.project.apiKey,
+        'x-service-api-secret': service.project.apiSecret,
+      });
+      expect(ofProject.status).toBe(200);
+      expect(await ofProject.json()).toHaveProperty('metrics');
     });
 
     test('a content of 10 MiB is accepted', async () => {
