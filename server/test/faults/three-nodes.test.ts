@@ -20,8 +20,8 @@ import { type Caller, projectWith, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import { QUEUED } from '../support/vendors.ts';
 
-// Three nodes behind a load balancer, with a PostgreSQL and a NATS server of their own. All are killed in turns
-// while clients send and listen; with THOROUGH=1 for ten minutes. Then everything is counted.
+// Three nodes behind a load balancer, with a PostgreSQL and a NATS server of their own. All are killed in
+// turns while clients send and listen; with THOROUGH=1 for ten minutes. Then everything is counted.
 
 const NODES = 3;
 const KILLS = 4; // each once

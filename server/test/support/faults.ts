@@ -114,8 +114,9 @@ export async function saveSmtp(
 }
 
 /**
- * Waits until no jobs are left, except those that ask vendors for receipts much later. Expects that every accepted broadcast is stored and processed, that its
- * counts are right, and that each recipient has one notification.
+ * Waits until no jobs are left, except those that ask vendors for receipts much later. Expects that every
+ * accepted broadcast is stored and processed, that its counts are right, and that each recipient has one
+ * notification.
  */
 export async function expectExactlyOnce(
   service: { context: Pick<TestService['context'], 'db'> },
@@ -139,13 +140,18 @@ export async function expectExactlyOnce(
     notifications: number;
     events: number;
   }>(
-    `select b.id, b.topic, b.status, b.total, b.failures, b.pending,
-      (select count(*) from notifications n where n.broadcast_id = b.id) as notifications,
-      (
-        select count(*) from events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as p (id)
-        where p.id = b.id and e.type = 'broadcast.processed'
-      ) as events
+    `with processed as (
+      select p.id, count(*) as events
+      from events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as p (id)
+      where e.type = 'broadcast.processed'
+      group by 1
+    ),
+    inboxes as (select broadcast_id as id, count(*) as notifications from notifications group by 1)
+    select b.id, b.topic, b.status, b.total, b.failures, b.pending,
+      coalesce(notifications, 0) as notifications, coalesce(events, 0) as events
     from broadcasts b
+    left join processed using (id)
+    left join inboxes using (id)
     where b.topic like 'load-%'`,
   );
   const byTag = new Map(stored.map((row) => [row.topic, row]));
