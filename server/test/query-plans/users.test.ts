@@ -30,11 +30,13 @@ beforeAll(async () => {
       '',
       `with u as (
         insert into users
-          (id, project_id, external_id, email, first_name, last_name, created_at, updated_at, deleted_at)
+          (id, project_id, external_id, email, first_name, last_name, created_at, updated_at, deleted_at,
+            last_seen_at)
         select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1,
           'user-' || i, 'user-' || i || '@example.com',
           'Ada Una Uma ' || i, 'Usher Ulm Unger ' || i,
-          now(), now(), case when i % 2 = 0 then now() end
+          now(), now(), case when i % 2 = 0 then now() end,
+          case when i % 10 <> 1 then to_timestamp(i / 4) end
         from generate_series(1, ${USERS}) i
         returning id, external_id, email, deleted_at
       )
@@ -180,24 +182,71 @@ test.each(['asc', 'desc'] as const)(
   },
 );
 
-test.each(['last_seen_at', 'last_notified_at'] as const)(
-  'a numbered page of users by %s reads each user of the project once, and no others',
-  async (order) => {
-    let found = 0;
-    const rows = await watched(async (through) => {
-      const how = {
-        page: 2,
-        perPage: 50,
-        order,
-        direction: 'desc',
-        seenAfter: '2026-01-01T00:00:00Z',
-      } as const;
-      found = (await listNumberedUsers(through, smallProjectId, how)).length;
-    });
-    expect(found).toBe(50);
-    expect(rows).toBeLessThanOrEqual(SMALL + 50);
-  },
-);
+test('a numbered page of users by last_notified_at reads the users of the project once', async () => {
+  let found = 0;
+  const rows = await watched(async (through) => {
+    const how = {
+      page: 2,
+      perPage: 50,
+      order: 'last_notified_at',
+      direction: 'desc',
+      seenAfter: '2026-01-01T00:00:00Z',
+    } as const;
+    found = (await listNumberedUsers(through, smallProjectId, how)).length;
+  });
+  expect(found).toBe(50);
+  expect(rows).toBeLessThanOrEqual(SMALL + 50);
+});
+
+// The users that are not deleted, oldest first, with the second of their last visit.
+const LIVING = Array.from({ length: USERS / 2 }, (_none, index) => {
+  const number = 2 * index + 1;
+  return { number, seenAt: number % 10 === 1 ? undefined : Math.floor(number / 4) };
+});
+const timeOf = (second: number | undefined) =>
+  second === undefined ? undefined : new Date(second * 1_000).toISOString();
+
+test.each([
+  ['no filter', undefined, undefined, 250],
+  ['a filter that few users match', undefined, 9_900, 600],
+  ['a filter that no user matches', 0, undefined, 10],
+  ['a filter that most users match', undefined, 100, 10_600],
+  ['two filters', 9_960, 9_900, 400],
+])('numbered pages of users with %s by the last visit have all users, and read few', async (...how) => {
+  const [, seenBefore, seenAfter, most] = how;
+  const matching = LIVING.filter(
+    ({ seenAt }) =>
+      (seenBefore === undefined || (seenAt !== undefined && seenAt < seenBefore)) &&
+      (seenAfter === undefined || (seenAt !== undefined && seenAt > seenAfter)),
+  );
+  for (const order of ['created_at', 'last_seen_at'] as const)
+    for (const direction of ['asc', 'desc'] as const) {
+      const sign = direction === 'asc' ? 1 : -1;
+      const expected = matching.toSorted((a, b) => {
+        if (order === 'created_at' || a.seenAt === b.seenAt) return sign * (a.number - b.number);
+        if (a.seenAt === undefined || b.seenAt === undefined) return a.seenAt === undefined ? 1 : -1;
+        return sign * (a.seenAt - b.seenAt);
+      });
+      // At the start, where users that were never seen begin, at the end, and beyond it.
+      const seen = expected.findIndex(({ seenAt }) => seenAt === undefined);
+      const pages = [1, 2, Math.floor(seen / 50) + 1, Math.ceil(expected.length / 50), USERS];
+      for (const page of pages.filter((number) => number > 0)) {
+        const bounds = { seenBefore: timeOf(seenBefore), seenAfter: timeOf(seenAfter) };
+        const list = (through: Queryable) =>
+          listNumberedUsers(through, projectId, { page, perPage: 50, order, direction, ...bounds });
+        let users = await list(db);
+        if (page <= 2) {
+          const rows = await watched(async (through) => {
+            users = await list(through);
+          });
+          expect(rows).toBeLessThanOrEqual(most);
+        }
+        expect(users.map((user) => user.external_id)).toEqual(
+          expected.slice((page - 1) * 50, page * 50).map(({ number }) => `user-${number}`),
+        );
+      }
+    }
+});
 
 test.each([
   ['01900000-0000-7000-8000-000000000001', true],

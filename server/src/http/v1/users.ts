@@ -42,8 +42,8 @@ export function userRoutes(app: App): void {
     operationId: 'listUsersV1',
     summary: 'List the users of the project',
     description:
-      'Returns a page of the users. Deleted users are not listed. Orders other than `created_at`, and ' +
-      'filters that few users match, read every user of the project.',
+      'Returns a page of the users. Deleted users are not listed. The order `last_notified_at`, and ' +
+      'filters by it that few users match, read every user of the project: seconds for some million users.',
     tags,
     query: LegacyUserQuery,
     reply: { 200: LegacyUserPage },
