@@ -341,6 +341,10 @@ describe('what a user chooses', () => {
     await call('user.subscriptions.unsubscribe', () =>
       user.subscriptions.unsubscribe('acme/orders', { categories: [{ slug: 'billing' }] }),
     );
+    await user.subscriptions.delete('acme/orders', { categories: [{ slug: 'billing' }] });
+    expect(await user.subscriptions.get('acme/orders')).toMatchObject({
+      categories: [{ slug: '*', reason: 'watching' }],
+    });
     await call('user.subscriptions.delete', () => user.subscriptions.delete('acme/orders'));
     await expect(user.subscriptions.get('acme/orders')).rejects.toMatchObject({ status: 404 });
   });
