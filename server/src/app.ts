@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Config } from './config.ts';
+import { type Config, telemetryOf } from './config.ts';
 import { type CredentialsFile, writeCredentials } from './credentials.ts';
 import { StartError } from './db/embedded/start-error.ts';
 import { purgeExpired } from './domain/after/erasure/retention.ts';
@@ -37,6 +37,7 @@ import { RunStarter } from './domain/workflows/runs/starter.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
 import type { HttpContext } from './http/context.ts';
+import { measureAll } from './http/operations.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
@@ -91,6 +92,7 @@ export interface Supervised extends SupervisedDatabase {
   metricsOfOthers: MetricsOfOthers;
 }
 
+type Telemetry = ReturnType<typeof import('./telemetry/start-telemetry.ts').startTelemetry>;
 type HttpServer = Awaited<ReturnType<typeof createServer>>;
 
 // Connections that wait for the event loop; the system may allow fewer (net.core.somaxconn, usually 4,096).
@@ -111,7 +113,12 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const { supervised } = options;
   if (supervised === undefined) checkRoles(config);
   const context = await open(config, { role: 'server', ...options });
-  const undo: (() => Promise<void>)[] = [() => context.close()];
+  let telemetry: Telemetry | undefined;
+  // The last spans and numbers are sent while the database stops. Neither waits for the other.
+  const close = async () => {
+    await Promise.all([context.close(), telemetry?.stop()]);
+  };
+  const undo = [close];
   const stopParts = async () => {
     // The failure of one part must not keep the others running, least of all the database.
     const failures: unknown[] = [];
@@ -125,6 +132,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     await stopParts();
   };
   try {
+    telemetry = await exportTelemetry(context, supervised !== undefined);
     if (context.alone) await rescueAll(context.db);
     await context.bus.listening();
     const { ROLE } = config;
@@ -159,6 +167,15 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     await stopParts();
     throw error;
   }
+}
+
+/** Exports traces and metrics if a setting asks for them. Otherwise nothing of it is loaded. */
+async function exportTelemetry(context: Opened, isOneOfSeveral: boolean): Promise<Telemetry | undefined> {
+  const { config, log, nodeId } = context;
+  const { traces, metrics } = telemetryOf(config);
+  if (traces === undefined && metrics === undefined) return undefined;
+  const { startTelemetry } = await import('./telemetry/start-telemetry.ts');
+  return startTelemetry({ config, log, nodeId, isOneOfSeveral, measure: () => measureAll(context) });
 }
 
 /** Throws a `StartError` if roles are left to other nodes, although the database has only this one. */

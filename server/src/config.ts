@@ -225,6 +225,104 @@ const OWN_SETTINGS = {
       'the process manager has to wait for the sum of both settings and 4 seconds.',
     read: (text: string) => integer(text, 1, 3_600),
   },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    default: '',
+    help:
+      'The OpenTelemetry collector that gets traces and metrics, by OTLP over HTTP: ' +
+      '`http://127.0.0.1:4318`. Default: none, so nothing is recorded or sent.',
+    read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:'])),
+    secret: true,
+  },
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: {
+    default: '',
+    help: 'The whole URL for traces, such as `http://127.0.0.1:4318/v1/traces`.',
+    read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:'])),
+    secret: true,
+  },
+  OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: {
+    default: '',
+    help: 'The whole URL for metrics, such as `http://127.0.0.1:4318/v1/metrics`.',
+    read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:'])),
+    secret: true,
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    default: '',
+    help: 'Headers of these requests, such as `authorization=Bearer%20abc,x-tenant=shop`.',
+    read: pairs,
+    secret: true,
+  },
+  OTEL_EXPORTER_OTLP_PROTOCOL: {
+    default: 'http/protobuf',
+    help: 'How telemetry is sent. The only value is `http/protobuf`.',
+    read: (text: string) => oneOf(text, ['http/protobuf'] as const),
+  },
+  OTEL_EXPORTER_OTLP_TIMEOUT: {
+    default: '10000',
+    help: 'How long an export may take, in milliseconds, including its retries.',
+    read: (text: string) => integer(text, 1, 600_000),
+  },
+  OTEL_TRACES_EXPORTER: {
+    default: '',
+    help: 'Whether traces are sent: `otlp` or `none`. Default: `otlp` if an endpoint is set for them.',
+    read: (text: string) => optional(text, (value) => oneOf(value, ['otlp', 'none'] as const)),
+  },
+  OTEL_METRICS_EXPORTER: {
+    default: '',
+    help: 'Whether metrics are sent: `otlp` or `none`. Default: `otlp` if an endpoint is set for them.',
+    read: (text: string) => optional(text, (value) => oneOf(value, ['otlp', 'none'] as const)),
+  },
+  OTEL_METRIC_EXPORT_INTERVAL: {
+    default: '60000',
+    help: 'How often metrics are sent, in milliseconds.',
+    read: (text: string) => integer(text, 100, 86_400_000),
+  },
+  OTEL_BSP_SCHEDULE_DELAY: {
+    default: '5000',
+    help: 'How often traces are sent, in milliseconds, unless 512 spans wait.',
+    read: (text: string) => integer(text, 1, 600_000),
+  },
+  OTEL_TRACES_SAMPLER: {
+    default: 'parentbased_always_on',
+    help:
+      'Which traces are recorded: `always_on`, `always_off` or `traceidratio`. With `parentbased_` before ' +
+      'it, requests with a `traceparent` are recorded as their caller decided.',
+    read: (text: string) =>
+      oneOf(text, [
+        'always_on',
+        'always_off',
+        'traceidratio',
+        'parentbased_always_on',
+        'parentbased_always_off',
+        'parentbased_traceidratio',
+      ] as const),
+  },
+  OTEL_TRACES_SAMPLER_ARG: {
+    default: '1',
+    help: 'The part of the traces that `traceidratio` records, from 0 to 1.',
+    read: (text: string) => fraction(text),
+  },
+  OTEL_PROPAGATORS: {
+    default: 'tracecontext,baggage',
+    help:
+      'The headers by which requests continue traces. `tracecontext` reads `traceparent`; others are ' +
+      'ignored.',
+    read: (text: string) => text.split(',').map((name) => name.trim()),
+  },
+  OTEL_SERVICE_NAME: {
+    default: '',
+    help: 'The name of this service in traces and metrics. Default: `belfry`.',
+    read: (text: string) => optional(text, (value) => value),
+  },
+  OTEL_RESOURCE_ATTRIBUTES: {
+    default: '',
+    help: 'Further attributes of this service, such as `deployment.environment.name=production`.',
+    read: pairs,
+  },
+  OTEL_SDK_DISABLED: {
+    default: 'false',
+    help: '`true` switches traces and metrics by OTLP off, whatever else is set.',
+    read: (text: string) => oneOf(text.toLowerCase(), ['true', 'false'] as const) === 'true',
+  },
   LOG_LEVEL: {
     default: 'info',
     help:
@@ -264,6 +362,20 @@ export const SETTINGS: Readonly<Record<string, Setting>> = { ...OWN_SETTINGS, ..
 export type Config = {
   readonly [Name in keyof typeof OWN_SETTINGS]: ReturnType<(typeof OWN_SETTINGS)[Name]['read']>;
 } & { readonly [Name in OriginSetting]?: string | undefined };
+
+/** The URLs that get traces and metrics by OTLP; undefined for what is not sent. */
+export function telemetryOf(config: Config): { traces: string | undefined; metrics: string | undefined } {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: base } = config;
+  const urlOf = (exporter: 'otlp' | 'none' | undefined, own: string | undefined, path: string) => {
+    const isWanted = exporter === 'otlp' || (exporter === undefined && (own ?? base) !== undefined);
+    if (config.OTEL_SDK_DISABLED || !isWanted) return undefined;
+    return own ?? `${(base ?? 'http://localhost:4318').replace(/\/+$/, '')}/v1/${path}`;
+  };
+  return {
+    traces: urlOf(config.OTEL_TRACES_EXPORTER, config.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, 'traces'),
+    metrics: urlOf(config.OTEL_METRICS_EXPORTER, config.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, 'metrics'),
+  };
+}
 
 /** Settings are invalid; lists all of them. */
 export class InvalidSettings extends Error {
@@ -345,6 +457,27 @@ function integer(text: string, from: number, to: number): number {
   if (!/^\d+$/.test(text) || value < from || value > to)
     throw new Error(`must be a whole number from ${from} to ${to}`);
   return value;
+}
+
+function fraction(text: string): number {
+  const value = Number(text);
+  if (!/^[\d.]+$/.test(text) || !(value >= 0 && value <= 1)) throw new Error('must be a number from 0 to 1');
+  return value;
+}
+
+/** `name=value,…`, with values in percent-encoding, as OpenTelemetry writes them. */
+function pairs(text: string): Readonly<Record<string, string>> {
+  const parts = text.split(',').filter((part) => part.trim() !== '');
+  try {
+    return Object.fromEntries(
+      parts.map((part) => {
+        const [, name = '', value = ''] = /^\s*([^\s=]+)\s*=(.*)$/.exec(part) as RegExpExecArray;
+        return [decodeURIComponent(name), decodeURIComponent(value.trim())];
+      }),
+    );
+  } catch {
+    throw new Error('must be pairs separated by commas, such as name=value,other=a%20b');
+  }
 }
 
 function optional<Value>(text: string, read: (text: string) => Value): Value | undefined {

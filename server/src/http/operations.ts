@@ -41,10 +41,7 @@ export function operationsRoutes(
   metricsOfOthers?: MetricsOfOthers,
 ): void {
   const hidden = { schema: { hide: true }, config: { role: 'any' as const } };
-  const measured = remembered(async () => {
-    await collectQueue(context.db);
-    await collectPauses(context.db);
-  });
+  const measured = remembered(() => measureDatabase(context.db));
   const details = remembered(() => detailsOf(context));
 
   fastify.get('/healthz', hidden, (_request, reply) => {
@@ -65,6 +62,14 @@ export function operationsRoutes(
       context.log.warn({ err: error }, 'the queue could not be measured');
     });
     return reply.header('content-type', registry.contentType).send(await metricsText(metricsOfOthers));
+  });
+}
+
+/** Measures what `/metrics` shows of the database. What cannot be measured keeps its value. */
+export async function measureAll({ db, bus, log }: Pick<HttpContext, 'db' | 'bus' | 'log'>): Promise<void> {
+  measureConnections({ db, bus });
+  await within(READY_TIMEOUT_MS, measureDatabase(db)).catch((error: unknown) => {
+    log.warn({ err: error }, 'the queue could not be measured');
   });
 }
 
@@ -157,6 +162,11 @@ async function detailsOf({ db, bus }: HttpContext): Promise<object> {
 
 function linkJson({ connected, silentMs }: Omit<LinkState, 'name'>): object {
   return { connected, silent_seconds: silentMs === undefined ? null : silentMs / 1_000 };
+}
+
+async function measureDatabase(db: Queryable): Promise<void> {
+  await collectQueue(db);
+  await collectPauses(db);
 }
 
 async function collectQueue(db: Queryable): Promise<void> {

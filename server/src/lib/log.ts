@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
+import { activeSpan } from './tracing.ts';
 
 export type Logger = PinoLogger;
 
@@ -13,6 +14,7 @@ export function createLogger({ level, stream }: { level: string; stream?: Destin
       level,
       base: null, // the supervisor can add pid and hostname
       timestamp: pino.stdTimeFunctions.isoTime,
+      mixin: traceOfLine,
       formatters: { level: (label) => ({ level: label }) },
       // Applied to the finished line, so that it covers bindings of children, causes of errors, and JSON
       // within strings.
@@ -20,6 +22,12 @@ export function createLogger({ level, stream }: { level: string; stream?: Destin
     },
     output,
   );
+}
+
+/** The trace that the logging work is a part of. A new object each time, because pino adds to it. */
+function traceOfLine(): object {
+  const span = activeSpan();
+  return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
 }
 
 const HIDDEN = '[hidden]';

@@ -2,9 +2,10 @@
 export interface JobPayloads {
   /**
    * Create the notifications and deliveries of a broadcast: for the first page of its users or, if `page` is
-   * set, for a later page of the subscribers or of `everyone`, behind the user `after`.
+   * set, for a later page of the subscribers or of `everyone`, behind the user `after`. `traceparent` is the
+   * W3C trace context that the job continues, if one is recorded.
    */
-  fan_out: { broadcast_id: string; page?: number; after?: string; everyone?: true };
+  fan_out: { broadcast_id: string; page?: number; after?: string; everyone?: true; traceparent?: string };
   /**
    * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
    * `progress` is, by user, what is left of started deliveries to devices, browsers and chats. `back` marks a
@@ -12,7 +13,7 @@ export interface JobPayloads {
    * ran in an open window, where its time to live started. `closed` says what a deferred job waits for.
    * `replay` is the number of replays when the job was
    * written: deliveries that were replayed later belong to another job. `awaited` marks first attempts,
-   * without which the broadcast is not processed.
+   * without which the broadcast is not processed. `traceparent` as above: retries continue the same trace.
    */
   deliver: {
     broadcast_id: string;
@@ -24,6 +25,7 @@ export interface JobPayloads {
     closed?: 'outside_window' | 'quiet_hours';
     replay?: number;
     awaited?: true;
+    traceparent?: string;
     progress?: Readonly<Record<string, Progress>>;
   };
   /**
@@ -65,12 +67,12 @@ export interface JobPayloads {
   };
   /** Import a page of users, and enqueue the next one. */
   import_users: { import_id: string; page: number };
-  /** Continue a run of a workflow that is in this turn. */
-  run_workflow: { run_id: string; turn: number };
+  /** Continue a run of a workflow that is in this turn. `traceparent` as above. */
+  run_workflow: { run_id: string; turn: number; traceparent?: string };
   /**
    * The same, where the next step waits for another host. `attempt` counts the attempts before this one.
    */
-  call_workflow: { run_id: string; turn: number; attempt: number };
+  call_workflow: { run_id: string; turn: number; attempt: number; traceparent?: string };
   /** Start a run of a workflow by one of its schedules: that of this trigger, at this time. */
   start_workflow: { workflow_key: string; place: number; at_ms: number };
   /** Return a notification that is snoozed until this time to its inbox. */

@@ -1,6 +1,7 @@
 import type { Database } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
+import { within } from '../lib/tracing.ts';
 import { afterFailure, type FailureDeps } from './after-failure.ts';
 import { claim } from './claim.ts';
 import { afterClaim, INITIAL, nextStep, planClaim } from './claim-plan.ts';
@@ -110,7 +111,8 @@ export class Producer {
   }
 
   #continue(): void {
-    if (!this.#isClaiming) void this.#claimLoop();
+    // Not as a part of the request that happens to wake it.
+    if (!this.#isClaiming) void within(undefined, () => this.#claimLoop());
   }
 
   /**

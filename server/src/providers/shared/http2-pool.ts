@@ -1,4 +1,5 @@
 import { connect } from 'node:http2';
+import { traceHttp } from '../../lib/tracing.ts';
 import { type Exchange, Http2Session, toHttpError } from './http2-session.ts';
 import type { Endpoint, HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
@@ -43,7 +44,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     if (this.#path === undefined)
       return Promise.resolve(unsent('ERR_INVALID_URL', 'this is not a web address'));
     if (this.#closed) return Promise.resolve(unsent('CLOSED', 'the connection is being closed'));
-    return new Promise((resolve) => {
+    const response = new Promise<HttpResult>((resolve) => {
       const exchange: Exchange = { request, path: `${this.#path}${request.path}`, retries: 0, resolve };
       const session = this.#waiting.size === 0 ? this.#leastBusy() : undefined;
       if (session === undefined) {
@@ -51,6 +52,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
         this.#next();
       } else session.send(exchange); // needs no queue timer
     });
+    return traceHttp(this.#endpoint.base, request.method, response);
   }
 
   /**

@@ -8,6 +8,7 @@ import { connect as connectTls } from 'node:tls';
 import type { Dispatcher } from 'undici';
 import { afterAwake } from '../../lib/awake.ts';
 import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
+import { traceHttp } from '../../lib/tracing.ts';
 import { UnreachableHosts } from './unreachable-hosts.ts';
 
 /** How long a sender waits for the vendor, in milliseconds. */
@@ -141,7 +142,11 @@ class HttpClient {
       });
     if (this.#closed) return Promise.resolve({ error: CLOSED, written: false });
     const sent = (agent: Dispatcher) =>
-      exchange(agent, { origin, path, isClosed: () => this.#closed }, request, this.#timeouts);
+      traceHttp(
+        origin,
+        request.method,
+        exchange(agent, { origin, path, isClosed: () => this.#closed }, request, this.#timeouts),
+      );
     if (this.#agent !== undefined) return sent(this.#agent);
     this.#opening ??= this.#open();
     return this.#opening.then(sent);

@@ -1,6 +1,7 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
+import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import { deliveryJobs, type JobsOf } from '../../line/fan-out/plan-deliveries.ts';
@@ -44,7 +45,8 @@ export async function replayKeys(
       if (first === undefined) return [];
       const userIds = group.map((row) => row.user_id).sort();
       const about = { dueAtMs: nowMs, later: false, replay: first.replays };
-      return deliveryJobs(broadcast, first.channel, userIds, about);
+      const traced = { ...broadcast, traceparent: activeSpan()?.traceparent };
+      return deliveryJobs(traced, first.channel, userIds, about);
     }),
   );
   await recordEvents(

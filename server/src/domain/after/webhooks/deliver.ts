@@ -2,6 +2,7 @@ import type { Event } from '../../../contract/event.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { CannotOpen } from '../../../lib/seal.ts';
+import { isTracing, traced } from '../../../lib/tracing.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { Job } from '../../../queue/jobs.ts';
@@ -105,7 +106,28 @@ function sender({ context, recorder }: Run, webhook: Webhook, endpoint: Endpoint
   const send = messageSender(context, { url: webhook.url, secrets });
   const endMs = context.clock.now() + BATCH_MS;
   const mayStart = () => context.clock.now() <= endMs && !recorder.isBlocked;
-  return (event) => endpoint.send(() => send(event), mayStart);
+  const sendOne = isTracing() ? (event: Event) => sendTraced(webhook, send, event) : send;
+  return (event) => endpoint.send(() => sendOne(event), mayStart);
+}
+
+/** Sends a message as a trace of its own: an event has many causes, and comes minutes later. */
+function sendTraced(
+  { id, project_id: projectId }: Webhook,
+  send: ReturnType<typeof messageSender>,
+  event: Event,
+): ReturnType<ReturnType<typeof messageSender>> {
+  const attributes = {
+    'belfry.project.id': projectId,
+    'belfry.webhook.id': id,
+    'belfry.event.id': event.id,
+    'belfry.event.type': event.type,
+  };
+  return traced('send webhook', { attributes }, async (span) => {
+    const attempt = await send(event);
+    if (attempt === 'interrupted') span?.fail(attempt);
+    else if (!attempt.accepted) span?.fail(String(attempt.status ?? 'unreachable'));
+    return attempt;
+  });
 }
 
 /** The secrets that sign messages, or why they cannot be read. */

@@ -7,6 +7,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { isId, newId } from '../../../lib/ids.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
 import { Limiter } from '../../../lib/limiter.ts';
+import { activeSpan, isTracing, traced } from '../../../lib/tracing.ts';
 import { broadcastsAccepted, notificationsCreated } from '../../../metrics.ts';
 import { BULK, fanOutWeight, type Job, priorityFor } from '../../../queue/jobs.ts';
 import type { Producer } from '../../../queue/producer.ts';
@@ -156,7 +157,17 @@ export class Acceptor {
   }
 
   /** Resolves when the broadcast is committed, by this call or by an earlier one with its id or key. */
-  async accept(given: BroadcastRequest): Promise<SentBroadcast> {
+  accept(given: BroadcastRequest): Promise<SentBroadcast> {
+    if (!isTracing()) return this.#acceptFilled(given);
+    const attributes = { 'belfry.project.id': given.projectId };
+    return traced('accept broadcast', { kind: 'producer', attributes }, async (span) => {
+      const accepted = await this.#acceptFilled(given);
+      span?.set({ 'belfry.broadcast.id': accepted.id });
+      return accepted;
+    });
+  }
+
+  async #acceptFilled(given: BroadcastRequest): Promise<SentBroadcast> {
     const { template } = given.broadcast;
     if (!template) return this.#accept(given);
     const named = await withTemplate(this.#context, given.projectId, given.broadcast, template).catch(
@@ -312,6 +323,7 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
     priority: group === undefined ? priorityFor(named) : BULK,
     weight: fanOutWeight({ recipients: ofFirstPage, characters }),
     toJson: (acceptedId) => acceptedJson(acceptedId, parts, { total: named, sendAt, errors }, format),
+    traceparent: activeSpan()?.traceparent ?? null,
     bytes: [message, overrides, packedRecipients, template].reduce((sum, one) => sum + (one?.length ?? 0), 0),
   };
 }
@@ -319,8 +331,8 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
 /** The job that fans the broadcast out, as this process holds it; undefined if it was not written. */
 function fanOutJob(broadcast: PendingBroadcast, id: number | undefined): Job<'fan_out'> | undefined {
   if (id === undefined) return undefined;
-  const { projectId, priority, weight } = broadcast;
-  const payload = { broadcast_id: broadcast.id };
+  const { projectId, priority, weight, traceparent } = broadcast;
+  const payload = { broadcast_id: broadcast.id, ...(traceparent === null ? {} : { traceparent }) };
   return { id, kind: 'fan_out', projectId, partitionKey: projectId, priority, weight, attempt: 1, payload };
 }
 

@@ -31,6 +31,8 @@ export interface PendingBroadcast {
   errors: string | null;
   priority: number;
   weight: number;
+  /** The trace context that its jobs continue. */
+  traceparent: string | null;
   /** The response if it is accepted with this id, or was before. */
   toJson(this: void, id: string): JsonText;
   /** The bytes of the values of the statement. */
@@ -105,6 +107,7 @@ function columns(
     broadcasts.map((one) => one.sendAt),
     textArray(broadcasts.map((one) => one.errors)),
     byteaArray(broadcasts.map((one) => one.template)),
+    textArray(broadcasts.map((one) => one.traceparent)),
   ];
 }
 
@@ -164,16 +167,17 @@ function shareEventRows(
 
 /** The statement for broadcasts of which some are fanned out at the same time, or none is. */
 function acceptText(once: Once | undefined, fannedOut: boolean): string {
-  const firstOfKnown = once === 'by key' ? 21 : 16;
+  const firstOfKnown = once === 'by key' ? 22 : 17;
   const known = (offset: number) => `$${firstOfKnown + offset}`;
   const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
   const names = ['id, project_id, category, topic, message, in_app, overrides'];
   values.push(
     '$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[], $14::text[], $15::bytea[]',
+    '$16::text[]',
   );
-  names.push('recipients, total, priority, weight, send_at, errors, template');
+  names.push('recipients, total, priority, weight, send_at, errors, template, traceparent');
   if (once === 'by key') {
-    values.push('$16::text[], $17::text[], $18::bytea[]');
+    values.push('$17::text[], $18::text[], $19::bytea[]');
     names.push('scope, key, request_hash');
   }
   if (fannedOut) {
@@ -200,7 +204,8 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
   queued as (
     insert into jobs (kind, project_id, priority, weight, due_at, lease_id, attempt, payload)
     select 'fan_out', project_id, priority, weight, due_at, lease_id, num_nonnulls(lease_id),
-      json_build_object('broadcast_id', id)
+      case when traceparent is null then json_build_object('broadcast_id', id)
+        else json_build_object('broadcast_id', id, 'traceparent', traceparent) end
     from ${from}, lateral (select case when due_at is null then $12::uuid end as lease_id) held
     ${fannedOut ? 'where user_ids is null' : ''}
     returning id, payload, due_at
@@ -215,12 +220,12 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
 // commit, then gets no row and writes nothing. Of the response only the id is stored, as JSON.
 const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, to_json(id)::text, $19
+    select project_id, scope, key, request_hash, 201, to_json(id)::text, $20
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at
-      where k.created_at <= $20
+      where k.created_at <= $21
     returning project_id, scope, key
   ),
   chosen as materialized (

@@ -2,6 +2,7 @@ import { getHeapStatistics } from 'node:v8';
 import type { Database } from '../../../db/client.ts';
 import type { Logger } from '../../../lib/log.ts';
 import { TemplateError } from '../../../lib/template.ts';
+import { isTracing, traced } from '../../../lib/tracing.ts';
 import { deliveries } from '../../../metrics.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
@@ -66,7 +67,8 @@ export function deliverHandler(context: LineContext, deps: DeliverDeps): Handler
       const addressed = await address(context, batch, decided);
       const byJob = Map.groupBy(addressed, ({ delivery }) => delivery.job);
       const work = { context, deps, batch, leaseId, heartbeat };
-      await allEnded(jobs.map((job) => deliverJob(work, job, byJob.get(job) ?? [])));
+      const deliver = isTracing() ? deliverTraced : deliverJob;
+      await allEnded(jobs.map((job) => deliver(work, job, byJob.get(job) ?? [])));
       return []; // retries are scheduled
     },
     discard: (job, leaseId) => discard(recorder, job, leaseId),
@@ -80,6 +82,21 @@ interface Work {
   leaseId: string;
   /** Called after each delivery that was tried. */
   heartbeat: () => void;
+}
+
+/** One span for the job, whatever the number of its users. Each message to a provider has one below it. */
+function deliverTraced(work: Work, job: Job<'deliver'>, addressed: readonly Addressed[]): Promise<void> {
+  const { broadcast_id: broadcastId, channel, user_ids: userIds, attempt, traceparent: parent } = job.payload;
+  const attributes = {
+    'belfry.project.id': job.projectId,
+    'belfry.broadcast.id': broadcastId,
+    'belfry.channel': channel,
+    'belfry.attempt': attempt + 1,
+    'messaging.batch.message_count': userIds.length,
+  };
+  return traced(`deliver ${channel}`, { kind: 'consumer', parent, attributes }, () =>
+    deliverJob(work, job, addressed),
+  );
 }
 
 async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly Addressed[]): Promise<void> {

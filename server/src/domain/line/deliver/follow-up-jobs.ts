@@ -72,7 +72,14 @@ export function windowJobs(
 ): { jobs: NewJob<'deliver'>[]; events: NewEvent[] } {
   const jobs: NewJob<'deliver'>[] = [];
   const events: NewEvent[] = [];
-  const { user_ids: all, progress, broadcast_id: broadcastId, channel, back = 'waited' } = payload;
+  const {
+    user_ids: all,
+    progress,
+    broadcast_id: broadcastId,
+    channel,
+    back = 'waited',
+    traceparent,
+  } = payload;
   const groups = Map.groupBy(openings, ([, { untilMs, code }]) => `${untilMs} ${code}`);
   for (const group of groups.values()) {
     const [[, { untilMs, code }]] = group as [[string, Closed]];
@@ -97,6 +104,7 @@ export function windowJobs(
         back,
         closed: code,
         ...(payload.replay === undefined ? {} : { replay: payload.replay }),
+        ...(traceparent === undefined ? {} : { traceparent }),
         ...(attempted.length === 0 ? {} : { progress: Object.fromEntries(attempted) }),
       },
     });

@@ -1,6 +1,7 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
+import { isTracing, startSpan } from '../../../lib/tracing.ts';
 import { notificationsCreated } from '../../../metrics.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
@@ -43,9 +44,36 @@ export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
     // About 50 ms of work: long enough to share the costs of a commit, short enough not to delay others.
     maxWeight: 4_000,
     maxPartitions: 32,
-    run: (jobs, leaseId) => fanOut(context, jobs, leaseId),
+    run: (jobs, leaseId) => (isTracing() ? fanOutTraced : fanOut)(context, jobs, leaseId),
     discard: (job, leaseId) => discard(context, job, leaseId),
   };
+}
+
+/** The same with a span for each broadcast, whose jobs continue it. The batch is one transaction. */
+async function fanOutTraced(
+  context: LineContext,
+  jobs: readonly Job<'fan_out'>[],
+  leaseId: string,
+): Promise<readonly JobKind[]> {
+  const spans = jobs.map(({ projectId, payload: { traceparent: parent, broadcast_id: id, page = 0 } }) =>
+    startSpan('fan out broadcast', {
+      kind: 'consumer',
+      parent,
+      attributes: { 'belfry.project.id': projectId, 'belfry.broadcast.id': id, 'belfry.page': page },
+    }),
+  );
+  const continued = jobs.map((job, at) => {
+    const traceparent = spans[at]?.traceparent;
+    return traceparent === undefined ? job : { ...job, payload: { ...job.payload, traceparent } };
+  });
+  try {
+    return await fanOut(context, continued, leaseId);
+  } catch (error) {
+    for (const span of spans) span?.fail(error instanceof Error ? error.name : 'unknown');
+    throw error;
+  } finally {
+    for (const span of spans) span?.end();
+  }
 }
 
 async function fanOut(
@@ -148,11 +176,11 @@ async function loadFirstPages(
   recent: RecentBroadcasts,
   jobs: readonly Job<'fan_out'>[],
 ): Promise<BroadcastPage[]> {
-  const weights = new Map(jobs.map((job) => [job.payload.broadcast_id, job.weight]));
-  const justAccepted = recent.take([...weights.keys()]);
+  const jobOf = new Map(jobs.map((job) => [job.payload.broadcast_id, job]));
+  const justAccepted = recent.take([...jobOf.keys()]);
   const stored = await read(
     tx,
-    [...weights.keys()].filter((id) => !justAccepted.has(id)),
+    [...jobOf.keys()].filter((id) => !justAccepted.has(id)),
   );
   const loaded: [string, FirstPage][] = [...justAccepted, ...stored];
   return loaded.map(([id, broadcast]) => {
@@ -170,7 +198,8 @@ async function loadFirstPages(
       scheduled,
       content,
       template,
-      textWeight: (weights.get(id) ?? 0) - recipientsWeight(ofFirstPage),
+      textWeight: (jobOf.get(id)?.weight ?? 0) - recipientsWeight(ofFirstPage),
+      traceparent: jobOf.get(id)?.payload.traceparent,
       group: group === undefined ? undefined : { of: group, onThisPage: named === 0, after: undefined },
     };
   });
@@ -245,7 +274,7 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
   }>(selectOfPages, [[...pages.keys()]]);
   return rows.map(({ project_id: projectId, ...row }) => {
     const { payload, weight } = pages.get(row.id) as Job<'fan_out'>;
-    const { page = 0, after, everyone } = payload;
+    const { page = 0, after, everyone, traceparent } = payload;
     const of = everyone ? 'everyone' : 'subscribers';
     return {
       ...row,
@@ -255,6 +284,7 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
       positions: [],
       erased: [],
       textWeight: weight - USERS_PER_PAGE,
+      traceparent,
       page,
       group: row.cancelled ? undefined : { of, onThisPage: true, after },
     };

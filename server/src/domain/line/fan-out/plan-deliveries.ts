@@ -29,6 +29,8 @@ interface Deliverable {
   category: string | null;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
+  /** The trace context that its jobs continue. */
+  traceparent?: string | undefined;
   userIds: readonly string[];
 }
 
@@ -174,6 +176,8 @@ export interface JobsOf {
   textWeight: number;
   /** Users of the page that the jobs are a part of: jobs of small pages go first. */
   recipients: number;
+  /** The trace context that the jobs continue. */
+  traceparent?: string | undefined;
 }
 
 // A chunk of recipients on one channel is one job: small enough that its outcomes are written soon, large
@@ -210,6 +214,7 @@ export function deliveryJobs(
         first_attempt_ms: dueAtMs,
         ...(later || replay !== undefined ? {} : { awaited: true }),
         ...(replay === undefined ? {} : { replay }),
+        ...(broadcast.traceparent === undefined ? {} : { traceparent: broadcast.traceparent }),
       },
     });
   }

@@ -64,7 +64,7 @@ function topicPages(
 
 /** The jobs of the next pages. They are bulk: other broadcasts go before each of them. */
 export function jobsOfNextPages(broadcasts: readonly AddressedPage[]): NewJob<'fan_out'>[] {
-  return broadcasts.flatMap(({ id, projectId, page, textWeight, next, group }) =>
+  return broadcasts.flatMap(({ id, projectId, page, textWeight, traceparent, next, group }) =>
     next === undefined
       ? []
       : [
@@ -78,6 +78,7 @@ export function jobsOfNextPages(broadcasts: readonly AddressedPage[]): NewJob<'f
               page: page + 1,
               ...(next.after === undefined ? {} : { after: next.after }),
               ...(group?.of === 'everyone' ? { everyone: true } : {}),
+              ...(traceparent === undefined ? {} : { traceparent }),
             },
           },
         ],

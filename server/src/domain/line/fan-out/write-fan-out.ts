@@ -35,6 +35,8 @@ export interface BroadcastPage {
   template: Buffer | null;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
+  /** The trace context that its jobs continue. */
+  traceparent: string | undefined;
   /**
    * Page 0 has the named recipients or, if there are none, the first users of the group; it sets the figures
    * of the broadcast. Later pages have users of the group, and add to the figures.

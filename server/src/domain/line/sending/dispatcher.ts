@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
+import { isTracing, traced } from '../../../lib/tracing.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
 import { isRejection, type Message, type SendOutcome } from '../../../providers/provider.ts';
@@ -194,7 +195,7 @@ export class Dispatcher {
       if (isRejection(message)) return done(message, integration);
       const rejection = await request.text?.begin();
       if (rejection !== undefined) return done(rejection, integration);
-      const outcome = withoutIdentifiers(await connection.send(host, message), request);
+      const outcome = withoutIdentifiers(await sendOver(connection, host, message), request);
       if (connection.isClosed || this.#closed) return this.#afterClose(done(outcome, integration));
       isRecorded = true;
       const { userId, token } = request;
@@ -283,6 +284,22 @@ function ambiguousFirst(
 ): readonly OpenedIntegration[] {
   if (ambiguousId === undefined) return integrations;
   return integrations.toSorted((a, b) => Number(b.id === ambiguousId) - Number(a.id === ambiguousId));
+}
+
+/**
+ * Sends a message. A span has its outcome; the transport adds one for each request. Reasons are left out:
+ * vendors may repeat an address in them.
+ */
+function sendOver(connection: ChannelConnection, host: string, message: Message): Promise<SendOutcome> {
+  if (!isTracing()) return connection.send(host, message);
+  const { provider, integration } = connection;
+  const attributes = { 'belfry.provider': provider.name, 'belfry.integration.id': integration.id };
+  return traced(`send ${provider.name}`, { attributes }, async (span) => {
+    const outcome = await connection.send(host, message);
+    span?.set({ 'belfry.outcome': outcome.kind });
+    if (outcome.kind !== 'sent') span?.fail(outcome.code ?? outcome.kind);
+    return outcome;
+  });
 }
 
 /** The connection was replaced while the message waited: the new one sends it. */

@@ -1,10 +1,11 @@
 import type { Database } from '../../../db/client.ts';
+import { isTracing, traced } from '../../../lib/tracing.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import type { WorkflowContext } from '../steps/command.ts';
 import { type Advanced, advance, type Calls } from './advance.ts';
 import { closeDigest, closeDigests } from './digests.ts';
-import { dateLateTurns, loadRuns, type RunJob } from './load.ts';
+import { dateLateTurns, type LoadedRun, loadRuns, type RunJob } from './load.ts';
 import { markBroadcasts } from './mark-broadcasts.ts';
 import { recordTurns } from './record.ts';
 
@@ -54,7 +55,7 @@ async function continueRuns(
   const results = await Promise.allSettled(
     jobs.flatMap((job) => {
       const run = runs.get(job.payload.run_id);
-      return run?.turn === job.payload.turn ? [advance(context, run, callsOf(job))] : [];
+      return run?.turn === job.payload.turn ? [takeTurn(context, run, job)] : [];
     }),
   );
   // The jobs may be claimed again at once, so no turn may still be running.
@@ -62,6 +63,26 @@ async function continueRuns(
   if (failed !== undefined) throw failed.reason;
   const turns = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   return record(deps, leaseId, jobs, turns);
+}
+
+/** One turn, as a part of the trace that started the run. */
+function takeTurn(context: WorkflowContext, run: LoadedRun, job: RunJob): Promise<Advanced> {
+  if (!isTracing()) return advance(context, run, callsOf(job));
+  const { projectId, payload } = job;
+  const attributes = {
+    'belfry.project.id': projectId,
+    'belfry.workflow.run.id': run.id,
+    'belfry.workflow.run.turn': run.turn,
+  };
+  return traced(
+    'run workflow',
+    { kind: 'consumer', parent: payload.traceparent, attributes },
+    async (span) => {
+      const advanced = await advance(context, run, callsOf(job));
+      if (advanced.next.kind === 'fail') span?.fail('failed');
+      return advanced;
+    },
+  );
 }
 
 function callsOf({ payload }: RunJob): Calls {

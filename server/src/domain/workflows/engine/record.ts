@@ -50,11 +50,11 @@ export async function recordTurns(
       return recorded.map((step) => ({ ...step, runId: run.id }));
     }),
   );
-  const priorities = new Map(jobs.map(({ payload, priority }) => [payload.run_id, priority]));
+  const jobOf = new Map(jobs.map((job) => [job.payload.run_id, job]));
   const current = turns.filter(({ run }) => updated.has(run.id));
   await enqueue(
     tx,
-    current.flatMap((turn) => nextJob(turn, priorities.get(turn.run.id) ?? 0)),
+    current.flatMap((turn) => nextJob(turn, jobOf.get(turn.run.id))),
   );
   await recordEvents(
     tx,
@@ -159,9 +159,11 @@ function errorOf(next: Advanced['next']): string | null {
   return next.kind === 'abort' ? next.reason : null;
 }
 
-function nextJob({ run, added, prepared, next }: Advanced, priority: number): NewJob[] {
+function nextJob({ run, added, prepared, next }: Advanced, job: RunJob | undefined): NewJob[] {
   const { id, project_id: projectId, turn } = run;
-  const to = { id, projectId, turn: turn + 1, size: run.size + added + (prepared?.length ?? 0) };
+  const size = run.size + added + (prepared?.length ?? 0);
+  const to = { id, projectId, turn: turn + 1, size, traceparent: job?.payload.traceparent };
+  const priority = job?.priority ?? 0;
   if (next.kind === 'continue') return [runJob(to, { priority, dueAtMs: next.dueAtMs, ...withCalls(next) })];
   if (next.kind === 'wait' && next.untilMs !== undefined)
     return [runJob(to, { priority, dueAtMs: next.untilMs })];

@@ -1,6 +1,7 @@
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
 import { recordEvents } from '../../ground/events/record.ts';
@@ -75,7 +76,8 @@ async function change(
 }
 
 async function continueRun(tx: Queryable, { id, project_id: projectId, turn, size }: Changed): Promise<void> {
-  await enqueue(tx, [runJob({ id, projectId, turn, size }, { priority: priorityFor(1) })]);
+  const run = { id, projectId, turn, size, traceparent: activeSpan()?.traceparent };
+  await enqueue(tx, [runJob(run, { priority: priorityFor(1) })]);
 }
 
 const CANCELLED = 'cancelled';

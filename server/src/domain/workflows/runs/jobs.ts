@@ -10,11 +10,13 @@ export interface RunToContinue {
   turn: number;
   /** Characters of its input and outputs. */
   size: number;
+  /** The trace context that the job continues. */
+  traceparent?: string | undefined;
 }
 
 /** Returns the job of a turn of a run. `calls` is for a step that waits for another host. */
 export function runJob(
-  { id, projectId, turn, size }: RunToContinue,
+  { id, projectId, turn, size, traceparent }: RunToContinue,
   {
     priority,
     dueAtMs,
@@ -27,7 +29,8 @@ export function runJob(
     weight: 1 + Math.floor(size / CHARACTERS_PER_WEIGHT),
     ...(dueAtMs === undefined ? {} : { dueAtMs }),
   };
+  const payload = { run_id: id, turn, ...(traceparent === undefined ? {} : { traceparent }) };
   return calls === undefined
-    ? { ...common, kind: 'run_workflow', payload: { run_id: id, turn } }
-    : { ...common, kind: 'call_workflow', payload: { run_id: id, turn, attempt: calls.attempt } };
+    ? { ...common, kind: 'run_workflow', payload }
+    : { ...common, kind: 'call_workflow', payload: { ...payload, attempt: calls.attempt } };
 }

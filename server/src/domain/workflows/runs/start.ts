@@ -7,6 +7,7 @@ import { isExternalId } from '../../../lib/external-id.ts';
 import { isId, newId } from '../../../lib/ids.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { packJson } from '../../../lib/packed-json.ts';
+import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
@@ -38,12 +39,24 @@ export interface NewRun {
   size: number;
   /** How many runs have led to this one by events, with itself. */
   depth: number;
+  /** The trace context that its first job continues. */
+  traceparent: string | undefined;
 }
 
 /** Returns a run to start. */
 export function newRun(projectId: string, key: string, input: NewRun['input'], depth = 0): NewRun {
   const text = JSON.stringify(input);
-  return { id: newId(), projectId, key, input, packed: packJson(text), size: text.length, depth };
+  const traceparent = activeSpan()?.traceparent;
+  return {
+    id: newId(),
+    projectId,
+    key,
+    input,
+    packed: packJson(text),
+    size: text.length,
+    depth,
+    traceparent,
+  };
 }
 
 /**
