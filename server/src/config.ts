@@ -251,15 +251,47 @@ const OWN_SETTINGS = {
     read: pairs,
     secret: true,
   },
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: {
+    default: '',
+    help: 'Further headers for traces. They replace those with the same name.',
+    read: pairs,
+    secret: true,
+  },
+  OTEL_EXPORTER_OTLP_METRICS_HEADERS: {
+    default: '',
+    help: 'Further headers for metrics. They replace those with the same name.',
+    read: pairs,
+    secret: true,
+  },
   OTEL_EXPORTER_OTLP_PROTOCOL: {
     default: 'http/protobuf',
     help: 'How telemetry is sent. The only value is `http/protobuf`.',
+    read: (text: string) => oneOf(text, ['http/protobuf'] as const),
+  },
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: {
+    default: 'http/protobuf',
+    help: 'The same for traces.',
+    read: (text: string) => oneOf(text, ['http/protobuf'] as const),
+  },
+  OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: {
+    default: 'http/protobuf',
+    help: 'The same for metrics.',
     read: (text: string) => oneOf(text, ['http/protobuf'] as const),
   },
   OTEL_EXPORTER_OTLP_TIMEOUT: {
     default: '10000',
     help: 'How long an export may take, in milliseconds, including its retries.',
     read: (text: string) => integer(text, 1, 600_000),
+  },
+  OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: {
+    default: '',
+    help: 'The same for traces. Default: `OTEL_EXPORTER_OTLP_TIMEOUT`.',
+    read: (text: string) => optional(text, (value) => integer(value, 1, 600_000)),
+  },
+  OTEL_EXPORTER_OTLP_METRICS_TIMEOUT: {
+    default: '',
+    help: 'The same for metrics. Default: `OTEL_EXPORTER_OTLP_TIMEOUT`.',
+    read: (text: string) => optional(text, (value) => integer(value, 1, 600_000)),
   },
   OTEL_TRACES_EXPORTER: {
     default: '',
@@ -363,17 +395,28 @@ export type Config = {
   readonly [Name in keyof typeof OWN_SETTINGS]: ReturnType<(typeof OWN_SETTINGS)[Name]['read']>;
 } & { readonly [Name in OriginSetting]?: string | undefined };
 
-/** The URLs that get traces and metrics by OTLP; undefined for what is not sent. */
-export function telemetryOf(config: Config): { traces: string | undefined; metrics: string | undefined } {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: base } = config;
-  const urlOf = (exporter: 'otlp' | 'none' | undefined, own: string | undefined, path: string) => {
-    const isWanted = exporter === 'otlp' || (exporter === undefined && (own ?? base) !== undefined);
-    if (config.OTEL_SDK_DISABLED || !isWanted) return undefined;
-    return own ?? `${(base ?? 'http://localhost:4318').replace(/\/+$/, '')}/v1/${path}`;
-  };
+/** Where traces or metrics are sent by OTLP, as the exporters of OpenTelemetry take it. */
+export interface OtlpTarget {
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  timeoutMillis: number;
+}
+
+/** The collectors of traces and metrics; undefined for what is not sent. */
+export function telemetryOf(config: Config): Record<'traces' | 'metrics', OtlpTarget | undefined> {
+  return { traces: otlpTarget(config, 'TRACES'), metrics: otlpTarget(config, 'METRICS') };
+}
+
+function otlpTarget(config: Config, signal: 'TRACES' | 'METRICS'): OtlpTarget | undefined {
+  const exporter = config[`OTEL_${signal}_EXPORTER`];
+  const own = config[`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`];
+  const base = config.OTEL_EXPORTER_OTLP_ENDPOINT;
+  const isWanted = exporter === 'otlp' || (exporter === undefined && (own ?? base) !== undefined);
+  if (config.OTEL_SDK_DISABLED || !isWanted) return undefined;
   return {
-    traces: urlOf(config.OTEL_TRACES_EXPORTER, config.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, 'traces'),
-    metrics: urlOf(config.OTEL_METRICS_EXPORTER, config.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, 'metrics'),
+    url: own ?? `${(base ?? 'http://localhost:4318').replace(/\/+$/, '')}/v1/${signal.toLowerCase()}`,
+    headers: { ...config.OTEL_EXPORTER_OTLP_HEADERS, ...config[`OTEL_EXPORTER_OTLP_${signal}_HEADERS`] },
+    timeoutMillis: config[`OTEL_EXPORTER_OTLP_${signal}_TIMEOUT`] ?? config.OTEL_EXPORTER_OTLP_TIMEOUT,
   };
 }
 

@@ -112,6 +112,13 @@ export const httpSeconds = new Histogram({
   registers,
 });
 
+export const spansDropped = new Counter({
+  name: 'belfry_trace_spans_dropped_total',
+  help: 'Spans of traces that were not exported, by reason (queue_full, export_failed).',
+  labelNames: ['reason'] as const,
+  registers,
+});
+
 /** The metrics of one process of a node with several. */
 export type MetricsOfProcess = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 

@@ -16,7 +16,8 @@ export interface Span {
 }
 
 export interface SpanOptions {
-  kind?: 'server' | 'client' | 'producer' | 'consumer';
+  /** By default, internal. */
+  kind?: 'server' | 'client' | 'producer' | 'consumer' | 'internal';
   /** The trace context of its parent. By default the active span is its parent. */
   parent?: string | undefined;
   attributes?: Attributes;

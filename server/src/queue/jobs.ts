@@ -65,8 +65,8 @@ export interface JobPayloads {
     since_ms: number;
     replay?: boolean;
   };
-  /** Import a page of users, and enqueue the next one. */
-  import_users: { import_id: string; page: number };
+  /** Import a page of users, and enqueue the next one. `traceparent` as above. */
+  import_users: { import_id: string; page: number; traceparent?: string };
   /** Continue a run of a workflow that is in this turn. `traceparent` as above. */
   run_workflow: { run_id: string; turn: number; traceparent?: string };
   /**

@@ -1,5 +1,7 @@
 import {
+  createNoopMeter,
   diag,
+  type MeterProvider as Meters,
   ROOT_CONTEXT,
   type SpanContext,
   SpanKind,
@@ -21,11 +23,12 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import { type Config, telemetryOf } from '../config.ts';
+import { type Config, type OtlpTarget, telemetryOf } from '../config.ts';
 import type { Logger } from '../lib/log.ts';
 import { recordSpans, type Span, type StartSpan } from '../lib/tracing.ts';
 import { VERSION } from '../lib/version.ts';
 import { waitMs } from '../lib/wait.ts';
+import { spansDropped } from '../metrics.ts';
 import { metricsProducer } from './metrics-producer.ts';
 
 // For so long, a stop waits for the collector to take what is left.
@@ -68,13 +71,14 @@ export function startTelemetry(deps: TelemetryDeps): { stop(): Promise<void> } {
   return { stop };
 }
 
-function startTracing(config: Config, url: string, resource: Resource): () => Promise<void> {
-  const exporter = new OTLPTraceExporter(exporterOptions(config, url));
+function startTracing(config: Config, target: OtlpTarget, resource: Resource): () => Promise<void> {
+  const exporter = new OTLPTraceExporter(target);
   const batches = new BatchSpanProcessor({
     exporter,
     scheduledDelayMillis: config.OTEL_BSP_SCHEDULE_DELAY,
     // A batch that is still being sent holds the next ones back.
-    exportTimeoutMillis: config.OTEL_EXPORTER_OTLP_TIMEOUT,
+    exportTimeoutMillis: target.timeoutMillis,
+    selfObsMeterProvider: countDropped,
   });
   const provider = new TracerProvider({
     resource,
@@ -91,10 +95,10 @@ function startTracing(config: Config, url: string, resource: Resource): () => Pr
 
 function startMetrics(
   { config, measure }: TelemetryDeps,
-  url: string,
+  target: OtlpTarget,
   resource: Resource,
 ): () => Promise<void> {
-  const exporter = new OTLPMetricExporter(exporterOptions(config, url));
+  const exporter = new OTLPMetricExporter(target);
   const interval = config.OTEL_METRIC_EXPORT_INTERVAL;
   let isStopping = false;
   // While the process stops, so does its database.
@@ -102,7 +106,7 @@ function startMetrics(
   const reader = new PeriodicExportingMetricReader({
     exporter,
     exportIntervalMillis: interval,
-    exportTimeoutMillis: Math.min(interval, config.OTEL_EXPORTER_OTLP_TIMEOUT),
+    exportTimeoutMillis: Math.min(interval, target.timeoutMillis),
     metricProducers: [metricsProducer(resource, measureUntilStop)],
   });
   const provider = new MeterProvider({ resource, readers: [reader] });
@@ -112,11 +116,19 @@ function startMetrics(
   };
 }
 
-/** The SDK would read the same from the environment. Here it is what config.ts has read. */
-function exporterOptions(config: Config, url: string) {
-  const { OTEL_EXPORTER_OTLP_HEADERS: headers, OTEL_EXPORTER_OTLP_TIMEOUT: timeoutMillis } = config;
-  return { url, headers, timeoutMillis };
-}
+// The SDK counts what becomes of each span. Those that were not exported are counted in the metrics.
+const countDropped: Meters = {
+  getMeter: () =>
+    Object.assign(Object.create(createNoopMeter()), {
+      createCounter: () => ({
+        add(count: number, attributes: Record<string, string>) {
+          const error = attributes['error.type'];
+          if (error === undefined) return;
+          spansDropped.inc({ reason: error === 'queue_full' ? 'queue_full' : 'export_failed' }, count);
+        },
+      }),
+    }),
+};
 
 function resourceOf({ config, nodeId, isOneOfSeveral }: TelemetryDeps): Resource {
   const given = config.OTEL_RESOURCE_ATTRIBUTES;
@@ -138,19 +150,30 @@ function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: ratio }
   return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
+// `queue` is the type of operation of spans that write or run jobs, by the conventions for messaging.
 const KINDS = {
-  server: SpanKind.SERVER,
-  client: SpanKind.CLIENT,
-  producer: SpanKind.PRODUCER,
-  consumer: SpanKind.CONSUMER,
-};
+  server: { kind: SpanKind.SERVER },
+  client: { kind: SpanKind.CLIENT },
+  producer: { kind: SpanKind.PRODUCER, queue: 'send' },
+  consumer: { kind: SpanKind.CONSUMER, queue: 'process' },
+  internal: { kind: SpanKind.INTERNAL },
+} as const;
 
 function recorderOf(tracer: Tracer): StartSpan {
-  return (name, { kind, parent, attributes = {} }) => {
+  return (name, { kind = 'internal', parent, attributes = {} }) => {
     const context = parent === undefined ? undefined : parseTraceParent(parent);
+    const known = KINDS[kind];
+    const messaging =
+      'queue' in known
+        ? {
+            'messaging.system': 'belfry',
+            'messaging.operation.name': name,
+            'messaging.operation.type': known.queue,
+          }
+        : {};
     const span = tracer.startSpan(
       name,
-      { kind: kind === undefined ? SpanKind.INTERNAL : KINDS[kind], attributes },
+      { kind: known.kind, attributes: { ...messaging, ...attributes } },
       context ? trace.setSpanContext(ROOT_CONTEXT, { ...context, isRemote: true }) : ROOT_CONTEXT,
     );
     return spanOf(span, span.spanContext());

@@ -1,5 +1,5 @@
 /** A collector for tests: it accepts OTLP over HTTP as protobuf, and keeps the spans and metrics. */
-import { createServer } from 'node:http';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** Attribute values are texts, numbers or booleans. */
@@ -24,8 +24,8 @@ export interface OtlpReceiver {
   readonly spans: ReceivedSpan[];
   /** The names of the metrics of each export, with the attributes of its process. */
   readonly metrics: { names: string[]; resource: Values }[];
-  /** The headers of the last request. */
-  readonly headers: Record<string, unknown>;
+  /** The headers of the last request to this path. */
+  headers(path: string): IncomingHttpHeaders | undefined;
   /** Reads requests and does not respond, until the returned function is called. */
   hang(): () => void;
   /** The status of all further responses. */
@@ -37,13 +37,14 @@ export interface OtlpReceiver {
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const spans: ReceivedSpan[] = [];
   const metrics: OtlpReceiver['metrics'] = [];
-  const headers: Record<string, unknown> = {};
+  const headers = new Map<string | undefined, IncomingHttpHeaders>();
   let mayRespond = Promise.resolve();
   let status = 200;
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    Object.assign(headers, request.headers);
+    headers.set(request.url, request.headers);
+    if (request.headers['content-type'] !== 'application/x-protobuf') return response.writeHead(415).end();
     const body = Buffer.concat(chunks);
     if (request.url === '/v1/traces') spans.push(...spansIn(body));
     if (request.url === '/v1/metrics') metrics.push(...metricsIn(body));
@@ -55,7 +56,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans,
     metrics,
-    headers,
+    headers: (path) => headers.get(path),
     hang() {
       const { promise, resolve } = Promise.withResolvers<void>();
       mayRespond = promise;

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { startSpan } from '../../src/lib/tracing.ts';
+import { spansDropped } from '../../src/metrics.ts';
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts';
 import { processed, startTestService, until } from '../support/service.ts';
 
@@ -12,7 +13,9 @@ test('metrics of /metrics and spans reach the collector, with the headers of the
   const service = await startTestService({
     settings: {
       OTEL_EXPORTER_OTLP_ENDPOINT: `${receiver.address}/`,
-      OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=shop%201',
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=shop%201,x-signal=any',
+      OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'x-signal=traces',
+      OTEL_EXPORTER_OTLP_METRICS_HEADERS: 'x-signal=metrics',
       OTEL_METRIC_EXPORT_INTERVAL: '2000', // also the limit of an export
       OTEL_BSP_SCHEDULE_DELAY: '600000',
     },
@@ -29,7 +32,8 @@ test('metrics of /metrics and spans reach the collector, with the headers of the
   await service.stop(); // sends what is left
   await until(spansOf(receiver), (count) => count >= 2);
   expect([...(receiver.metrics.at(-1)?.names ?? [])].sort()).toEqual(names.sort());
-  expect(receiver.headers).toMatchObject({ 'x-tenant': 'shop 1' });
+  for (const signal of ['traces', 'metrics'])
+    expect(receiver.headers(`/v1/${signal}`)).toMatchObject({ 'x-tenant': 'shop 1', 'x-signal': signal });
   const requests = receiver.spans.filter(({ kind }) => kind === 2);
   expect(requests.map(({ name, parentId }) => [name, parentId])).toEqual([
     ['POST /v2/broadcasts', ''],
@@ -55,6 +59,8 @@ test('a collector that refuses is logged once, without its headers', async () =>
     await until(spansOf(receiver), (count) => count === number);
   }
   await service.stop();
+  const { values } = await spansDropped.get();
+  expect(values.find(({ labels }) => labels.reason === 'export_failed')?.value).toBeGreaterThanOrEqual(3);
   const warnings = service.logged.map((line) => JSON.parse(line)).filter(({ msg }) => /telemetry/.test(msg));
   expect(warnings).toMatchObject([
     { msg: 'telemetry could not be exported', reason: expect.stringContaining('Unauthorized') },
@@ -117,10 +123,14 @@ test('wrong settings are named, and an unknown protocol is refused', async () =>
   await expect(start({ OTEL_EXPORTER_OTLP_HEADERS: 'a=%zz' })).rejects.not.toThrow('%zz');
 });
 
+// The numbers of the SDK.
+const BATCH = 512;
+const QUEUE = 2_048;
+
 // No export ends within the time of the test, so it fails if anything waits for one.
 const PATIENT = { OTEL_EXPORTER_OTLP_TIMEOUT: '600000', OTEL_METRIC_EXPORT_INTERVAL: '600000' };
 
-test('spans beyond 2,048 are dropped while a collector hangs', async () => {
+test('spans beyond 2,048 are dropped and counted while a collector hangs', async () => {
   const receiver = await startOtlpReceiver();
   onTestFinished(() => receiver.stop());
   const respond = receiver.hang();
@@ -132,14 +142,22 @@ test('spans beyond 2,048 are dropped while a collector hangs', async () => {
       ...PATIENT,
     },
   });
+  const before = await droppedSpans();
   for (let number = 0; number < 20_000; number += 1) startSpan('work', {})?.end();
-  const works = () => receiver.spans.filter(({ name }) => name === 'work').length;
-  await until(works, (count) => count === 512); // the first batch
+  const dropped = (await droppedSpans()) - before;
+  expect(dropped).toBeGreaterThanOrEqual(20_000 - BATCH - QUEUE);
   respond();
-  await until(works, (count) => count >= 512 + 2_048);
-  await service.stop(); // sends what is left
-  expect(works()).toBe(512 + 2_048);
+  // No other is dropped: the queue gets shorter from now on.
+  const works = () => receiver.spans.filter(({ name }) => name === 'work').length;
+  await until(works, (count) => count >= 20_000 - dropped);
+  await service.stop();
+  expect(works()).toBeLessThanOrEqual(BATCH + QUEUE);
 });
+
+async function droppedSpans(): Promise<number> {
+  const { values } = await spansDropped.get();
+  return values.find(({ labels }) => labels.reason === 'queue_full')?.value ?? 0;
+}
 
 // Last, because the SDK still retries for seconds, and reports its failures to the newest service
 // of this process.

@@ -86,6 +86,21 @@ test('a workflow run continues the trace of the request that started it, over tu
   expect(JSON.stringify(spans)).not.toMatch(/zoe|secret|Hello/);
 });
 
+test('each page of an import is below the request', async () => {
+  const { call } = service.project;
+  const users = Array.from({ length: 2_001 }, (_none, at) => ({ external_id: `zoe-${at}` }));
+  const { status } = await call('POST', '/users/import', { users }, { traceparent });
+  expect(status).toBe(202);
+  const pages = await until(
+    () => spansOfTrace().filter(({ name }) => name === 'import users'),
+    ({ length }) => length > 1,
+  );
+  expect(await pathTo('import users')).toEqual(['POST /v2/users/import', 'import users']);
+  expect(new Set(pages.map(({ parentId }) => parentId)).size).toBe(1);
+  expect(pages.map(({ attributes }) => attributes['belfry.page']).sort()).toEqual(pages.map((_, at) => at));
+  expect(pages[0]?.attributes).toMatchObject({ 'messaging.operation.type': 'process' });
+});
+
 test('an in-app broadcast to a thousand users has three spans', async () => {
   const recipients = Array.from({ length: 1_000 }, (_none, at) => ({ external_id: `u${at}` }));
   const { call } = service.project;

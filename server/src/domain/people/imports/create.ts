@@ -1,5 +1,6 @@
 import { type Database, sql } from '../../../db/client.ts';
 import { newId } from '../../../lib/ids.ts';
+import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { BULK } from '../../../queue/jobs.ts';
 import { getImport, type ImportRow } from './get.ts';
@@ -29,7 +30,8 @@ export function createImport(
       pages.map((page) => page.failures),
       pages.map((page) => page.size),
     ]);
-    const payload = { import_id: id, page: 0 };
+    const traceparent = activeSpan()?.traceparent;
+    const payload = { import_id: id, page: 0, ...(traceparent === undefined ? {} : { traceparent }) };
     await enqueue(tx, [{ kind: 'import_users', projectId, priority: BULK, weight: 1, payload }]);
     const created = await getImport(tx, projectId, id);
     if (created === undefined) throw new Error(`import ${id} does not exist after it was stored`);

@@ -1,6 +1,7 @@
 import type { ImportFailure, ImportUser } from '../../../contract/user-import.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
+import { isTracing, traced } from '../../../lib/tracing.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
@@ -33,7 +34,8 @@ export function importHandler(context: ImportContext): Handler<'import_users'> {
     maxWeight: 1,
     maxPartitions: 1,
     async run(jobs, leaseId) {
-      for (const job of jobs) await importPage(context, job, leaseId);
+      const importOne = isTracing() ? importTraced : importPage;
+      for (const job of jobs) await importOne(context, job, leaseId);
       return ['import_users'];
     },
     discard: (job, leaseId) => discard(context, job, leaseId),
@@ -50,6 +52,19 @@ class ConflictingRows extends Error {
     super('identities belong to two users');
     this.rows = rows;
   }
+}
+
+/** One span for each page. They are siblings below the request that started the import. */
+function importTraced(context: ImportContext, job: Job<'import_users'>, leaseId: string): Promise<void> {
+  const { import_id: importId, page, traceparent: parent } = job.payload;
+  const attributes = {
+    'belfry.project.id': job.projectId,
+    'belfry.import.id': importId,
+    'belfry.page': page,
+  };
+  return traced('import users', { kind: 'consumer', parent, attributes }, () =>
+    importPage(context, job, leaseId),
+  );
 }
 
 async function importPage(
@@ -147,7 +162,7 @@ async function readPage(
 async function finishPage(
   tx: Queryable,
   projectId: string,
-  { import_id, page }: Payload,
+  { import_id, page, ...rest }: Payload,
   counts: { size: number; failures: readonly ImportFailure[]; created: number; updated: number },
 ): Promise<void> {
   const { size, failures, created, updated } = counts;
@@ -161,7 +176,7 @@ async function finishPage(
     failures.length,
   ]);
   if (progress?.finished !== false) return;
-  const payload = { import_id, page: page + 1 };
+  const payload = { ...rest, import_id, page: page + 1 };
   await enqueue(tx, [{ kind: 'import_users', projectId, priority: BULK, weight: 1, payload }]);
 }
 
