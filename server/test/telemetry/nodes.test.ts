@@ -26,6 +26,7 @@ test('one trace leads from a request at one node to the responses of a vendor at
     PROVIDER_SENDGRID_BASE_URL: vendor.address,
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.address,
     OTEL_BSP_SCHEDULE_DELAY: '10',
+    SHUTDOWN_GRACE_SECONDS: '60',
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test%20site',
   };
   const api = await startBelfry(dataDir, { ...settings, ROLE: 'api,realtime' });
@@ -75,7 +76,7 @@ test('one trace leads from a request at one node to the responses of a vendor at
     2: { 'belfry.outcome': 'sent', 'http.response.status_code': 202, 'server.address': '127.0.0.1' },
   });
   expect(JSON.stringify(receiver.spans)).not.toMatch(/zoe|canary|Hello/);
-}, 180_000);
+}, 400_000);
 
 test('each process of a node exports on its own, and a collector that hangs does not keep them', async () => {
   const receiver = await startOtlpReceiver();
@@ -90,6 +91,7 @@ test('each process of a node exports on its own, and a collector that hangs does
   const node = await startBelfry(dataDir, {
     DATABASE_URL: database.url,
     PROCESSES: '2',
+    SHUTDOWN_GRACE_SECONDS: '60',
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.address,
     OTEL_EXPORTER_OTLP_TIMEOUT: '600000',
     OTEL_METRIC_EXPORT_INTERVAL: '3000', // also the limit of an export
@@ -101,7 +103,7 @@ test('each process of a node exports on its own, and a collector that hangs does
   await stopped(node);
   expect([...instances()]).not.toContain('ours');
   expect(instances().size).toBe(2);
-}, 180_000);
+}, 400_000);
 
 async function stopped(node: BelfryProcess): Promise<void> {
   node.signal('SIGTERM');
