@@ -3,7 +3,7 @@ import { getNamedType, isObjectType } from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { graphqlSchema } from '../../src/http/graphql/schema.ts';
-import { Explorer, type GeneratedRequest, send } from '../support/explorer.ts';
+import { Explorer, examplesOf, type GeneratedRequest, send } from '../support/explorer.ts';
 import { describedBy, type Operation } from '../support/operations.ts';
 import { newSeed } from '../support/random.ts';
 import {
@@ -81,8 +81,7 @@ const operations = (version: Version, ...methods: string[]) =>
 /** Generated requests, and the example of the description, which is valid. */
 function samples(version: Version, operation: Operation, number: number): GeneratedRequest[] {
   const drawn = fc.sample(explorers[version].requestsOf(operation), { numRuns: number, seed });
-  if (operation.example === undefined) return drawn;
-  return [{ path: drawn[0]?.path ?? {}, query: {}, body: operation.example }, ...drawn];
+  return [...examplesOf(operation), ...drawn];
 }
 
 /** Creates records of every kind for the owner. */

@@ -2,7 +2,7 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Explorer, type GeneratedRequest, send } from '../support/explorer.ts';
+import { Explorer, examplesOf, type GeneratedRequest, send } from '../support/explorer.ts';
 import { describedBy, type Operation, pathOf } from '../support/operations.ts';
 import { newSeed } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
@@ -98,7 +98,7 @@ describe.each(VERSIONS)('generated requests of %s', (version) => {
           explorers[version].learn(operation, response);
           await readBack(callerOf(version, operation), operation, request, response);
         }),
-        { seed, numRuns: RUNS, endOnFailure: true },
+        { seed, numRuns: RUNS, examples: examplesOf(operation).map((one) => [one]), endOnFailure: true },
       );
     }
     expect(accepted).toBeGreaterThan((operations.length * RUNS) / 8);

@@ -79,6 +79,13 @@ export class Explorer {
   }
 }
 
+/** The request of an operation's example, for a new record. It is valid, unlike many generated ones. */
+export function examplesOf({ parameters, example }: Operation): GeneratedRequest[] {
+  if (example === undefined) return [];
+  const inPath = parameters.filter((one) => one.in === 'path');
+  return [{ path: Object.fromEntries(inPath.map(({ name }) => [name, newId()])), query: {}, body: example }];
+}
+
 /** The records of a list, also of v1 (`{"users": […]}`), or the one record (`{"user": {…}}`). */
 function recordsIn(body: unknown): unknown[] {
   if (typeof body !== 'object' || body === null) return [body];
