@@ -194,11 +194,14 @@ export function htmlOf(text: string): string {
   return withParagraphs(escapeHtml(text));
 }
 
-/** Returns the paragraphs and lines of an escaped text as HTML. */
+/**
+ * Returns the paragraphs and lines of an escaped text as HTML. No group of the pattern repeats: V8 keeps a
+ * place for each repeat of a group, and throws when there are millions.
+ */
 export function withParagraphs(escaped: string): string {
   return escaped
     .trim()
-    .split(/\r?\n(?:[ \t]*\r?\n)+/)
+    .split(/\r?\n[ \t\r]*\n[ \t\r\n]*/)
     .filter((paragraph) => paragraph !== '')
     .map((paragraph) => `<p>${paragraph.replace(/\r?\n/g, '<br>')}</p>`)
     .join('\n');
