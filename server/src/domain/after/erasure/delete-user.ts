@@ -2,7 +2,13 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { cachedKeysOf, type IdentifiedUser, markKeys } from '../../ground/identities/keys.ts';
+import {
+  cachedKeysOf,
+  type IdentifiedUser,
+  markKeys,
+  type ReadUser,
+  VERSION,
+} from '../../ground/identities/keys.ts';
 import { ConflictingChange, retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 
 /**
@@ -31,12 +37,12 @@ async function attempt(
   id: string,
   at: Date,
 ): Promise<IdentifiedUser | undefined> {
-  const [user] = await tx.query<IdentifiedUser>(selectUser, [id, projectId]);
+  const [user] = await tx.query<ReadUser>(selectUser, [id, projectId]);
   if (user === undefined) return undefined;
   // Identities are always locked first.
   await markKeys(tx, [user], true);
-  const hidden = await tx.query(hide, [id, at, user.external_id, user.email]);
-  if (hidden.length === 0) throw new ConflictingChange(); // renamed or deleted concurrently
+  const hidden = await tx.query(hide, [id, at, user.version]);
+  if (hidden.length === 0) throw new ConflictingChange(); // changed concurrently
   await recordEvents(tx, [{ projectId, type: 'user.deleted', userIds: [id] }]);
   return user;
 }
@@ -44,7 +50,7 @@ async function attempt(
 // Primary key, both.
 const selectUser = sql(
   'user_to_delete',
-  `select id, project_id, external_id, email
+  `select id, project_id, external_id, email, ${VERSION}
   from users
   where id = $1 and project_id = $2 and deleted_at is null`,
 );
@@ -52,9 +58,6 @@ const hide = sql(
   'delete_user',
   `update users
   set deleted_at = $2
-  where id = $1
-    and deleted_at is null
-    and external_id is not distinct from $3
-    and email is not distinct from $4
+  where id = $1 and xmin::text = $3
   returning id`,
 );

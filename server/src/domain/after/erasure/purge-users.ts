@@ -2,7 +2,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { type IdentifiedUser, KEEP_FORMER, keyColumns, keysOf } from '../../ground/identities/keys.ts';
+import { KEEP_FORMER, keyColumns, keysOf, type ReadUser, VERSION } from '../../ground/identities/keys.ts';
 import { ConflictingChange, retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { deleteDigests } from '../../workflows/runs/digests.ts';
 import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
@@ -60,14 +60,12 @@ export async function purgeUsers({
 
 /** Removes the identities of users whose grace period is over; identities are always locked first. */
 async function removeIdentities(tx: Queryable, before: Date): Promise<void> {
-  const due = await tx.query<IdentifiedUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
+  const due = await tx.query<ReadUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
   if (due.length === 0) return;
   const removed = await tx.query<{ user_id: string }>(deleteKeys, keyColumns(due.flatMap(keysOf)));
   const cleared = await tx.query<{ id: string }>(clearUsers, [
     uuidArray(due.map((user) => user.id)),
-    textArray(due.map((user) => user.external_id)),
-    textArray(due.map((user) => user.email)),
-    before,
+    textArray(due.map((user) => user.version)),
   ]);
   const ids = new Set(cleared.map(({ id }) => id));
   // Restored and renamed meanwhile.
@@ -145,7 +143,7 @@ async function purgeTokens(tx: Queryable, ids: string): Promise<boolean> {
 // Index users_deleted, like the next.
 const selectDue = sql(
   'users_to_purge',
-  `select id, project_id, external_id, email, phone_numbers
+  `select id, project_id, external_id, email, phone_numbers, ${VERSION}
   from users
   where deleted_at <= $1 and deleted_at > '-infinity'
   order by deleted_at
@@ -182,12 +180,9 @@ const clearUsers = sql(
   'clear_purged_users',
   `with due as (
     select u.id
-    from unnest($1::uuid[], $2::text[], $3::text[]) as n (id, external_id, email)
+    from unnest($1::uuid[], $2::text[]) as n (id, version)
     join users u on u.id = n.id
-    where u.deleted_at <= $4
-      and u.deleted_at > '-infinity'
-      and u.external_id is not distinct from n.external_id
-      and u.email is not distinct from n.email
+    where u.xmin::text = n.version
     order by u.id
     for update of u
   )

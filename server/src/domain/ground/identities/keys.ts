@@ -10,6 +10,17 @@ export interface IdentifiedUser {
   email: string | null;
 }
 
+/** A user with the version of its row, to be changed only if no other transaction has changed it since. */
+export interface ReadUser extends IdentifiedUser {
+  version: string;
+}
+
+/**
+ * SQL: the version of a row of users. The identities alone do not suffice: a user may have been restored and
+ * deleted again, or renamed and named as before, and then has other rows of user_keys than those locked.
+ */
+export const VERSION = 'xmin::text as version';
+
 interface UserKey {
   projectId: string;
   kind: IdentityKind;

@@ -2,12 +2,12 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
-import { type IdentifiedUser, markKeys } from '../../ground/identities/keys.ts';
+import { markKeys, type ReadUser, VERSION } from '../../ground/identities/keys.ts';
 import { ConflictingChange, retryOnConflict } from './retry-on-conflict.ts';
 
 /**
  * Restores deleted users in the caller's transaction. Of concurrent calls, one records the event. Returns
- * `purged` if the purge of a user has begun. Returns `changed` if a user was renamed concurrently: then the
+ * `purged` if the purge of a user has begun. Returns `changed` if a user was changed concurrently: then the
  * caller has to roll back.
  */
 export async function restoreUsers(
@@ -15,14 +15,13 @@ export async function restoreUsers(
   userIds: readonly string[],
 ): Promise<'restored' | 'purged' | 'changed'> {
   if (userIds.length === 0) return 'restored';
-  const users = await tx.query<IdentifiedUser>(selectUsers, [uuidArray(userIds)]);
+  const users = await tx.query<ReadUser>(selectUsers, [uuidArray(userIds)]);
   if (users.length < userIds.length) return 'purged';
   // Identities are locked before users, as in all transactions.
   await markKeys(tx, users, false);
   const locked = await tx.query<{ id: string; project_id: string; was_deleted: boolean }>(restore, [
     uuidArray(users.map((user) => user.id)),
-    textArray(users.map((user) => user.external_id)),
-    textArray(users.map((user) => user.email)),
+    textArray(users.map((user) => user.version)),
   ]);
   const restored = locked.filter((user) => user.was_deleted);
   await recordEvents(
@@ -54,20 +53,18 @@ export async function restoreUser(
 // Primary key. '-infinity': see purge-users.ts.
 const selectUsers = sql(
   'users_to_restore',
-  `select id, project_id, external_id, email
+  `select id, project_id, external_id, email, ${VERSION}
   from users
   where id = any ($1::uuid[]) and deleted_at is distinct from '-infinity'`,
 );
-// Primary key. Also returns users that another transaction has restored.
+// Primary key. Also returns users that were not deleted.
 const restore = sql(
   'restore_users',
   `with named as (
     select u.id, u.deleted_at is not null as was_deleted
-    from unnest($1::uuid[], $2::text[], $3::text[]) as n (id, external_id, email)
+    from unnest($1::uuid[], $2::text[]) as n (id, version)
     join users u on u.id = n.id
-    where u.deleted_at is distinct from '-infinity'
-      and u.external_id is not distinct from n.external_id
-      and u.email is not distinct from n.email
+    where u.xmin::text = n.version
     order by u.id
     for update of u
   )
