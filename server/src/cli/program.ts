@@ -120,6 +120,7 @@ function workflowCommands(belfry: Command): void {
     .addArgument(folder())
     .addOption(server())
     .addOption(projectJwt())
+    .addOption(json())
     .action(verb(async () => (await import('./workflow-pull.ts')).pullWorkflows));
   command(
     workflow,
@@ -134,6 +135,7 @@ function workflowCommands(belfry: Command): void {
     .option('--prune', 'delete workflows that are not in the folder')
     .addOption(server())
     .addOption(projectJwt())
+    .addOption(json())
     .action(verb(async () => (await import('./workflow-push.ts')).pushWorkflows));
   command(
     workflow,

@@ -2,30 +2,61 @@ import { createInterface } from 'node:readline/promises';
 import { createTwoFilesPatch } from 'diff';
 import { projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { UsageError } from './command.ts';
-import { colored, plain, print } from './output.ts';
+import { colored, plain, print, printJson } from './output.ts';
 import { type Definitions, projectDefinitions, readDefinitions } from './workflow-files.ts';
 
 export interface PushOptions extends ServerOptions {
   dryRun?: boolean;
   yes?: boolean;
   prune?: boolean;
+  json?: boolean;
 }
 
 /** `belfry workflow push`: saves the definitions of a folder, after it has shown what would change. */
 export async function pushWorkflows(folder: string, options: PushOptions): Promise<void> {
+  if (options.json && !options.dryRun && !options.yes)
+    throw new UsageError('--json shows no changes to confirm: use --yes or --dry-run with it');
   const { definitions } = await readDefinitions(folder);
   const target = projectTarget(options);
   const plan = compare(definitions, await projectDefinitions(target));
   const deleted = options.prune ? plan.missing : [];
-  show(plan, options);
+  if (!options.json) show(plan, options);
   const changes = plan.saved.length + deleted.length;
-  if (options.dryRun || changes === 0) return;
-  if (!options.yes && !(await confirmed('Write these changes to the project?'))) return;
-  for (const { key, text } of plan.saved) await save(target, key, text);
+  const writes = !options.dryRun && changes > 0;
+  if (writes && !options.yes && !(await confirmed('Write these changes to the project?'))) return;
+  const versions = writes ? await write(target, plan.saved, deleted, options) : new Map<string, number>();
+  if (!options.json) return;
+  printJson({
+    dry_run: options.dryRun === true,
+    saved: plan.saved.map(({ key, before }) => ({
+      key,
+      change: before === undefined ? 'created' : 'changed',
+      version: versions.get(key) ?? null,
+    })),
+    deleted,
+    kept: options.prune ? [] : plan.missing,
+    unchanged: plan.unchanged,
+  });
+}
+
+/** Saves and deletes workflows. Returns the versions of those that it saved. */
+async function write(
+  target: Target,
+  saved: Plan['saved'],
+  deleted: readonly string[],
+  { json = false }: PushOptions,
+): Promise<Map<string, number>> {
+  const versions = new Map<string, number>();
+  for (const { key, text } of saved) {
+    const version = await save(target, text);
+    versions.set(key, version);
+    if (!json) print(`saved ${key}: version ${version}`);
+  }
   for (const key of deleted) {
     await request(target, `/workflows/${encodeURIComponent(key)}`, { method: 'DELETE' });
-    print(`deleted ${key}`);
+    if (!json) print(`deleted ${key}`);
   }
+  return versions;
 }
 
 interface Plan {
@@ -85,9 +116,9 @@ async function confirmed(question: string): Promise<boolean> {
   }
 }
 
-async function save(target: Target, key: string, body: string): Promise<void> {
+async function save(target: Target, body: string): Promise<number> {
   const headers = { 'content-type': 'application/json' };
   const response = await request(target, '/workflows', { method: 'PUT', headers, body });
   const { version } = (await response.json()) as { version: number };
-  print(`saved ${key}: version ${version}`);
+  return version;
 }

@@ -92,6 +92,43 @@ test('pull writes a file for each workflow, and push finds nothing to change', a
   expect(await readdir(folder)).toHaveLength(4);
 });
 
+test('pull and push print their results as JSON', async () => {
+  await save('first', [pause]);
+  const json = async (...args: string[]) => {
+    const { code, err, out } = await run(...args, '--json');
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    return JSON.parse(out);
+  };
+  const file = join(folder, 'first.json');
+  expect(await json('pull', folder)).toEqual({
+    written: [{ key: 'first', file, change: 'created' }],
+    kept: [],
+    unchanged: 0,
+  });
+  await write('first.json', { key: 'first', steps: [] });
+  await write('second.json', { key: 'second', steps: [] });
+  await save('other');
+  expect(await run('push', folder, '--json')).toMatchObject({
+    code: 2,
+    out: '',
+    err: expect.stringContaining('use --yes or --dry-run'),
+  });
+  const pushed = (versions: (number | null)[], more: object) => ({
+    saved: [
+      { key: 'first', change: 'changed', version: versions[0] },
+      { key: 'second', change: 'created', version: versions[1] },
+    ],
+    unchanged: 0,
+    ...more,
+  });
+  const planned = pushed([null, null], { dry_run: true, deleted: [], kept: ['other'] });
+  expect(await json('push', folder, '--dry-run')).toEqual(planned);
+  const done = pushed([2, 1], { dry_run: false, deleted: ['other'], kept: [] });
+  expect(await json('push', folder, '--prune', '--yes')).toEqual(done);
+  expect(await keys()).toEqual(['first', 'second']);
+  expect(await json('pull', folder)).toEqual({ written: [], kept: [], unchanged: 2 });
+});
+
 test('push shows what would change before it writes', async () => {
   await save('changed', [pause, { command: 'wait', input: { duration: 5 } }]);
   await save('same', [pause]);

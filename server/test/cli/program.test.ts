@@ -69,6 +69,14 @@ test.each(all.map((words) => ['belfry', ...words].join(' ')))(
   },
 );
 
+test('every command with a result can print JSON', () => {
+  const without = commandsOf(createProgram()).filter(
+    ({ command }) => command.commands.length === 0 && !command.options.some(({ long }) => long === '--json'),
+  );
+  // 'openapi' prints nothing else than JSON; the other two have no result.
+  expect(without.map(({ words }) => words.join(' '))).toEqual(['start', 'openapi', 'docs build']);
+});
+
 test('a wrong example is detected', async () => {
   await expect(parse(['token', 'list', '--nmae'])).rejects.toThrow('--nmae');
   await expect(parse(['token', 'user', '--expires', 'soon'])).rejects.toThrow('30d');
