@@ -1,11 +1,13 @@
 import { createHmac } from 'node:crypto';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { SETTINGS } from '../../src/config.ts';
 import { deleteUser } from '../../src/domain/after/erasure/delete-user.ts';
 import { rollKey } from '../../src/domain/setup/projects/roll-key.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
 import { v1Api } from '../../src/http/v1/api.ts';
 import { type ApiResponse, startTestService, type TestService } from '../support/service.ts';
+import { TestClock } from '../support/test-clock.ts';
 
 let it: TestService;
 
@@ -277,19 +279,36 @@ test('v1 has its own description, and its page', async () => {
 });
 
 test('requests to v1 have limits and counters of their own', async () => {
+  const { RATE_LIMIT_V1_READS, RATE_LIMIT_V1_WRITES } = SETTINGS;
+  const clock = new TestClock();
   const limited = await startTestService({
-    settings: { RATE_LIMIT_V1_READS: '2', RATE_LIMIT_READS: '100' },
-    http: { routes: testRoutes },
+    clock,
+    settings: {
+      RATE_LIMIT_V1_READS: RATE_LIMIT_V1_READS?.default ?? '',
+      RATE_LIMIT_V1_WRITES: RATE_LIMIT_V1_WRITES?.default ?? '',
+      RATE_LIMIT_READS: '1',
+    },
   });
+  clock.stop(); // limits count by the second
   try {
-    const read = () =>
-      limited.request('GET', '/test/user', {
-        headers: { authorization: `Bearer ${limited.project.userJwt({ user_external_id: 'ada' })}` },
-      });
-    const v2 = limited.project.as('ada');
-    for (let count = 0; count < 3; count += 1) expect((await v2('GET', '/notifications')).status).toBe(200);
-    expect([(await read()).status, (await read()).status, (await read()).status]).toEqual([200, 200, 429]);
-    expect((await v2('GET', '/notifications')).status).toBe(200);
+    const { call, v1 } = limited.project;
+    expect([await call('GET', '/broadcasts'), await call('GET', '/broadcasts')]).toMatchObject([
+      { status: 200 },
+      { status: 429 },
+    ]);
+    const reads = await Promise.all(Array.from({ length: 101 }, () => v1('GET', '/broadcasts')));
+    expect(reads.filter(({ status }) => status === 200)).toHaveLength(100);
+    const refused = reads.find(({ status }) => status === 429);
+    expect([refused?.codes, refused?.headers.get('ratelimit-limit')]).toEqual([
+      ['rate_limit_exceeded'],
+      '100',
+    ]);
+    const writes = await Promise.all(
+      Array.from({ length: 61 }, () => v1('DELETE', '/users/email:x@x.example')),
+    );
+    expect(
+      writes.filter(({ status }) => status === 429).map(({ headers }) => headers.get('ratelimit-limit')),
+    ).toEqual(['60']);
   } finally {
     await limited.stop();
   }
