@@ -54,12 +54,14 @@ export function buildMime({
     { key: 'Date', value: date },
     ...Object.entries(headers).map(([key, value]) => ({ key, value: oneLine(value).trim() })),
   ]);
-  const parts = [part('plain', text), part('html', html)];
   // Only addresses that need SMTPUTF8 contain UTF-8; all other bytes are ASCII.
-  return Buffer.from(
-    `${head.buildHeaders()}\r\n\r\n--${separator}\r\n` +
-      `${parts.join(`\r\n--${separator}\r\n`)}\r\n--${separator}--\r\n`,
-  );
+  return Buffer.concat([
+    Buffer.from(`${head.buildHeaders()}\r\n\r\n--${separator}\r\n`),
+    ...part('plain', text),
+    Buffer.from(`\r\n--${separator}\r\n`),
+    ...part('html', html),
+    Buffer.from(`\r\n--${separator}--\r\n`),
+  ]);
 }
 
 /**
@@ -112,14 +114,53 @@ function address({ email, name = '' }: Mailbox): { name: string; address: string
 /** The largest content in quoted-printable: above it, the 10 ms per megabyte outweigh a readable source. */
 const READABLE_LIMIT = 64 * 1024;
 
-function part(subtype: 'plain' | 'html', content: string): string {
-  const bytes = Buffer.from(content.replace(/\r\n?|\n/g, '\r\n'));
+function part(subtype: 'plain' | 'html', content: string): [head: Buffer, body: Buffer] {
+  const bytes = withCrlf(Buffer.from(content));
   // Quoted-printable triples each non-ASCII byte; base64 adds a third to any content.
   const mostlyAscii = bytes.length - content.length < content.length / 5;
   const readable = mostlyAscii && bytes.length <= READABLE_LIMIT;
   const encoding = readable ? 'quoted-printable' : 'base64';
   const { encode, wrap } = nodemailer().quotedPrintable;
-  const body = readable ? wrap(encode(bytes)) : bytes.toString('base64').replace(/.{76}/g, '$&\r\n');
   const type = `Content-Type: text/${subtype}; charset=utf-8`;
-  return `${type}\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}`;
+  return [
+    Buffer.from(`${type}\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`),
+    readable ? Buffer.from(wrap(encode(bytes))) : base64Lines(bytes),
+  ];
+}
+
+const CR = 13;
+const LF = 10;
+
+/**
+ * Returns the text with CRLF for each line break. Works on bytes, like the next function: replacing in
+ * strings takes 5 to 25 times as long, up to half a second for content of 10 MB.
+ */
+function withCrlf(bytes: Buffer): Buffer {
+  if (!bytes.includes(LF) && !bytes.includes(CR)) return bytes;
+  const result = Buffer.allocUnsafe(2 * bytes.length);
+  let length = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] as number;
+    if (byte === CR || (byte === LF && bytes[at - 1] !== CR)) {
+      result[length++] = CR;
+      result[length++] = LF;
+    } else if (byte !== LF) result[length++] = byte;
+  }
+  return result.subarray(0, length);
+}
+
+const LINE_CHARS = 76; // RFC 2045, section 6.8
+
+function base64Lines(bytes: Buffer): Buffer {
+  const encoded = Buffer.from(bytes.toString('base64'), 'latin1');
+  const lines = Math.floor(encoded.length / LINE_CHARS);
+  const result = Buffer.allocUnsafe(encoded.length + 2 * lines);
+  for (let line = 0, end = 0; line < lines; line += 1, end += 2) {
+    const start = line * LINE_CHARS;
+    end += encoded.copy(result, end, start, start + LINE_CHARS);
+    result[end] = CR;
+    result[end + 1] = LF;
+  }
+  encoded.copy(result, lines * (LINE_CHARS + 2), lines * LINE_CHARS);
+  return result;
 }
