@@ -18,8 +18,8 @@ const DeliveryState = oneOf(DELIVERY_STATES, {
 /** What a provider can report about an accepted message. */
 export const RECEIPTS = ['delivered', 'bounced', 'complained', 'dropped'] as const;
 
-/** A notification on one channel, with its outcome. */
-export const Delivery = Type.Object(
+/** A notification on one channel, with its outcome: `Delivery` in the API. */
+export const DeliveryRecord = Type.Object(
   {
     id: Type.String({ description: '`<notification_id>.<channel>`', examples: [exampleDelivery] }),
     notification_id: Id,
@@ -121,8 +121,8 @@ export const Delivery = Type.Object(
     ],
   },
 );
-export type Delivery = Static<typeof Delivery>;
-export const DeliveryPage = page(Delivery);
+export type DeliveryRecord = Static<typeof DeliveryRecord>;
+export const DeliveryPage = page(DeliveryRecord);
 
 const UUID = '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
 /** The id of a delivery, or a cursor of `links`, which also has its position. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { FreeObject, Id, nullable, oneOf, Timestamp } from './common.ts';
-import { Delivery } from './delivery.ts';
+import { DeliveryRecord } from './delivery.ts';
 import { UserDeliveryWindows } from './delivery-windows.ts';
 import { Event } from './event.ts';
 import { Notification } from './notification.ts';
@@ -53,7 +53,7 @@ export const UserExport = Type.Object(
     notifications: Type.Array(
       Type.Object({
         ...Notification.properties,
-        deliveries: Type.Array(Delivery, { description: 'The deliveries over all channels.' }),
+        deliveries: Type.Array(DeliveryRecord, { description: 'The deliveries over all channels.' }),
       }),
     ),
     suppressions: Type.Array(Suppression, {

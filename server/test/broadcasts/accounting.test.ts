@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Delivery } from '../../src/contract/delivery.ts';
+import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import type { Event } from '../../src/contract/event.ts';
 import { sql } from '../../src/db/client.ts';
 import { bringForward, devices, saveToken } from '../support/all-channels.ts';
@@ -256,7 +256,7 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
   const states: Record<string, number> = {};
   const listed = new Set<string>();
   for (const { id, users: reached } of sent) {
-    const list = await everyPage<Delivery>(`/broadcasts/${id}/deliveries?limit=100`);
+    const list = await everyPage<DeliveryRecord>(`/broadcasts/${id}/deliveries?limit=100`);
     const pairs = list.map(({ user_id, channel }) => `${names.get(user_id)} ${channel}`).toSorted();
     const expected = [...reached]
       .flatMap((name) => CHANNELS.map((channel) => `${name} ${channel}`))

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Delivery } from '../../src/contract/delivery.ts';
+import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
@@ -60,8 +60,8 @@ const eventsOf = async (id: string, type: string): Promise<{ context: Record<str
   );
 };
 
-async function deliveriesOf(id: string): Promise<Delivery[]> {
-  const found: Delivery[] = [];
+async function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
+  const found: DeliveryRecord[] = [];
   for (let path: string | null = `/broadcasts/${id}/deliveries?limit=100`; path !== null; ) {
     const { body } = await project.call('GET', path);
     found.push(...body.data);
@@ -71,7 +71,9 @@ async function deliveriesOf(id: string): Promise<Delivery[]> {
 }
 
 /** Expects that the broadcast has ended, and that its summary, deliveries and notifications agree. */
-async function expectEnded(id: string): Promise<{ total: number; byState: Record<string, Delivery[]> }> {
+async function expectEnded(
+  id: string,
+): Promise<{ total: number; byState: Record<string, DeliveryRecord[]> }> {
   const { status } = await processed(project.call, id, 30_000);
   const [stored] = await rows<{ users: number; awaited: number }>(
     `select awaited, (select count(*)::int from notifications where broadcast_id = $1) as users
@@ -93,7 +95,7 @@ async function expectEnded(id: string): Promise<{ total: number; byState: Record
   );
   const ends = Map.groupBy(deliveries, ({ state }) => `delivery.${state}`);
   expect(events).toEqual([...ends].sort().map(([type, some]) => ({ type, users: some.length })));
-  const byState = Object.groupBy(deliveries, ({ state }) => state) as Record<string, Delivery[]>;
+  const byState = Object.groupBy(deliveries, ({ state }) => state) as Record<string, DeliveryRecord[]>;
   return { total: status.summary.total, byState };
 }
 

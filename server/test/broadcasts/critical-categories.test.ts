@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Delivery } from '../../src/contract/delivery.ts';
+import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import { SUPPRESSION_REASONS } from '../../src/contract/suppression.ts';
 import { unsubscribe } from '../../src/domain/after/receipts/unsubscribe.ts';
 import { unsubscribeToken } from '../../src/domain/ground/links/unsubscribe-link.ts';
@@ -56,8 +56,8 @@ const send = async (body: object): Promise<string> => {
   return sent.body.id;
 };
 
-async function deliveriesOf(id: string): Promise<Delivery[]> {
-  const all: Delivery[] = [];
+async function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
+  const all: DeliveryRecord[] = [];
   for (let path: string | null = `/broadcasts/${id}/deliveries?limit=100`; path !== null; ) {
     const { body } = await project.call('GET', path);
     all.push(...body.data);

@@ -1,7 +1,7 @@
 /** A load of broadcasts to users with addresses on every channel, and a check of what arrived. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { Delivery } from '../../src/contract/delivery.ts';
+import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import type { Event } from '../../src/contract/event.ts';
 import { devices, reachEverywhere } from './all-channels.ts';
 import { type TestProject, until } from './service.ts';
@@ -212,7 +212,7 @@ export async function checkDeliveries(
     expect([tag, others]).toEqual([tag, []]);
     if (id !== undefined) expect([tag, found?.id]).toEqual([tag, id]);
     if (found === undefined) continue;
-    const list = await everyPage<Delivery>(project, `/broadcasts/${found.id}/deliveries?limit=100`);
+    const list = await everyPage<DeliveryRecord>(project, `/broadcasts/${found.id}/deliveries?limit=100`);
     expect(list.map(({ user_id, channel }) => `${names.get(user_id)} ${channel}`).toSorted()).toEqual(
       addressed.flatMap((name) => CHANNELS.map((channel) => `${name} ${channel}`)).toSorted(),
     );

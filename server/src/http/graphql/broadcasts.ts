@@ -2,12 +2,7 @@ import { GraphQLInt } from 'graphql';
 import { type Static, Type } from 'typebox';
 import { BroadcastListQuery, BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { described, Id } from '../../contract/common.ts';
-import {
-  Delivery,
-  DeliveryListQuery,
-  type Delivery as DeliveryOfContract,
-  ReplayDeliveries,
-} from '../../contract/delivery.ts';
+import { DeliveryListQuery, DeliveryRecord, ReplayDeliveries } from '../../contract/delivery.ts';
 import { replayDeliveries, replayProblems } from '../../domain/after/replay/replay.ts';
 import { REPLAY_KINDS } from '../../domain/after/replay/replay-failed.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
@@ -38,7 +33,7 @@ const MAX_PAGE_BYTES = 256 * 1024;
 export function broadcastFields({ types, queries, mutations }: Builder): void {
   const type = types.object(BroadcastSchema);
   const present = (json: JsonText) => types.present(BroadcastSchema, JSON.parse(json.toString()));
-  const deliveries = connectionType(types.object(Delivery), {
+  const deliveries = connectionType(types.object(DeliveryRecord), {
     type: GraphQLInt,
     description: 'The exact number of deliveries in the whole list; null with a `state` other than `FAILED`.',
   });
@@ -50,7 +45,9 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
       args: types.arguments('deliveries', DeliveryArgs),
       resolve: (broadcast, given, scope) => {
         const { id } = broadcast as { id: string };
-        return deliveriesOf(scope, id, readArgs(given), (delivery) => types.present(Delivery, delivery));
+        return deliveriesOf(scope, id, readArgs(given), (delivery) =>
+          types.present(DeliveryRecord, delivery),
+        );
       },
     },
   }));
@@ -129,7 +126,7 @@ function deliveriesOf(
   { context: { db, config }, caller, loaders }: Scope,
   broadcastId: string,
   args: Static<typeof DeliveryArgs>,
-  present: (delivery: DeliveryOfContract) => object,
+  present: (delivery: DeliveryRecord) => object,
 ): Connection {
   const page = readPageArgs(args, (text) => DELIVERY_CURSOR.test(text));
   const filter = {

@@ -1,10 +1,14 @@
-import type { Delivery } from '../../contract/delivery.ts';
+import type { DeliveryRecord } from '../../contract/delivery.ts';
 import type { LegacyDelivery } from '../../contract/v1/notification.ts';
 
 /** A notification of v2 as JSON text, with its recipient and its deliveries. */
 export function deliveredJson(
   text: string,
-  { recipient, sentAt, deliveries }: { recipient: string; sentAt: Date; deliveries: readonly Delivery[] },
+  {
+    recipient,
+    sentAt,
+    deliveries,
+  }: { recipient: string; sentAt: Date; deliveries: readonly DeliveryRecord[] },
 ): string {
   const { title } = JSON.parse(text) as { title: string };
   const shown = deliveries.map((delivery) => legacyDelivery(delivery, { title, sentAt }));
@@ -13,7 +17,7 @@ export function deliveredJson(
 
 /** Returns a delivery as v1 shows it. */
 function legacyDelivery(
-  delivery: Delivery,
+  delivery: DeliveryRecord,
   { title, sentAt }: { title: string; sentAt: Date },
 ): LegacyDelivery {
   const { id, channel, due_at, first_attempt_at, last_attempt_at } = delivery;
@@ -26,7 +30,7 @@ function legacyDelivery(
   };
 }
 
-function statusOf({ state, receipt }: Delivery): LegacyDelivery['status'] {
+function statusOf({ state, receipt }: DeliveryRecord): LegacyDelivery['status'] {
   switch (state) {
     case 'retrying':
       return 'processing';

@@ -1,4 +1,4 @@
-import type { Delivery } from '../../../contract/delivery.ts';
+import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { delivering, wireNameOf } from '../../../providers/index.ts';
 import { IS_CURRENT } from '../../setup/integrations/pauses.ts';
@@ -15,8 +15,8 @@ const AFTER_PAUSE_MS = 15_000;
 export async function explainWaiting(
   { db, brand }: { db: Queryable; brand: string },
   projectId: string,
-  deliveries: readonly Delivery[],
-): Promise<Delivery[]> {
+  deliveries: readonly DeliveryRecord[],
+): Promise<DeliveryRecord[]> {
   if (!deliveries.some(({ state }) => state === 'scheduled')) return [...deliveries];
   const rows = await db.query<Row>(selectIntegrations, [projectId]);
   const byChannel = Map.groupBy(
@@ -45,7 +45,7 @@ export async function explainWaiting(
  * Which integration of a channel its deliveries wait for: any of one whose targets name their integration,
  * else only when all are paused.
  */
-function pauseOf(channel: Delivery['channel'], rows: readonly Row[]): Paused | undefined {
+function pauseOf(channel: DeliveryRecord['channel'], rows: readonly Row[]): Paused | undefined {
   const paused = rows.filter((row): row is Paused => row.until !== null);
   if (!OWN_TARGETS.has(channel) && paused.length < rows.length) return undefined;
   return paused.toSorted((a, b) => a.until.getTime() - b.until.getTime())[0];

@@ -1,4 +1,4 @@
-import type { Delivery } from '../../../contract/delivery.ts';
+import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import type { Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
@@ -8,7 +8,7 @@ import { locate } from './locate.ts';
 /** A delivery with its place in the list, as a cursor. */
 export interface ListedDelivery {
   id: string;
-  delivery: Delivery;
+  delivery: DeliveryRecord;
 }
 
 /** The place of a delivery in the list of its broadcast. */

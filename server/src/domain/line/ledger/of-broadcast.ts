@@ -1,4 +1,4 @@
-import type { Delivery } from '../../../contract/delivery.ts';
+import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
@@ -9,7 +9,7 @@ import { readPlanned } from './read-planned.ts';
 /** A notification of a broadcast with its deliveries, in the order of the channels. */
 export interface DeliveredNotification {
   row: NotificationRow;
-  deliveries: readonly Delivery[];
+  deliveries: readonly DeliveryRecord[];
 }
 
 /**

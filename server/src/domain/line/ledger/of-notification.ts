@@ -1,4 +1,4 @@
-import type { Delivery } from '../../../contract/delivery.ts';
+import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { locate } from './locate.ts';
 import { readPlanned } from './read-planned.ts';
@@ -11,7 +11,7 @@ export async function deliveriesOfNotification(
   { db, brand }: { db: Queryable; brand: string },
   projectId: string,
   id: string,
-): Promise<Delivery[] | undefined> {
+): Promise<DeliveryRecord[] | undefined> {
   const half = id.slice(0, TIME_CHARACTERS);
   // The half that is its broadcast's. Two nodes may make a broadcast in the same millisecond.
   const broadcasts = await db.query<{ id: string }>(selectBroadcasts, [

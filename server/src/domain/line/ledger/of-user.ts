@@ -1,4 +1,4 @@
-import type { Delivery } from '../../../contract/delivery.ts';
+import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { readPlan } from './page-plan.ts';
@@ -9,7 +9,7 @@ export async function deliveriesOfUser(
   { db, brand }: { db: Queryable; brand: string },
   userId: string,
   notifications: readonly { id: string; broadcast_id: string }[],
-): Promise<ReadonlyMap<string, Delivery[]>> {
+): Promise<ReadonlyMap<string, DeliveryRecord[]>> {
   if (notifications.length === 0) return new Map();
   const idOf = new Map(notifications.map((one) => [one.broadcast_id, one.id]));
   const rows = await db.query<Row>(selectPlaces, [uuidArray([...idOf.keys()]), userId]);

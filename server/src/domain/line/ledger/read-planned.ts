@@ -1,4 +1,4 @@
-import type { Delivery, DeliveryStatus } from '../../../contract/delivery.ts';
+import type { DeliveryRecord, DeliveryStatus } from '../../../contract/delivery.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { userNames } from '../../ground/identities/user-names.ts';
@@ -21,7 +21,7 @@ export async function readPlanned<One extends Planned>(
   db: Queryable,
   planned: readonly One[],
   { state, limit, brand }: { state: DeliveryStatus | undefined; limit: number; brand: string },
-): Promise<{ planned: One; delivery: Delivery }[]> {
+): Promise<{ planned: One; delivery: DeliveryRecord }[]> {
   const rows = await readRows(
     db,
     planned.filter((one) => !isPlainInbox(one)),

@@ -1,4 +1,4 @@
-import type { Delivery, DeliveryStatus, RECEIPTS } from '../../../contract/delivery.ts';
+import type { DeliveryRecord, DeliveryStatus, RECEIPTS } from '../../../contract/delivery.ts';
 import { CLOSED_TEXTS } from '../../setup/delivery-windows/closed-until.ts';
 import { type SkipReason, skipReasonText } from '../routing/routes.ts';
 import type { Due } from './due-times.ts';
@@ -77,7 +77,7 @@ export function stateOf(planned: Planned, row: DeliveryRow | undefined): Deliver
 }
 
 /** A planned delivery as clients see it, before its user is named (user-names.ts). */
-export function plannedDelivery(planned: Planned, { row, shown, due, brand }: DeliveryFacts): Delivery {
+export function plannedDelivery(planned: Planned, { row, shown, due, brand }: DeliveryFacts): DeliveryRecord {
   const clicked = { clicked_at: iso(shown?.clicked_at), clicks: shown?.clicks ?? 0 };
   if (row !== undefined) {
     const due_at = row.state === 'retrying' ? iso(due?.at) : null;
@@ -95,7 +95,7 @@ export function plannedDelivery(planned: Planned, { row, shown, due, brand }: De
     broadcast_id: planned.broadcastId,
     user_id: planned.userId,
     user: null,
-    channel: plan.channel as Delivery['channel'],
+    channel: plan.channel as DeliveryRecord['channel'],
     state,
     code: skipped ?? closed ?? null,
     reason: skipped ? skipReasonText(skipped, plan.channel) : closed ? CLOSED_TEXTS[closed] : null,
@@ -121,14 +121,14 @@ function plannedTime({ dueAtMs }: ChannelPlan): Date | undefined {
 }
 
 /** A stored delivery as clients see it, before its user is named. */
-export function storedDelivery(row: DeliveryRow): Delivery {
+export function storedDelivery(row: DeliveryRow): DeliveryRecord {
   return {
     id: `${row.notification_id}.${row.channel}`,
     notification_id: row.notification_id,
     broadcast_id: row.broadcast_id,
     user_id: row.user_id,
     user: null,
-    channel: row.channel as Delivery['channel'],
+    channel: row.channel as DeliveryRecord['channel'],
     state: row.state,
     code: row.code,
     reason: row.reason,
@@ -137,7 +137,7 @@ export function storedDelivery(row: DeliveryRow): Delivery {
     provider_id: row.provider_id,
     attempts: row.attempts,
     replays: row.replays,
-    targets: row.targets === null ? null : (JSON.parse(row.targets) as Delivery['targets']),
+    targets: row.targets === null ? null : (JSON.parse(row.targets) as DeliveryRecord['targets']),
     due_at: null,
     first_attempt_at: row.attempts === 0 ? null : iso(row.first_attempt_at),
     last_attempt_at: row.attempts === 0 && row.state === 'retrying' ? null : iso(row.last_attempt_at),
