@@ -29,8 +29,8 @@ import { AddressKeys } from './domain/ground/suppressions/address-keys.ts';
 import { CancelledBroadcasts } from './domain/line/context/cancelled-broadcasts.ts';
 import { RecentBroadcasts } from './domain/line/context/recent-broadcasts.ts';
 import { BroadcastContents } from './domain/line/notifications/contents.ts';
-import { CategoryCache } from './domain/setup/categories/cache.ts';
-import { IntegrationCache } from './domain/setup/integrations/cache.ts';
+import { createCategoryCache } from './domain/setup/categories/cache.ts';
+import { createIntegrationCache } from './domain/setup/integrations/cache.ts';
 import { ProjectCache } from './domain/setup/projects/cache.ts';
 import { claimSealingKey, keysInUse } from './domain/setup/projects/sealing-key.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
@@ -136,8 +136,8 @@ export async function open(
     const bus = createBus({ db, log, nodeId, shared, nats });
     const clock = options.clock ?? systemClock;
     const projects = new ProjectCache({ db, sealer, clock, bus });
-    const integrations = new IntegrationCache({ db, sealer, log, bus });
-    const categories = new CategoryCache({ db, bus });
+    const integrations = createIntegrationCache({ db, sealer, log, bus });
+    const categories = createCategoryCache({ db, bus });
     const identities = new Identities(bus);
     const cancelled = new CancelledBroadcasts({ db, bus, log });
     return {

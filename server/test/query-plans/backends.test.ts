@@ -21,8 +21,8 @@ import { tokenHash } from '../../src/domain/people/tokens/token-hash.ts';
 import { getSubscription } from '../../src/domain/people/topics/list.ts';
 import { exportUsers } from '../../src/domain/people/users/export.ts';
 import { getUser } from '../../src/domain/people/users/get.ts';
-import { CategoryCache } from '../../src/domain/setup/categories/cache.ts';
-import { IntegrationCache } from '../../src/domain/setup/integrations/cache.ts';
+import { createCategoryCache } from '../../src/domain/setup/categories/cache.ts';
+import { createIntegrationCache } from '../../src/domain/setup/integrations/cache.ts';
 import { firstIdAt, newId, notificationId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { packJson } from '../../src/lib/packed-json.ts';
@@ -70,8 +70,8 @@ beforeAll(async () => {
     db,
     brand: 'service',
     contents: new BroadcastContents({ db }),
-    categories: new CategoryCache({ db, bus }),
-    integrations: new IntegrationCache({ db, sealer, log, bus }),
+    categories: createCategoryCache({ db, bus }),
+    integrations: createIntegrationCache({ db, sealer, log, bus }),
   };
   await run('set plan_cache_mode = force_generic_plan');
   for (const [, work] of READS) await readsOf(db, () => work());

@@ -1,12 +1,11 @@
-import { LRUCache } from 'lru-cache';
 import type { CategoryConfig } from '../../../contract/category.ts';
 import type { Tracking } from '../../../contract/tracking.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Window } from '../../../lib/weekly-hours.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { storedKey } from '../../ground/links/stored-key.ts';
 import { loadProjectWindows, type ProjectWindows, windowsOf } from '../delivery-windows/windows.ts';
+import { PerProject } from '../projects/per-project.ts';
 import { getTracking } from '../tracking/get.ts';
 
 /** A project's settings for its notifications. */
@@ -38,61 +37,33 @@ export interface CategoryChannel {
   readonly windows: readonly Window[] | undefined;
 }
 
-// A change on another node is noticed within this time even if its message was lost.
-const FRESH_MS = 10_000;
-const MAX_PROJECTS = 5_000;
 // Users may invent categories. With more pairs of category and channel, all count as switched off by some
 // user.
 const MAX_SWITCHED_OFF = 1_000;
 
-/** Caches the categories of the projects in use. */
-export class CategoryCache {
-  readonly #db: Queryable;
-  readonly #entries = new LRUCache<string, Promise<ProjectCategories>>({
-    ...cacheLimit(MAX_PROJECTS),
-    ttl: FRESH_MS,
-  });
-  readonly #unsubscribe: () => void;
+/** The categories of the projects in use. */
+export type CategoryCache = PerProject<ProjectCategories>;
 
-  constructor({ db, bus }: { db: Queryable; bus: Bus }) {
-    this.#db = db;
-    this.#unsubscribe = bus.subscribe((message) => {
-      if (message.type === 'project_changed') this.#entries.delete(message.projectId);
-      else if (message.type === 'missed') this.#entries.clear(); // any project may have changed
-    });
-  }
+export function createCategoryCache({ db, bus }: { db: Queryable; bus: Bus }): CategoryCache {
+  return new PerProject(bus, (projectId) => loadCategories(db, projectId));
+}
 
-  of(projectId: string): Promise<ProjectCategories> {
-    const cached = this.#entries.get(projectId);
-    if (cached) return cached;
-    const loading = this.#load(projectId);
-    this.#entries.set(projectId, loading);
-    // Failures are not cached.
-    loading.catch(() => this.#entries.delete(projectId));
-    return loading;
-  }
-
-  close(): void {
-    this.#unsubscribe();
-  }
-
-  async #load(projectId: string): Promise<ProjectCategories> {
-    const [rows, off, windows, tracking] = await Promise.all([
-      this.#db.query<{ config: string }>(selectCategories, [projectId]),
-      this.#db.query<{ name: string }>(selectSwitchedOff, [projectId, MAX_SWITCHED_OFF + 1]),
-      loadProjectWindows(this.#db, projectId),
-      getTracking(this.#db, projectId),
-    ]);
-    const configs = rows.map((row) => JSON.parse(row.config) as CategoryConfig);
-    const names = new Set(off.map((row) => row.name));
-    return {
-      configured: new Map(configs.map((config) => [config.key, categoryOf(config)])),
-      mayBeOff: (category, channel) =>
-        names.size > MAX_SWITCHED_OFF || names.has(`${storedKey(category)} ${channel}`),
-      windows,
-      tracking,
-    };
-  }
+async function loadCategories(db: Queryable, projectId: string): Promise<ProjectCategories> {
+  const [rows, off, windows, tracking] = await Promise.all([
+    db.query<{ config: string }>(selectCategories, [projectId]),
+    db.query<{ name: string }>(selectSwitchedOff, [projectId, MAX_SWITCHED_OFF + 1]),
+    loadProjectWindows(db, projectId),
+    getTracking(db, projectId),
+  ]);
+  const configs = rows.map((row) => JSON.parse(row.config) as CategoryConfig);
+  const names = new Set(off.map((row) => row.name));
+  return {
+    configured: new Map(configs.map((config) => [config.key, categoryOf(config)])),
+    mayBeOff: (category, channel) =>
+      names.size > MAX_SWITCHED_OFF || names.has(`${storedKey(category)} ${channel}`),
+    windows,
+    tracking,
+  };
 }
 
 function categoryOf({ disabled, critical, channels, ...config }: CategoryConfig): Category {
