@@ -170,6 +170,31 @@ describe('reading', () => {
     expect('code' in first || 'log' in first || 'level' in first).toBe(false);
   });
 
+  test('an event of any number of users is recorded for each of them, with its own details', async () => {
+    const of = await service.createProject('many users');
+    const userIds = Array.from({ length: 2_001 }, () => newId());
+    const each = { projectId: of.id, type: 'delivery.bounced' as const, broadcastId: newId(), userIds };
+    const shared = { projectId: of.id, type: 'user.updated' as const, userIds };
+    await recordEvents(service.context.db, [
+      { ...each, details: userIds.map((_, place) => ({ context: { place } })) },
+      { ...shared, details: { context: { cause: 'import' } } },
+    ]);
+    const contextsOf = async (type: string) =>
+      (await pages(of, `/events?type=${type}&limit=100`)).flat().map(({ context }) => context);
+    const bounced = await contextsOf('delivery.bounced');
+    expect(bounced).toHaveLength(userIds.length);
+    for (const context of bounced) expect(context?.user_id).toBe(userIds[Number(context?.place)]);
+    expect(new Set(bounced.map((context) => context?.place)).size).toBe(userIds.length);
+    const updated = await contextsOf('user.updated');
+    expect(updated.map((context) => context?.user_id).sort()).toEqual(userIds.toSorted());
+    expect(updated.every((context) => context?.cause === 'import')).toBe(true);
+    const rows = await service.context.db.query<{ users: number }>(
+      sql('', 'select cardinality(user_ids) as users from events where project_id = $1 order by id'),
+      [of.id],
+    );
+    expect(rows.map(({ users }) => users)).toEqual([1_000, 1_000, 1, 1_000, 1_000, 1]);
+  });
+
   test('an unknown event, or one of another project, is not found', async () => {
     const [mine, theirs] = [await service.createProject('mine'), await service.createProject('theirs')];
     await recordEvents(service.context.db, [

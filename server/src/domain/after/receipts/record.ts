@@ -126,9 +126,6 @@ const EVENT_TYPES = {
   delivered: 'delivery.delivered',
 } as const;
 
-// The most users of one event row.
-const MAX_USERS = 1_000;
-
 function eventsOf(
   { projectId, provider, channel }: ReceiptSource,
   strongest: readonly Strongest[],
@@ -140,16 +137,13 @@ function eventsOf(
     const [first] = group;
     if (first === undefined || first.receipt.kind === 'unsubscribed') return [];
     const type = EVENT_TYPES[first.receipt.kind];
-    const parts = Array.from({ length: Math.ceil(group.length / MAX_USERS) }, (_, index) =>
-      group.slice(index * MAX_USERS, (index + 1) * MAX_USERS),
-    );
-    return parts.map((part) => ({
+    return {
       projectId,
       type,
       broadcastId: first.delivery.broadcastId,
-      userIds: part.map(({ delivery }) => delivery.userId),
-      details: part.map(({ receipt }) => detailsOf(receipt, { channel, provider })),
-    }));
+      userIds: group.map(({ delivery }) => delivery.userId),
+      details: group.map(({ receipt }) => detailsOf(receipt, { channel, provider })),
+    };
   });
 }
 

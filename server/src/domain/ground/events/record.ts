@@ -12,7 +12,10 @@ export interface EventDetails {
   payload?: Readonly<Record<string, unknown>>;
 }
 
-/** An event or, with `userIds`, the same event for each of up to 1000 users, in one row. */
+/** The most users for whom one row has the same event. */
+export const USERS_PER_EVENT_ROW = 1_000;
+
+/** An event or, with `userIds`, the same event for each of these users. */
 export interface NewEvent {
   projectId: string;
   type: EventType;
@@ -23,7 +26,8 @@ export interface NewEvent {
 }
 
 /** Writes events in the caller's transaction, so that they are committed with the change. */
-export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): Promise<void> {
+export async function recordEvents(tx: Queryable, given: readonly NewEvent[]): Promise<void> {
+  const events = given.flatMap(inRows);
   if (events.length === 0) return;
   await tx.query(insertEvents, [
     uuidArray(events.map((event) => event.projectId)),
@@ -33,6 +37,23 @@ export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): 
     textArray(events.map((event) => event.userIds && uuidArray(event.userIds))),
     textArray(events.map((event) => event.details && JSON.stringify(event.details))),
   ]);
+}
+
+/** Splits an event of more users than a row may have. */
+function inRows(event: NewEvent): NewEvent[] {
+  const { userIds, details } = event;
+  if (userIds === undefined || userIds.length <= USERS_PER_EVENT_ROW) return [event];
+  const rows: NewEvent[] = [];
+  for (let start = 0; start < userIds.length; start += USERS_PER_EVENT_ROW) {
+    const part = <Item>(items: readonly Item[]) => items.slice(start, start + USERS_PER_EVENT_ROW);
+    const ofUsers = isForEach(details) ? { details: part(details) } : {};
+    rows.push({ ...event, userIds: part(userIds), ...ofUsers });
+  }
+  return rows;
+}
+
+function isForEach(details: NewEvent['details']): details is readonly EventDetails[] {
+  return Array.isArray(details);
 }
 
 // unnest needs arrays of equal length, so each list of users is passed as the text of an array.

@@ -1,9 +1,10 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
+import { USERS_PER_EVENT_ROW } from '../../ground/events/record.ts';
 
-/** The users of a page of a broadcast to a group. */
-export const USERS_PER_PAGE = 1_000;
+/** The users of a page of a broadcast to a group: as many as a row of its events may have. */
+export const USERS_PER_PAGE = USERS_PER_EVENT_ROW;
 
 /** A page of a group of users. */
 export interface UserPage {

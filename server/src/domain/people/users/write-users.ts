@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { type NewEvent, recordEvents, USERS_PER_EVENT_ROW } from '../../ground/events/record.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 import { KEEP_FORMER, keyColumns } from '../../ground/identities/keys.ts';
 import type { AddedKey, KnownUser, Person, Plan } from './plan.ts';
@@ -201,8 +201,9 @@ function grouped(
 ): NewEvent[] {
   const events: NewEvent[] = [];
   for (const [projectId, members] of Map.groupBy(users, (user) => user.projectId)) {
-    for (let start = 0; start < members.length; start += 1000) {
-      const some = members.slice(start, start + 1000);
+    // A row at a time: the users of a large broadcast then have their cause once, not each.
+    for (let start = 0; start < members.length; start += USERS_PER_EVENT_ROW) {
+      const some = members.slice(start, start + USERS_PER_EVENT_ROW);
       events.push({ projectId, type, userIds: some.map(({ id }) => id), ...detailsOf(some) });
     }
   }
