@@ -209,7 +209,9 @@ export class Acceptor {
     return Promise.all(
       broadcasts.map((one) => {
         const { id } = one;
-        return accepted.has(one) ? { id, replayed: false, json: one.toJson(id) } : this.#replay(one, once);
+        return accepted.has(one)
+          ? { id, replayed: false, json: responseTo(one, id) }
+          : this.#replay(one, once);
       }),
     );
   }
@@ -277,10 +279,8 @@ export class Acceptor {
   }
 
   /** Returns what the first call with the same id or key returned. */
-  async #replay(
-    { id, projectId, idempotency, template, toJson }: PendingBroadcast,
-    once: Once | undefined,
-  ): Promise<AcceptResult> {
+  async #replay(broadcast: PendingBroadcast, once: Once | undefined): Promise<AcceptResult> {
+    const { id, projectId, idempotency, template } = broadcast;
     try {
       const { db } = this.#context;
       if (once === 'by id') return { id, replayed: true, json: await readAccepted(db, projectId, id) };
@@ -289,7 +289,8 @@ export class Acceptor {
       // The id is stored, and the rest of the response follows from the request, which is the same.
       const firstId = JSON.parse(stored.body) as string;
       // Except for the version of a template, which may be another one now.
-      const json = template === null ? toJson(firstId) : await readAccepted(db, projectId, firstId);
+      const json =
+        template === null ? responseTo(broadcast, firstId) : await readAccepted(db, projectId, firstId);
       return { id: firstId, replayed: true, json };
     } catch (error) {
       return { error };
@@ -322,10 +323,16 @@ async function prepare(request: BroadcastRequest, clock: Clock): Promise<Pending
     // The size of a group is unknown here; it may be a million.
     priority: group === undefined ? priorityFor(named) : BULK,
     weight: fanOutWeight({ recipients: ofFirstPage, characters }),
-    toJson: (acceptedId) => acceptedJson(acceptedId, parts, { total: named, sendAt, errors }, format),
+    parts,
+    format,
     traceparent: activeSpan()?.traceparent ?? null,
     bytes: [message, overrides, packedRecipients, template].reduce((sum, one) => sum + (one?.length ?? 0), 0),
   };
+}
+
+/** The response to a broadcast that is accepted with this id, or was before. */
+function responseTo({ parts, named, sendAt, errors, format }: PendingBroadcast, id: string): JsonText {
+  return acceptedJson(id, parts, { total: named, sendAt, errors }, format);
 }
 
 /** The job that fans the broadcast out, as this process holds it; undefined if it was not written. */

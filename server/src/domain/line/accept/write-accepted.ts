@@ -1,11 +1,11 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import type { JsonText } from '../../../lib/json-text.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
-import { newEventId } from '../../ground/events/record.ts';
+import { newEventId, USERS_PER_EVENT_ROW } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { type IdempotencyKey, STORED_MS } from '../../ground/requests/idempotency.ts';
+import type { BroadcastFormat, BroadcastParts } from '../broadcasts/stored-broadcast.ts';
 import { fanOutRows, inboxSentDetails, SENT_AT } from '../fan-out/write-fan-out.ts';
 import type { KnownRecipients } from './known-recipients.ts';
 
@@ -33,8 +33,9 @@ export interface PendingBroadcast {
   weight: number;
   /** The trace context that its jobs continue. */
   traceparent: string | null;
-  /** The response if it is accepted with this id, or was before. */
-  toJson(this: void, id: string): JsonText;
+  /** What the response is made of. */
+  parts: BroadcastParts;
+  format: BroadcastFormat | undefined;
   /** The bytes of the values of the statement. */
   bytes: number;
 }
@@ -136,9 +137,6 @@ function knownColumns(broadcasts: readonly PendingBroadcast[], known: Known, bra
   ];
 }
 
-// The number of events that one row may stand for.
-const MAX_EVENTS = 1_000;
-
 /**
  * Broadcasts of one project with the same number of users share the rows of their events. Returns the row of
  * each broadcast, counted from 1.
@@ -154,7 +152,7 @@ function shareEventRows(
     if (count === undefined) return null;
     const kind = `${projectId} ${count}`;
     let shared = open.get(kind);
-    if (shared === undefined || shared.events + count > MAX_EVENTS) {
+    if (shared === undefined || shared.events + count > USERS_PER_EVENT_ROW) {
       rows += 1;
       shared = { row: rows, events: 0 };
       open.set(kind, shared);

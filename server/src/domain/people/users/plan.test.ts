@@ -4,29 +4,25 @@ import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
 
 const projectId = 'p';
 
-/** Returns look-ups of these users, each given as `id: [external id, e-mail]`. */
-function lookUps(
+/** Plans people among these users, each given as `id: [external id, e-mail]`. */
+function planAmong(
   users: Record<string, [string | null, string | null]>,
+  people: Person[],
   { deleted = [], restoring = false }: { deleted?: string[]; restoring?: boolean } = {},
 ) {
   const owners = new Map<string, string>();
-  const details = new Map<string, KnownUser>();
+  const known = new Map<string, KnownUser>();
   for (const [id, [externalId, email]] of Object.entries(users)) {
     if (externalId !== null) owners.set(identityKey(projectId, 'external_id', externalId), id);
     if (email !== null) owners.set(identityKey(projectId, 'email', email), id);
-    details.set(id, { id, externalId, email });
+    known.set(id, { id, externalId, email });
   }
   let made = 0;
-  return {
-    owner: (key: string) => owners.get(key),
-    known: (id: string) => details.get(id),
-    isDeleted: (id: string) => deleted.includes(id),
-    restoring,
-    newId: () => {
-      made += 1;
-      return `new${made}`;
-    },
+  const makeId = () => {
+    made += 1;
+    return `new${made}`;
   };
+  return planUsers(people, { owners, known, deleted: new Set(deleted) }, { restoring, makeId });
 }
 
 const named = (externalId?: string, email?: string): Person => ({ projectId, externalId, email });
@@ -34,7 +30,7 @@ const named = (externalId?: string, email?: string): Person => ({ projectId, ext
 type Users = Record<string, [string | null, string | null]>;
 
 function plan(users: Users, ...people: Person[]) {
-  return summary(planUsers(people, lookUps(users)));
+  return summary(planAmong(users, people));
 }
 
 function summary(made: Plan) {
@@ -147,7 +143,7 @@ describe('a deleted user', () => {
   };
   const deleted = ['deleted', 'addressOnly'];
   const planned = (restoring: boolean, ...people: Person[]) => {
-    const made = planUsers(people, lookUps(users, { deleted, restoring }));
+    const made = planAmong(users, people, { deleted, restoring });
     return { ...summary(made), deleted: [...made.deleted], released: [...made.released] };
   };
 

@@ -1,3 +1,4 @@
+import { newId } from '../../../lib/ids.ts';
 import { type IdentityKeys, identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 
 /** A user as a caller names and describes them. An absent member changes nothing; null clears. */
@@ -51,10 +52,18 @@ export interface AddedKey {
   userId: string;
 }
 
+/** What is stored of the users of people. */
+export interface StoredUsers {
+  /** The user of each identity key. */
+  owners: ReadonlyMap<string, string>;
+  /** The users whose identities may change. */
+  known: ReadonlyMap<string, KnownUser>;
+  /** The deleted ones. */
+  deleted: ReadonlySet<string>;
+}
+
 /**
- * Plans the user of each person. `owner` returns the user of an identity key, `known` what is stored of a
- * user (only called for users whose identities may change), `isDeleted` whether a user is deleted. Pure,
- * apart from the ids of new users.
+ * Plans the user of each person. Pure, apart from the ids of new users.
  *
  * The rules: the external id wins over the e-mail address. A user known by the address alone receives the
  * external id. A user known by the external id receives the address, in place of the former one. An address
@@ -63,18 +72,32 @@ export interface AddedKey {
  */
 export function planUsers(
   people: readonly Person[],
-  lookUp: {
-    owner: (key: string) => string | undefined;
-    known: (userId: string) => KnownUser | undefined;
-    isDeleted: (userId: string) => boolean;
+  stored: StoredUsers,
+  {
+    restoring,
+    makeId = newId,
+    names = people.map(identityKeysOf),
+  }: {
     /** Whether deleted users come back by being named. */
     restoring: boolean;
-    newId: () => string;
+    makeId?: () => string;
+    names?: readonly IdentityKeys[];
   },
-  names: readonly IdentityKeys[] = people.map(identityKeysOf),
 ): Plan {
-  const plan: Plan = {
-    userIds: [],
+  const plan = emptyPlan([]);
+  const lookUp = { ...stored, restoring, makeId };
+  people.forEach((person, index) => {
+    plan.userIds.push(planPerson(plan, person, names[index] as IdentityKeys, index, lookUp));
+  });
+  return plan;
+}
+
+type LookUp = StoredUsers & { restoring: boolean; makeId: () => string };
+
+/** A plan that writes nothing. */
+export function emptyPlan(userIds: string[]): Plan {
+  return {
+    userIds,
     created: new Map(),
     addedKeys: new Map(),
     removedKeys: new Map(),
@@ -83,13 +106,7 @@ export function planUsers(
     deleted: new Map(),
     released: new Set(),
   };
-  people.forEach((person, index) => {
-    plan.userIds.push(planPerson(plan, person, names[index] as IdentityKeys, index, lookUp));
-  });
-  return plan;
 }
-
-type LookUp = Parameters<typeof planUsers>[1];
 
 function planPerson(plan: Plan, person: Person, names: IdentityKeys, index: number, lookUp: LookUp): string {
   const { projectId, externalId, email } = person;
@@ -127,8 +144,8 @@ function planPerson(plan: Plan, person: Person, names: IdentityKeys, index: numb
 }
 
 /** Returns whether a person is skipped because the user is deleted. */
-function isSkipped(plan: Plan, { isDeleted, restoring }: LookUp, person: number, userId: string): boolean {
-  if (!isDeleted(userId)) return false;
+function isSkipped(plan: Plan, { deleted, restoring }: LookUp, person: number, userId: string): boolean {
+  if (!deleted.has(userId)) return false;
   plan.deleted.set(person, userId);
   return !restoring;
 }
@@ -147,7 +164,7 @@ function moveAddress(
   const { projectId, email } = person;
   if (mailKey === undefined || email === undefined) return;
   const isRestored = lookUp.restoring && [...plan.deleted.values()].includes(byMail);
-  if (!lookUp.isDeleted(byMail) || isRestored) {
+  if (!lookUp.deleted.has(byMail) || isRestored) {
     plan.conflicts.push({ person: index, message: `the e-mail address ${email} belongs to another user` });
     return;
   }
@@ -162,7 +179,7 @@ function ownerOf(plan: Plan, lookUp: LookUp, key: string | undefined): string | 
   if (key === undefined) return undefined;
   const added = plan.addedKeys.get(key);
   if (added) return added.userId;
-  return plan.removedKeys.has(key) ? undefined : lookUp.owner(key);
+  return plan.removedKeys.has(key) ? undefined : lookUp.owners.get(key);
 }
 
 function add(
@@ -180,13 +197,13 @@ function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: stri
   if (before === null) return;
   const key = identityKey(projectId, 'email', before);
   plan.addedKeys.delete(key);
-  // Without a check of `owner`, which may be stale: the statement removes the address from this user only.
+  // Without a check of `owners`, which may be stale: the statement removes the address from this user only.
   if (!plan.removedKeys.has(key))
     plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });
 }
 
 function create(plan: Plan, lookUp: LookUp, person: Person): string {
-  const userId = lookUp.newId();
+  const userId = lookUp.makeId();
   plan.created.set(userId, person);
   return userId;
 }
@@ -195,7 +212,7 @@ function detailsOf(plan: Plan, lookUp: LookUp, userId: string): KnownUser | unde
   const created = plan.created.get(userId);
   const base: KnownUser | undefined = created
     ? { id: userId, externalId: created.externalId ?? null, email: created.email ?? null }
-    : lookUp.known(userId);
+    : lookUp.known.get(userId);
   const changed = plan.changed.get(userId);
   return base && changed ? { ...base, ...changed } : base;
 }

@@ -1,6 +1,5 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { newId } from '../../../lib/ids.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import {
   type Identities,
@@ -50,17 +49,10 @@ export async function resolveUsers(
     // The cache does not know which users are deleted, and may be stale after a conflict.
     const skipCache = restoring || round > 1;
     const { owners, deleted, found } = await findOwners(tx, identities, people, names, skipCache);
-    const details = await findDetails(tx, names, owners);
-    const lookUp = {
-      owner: (key: string) => owners.get(key),
-      known: (id: string) => details.get(id),
-      isDeleted: (id: string) => deleted.has(id),
-      restoring,
-      newId,
-    };
-    const plan = planUsers(people, lookUp, names);
+    const known = await findDetails(tx, names, owners);
+    const plan = planUsers(people, { owners, known, deleted }, { restoring, names });
     const insertion = round === 1 ? 'plain' : 'unless taken';
-    if (!(await writeIdentities(tx, plan, details, { restoring, insertion }))) continue;
+    if (!(await writeIdentities(tx, plan, known, { restoring, insertion }))) continue;
     const restored = restoring ? [...new Set(plan.deleted.values())] : [];
     const updated = await writeUsers(tx, people, plan, restoring);
     return {

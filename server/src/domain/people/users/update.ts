@@ -12,7 +12,7 @@ import {
   identityValue,
 } from '../../ground/identities/identities.ts';
 import { getUser, type UserRow } from './get.ts';
-import type { KnownUser, Plan } from './plan.ts';
+import { emptyPlan, type KnownUser, type Plan, type StoredUsers } from './plan.ts';
 import { findOwners, publishChanges } from './resolve.ts';
 import { ConflictingChange, retryOnConflict } from './retry-on-conflict.ts';
 import { personOf } from './save.ts';
@@ -70,10 +70,7 @@ async function update(
   if (before === undefined) return undefined;
   const person = { ...personOf(projectId, given), cause };
   const { owners, deleted } = await findOwners(tx, identities, [person], [identityKeysOf(person)], true);
-  const { plan, problems } = planUpdate(projectId, before, given, {
-    owner: (key) => owners.get(key),
-    isDeleted: (id) => deleted.has(id),
-  });
+  const { plan, problems } = planUpdate(projectId, before, given, { owners, deleted });
   if (problems.length > 0) throw new ClientError('validation_failed', problemsWithin(within, problems));
   const how = { restoring: false, insertion: 'plain' } as const;
   if (!(await writeIdentities(tx, plan, new Map([[userId, before]]), how))) throw new ConflictingChange();
@@ -87,18 +84,9 @@ function planUpdate(
   projectId: string,
   { id: userId, externalId, email }: KnownUser,
   given: SaveUser,
-  lookUp: { owner: (key: string) => string | undefined; isDeleted: (userId: string) => boolean },
+  { owners, deleted }: Pick<StoredUsers, 'owners' | 'deleted'>,
 ): { plan: Plan; problems: string[] } {
-  const plan: Plan = {
-    userIds: [userId],
-    created: new Map(),
-    addedKeys: new Map(),
-    removedKeys: new Map(),
-    changed: new Map(),
-    conflicts: [],
-    deleted: new Map(),
-    released: new Set(),
-  };
+  const plan = emptyPlan([userId]);
   const problems: string[] = [];
   const change = (kind: IdentityKind, from: string | null, to: string | null | undefined) => {
     if (to === undefined || to === from) return;
@@ -112,10 +100,10 @@ function planUpdate(
       plan.removedKeys.set(identityKey(projectId, kind, from), { projectId, kind, value: from, userId });
     if (to === null) return;
     const key = identityKey(projectId, kind, to);
-    const owner = lookUp.owner(key);
+    const owner = owners.get(key);
     if (owner !== undefined && owner !== userId) {
-      if (kind === 'external_id' || !lookUp.isDeleted(owner)) {
-        const state = lookUp.isDeleted(owner) ? ' that is deleted' : '';
+      if (kind === 'external_id' || !deleted.has(owner)) {
+        const state = deleted.has(owner) ? ' that is deleted' : '';
         problems.push(`Param '${kind}' belongs to another user${state}`);
         return;
       }
