@@ -8,6 +8,9 @@ export interface BatchLimits {
   maxPartitions: number;
 }
 
+/** A batch is one job. */
+export const ONE_JOB = { gatherBelow: 0, maxJobs: 1, maxWeight: 1, maxPartitions: 1 } as const;
+
 /** How jobs of one kind are done. */
 export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits, BatchLimits {
   /** While it returns true no batch starts. The part that unblocks the handler wakes the producer. */

@@ -2,7 +2,7 @@ import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import type { Handler } from '../../../queue/handler.ts';
+import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import { BULK, type Job, type JobKind, type JobPayloads } from '../../../queue/jobs.ts';
 import type { Context } from '../../context.ts';
 import { addError } from '../../line/ledger/finish.ts';
@@ -51,10 +51,7 @@ export function replayHandler(context: Context): Handler<'replay'> {
   return {
     slots: 2,
     slotsPerPartition: 1,
-    gatherBelow: 0,
-    maxJobs: 1,
-    maxWeight: 1,
-    maxPartitions: 1,
+    ...ONE_JOB,
     async run(jobs, leaseId) {
       for (const job of jobs) await runJob(context, job, leaseId);
       return REPLAY_KINDS;

@@ -1,7 +1,7 @@
 import { type Database, sql } from '../../../db/client.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import type { Handler } from '../../../queue/handler.ts';
+import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import { BULK, type Job, type JobPayloads, type NewJob } from '../../../queue/jobs.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
@@ -43,10 +43,7 @@ export function cancelHandler(context: Pick<LineContext, 'db' | 'clock'>): Handl
   return {
     slots: 1,
     slotsPerPartition: 1,
-    gatherBelow: 0,
-    maxJobs: 1,
-    maxWeight: 1,
-    maxPartitions: 1,
+    ...ONE_JOB,
     async run(jobs, leaseId) {
       for (const job of jobs) await runChunk(context, job, leaseId);
       return ['fan_out', 'deliver', 'cancel'];

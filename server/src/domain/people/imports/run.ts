@@ -4,7 +4,7 @@ import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import type { Handler } from '../../../queue/handler.ts';
+import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import { BULK, type Job } from '../../../queue/jobs.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
@@ -29,10 +29,7 @@ export function importHandler(context: ImportContext): Handler<'import_users'> {
   return {
     slots: 2,
     slotsPerPartition: 2,
-    gatherBelow: 0,
-    maxJobs: 1,
-    maxWeight: 1,
-    maxPartitions: 1,
+    ...ONE_JOB,
     async run(jobs, leaseId) {
       const importOne = isTracing() ? importTraced : importPage;
       for (const job of jobs) await importOne(context, job, leaseId);

@@ -1,6 +1,6 @@
 import type { Database } from '../../../db/client.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
-import type { Handler } from '../../../queue/handler.ts';
+import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import type { WorkflowContext } from '../steps/command.ts';
 import { type Advanced, advance, type Calls } from './advance.ts';
@@ -31,10 +31,7 @@ export function callHandler(deps: Deps): Handler<'call_workflow'> {
   return {
     slots: 32,
     slotsPerPartition: 8,
-    gatherBelow: 0,
-    maxJobs: 1,
-    maxWeight: 2_048,
-    maxPartitions: 1,
+    ...ONE_JOB,
     run: (jobs, leaseId) => continueRuns(deps, jobs, leaseId),
     discard: (job, leaseId) => discard(deps, job, leaseId),
   };
