@@ -17,7 +17,8 @@ import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/ground/requests/rate-windows.ts';
 import { Acceptor } from './domain/line/accept/send-broadcast.ts';
 import { cancelHandler } from './domain/line/broadcasts/cancel.ts';
-import { deliverHandler, OutcomeRecorder } from './domain/line/deliver/deliver.ts';
+import { deliverHandler } from './domain/line/deliver/deliver.ts';
+import { createOutcomeRecorder } from './domain/line/deliver/record.ts';
 import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
 import { unsnoozeHandler } from './domain/line/notifications/unsnooze.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
@@ -27,10 +28,8 @@ import { purgeRateSchedules, SharedRateLimiter } from './domain/line/sending/sha
 import { TextMarker } from './domain/line/sending/text-marks.ts';
 import { importHandler } from './domain/people/imports/run.ts';
 import { TokenDiscarder } from './domain/people/tokens/discard-gone.ts';
-import type { GoneToken } from './domain/people/tokens/gone-token.ts';
 import { LastSeen } from './domain/people/users/last-seen.ts';
 import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
-import { claimProbe } from './domain/setup/integrations/pauses.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { RunStarter } from './domain/workflows/runs/starter.ts';
@@ -216,9 +215,8 @@ function startWorker(
   // A separate pool, so that a flood of requests cannot take the connections of the worker.
   const db = context.pool('worker', WORKER_POOL_SIZE);
   const workerContext = { ...context, db };
-  const onTokensGone = (gone: readonly GoneToken[]) => context.discarder.add(gone);
   const contact = contactOf(context.config);
-  const recorder = new OutcomeRecorder({
+  const recorder = createOutcomeRecorder({
     db,
     addressKeys: context.addressKeys,
     log: context.log,
@@ -227,14 +225,8 @@ function startWorker(
   const pauses = new PauseRecorder(workerContext);
   const dispatcher = new Dispatcher({
     ...context,
-    isBlocked: () => recorder.isBlocked,
-    isCancelled: (broadcastId) => context.cancelled.has(broadcastId),
-    onTokensGone,
-    onPaused: (pause) => pauses.paused(pause),
-    onResumed: (key) => pauses.resumed(key),
-    onProbeReleased: (key) => pauses.released(key),
-    claimProbe: (key, version) =>
-      claimProbe(db, { key, version, nodeId: context.nodeId, nowMs: context.clock.now() }),
+    recorder,
+    pauses,
     ...(context.alone ? {} : { rateLimiter: new SharedRateLimiter(workerContext) }),
     onIntegration(event) {
       logIntegration(context.log, event);
@@ -274,7 +266,7 @@ function startWorker(
       deliver: deliverHandler(workerContext, {
         dispatcher,
         marker: new TextMarker({ db }),
-        onTokensGone,
+        discarder: context.discarder,
         recorder,
       }),
       replay: replayHandler(workerContext),

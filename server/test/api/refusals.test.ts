@@ -76,12 +76,10 @@ function scene<C extends keyof MessageOf>(
     clock: { now: () => Date.now() },
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),
-    onPaused: () => {},
-    onResumed: () => {},
-    onProbeReleased: () => {},
-    onTokensGone: () => {},
-    isBlocked: () => false,
-    isCancelled: () => false,
+    pauses: { paused() {}, resumed() {}, released() {}, claimProbe: async () => undefined },
+    discarder: { add() {} },
+    recorder: { isBlocked: false },
+    cancelled: { has: () => false },
   });
   cleanups.push(
     () => transport.close(),

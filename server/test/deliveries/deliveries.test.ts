@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
-import { writeOutcomes } from '../../src/domain/line/deliver/write-outcomes.ts';
+import { writeOutcomes } from '../../src/domain/line/deliver/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { saveSmtp } from '../support/faults.ts';
 import {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/deliver.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
+import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { saveSmtp } from '../support/faults.ts';
 import {
@@ -288,7 +288,7 @@ describe('a replay', () => {
       ({ length }) => length === 0,
     );
     expect(mail.received).toEqual([]);
-    const recorder = new OutcomeRecorder(service.context);
+    const recorder = createOutcomeRecorder(service.context);
     const outcome = (replay: number): DeliveryOutcome => ({
       projectId: project.id,
       broadcastId: id,

@@ -69,12 +69,15 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
     }),
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),
-    onPaused: (pause) => pauses.push(pause),
-    onResumed: () => pauses.push('resumed'),
-    onProbeReleased: () => {},
-    onTokensGone: (gone) => discarded.push(...gone),
-    isBlocked: () => false,
-    isCancelled: () => false,
+    pauses: {
+      paused: (pause) => pauses.push(pause),
+      resumed: () => pauses.push('resumed'),
+      released() {},
+      claimProbe: async () => undefined,
+    },
+    discarder: { add: (gone) => discarded.push(...gone) },
+    recorder: { isBlocked: false },
+    cancelled: { has: () => false },
     ...(patienceMs === undefined ? {} : { patienceMs }),
   });
 }

@@ -6,7 +6,6 @@ import type { NewEvent } from '../../src/domain/ground/events/record.ts';
 import { Dispatcher } from '../../src/domain/line/sending/dispatcher.ts';
 import { PauseFollower } from '../../src/domain/line/sending/pause-follower.ts';
 import { PauseRecorder } from '../../src/domain/setup/integrations/pause-recorder.ts';
-import { claimProbe } from '../../src/domain/setup/integrations/pauses.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -59,23 +58,25 @@ async function startNode(): Promise<Node> {
   const [id, clock, egress] = [newId(), { now: () => nowMs }, createEgressGuard({ allow: '127.0.0.1/32' })];
   const bus = createBus({ db, log, nodeId: id, shared: true });
   const transport = createTransport({ egress, origins: {} });
-  const recorder = new PauseRecorder({ db, log, bus, nodeId: id });
+  const recorder = new PauseRecorder({ db, clock, log, bus, nodeId: id });
   const dispatcher = new Dispatcher({
     egress,
     clock,
     transport,
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),
-    onPaused: (pause) => recorder.paused(pause),
-    onResumed: (key) => recorder.resumed(key),
-    onProbeReleased: (key) => recorder.released(key),
-    claimProbe: async (key, version) => {
-      if (isAway) throw new Error('the database is away');
-      return await claimProbe(db, { key, version, nodeId: id, nowMs });
+    pauses: {
+      paused: (pause) => recorder.paused(pause),
+      resumed: (key) => recorder.resumed(key),
+      released: (key) => recorder.released(key),
+      async claimProbe(key, version) {
+        if (isAway) throw new Error('the database is away');
+        return await recorder.claimProbe(key, version);
+      },
     },
-    onTokensGone: () => {},
-    isBlocked: () => false,
-    isCancelled: () => false,
+    discarder: { add() {} },
+    recorder: { isBlocked: false },
+    cancelled: { has: () => false },
   });
   const follower = new PauseFollower({ db, log, bus, nodeId: id, dispatcher, recorder });
   await bus.listening();
@@ -212,7 +213,7 @@ test('a pause that was written while the clock was a day ahead is probed at once
   void send(nodes[0]);
   await expect.poll(() => vendor.requests.length).toBe(1);
   const version = '2026-01-01T00:00:00.000Z';
-  expect(await claimProbe(db, { key, version, nodeId: nodes[1].id, nowMs })).toBe(nowMs);
+  expect(await nodes[1].recorder.claimProbe(key, version)).toBe(nowMs);
   await run('update leases set expires_at = now() where node = $1', [nodes[0].id]);
   expect(await send(nodes[1])).toBe('sent');
 });

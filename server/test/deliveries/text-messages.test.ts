@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../../src/db/client.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/deliver.ts';
+import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { MAX_MARKS, markTexts, unmarkTexts } from '../../src/domain/line/sending/text-marks.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward, deliveriesOf } from '../support/all-channels.ts';
@@ -202,7 +202,7 @@ describe('the marks of ambiguous sends', () => {
         throw Object.assign(new Error('the connection broke'), { code: 'ECONNRESET' });
       },
     };
-    return new OutcomeRecorder({ db: forgetful, addressKeys, log });
+    return createOutcomeRecorder({ db: forgetful, addressKeys, log });
   }
 
   test('are removed once, even if the response to the commit was lost', async () => {
@@ -242,7 +242,7 @@ describe('the marks of ambiguous sends', () => {
     expect(await marksOf(untried)).toEqual([{ marks: 1 }]);
     // A worker that lost the job meanwhile removes its own mark, too.
     await markTexts(db, [untried]);
-    const recorder = new OutcomeRecorder(service.context);
+    const recorder = createOutcomeRecorder(service.context);
     await recorder.report({ finished });
     expect(await marksOf(untried)).toEqual([{ marks: 1 }]);
   });

@@ -6,8 +6,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
 import { type Database, sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/deliver.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
+import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -254,7 +254,7 @@ test.each([
     const undo = onTestFinished;
     const service = await start(undo);
     const id = await broadcastWithPending(service, 1);
-    const recorder = new OutcomeRecorder(service.context);
+    const recorder = createOutcomeRecorder(service.context);
     const [userId, notificationId] = [newId(), newId()];
     await Promise.all(
       states.map((state) =>
@@ -278,7 +278,7 @@ test('the final state of a delivery remains, whatever a previous worker records 
     ['skipped', 'sent'],
   ] as const;
   const id = await broadcastWithPending(service, 2 * reports.length);
-  const recorder = new OutcomeRecorder(service.context);
+  const recorder = createOutcomeRecorder(service.context);
   const rows = rowsOf(service);
   for (const states of reports) {
     const [userId, notificationId] = [newId(), newId()];
@@ -303,7 +303,7 @@ test('an outcome that the database rejects does not fail those that are stored w
 }) => {
   const service = await start(undo);
   const id = await broadcastWithPending(service, 2);
-  const recorder = new OutcomeRecorder(service.context);
+  const recorder = createOutcomeRecorder(service.context);
   const results = await Promise.allSettled(
     [{}, { reason: 'a character that cannot be stored: \0' }, {}].map((changes) =>
       recorder.report({ outcome: outcome(service, id, changes) }),
@@ -325,7 +325,7 @@ test('the end of a job that another worker holds is not stored, and neither are 
     values ('deliver', $1, now() + interval '1 hour', '{}') returning id`,
     [service.project.id],
   );
-  const recorder = new OutcomeRecorder(service.context);
+  const recorder = createOutcomeRecorder(service.context);
   await recorder.report({
     finished: {
       jobId: job?.id ?? 0,

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Event } from '../../src/contract/event.ts';
 import { type Database, sql } from '../../src/db/client.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/deliver.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
+import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { startEmulator } from '../support/emulator.ts';
@@ -453,7 +453,7 @@ describe('Expo', () => {
         return result;
       },
     };
-    const recorder = new OutcomeRecorder({ db: forgetful, addressKeys, log });
+    const recorder = createOutcomeRecorder({ db: forgetful, addressKeys, log });
     await Promise.all(outcomes.map((outcome) => recorder.report({ outcome })));
     expect(await polls()).toEqual([{ round: 0, failures: 0, ids: 100 }]);
     // The worker that lost the job stores the same receipt ids again.

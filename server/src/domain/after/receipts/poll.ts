@@ -2,11 +2,11 @@ import type { PolledReceipt, Receipt, ReceiptPoll } from '../../../providers/pro
 import { backoff } from '../../../queue/backoff.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import type { Handler } from '../../../queue/handler.ts';
+import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import type { Job, NewJob } from '../../../queue/jobs.ts';
 import type { Context } from '../../context.ts';
 import { referenceOf } from '../../ground/links/reference.ts';
-import { pollsOf } from '../../line/deliver/poll-jobs.ts';
+import { pollsOf } from '../../line/deliver/follow-up-jobs.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken } from '../../people/tokens/gone-token.ts';
 import { recordReceipts } from './record.ts';
@@ -22,10 +22,7 @@ export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
   return {
     slots: 4,
     slotsPerPartition: 1,
-    gatherBelow: 0,
-    maxJobs: 1,
-    maxWeight: 1_000,
-    maxPartitions: 1,
+    ...ONE_JOB,
     async run(jobs, leaseId) {
       for (const job of jobs) await poll(deps, job, leaseId);
       return [];

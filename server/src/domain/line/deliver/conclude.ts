@@ -5,7 +5,6 @@ import { wireNameOf } from '../../../providers/index.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { LoadedUser } from '../rendering/draft.ts';
-import { timeToLiveMs } from '../routing/time-to-live.ts';
 import type {
   Addressed,
   Concluded,
@@ -16,7 +15,7 @@ import type {
   TargetCounts,
   TargetResult,
 } from './delivery.ts';
-import { acceptedMessages } from './poll-jobs.ts';
+import { acceptedMessages } from './follow-up-jobs.ts';
 
 type ConcludedOutcome = NonNullable<Concluded['outcome']>;
 
@@ -50,8 +49,7 @@ function concludeSends(
   results: readonly TargetResult[],
   { brand, sentMs, nowMs }: { brand: string; sentMs: number; nowMs: number },
 ): Concluded {
-  const { job, user, userId, notificationId: id, channel, attempts, progress } = delivery;
-  const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
+  const { job, user, userId, notificationId: id, channel, attempts, progress, expiresAtMs } = delivery;
   const before = { attempt: attempts, progress, later, lost, nowMs, expiresAtMs };
   const { outcome, remaining } = concludeTargets(before, results);
   const accepted = acceptedMessages(delivery, sentMs, results);

@@ -1,36 +1,20 @@
 import { getHeapStatistics } from 'node:v8';
-import type { Database } from '../../../db/client.ts';
-import type { Logger } from '../../../lib/log.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
-import { deliveries } from '../../../metrics.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { Job, NewJob } from '../../../queue/jobs.ts';
-import { OutcomeWriter } from '../../../queue/outcome-writer.ts';
-import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { LineContext } from '../context/context.ts';
-import { createPreparation, type DraftContent } from '../rendering/draft.ts';
 import { prepareTemplate } from '../rendering/prepare-template.ts';
-import { timeToLiveMs } from '../routing/time-to-live.ts';
 import { address } from './address.ts';
 import { conclude, concludeDiscarded } from './conclude.ts';
 import { decide } from './decide.ts';
-import type {
-  Addressed,
-  Batch,
-  Concluded,
-  Delivery,
-  DeliveryOutcome,
-  FinishedJob,
-  TargetResult,
-} from './delivery.ts';
-import { retryJobs, windowJobs } from './follow-up-jobs.ts';
+import type { Addressed, Batch, Concluded, Drafted } from './delivery.ts';
+import { receiptJobs, retryJobs, windowJobs } from './follow-up-jobs.ts';
 import { load } from './load.ts';
-import { receiptJobs } from './poll-jobs.ts';
+import type { OutcomeRecorder } from './record.ts';
 import { type SendDeps, send } from './send.ts';
 import { showInInbox } from './show-in-inbox.ts';
-import { writeOutcomes } from './write-outcomes.ts';
 
 // A weight of one is 4,096 characters of text, which are inflated, parsed and rendered into several parts of
 // a message. With a heap of 400 MB two or three contents of 10 MiB are then at work; from 2 GB on this does
@@ -47,7 +31,6 @@ export type DeliverDeps = SendDeps & { recorder: OutcomeRecorder };
  */
 export function deliverHandler(context: LineContext, deps: DeliverDeps): Handler<'deliver'> {
   const { recorder } = deps;
-  const prepare = createPreparation();
   return {
     // A batch waits for its provider most of the time. If one project's providers hang in all its slots, the
     // others still have theirs, and after a second so do its other channels.
@@ -62,7 +45,7 @@ export function deliverHandler(context: LineContext, deps: DeliverDeps): Handler
     maxPartitions: 1,
     isBlocked: () => recorder.isBlocked,
     async run(jobs, leaseId, heartbeat) {
-      const batch = await load(context, prepare, jobs);
+      const batch = await load(context, jobs);
       const decided = await decide(context, batch);
       const addressed = await address(context, batch, decided);
       const byJob = Map.groupBy(addressed, ({ delivery }) => delivery.job);
@@ -120,36 +103,31 @@ async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly A
 /** The steps of one delivery, from its targets on. */
 async function deliverOne(
   { context, deps, batch, heartbeat }: Work,
-  found: Addressed,
+  addressed: Addressed,
   delayMs: number,
 ): Promise<Concluded> {
   const { clock, config } = context;
-  const { delivery } = found;
   const startedMs = clock.now();
-  let addressed = found;
-  let results: TargetResult[] = [];
-  if (found.kind === 'targets') {
-    const content = await draftContent(context, batch, delivery);
-    if ('failed' in content) addressed = content.failed;
-    else results = await send(context, deps, { delivery, content, delayMs }, found);
-  }
+  const drafted = await draft(context, batch, addressed);
+  const results = drafted.kind === 'targets' ? await send(context, deps, drafted, delayMs) : [];
   const nowMs = clock.now();
-  const concluded = conclude(addressed, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
-  if (addressed.kind !== 'defer') heartbeat();
+  const concluded = conclude(drafted, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
+  if (drafted.kind !== 'defer') heartbeat();
   const { outcome } = concluded;
   if (outcome !== undefined)
     await deps.recorder.report({ outcome: { ...outcome, durationMs: Math.max(0, nowMs - startedMs) } });
   return concluded;
 }
 
-/** What messages are rendered from, when an integration can send them; fails if the template does. */
-async function draftContent(
+/** Collects what the messages of a delivery are rendered from. It fails if its template does. */
+async function draft(
   { config, clock }: LineContext,
-  batch: Batch,
-  delivery: Delivery,
-): Promise<DraftContent | { failed: Addressed }> {
-  const { job, broadcast, user, channel, notificationId } = delivery;
-  const { project, categories } = batch;
+  { project, categories }: Batch,
+  addressed: Addressed,
+): Promise<Drafted> {
+  if (addressed.kind !== 'targets') return addressed;
+  const { delivery } = addressed;
+  const { broadcast, user, channel, notificationId, dueAtMs, expiresAtMs } = delivery;
   const { template, category } = broadcast;
   let texts = broadcast.texts.get(channel);
   if (template !== undefined && user !== undefined)
@@ -158,13 +136,12 @@ async function draftContent(
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error;
       const reason = `The template cannot be rendered: ${error.message}`;
-      return { failed: { delivery, kind: 'fail', code: 'template_failed', reason } };
+      return { delivery, kind: 'fail', code: 'template_failed', reason };
     }
   if (texts === undefined || user === undefined) throw new Error('a delivery that was not loaded');
-  const { first_attempt_ms: dueAtMs } = job.payload;
-  const expiresAtMs = dueAtMs + timeToLiveMs(channel);
   const loaded = { config, project, tracking: categories.tracking, broadcast, user, texts };
-  return { ...loaded, channel, notificationId, nowMs: clock.now(), dueAtMs, expiresAtMs };
+  const times = { nowMs: clock.now(), dueAtMs, expiresAtMs };
+  return { ...addressed, content: { ...loaded, channel, notificationId, ...times } };
 }
 
 /** Ends a job. What remains of its deliveries becomes new jobs. */
@@ -224,61 +201,4 @@ async function allEnded(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work);
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
-}
-
-type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
-
-// Written every 50 ms or 500 results: a crash repeats only what was sent since the last write.
-const LINGER_MS = 50;
-const MAX_REPORTS = 500;
-
-/**
- * Records the outcomes of deliveries, in batches. An outcome is a fact and is written even if the worker has
- * lost its lease; a final one is never overwritten. That makes the count of final outcomes exact whatever is
- * repeated. The job itself ends only under the lease that it was claimed with.
- */
-export class OutcomeRecorder {
-  readonly #writer: OutcomeWriter<Report>;
-
-  constructor({
-    db,
-    addressKeys,
-    log,
-    onUnblocked = () => {},
-  }: {
-    db: Database;
-    addressKeys: AddressKeys;
-    log: Logger;
-    /** Called when deliveries may be sent after a block. */
-    onUnblocked?: () => void;
-  }) {
-    this.#writer = new OutcomeWriter({
-      async commit(reports, isRepeat) {
-        const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
-        const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
-        const written = await db.transaction((tx) =>
-          writeOutcomes({ tx, addressKeys, isRepeat }, outcomes, finished),
-        );
-        for (const { channel, state } of written) deliveries.inc({ channel, outcome: state });
-      },
-      lingerMs: LINGER_MS,
-      maxReports: MAX_REPORTS,
-      log,
-      onUnblocked,
-    });
-  }
-
-  /** While true, nothing may be sent: see OutcomeWriter. */
-  get isBlocked(): boolean {
-    return this.#writer.isBlocked;
-  }
-
-  /** Resolves when the report is committed. */
-  report(report: Report): Promise<void> {
-    return this.#writer.report(report);
-  }
-
-  close(): void {
-    this.#writer.close();
-  }
 }

@@ -7,19 +7,19 @@ import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import type { Closed } from '../../setup/delivery-windows/closed-until.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
-import type { LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
+import type { DraftContent, LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
 import type { TextRef } from '../sending/text-marks.ts';
 
 /*
  * The values that the steps of a delivery (deliver.ts) pass on:
  *
- *   load      Job[]                     → Batch: the deliveries of the jobs
- *   decide    Delivery[]                → Decided[]: deliver, skip or defer
- *   address   Decided[]                 → Addressed[]: targets, the inbox, or the reason why there are none
- *   draft     Delivery                  → DraftContent (rendering/draft.ts): the input of its messages
- *   send      Target[], DraftContent    → TargetResult[]; renders a message for each integration it tries
- *   conclude  Addressed, TargetResult[] → Concluded: the outcome, and what remains to be done
- *   record    Concluded                 → written by write-outcomes.ts, with the end of the job
+ *   load      Job[]                   → Batch: the deliveries of the jobs
+ *   decide    Delivery[]              → Decided[]: deliver, skip or defer
+ *   address   Decided[]               → Addressed[]: targets, the inbox, or the reason why there are none
+ *   draft     Addressed               → Drafted: with what the messages of its targets are rendered from
+ *   send      Drafted                 → TargetResult[]; renders a message for each integration it tries
+ *   conclude  Drafted, TargetResult[] → Concluded: the outcome, and what remains to be done
+ *   record    Concluded               → written in batches, with the end of the job
  */
 
 /** What the jobs of one project need, loaded together. */
@@ -44,6 +44,10 @@ export interface Delivery {
   user: LoadedUser | undefined;
   /** Attempts that were made. */
   attempts: number;
+  /** When it became due. */
+  dueAtMs: number;
+  /** When its time to live ends: after that it is not sent. */
+  expiresAtMs: number;
   /** What earlier attempts left to be done, if they did. */
   progress: Progress | undefined;
   /** One of its targets has accepted the message before; this is about the others. */
@@ -68,6 +72,10 @@ export type Addressed = { delivery: Delivery } & (
   | ({ kind: 'skip' | 'fail' } & Reason)
   | { kind: 'defer'; closed: Closed }
 );
+
+export type Drafted =
+  | Exclude<Addressed, { kind: 'targets' }>
+  | (Extract<Addressed, { kind: 'targets' }> & { content: DraftContent });
 
 /** The targets of a delivery. */
 export interface Targets {

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
@@ -6,28 +7,30 @@ import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import { LONG_FROM_BYTES, readLongTexts } from '../broadcasts/long-texts.ts';
 import type { LineContext } from '../context/context.ts';
-import type { createPreparation, LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
+import type {
+  ChannelTexts,
+  LoadedBroadcast,
+  LoadedUser,
+  Prepared,
+  StoredContent,
+} from '../rendering/draft.ts';
+import { prepareEmail } from '../rendering/email.ts';
+import { plainTextOn } from '../rendering/plain-text.ts';
 import { openTemplates } from '../rendering/templates.ts';
 import type { Batch, Delivery } from './delivery.ts';
-
-type Prepare = ReturnType<typeof createPreparation>;
 
 /**
  * Loads the deliveries of jobs of one project, by one statement for each table, whatever the number of users.
  * Leaves out deliveries that have ended, and those of broadcasts that were deleted.
  */
-export async function load(
-  context: LineContext,
-  prepare: Prepare,
-  jobs: readonly Job<'deliver'>[],
-): Promise<Batch> {
+export async function load(context: LineContext, jobs: readonly Job<'deliver'>[]): Promise<Batch> {
   const { db } = context;
   const projectId = jobs[0]?.projectId ?? '';
   const categories = await context.categories.of(projectId);
   const [project, integrations, broadcasts, users, attempted] = await Promise.all([
     context.projects.byId(projectId),
     context.integrations.of(projectId),
-    loadBroadcasts(db, prepare, { projectId, jobs }, categories.configured),
+    loadBroadcasts(db, { projectId, jobs }, categories.configured),
     loadUsers(db, jobs),
     loadAttempted(db, jobs),
   ]);
@@ -65,11 +68,21 @@ function deliveriesOf(
         user: rows.users.get(userId),
         // An attempt is recorded even if its job did not come to its end.
         attempts: Math.max(payload.attempt, row?.attempts ?? 0),
+        dueAtMs: payload.first_attempt_ms,
+        expiresAtMs: payload.first_attempt_ms + timeToLiveMs(channel),
         progress: stored ?? payload.progress?.[userId],
         wasSent: row?.sent === true,
       },
     ];
   });
+}
+
+const HOUR_MS = 3_600_000;
+
+/** For how long after it was due a delivery on a channel is tried. Afterwards it has expired. */
+function timeToLiveMs(channel: string): number {
+  // A code by text message, or a call to hurry, is of no use on the day after.
+  return channel === 'sms' ? 4 * HOUR_MS : 24 * HOUR_MS;
 }
 
 async function loadUsers(
@@ -83,7 +96,6 @@ async function loadUsers(
 
 async function loadBroadcasts(
   db: Queryable,
-  prepare: Prepare,
   { projectId, jobs }: { projectId: string; jobs: readonly Job<'deliver'>[] },
   configured: ProjectCategories['configured'],
 ): Promise<ReadonlyMap<string, LoadedBroadcast>> {
@@ -105,7 +117,7 @@ async function loadBroadcasts(
     if (content === undefined) continue;
     const template = templates.get(id);
     const channels = template === undefined ? [...(channelsOf.get(id) ?? [])] : [];
-    const texts = new Map(channels.map((channel) => [channel, prepare({ id, ...content }, channel)]));
+    const texts = new Map(channels.map((channel) => [channel, prepareTexts({ id, ...content }, channel)]));
     const critical = configured.get(category ?? '')?.critical === true;
     loaded.set(id, { id, category, topic, ...content, texts, template, critical, cancelled });
   }
@@ -138,6 +150,43 @@ async function contentOf(db: Queryable, row: BroadcastRow): Promise<Content | un
     overrides: overrides ? (JSON.parse(await unpackJsonInTurns(overrides)) as Content['overrides']) : {},
   };
 }
+
+// A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
+// ms.
+const MAX_CHARACTERS = 4_000_000;
+const PER_ENTRY = 200; // of memory, beside the text
+
+const plainTexts = new LRUCache<string, string>({
+  maxSize: MAX_CHARACTERS,
+  sizeCalculation: (text) => text.length + PER_ENTRY,
+});
+
+/**
+ * Prepares the texts of a broadcast: does once what is the same for all its users. The plain texts of recent
+ * broadcasts are cached.
+ */
+export function prepareTexts(broadcast: StoredContent & { id: string }, channel: string): Prepared {
+  const texts = channelTexts(broadcast, channel);
+  if (channel === 'email') return { ...texts, email: prepareEmail(texts) };
+  const key = `${broadcast.id} ${channel}`;
+  const text = plainTexts.get(key) ?? plainTextOn(channel, texts.content);
+  plainTexts.set(key, text);
+  return { ...texts, text };
+}
+
+/** The broadcast's texts on a channel: the channel's override first. Pure. */
+function channelTexts({ message, overrides }: StoredContent, channel: string): ChannelTexts {
+  const all: Record<string, TextOverride | undefined> = overrides.channels ?? {};
+  const override: TextOverride = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
+  return {
+    title: override.title ?? message.title,
+    content: override.content ?? message.content,
+    // An override of null removes the link; without one the broadcast's counts.
+    actionUrl: override.action_url === undefined ? message.action_url : override.action_url,
+  };
+}
+
+type TextOverride = { title?: string; content?: string; action_url?: string | null };
 
 interface AttemptedRow {
   notification_id: string;

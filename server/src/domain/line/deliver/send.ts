@@ -1,7 +1,7 @@
 import { oneLine } from '../../../lib/one-line.ts';
 import type { MessageAddress, SendOutcome } from '../../../providers/provider.ts';
 import { type InstallationToken, installationToken } from '../../people/installations/token.ts';
-import type { GoneToken } from '../../people/tokens/gone-token.ts';
+import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { LineContext } from '../context/context.ts';
 import {
   addressedDraft,
@@ -14,7 +14,7 @@ import {
 import { type Dispatcher, unreadable } from '../sending/dispatcher.ts';
 import type { AttemptResult } from '../sending/failover.ts';
 import { NOT_A_THIRD_TIME, type TextDelivery, type TextMarker, TextSend } from '../sending/text-marks.ts';
-import type { Delivery, Installed, RejectedAddress, Target, TargetResult, Targets } from './delivery.ts';
+import type { Delivery, Drafted, Installed, RejectedAddress, Target, TargetResult } from './delivery.ts';
 
 // The limit of `Retry-After`: the provider may have erred.
 const LONGEST_DELAY_MS = 3_600_000;
@@ -23,29 +23,20 @@ const LONGEST_DELAY_MS = 3_600_000;
 export interface SendDeps {
   dispatcher: Pick<Dispatcher, 'send'>;
   marker: Pick<TextMarker, 'mark'>;
-  /** Discards tokens. */
-  onTokensGone(gone: readonly GoneToken[]): void;
-}
-
-/** What is the same for all targets of a delivery. */
-interface Attempt {
-  delivery: Delivery;
-  content: DraftContent;
-  /** The wait before a retry if the provider names no time: the same for the job, which then stays one. */
-  delayMs: number;
+  discarder: Pick<TokenDiscarder, 'add'>;
 }
 
 /**
- * Sends a delivery to all targets that are due. Never rejects for what a vendor, the network or an address
- * does.
+ * Sends a delivery to all targets that are due. `delayMs` is the wait before a retry if the provider names no
+ * time. Never rejects for what a vendor, the network or an address does.
  */
 export async function send(
   context: LineContext,
   deps: SendDeps,
-  attempt: Attempt,
-  { now, later }: Targets,
+  { delivery, content, now, later }: Extract<Drafted, { kind: 'targets' }>,
+  delayMs: number,
 ): Promise<TargetResult[]> {
-  const { nowMs, expiresAtMs } = attempt.content;
+  const { nowMs, expiresAtMs } = content;
   // Deferred to a time after the time to live: so `conclude` fails the delivery, and counts no attempt.
   if (nowMs > expiresAtMs)
     return [...now.map(({ id }) => id), ...Object.keys(later)].map((targetId) => ({
@@ -54,7 +45,15 @@ export async function send(
       untilMs: nowMs,
       reason: 'it could not be sent before',
     }));
+  const attempt = { delivery, content, delayMs };
   return Promise.all(now.map((target) => sendToTarget(context, deps, attempt, target)));
+}
+
+/** What is the same for all targets of a delivery. */
+interface Attempt {
+  delivery: Delivery;
+  content: DraftContent;
+  delayMs: number;
 }
 
 async function sendToTarget(
@@ -213,7 +212,7 @@ function withoutAccess(
   if (access.kind === 'config') return notTried(target, { kind: 'rejected', scope: 'config', reason, code });
   // Only this user's token is discarded: other users may have an installation of their own.
   if (token !== undefined)
-    deps.onTokensGone([{ ...token, scope: 'token', goneAt: new Date(clock.now()), reason, code }]);
+    deps.discarder.add([{ ...token, scope: 'token', goneAt: new Date(clock.now()), reason, code }]);
   return notTried(target, { kind: 'token_gone', scope: 'token', reason, code });
 }
 

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import type { Config } from '../../../config.ts';
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import type { Tracking } from '../../../contract/tracking.ts';
@@ -26,12 +25,11 @@ import type { Project } from '../../setup/projects/cache.ts';
 import { validKeys } from '../../setup/projects/keys.ts';
 import { senderOf } from '../../setup/projects/sender.ts';
 import type { BroadcastTexts } from '../routing/condition-data.ts';
-import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './email.ts';
-import { plainText } from './plain-text.ts';
+import { emailHeaders, finishEmail, type PreparedEmail } from './email.ts';
 import type { BroadcastTemplate } from './templates.ts';
 
 /** A broadcast's texts on one channel. */
-interface ChannelTexts {
+export interface ChannelTexts {
   title: string;
   content: string | null;
   actionUrl: string | null;
@@ -242,49 +240,3 @@ function notificationRecord(
     },
   };
 }
-
-// A tap opens the whole push: links in its text cannot be followed.
-const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
-
-/** Returns a content as a channel that takes no HTML shows it. */
-export function plainTextOn(channel: string, content: string | null): string {
-  return plainText(content, NO_LINKS.has(channel) ? 'hidden' : 'shown');
-}
-
-// A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
-// ms.
-const MAX_CHARACTERS = 4_000_000;
-const PER_ENTRY = 200; // of memory, beside the text
-
-/** Returns a function that prepares texts, and caches the plain texts of recent broadcasts. */
-export function createPreparation(): (
-  broadcast: StoredContent & { id: string },
-  channel: string,
-) => Prepared {
-  const plain = new LRUCache<string, string>({
-    maxSize: MAX_CHARACTERS,
-    sizeCalculation: (text) => text.length + PER_ENTRY,
-  });
-  return (broadcast, channel) => {
-    const texts = channelTexts(broadcast, channel);
-    if (channel === 'email') return { ...texts, email: prepareEmail(texts) };
-    const key = `${broadcast.id} ${channel}`;
-    const text = plain.get(key) ?? plainTextOn(channel, texts.content);
-    plain.set(key, text);
-    return { ...texts, text };
-  };
-}
-
-/** The broadcast's texts on a channel: the channel's override first. Pure. */
-function channelTexts({ message, overrides }: StoredContent, channel: string): ChannelTexts {
-  const all: Record<string, TextOverride | undefined> = overrides.channels ?? {};
-  const override: TextOverride = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
-  return {
-    title: override.title ?? message.title,
-    content: override.content ?? message.content,
-    // An override of null removes the link; without one the broadcast's counts.
-    actionUrl: override.action_url === undefined ? message.action_url : override.action_url,
-  };
-}
-
-type TextOverride = { title?: string; content?: string; action_url?: string | null };

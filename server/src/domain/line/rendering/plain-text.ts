@@ -9,13 +9,16 @@ export type Targets = 'shown' | 'hidden';
 // No provider but those of e-mail accepts a text of half this length.
 const MAX_CONTENT = 500_000; // characters
 
+// A tap opens the whole push: links in its text cannot be followed.
+const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
+
 /**
- * A broadcast's content, HTML or not, as plain text for all channels but e-mail. Very long content is cut.
+ * A broadcast's content, HTML or not, as a channel that takes no HTML shows it. Very long content is cut.
  * Linear in the content whatever is in it, and up to 50 ms for long HTML: once for a broadcast.
  */
-export function plainText(content: string | null, targets: Targets): string {
+export function plainTextOn(channel: string, content: string | null): string {
   const body = clean((content ?? '').slice(0, MAX_CONTENT));
-  return looksLikeHtml(body) ? htmlToText(body, targets) : body.trim();
+  return looksLikeHtml(body) ? htmlToText(body, NO_LINKS.has(channel) ? 'hidden' : 'shown') : body.trim();
 }
 
 /**

@@ -5,9 +5,10 @@ import { preferencesUrl } from '../../ground/links/preferences-link.ts';
 import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { userData } from '../routing/condition-data.ts';
-import { type LoadedUser, type Prepared, plainTextOn } from './draft.ts';
+import type { LoadedUser, Prepared } from './draft.ts';
 import { prepareEmail } from './email.ts';
 import { projectData, type RenderedTexts } from './message-template.ts';
+import { plainTextOn } from './plain-text.ts';
 import type { BroadcastTemplate } from './templates.ts';
 
 /** A delivery whose texts are made by a template. */

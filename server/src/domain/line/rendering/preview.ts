@@ -10,9 +10,9 @@ import type { Project } from '../../setup/projects/cache.ts';
 import { type Sender, senderOf } from '../../setup/projects/sender.ts';
 import { getTemplate, type TemplateContent } from '../../setup/templates/get.ts';
 import { loadParts } from '../../setup/templates/parts.ts';
-import { plainTextOn } from './draft.ts';
 import { finishEmail, prepareEmail } from './email.ts';
 import { MessageTemplate, projectData, type RenderedTexts } from './message-template.ts';
+import { plainTextOn } from './plain-text.ts';
 
 // Gmail clips e-mails. Push services reject longer requests, and Teams longer cards.
 const MAX_BYTES: Readonly<Record<string, number>> = {

@@ -6,7 +6,9 @@ import { withoutAddress } from '../../../lib/without-address.ts';
 import { isRejection, type Message, type SendOutcome } from '../../../providers/provider.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
+import type { PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
 import type { Pause, PauseKey } from '../../setup/integrations/pauses.ts';
+import type { CancelledBroadcasts } from '../context/cancelled-broadcasts.ts';
 import type { Draft } from '../rendering/draft.ts';
 import { ChannelConnection, type ConnectionDeps } from './connection.ts';
 import { type AttemptResult, decisiveResult, mayFailOver } from './failover.ts';
@@ -40,17 +42,12 @@ export interface SendRequest {
 
 export type DispatcherDeps = ConnectionDeps &
   IntegrationHealthDeps & {
-    /** While true nothing is sent, because its outcome could not be written. */
-    isBlocked(): boolean;
-    /** Whether a broadcast was cancelled lately. */
-    isCancelled(broadcastId: string): boolean;
+    /** While it is blocked nothing is sent, because the outcome could not be written. */
+    recorder: { readonly isBlocked: boolean };
+    cancelled: Pick<CancelledBroadcasts, 'has'>;
+    pauses: Pick<PauseRecorder, 'claimProbe'>;
     /** The limiter that all nodes share; by default one of this dispatcher alone. */
     rateLimiter?: RateLimiter | SharedRateLimiter;
-    /**
-     * Claims the probe of a paused integration, of which all nodes send one at a time. Resolves with the end
-     * of the pause if another node has it.
-     */
-    claimProbe?(key: PauseKey, version: string): Promise<number | undefined>;
   };
 
 // For how long messages are deferred that must not be sent while outcomes cannot be written.
@@ -181,9 +178,9 @@ export class Dispatcher {
   ): Promise<AttemptResult | typeof REPLACED> {
     const { integration } = connection;
     if (this.#closed) return this.#stopping();
-    if (this.#deps.isBlocked())
+    if (this.#deps.recorder.isBlocked)
       return deferred(this.#deps.clock.now() + BLOCKED_DEFERRAL_MS, BLOCKED, 'rate');
-    if (this.#deps.isCancelled(request.broadcastId))
+    if (this.#deps.cancelled.has(request.broadcastId))
       return deferred(this.#deps.clock.now(), CANCELLED, 'rate');
     const admitted = this.#health.admit(integration, host);
     if ('untilMs' in admitted) return paused(admitted.untilMs);
@@ -222,7 +219,7 @@ export class Dispatcher {
   }: Admitted): Promise<number | undefined> {
     const key = { projectId, integrationId: id, host };
     try {
-      return await this.#deps.claimProbe?.(key, version);
+      return await this.#deps.pauses.claimProbe(key, version);
     } catch {
       return this.#deps.clock.now(); // the database cannot be reached, which other parts log
     }

@@ -5,8 +5,10 @@ import { oneLine } from '../../../lib/one-line.ts';
 import { wireNameOf } from '../../../providers/index.ts';
 import type { SendOutcome } from '../../../providers/provider.ts';
 import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
+import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken, TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
+import type { PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
 import { nameOf, type Pause, type PauseKey } from '../../setup/integrations/pauses.ts';
 import {
   admit,
@@ -26,16 +28,12 @@ export interface IntegrationHealthDeps {
   clock: Clock;
   /** The word that replaces the brand in names of integrations. */
   config: { BRAND: string };
-  /** Called with tokens that are certain to be gone. */
-  onTokensGone(gone: readonly GoneToken[]): void;
+  /** Discards tokens that are certain to be gone. */
+  discarder: Pick<TokenDiscarder, 'add'>;
+  /** Writes the pauses for other nodes: also each time that a probe fails and an integration stays paused. */
+  pauses: Pick<PauseRecorder, 'paused' | 'resumed' | 'released'>;
   /** Called when an integration is paused, and when it works again. */
   onIntegration(event: IntegrationEvent): void;
-  /** Called when an integration is paused, and each time that a probe fails and it stays paused. */
-  onPaused(pause: Pause): void;
-  /** Called when it works again. */
-  onResumed(key: PauseKey): void;
-  /** Called when a probe has shown nothing: any node may send the next one. */
-  onProbeReleased(key: PauseKey): void;
 }
 
 /** The event that an integration is paused, or works again. */
@@ -197,7 +195,7 @@ export class IntegrationHealth {
     const gone: GoneToken = { ...token, ...details };
     if (suspect !== 'config') {
       this.#update(admitted, 'inconclusive');
-      this.#deps.onTokensGone([gone]);
+      this.#deps.discarder.add([gone]);
       return outcome;
     }
     const verdict = this.#addFailure(admitted, message);
@@ -241,7 +239,7 @@ export class IntegrationHealth {
     if (this.#suspicions.size === 0) return;
     const gone = endSuspicion(this.#suspicionOf(integration));
     this.#suspicions.delete(keyOf(integration));
-    if (gone.length > 0) this.#deps.onTokensGone(gone);
+    if (gone.length > 0) this.#deps.discarder.add(gone);
   }
 
   #update({ integration, host, permit }: Admitted, verdict: Verdict, outcome?: SendOutcome): void {
@@ -255,7 +253,7 @@ export class IntegrationHealth {
     if (health.version > integration.version) return;
     const before = health.breaker;
     const wasProbe = before.state === 'half_open' && before.epoch === permit.epoch;
-    if (wasProbe && verdict === 'inconclusive') this.#deps.onProbeReleased(pauseKeyOf(integration, host));
+    if (wasProbe && verdict === 'inconclusive') this.#deps.pauses.released(pauseKeyOf(integration, host));
     health.breaker = afterSend(before, permit, verdict, { nowMs: this.#deps.clock.now() });
     if (before.epoch !== health.breaker.epoch || verdict === 'works')
       this.#report(integration, host, health, { verdict, outcome });
@@ -273,7 +271,7 @@ export class IntegrationHealth {
     if (breaker.state === 'closed' && reportedVersion !== undefined && verdict === 'works') {
       health.reportedVersion = undefined;
       health.resumedAtMs = this.#deps.clock.now();
-      this.#deps.onResumed(key);
+      this.#deps.pauses.resumed(key);
       this.#deps.onIntegration(this.#event('integration.resumed', integration, host, { level: 'info' }));
     }
     if (breaker.state !== 'open' || verdict === 'inconclusive') return;
@@ -285,7 +283,7 @@ export class IntegrationHealth {
     const why = { code, reason: withoutRecipients(reason) };
     const { version } = integration;
     const sinceMs = this.#deps.clock.now();
-    this.#deps.onPaused({ ...key, version, sinceMs, untilMs: breaker.probeAtMs, ...why });
+    this.#deps.pauses.paused({ ...key, version, sinceMs, untilMs: breaker.probeAtMs, ...why });
     if (isKnown) return;
     health.reportedVersion = version;
     const details = { level: 'error' as const, log: why.reason, ...(code === undefined ? {} : { code }) };

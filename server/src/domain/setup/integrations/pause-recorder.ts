@@ -1,8 +1,17 @@
 import type { Database } from '../../../db/client.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
-import { endPauses, nameOf, type Pause, type PauseKey, releaseProbes, writePauses } from './pauses.ts';
+import {
+  claimProbe,
+  endPauses,
+  nameOf,
+  type Pause,
+  type PauseKey,
+  releaseProbes,
+  writePauses,
+} from './pauses.ts';
 
 const RETRY_EVERY_MS = 1_000;
 
@@ -15,6 +24,7 @@ type Change = Pause | 'ended' | 'released';
  */
 export class PauseRecorder {
   readonly #db: Database;
+  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #bus: Pick<Bus, 'publish'>;
   readonly #nodeId: string;
@@ -24,8 +34,15 @@ export class PauseRecorder {
   #writing: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
-  constructor(deps: { db: Database; log: Logger; bus: Pick<Bus, 'publish'>; nodeId: string }) {
+  constructor(deps: {
+    db: Database;
+    clock: Clock;
+    log: Logger;
+    bus: Pick<Bus, 'publish'>;
+    nodeId: string;
+  }) {
     this.#db = deps.db;
+    this.#clock = deps.clock;
     this.#log = deps.log;
     this.#bus = deps.bus;
     this.#nodeId = deps.nodeId;
@@ -42,6 +59,11 @@ export class PauseRecorder {
   /** A probe of this node has shown nothing: any node may send the next one. */
   released(key: PauseKey): void {
     if (!this.#changes.has(nameOf(key))) this.#change(key, 'released');
+  }
+
+  /** See pauses.ts. */
+  claimProbe(key: PauseKey, version: string): Promise<number | undefined> {
+    return claimProbe(this.#db, { key, version, nodeId: this.#nodeId, nowMs: this.#clock.now() });
   }
 
   /** Whether a change of this integration is not committed yet. */

@@ -1,15 +1,60 @@
 import type { EventType } from '../../../contract/event.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import type { Logger } from '../../../lib/log.ts';
+import { deliveries } from '../../../metrics.ts';
 import { completeHeld } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
+import { OutcomeWriter } from '../../../queue/outcome-writer.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
 import { countDown, type Tally } from '../ledger/finish.ts';
 import { unmarkTexts } from '../sending/text-marks.ts';
 import type { DeliveryOutcome, FinishedJob, TargetCounts } from './delivery.ts';
-import { receiptJobs } from './poll-jobs.ts';
+import { receiptJobs } from './follow-up-jobs.ts';
+
+type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
+
+// Written every 50 ms or 500 results: a crash repeats only what was sent since the last write.
+const LINGER_MS = 50;
+const MAX_REPORTS = 500;
+
+/**
+ * Records the outcomes of deliveries and the ends of their jobs, in batches. An outcome is a fact and is
+ * written even if the worker has lost its lease; a final one is never overwritten. That makes the count of
+ * final outcomes exact whatever is repeated. The job itself ends only under the lease that it was claimed
+ * with.
+ */
+export type OutcomeRecorder = OutcomeWriter<Report>;
+
+export function createOutcomeRecorder({
+  db,
+  addressKeys,
+  log,
+  onUnblocked = () => {},
+}: {
+  db: Database;
+  addressKeys: AddressKeys;
+  log: Logger;
+  /** Called when deliveries may be sent after a block. */
+  onUnblocked?: () => void;
+}): OutcomeRecorder {
+  return new OutcomeWriter({
+    async commit(reports, isRepeat) {
+      const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
+      const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
+      const written = await db.transaction((tx) =>
+        writeOutcomes({ tx, addressKeys, isRepeat }, outcomes, finished),
+      );
+      for (const { channel, state } of written) deliveries.inc({ channel, outcome: state });
+    },
+    lingerMs: LINGER_MS,
+    maxReports: MAX_REPORTS,
+    log,
+    onUnblocked,
+  });
+}
 
 /**
  * Writes outcomes of deliveries and the ends of their jobs in the caller's transaction. Returns the outcomes
