@@ -20,8 +20,9 @@ const CHECKS = [
     '--colors=off',
     '.',
   ],
-  ['types', 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.json'],
-  ['types of the inbox', 'node_modules/typescript/bin/tsc', '-p', 'inbox/tsconfig.json'],
+  // TypeScript 7 needs half the time. Other tools use the API of TypeScript 6, which 7 does not have.
+  ['types', 'node_modules/typescript-7/bin/tsc', '-p', 'tsconfig.json'],
+  ['types of the inbox', 'node_modules/typescript-7/bin/tsc', '-p', 'inbox/tsconfig.json'],
   [
     'import rule',
     'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs',
