@@ -171,18 +171,14 @@ const COLUMNS = `id, category, topic, status, total, send_at, cancelled_at,
         select jsonb_agg(
           jsonb_build_object(
             'message',
-            channel || ' to user ' || user_id
+            failed.channel || ' to user ' || failed.user_id
               || coalesce(
-                (
-                  select ' (' || nullif(concat_ws(', ', u.external_id, ${maskedEmail('u.email')}), '') || ')'
-                  from users u
-                  where u.id = failed.user_id and u.deleted_at is null
-                ),
+                ' (' || nullif(concat_ws(', ', u.external_id, ${maskedEmail('u.email')}), '') || ')',
                 ''
               )
-              || ' failed' || coalesce(': ' || reason, '')
+              || ' failed' || coalesce(': ' || failed.reason, '')
           )
-          order by user_id, channel
+          order by failed.user_id, failed.channel
         )
         from (
           select user_id, channel, reason
@@ -191,6 +187,7 @@ const COLUMNS = `id, category, topic, status, total, send_at, cancelled_at,
           order by user_id, channel
           limit ${MAX_ERRORS}
         ) failed
+        left join users u on u.id = failed.user_id and u.deleted_at is null
       ), '[]'))::json
     end as errors`;
 
