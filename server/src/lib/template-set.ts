@@ -1,4 +1,5 @@
 import type { Liquid, Parser, TagToken, TopLevelToken } from 'liquidjs';
+import { countTags, loadLiquid, type TagCount } from './liquid.ts';
 import { orProblem, renderedInTime, TEXT_OPTIONS, type Template, variablesOf } from './template.ts';
 
 /** What a template makes: in `html` every output is escaped, except after the filter `raw`. */
@@ -21,20 +22,25 @@ export class Html {
 
 /** Templates that share partials, which they render by `{% render 'name' %}`. */
 export class TemplateSet {
-  readonly #names: ReadonlySet<string>;
+  readonly #partials: ReadonlyMap<string, string>;
   readonly #engines: Record<TextForm, Liquid>;
   /** The partials of the template that is being parsed. */
   readonly #rendered: Set<string>;
+  #count: TagCount | undefined;
 
-  private constructor(names: ReadonlySet<string>, engines: Record<TextForm, Liquid>, found: Set<string>) {
-    this.#names = names;
+  private constructor(
+    partials: ReadonlyMap<string, string>,
+    engines: Record<TextForm, Liquid>,
+    found: Set<string>,
+  ) {
+    this.#partials = partials;
     this.#engines = engines;
     this.#rendered = found;
   }
 
   /** `partials` are texts by name. `locale` is the language of names of months and days. */
   static async open(partials: ReadonlyMap<string, string>, locale = 'en'): Promise<TemplateSet> {
-    const { Liquid: Engine, RenderTag, filters } = await import('liquidjs');
+    const { Liquid: Engine, RenderTag, filters } = await loadLiquid();
     const found = new Set<string>();
     class Render extends RenderTag {
       constructor(token: TagToken, remaining: TopLevelToken[], liquid: Liquid, parser: Parser) {
@@ -66,13 +72,25 @@ export class TemplateSet {
       for (const tag of ['include', 'layout', 'block']) delete engine.tags[tag];
       return engine;
     };
-    return new TemplateSet(new Set(partials.keys()), { html: open('html'), text: open('text') }, found);
+    const engines = { html: open('html'), text: open('text') };
+    return new TemplateSet(partials, engines, found);
+  }
+
+  #countOfPartials(): TagCount {
+    if (this.#count === undefined) {
+      let count: TagCount = { tags: 0, characters: 0 };
+      for (const text of this.#partials.values()) count = countTags(text, count);
+      this.#count = count;
+    }
+    return this.#count;
   }
 
   /** Parses a template, or returns the problem. */
   parse(text: string, form: TextForm): SetTemplate | { problem: string } {
     const engine = this.#engines[form];
     return orProblem(() => {
+      // Together with the partials, which may be parsed with it.
+      if (text.includes('{')) countTags(text, this.#countOfPartials());
       this.#rendered.clear();
       const nodes = engine.parse(text);
       const partials = new Set(this.#rendered);
@@ -82,7 +100,7 @@ export class TemplateSet {
           variablesOf(
             engine,
             nodes,
-            [...partials].every((name) => this.#names.has(name)),
+            [...partials].every((name) => this.#partials.has(name)),
           ),
         // Partials see global values alone.
         render: (data: object) =>

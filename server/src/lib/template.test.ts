@@ -28,6 +28,37 @@ test.each([
   expect(parsed).toMatchObject({ problem: expect.stringContaining(problem) });
 });
 
+test.each([
+  ['outputs', '{{a}}'.repeat(5_000), '{{a}}'.repeat(5_001)],
+  ['tags', '{%#%}'.repeat(5_000), '{%#%}'.repeat(5_001)],
+  ['lines of a tag', `{% liquid\n${'#\n'.repeat(4_998)} %}`, `{% liquid\n${'#\n'.repeat(5_000)} %}`],
+  ['unclosed outputs', 'text', '{{'.repeat(5_001)],
+  ['arguments', `{{ a | append: b${',b'.repeat(16_000)} }}`, `{{ a | append: b${',b'.repeat(20_000)} }}`],
+  ['steps of a path', `{{ a${'.a'.repeat(16_000)} }}`, `{{ a${'.a'.repeat(20_000)} }}`],
+])('a text with too many %s is rejected', async (_, allowed, rejected) => {
+  expect(await parseTemplate(allowed)).not.toHaveProperty('problem');
+  expect(await parseTemplate(rejected)).toMatchObject({
+    problem: expect.stringMatching(/^it has more than|^its outputs and tags have more than/),
+  });
+});
+
+test('the variables of a long text are found without reading the text for each of them', async () => {
+  const parsed = await parseTemplate(`${'a text '.repeat(35_000)}${'{{a}}'.repeat(5_000)}`);
+  if ('problem' in parsed) throw new Error(parsed.problem);
+  const before = process.cpuUsage();
+  expect(parsed.variables()).toHaveLength(5_000);
+  // Reading it took 1.5 s and more.
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_000);
+});
+
+test.each([
+  ['first', '{{ a |', 'line:1, col:1'],
+  ['second', 'a\n {% if %}', 'line:2, col:7'],
+  ['fourth', '\n\n\n{% nope %}\n', 'line:4, col:1'],
+])('a problem in the %s line names it', async (_, text, place) => {
+  expect(await parseTemplate(text)).toMatchObject({ problem: expect.stringContaining(place) });
+});
+
 test('templates cannot access JavaScript', async () => {
   expect(
     await rendered('{{ user.constructor }}{{ user.tags.constructor.name }}{{ user["__proto__"].toString }}'),

@@ -1,4 +1,5 @@
 import type { Liquid, LiquidOptions, Template as LiquidTemplate, Operators } from 'liquidjs';
+import { countTags, loadLiquid } from './liquid.ts';
 import type { VariablePath } from './variables.ts';
 
 /** A parsed Liquid template. */
@@ -41,6 +42,7 @@ const SHORT_NEEDLE = 64;
 export async function parseTemplate(text: string): Promise<Template | { problem: string }> {
   const { texts } = await loadEngines();
   return orProblem(() => {
+    countTags(text);
     const parsed = texts.parse(text);
     return {
       render: (data: object) => renderedInTime(() => String(texts.renderSync(parsed, data))),
@@ -85,11 +87,10 @@ interface Engines {
   values: Liquid;
 }
 
-// Loaded on first use: the library takes some megabytes, which a server without templates need not spend.
 let engines: Promise<Engines> | undefined;
 
 function loadEngines(): Promise<Engines> {
-  engines ??= import('liquidjs').then(({ Liquid: Engine, defaultOperators }) => {
+  engines ??= loadLiquid().then(({ Liquid: Engine, defaultOperators }) => {
     const texts = new Engine(TEXT_OPTIONS);
     const operators = Object.fromEntries(
       Object.entries(defaultOperators).map(([name, operator]) => [name, counted(operator as Operator)]),

@@ -292,6 +292,18 @@ describe('a mistake is reported with its place:', () => {
     expect(await problems('footer', inEnglish({ title: 'T' }))).toEqual(["Param 'kind' cannot be changed"]);
   });
 
+  test('too many outputs in a text, alone or with its partials', async () => {
+    const outputs = (count: number) => '{{ data.n }}'.repeat(count);
+    const problem =
+      "Param 'locales.en.content' is not a template: its outputs and tags have more than 32768 characters";
+    expect(await problems('many', inEnglish({ title: 'T', content: outputs(3_500) }))).toEqual([problem]);
+    await partial('many-1', outputs(2_000));
+    await partial('many-2', outputs(1_500));
+    const content = '{% render "many-1" %}{% render "many-2" %}';
+    expect(await problems('many', inEnglish({ title: 'T', content }))).toEqual([problem]);
+    expect((await save('many', inEnglish({ title: 'T', content: outputs(3_000) }))).status).toBe(200);
+  });
+
   test('more than 16 MiB in all templates', async () => {
     const content = 'x'.repeat(250_000);
     const long = {

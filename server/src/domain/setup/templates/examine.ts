@@ -39,6 +39,7 @@ export async function examineTemplate(
         continue;
       }
       for (const partial of parsed.partials) partials.add(partial);
+      await between();
       const variables = parsed.variables();
       problems.push(...variableProblems(kind, variables, place));
       if (kind === 'layout' && !variables.some(([root]) => root === 'content'))
