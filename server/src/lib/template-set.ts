@@ -1,5 +1,6 @@
 import type { Liquid, Parser, TagToken, TopLevelToken } from 'liquidjs';
-import { countTags, loadLiquid, type TagCount } from './liquid.ts';
+import { countTags, type LiquidLibrary, loadLiquid, type TagCount } from './liquid.ts';
+import { plainRendering } from './plain-template.ts';
 import { orProblem, renderedInTime, TEXT_OPTIONS, type Template, variablesOf } from './template.ts';
 
 /** What a template makes: in `html` every output is escaped, except after the filter `raw`. */
@@ -22,6 +23,7 @@ export class Html {
 
 /** Templates that share partials, which they render by `{% render 'name' %}`. */
 export class TemplateSet {
+  readonly #library: LiquidLibrary;
   readonly #partials: ReadonlyMap<string, string>;
   readonly #engines: Record<TextForm, Liquid>;
   /** The partials of the template that is being parsed. */
@@ -29,10 +31,12 @@ export class TemplateSet {
   #count: TagCount | undefined;
 
   private constructor(
+    library: LiquidLibrary,
     partials: ReadonlyMap<string, string>,
     engines: Record<TextForm, Liquid>,
     found: Set<string>,
   ) {
+    this.#library = library;
     this.#partials = partials;
     this.#engines = engines;
     this.#rendered = found;
@@ -40,7 +44,8 @@ export class TemplateSet {
 
   /** `partials` are texts by name. `locale` is the language of names of months and days. */
   static async open(partials: ReadonlyMap<string, string>, locale = 'en'): Promise<TemplateSet> {
-    const { Liquid: Engine, RenderTag, filters } = await loadLiquid();
+    const library = await loadLiquid();
+    const { Liquid: Engine, RenderTag, filters } = library;
     const found = new Set<string>();
     class Render extends RenderTag {
       constructor(token: TagToken, remaining: TopLevelToken[], liquid: Liquid, parser: Parser) {
@@ -73,7 +78,7 @@ export class TemplateSet {
       return engine;
     };
     const engines = { html: open('html'), text: open('text') };
-    return new TemplateSet(partials, engines, found);
+    return new TemplateSet(library, partials, engines, found);
   }
 
   #countOfPartials(): TagCount {
@@ -94,6 +99,7 @@ export class TemplateSet {
       this.#rendered.clear();
       const nodes = engine.parse(text);
       const partials = new Set(this.#rendered);
+      const plain = plainRendering(this.#library, nodes, form);
       return {
         partials,
         variables: () =>
@@ -104,7 +110,7 @@ export class TemplateSet {
           ),
         // Partials see global values alone.
         render: (data: object) =>
-          renderedInTime(() => String(engine.renderSync(nodes, {}, { globals: data }))),
+          plain?.(data) ?? renderedInTime(() => String(engine.renderSync(nodes, {}, { globals: data }))),
       };
     });
   }

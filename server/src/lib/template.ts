@@ -1,5 +1,6 @@
 import type { Liquid, LiquidOptions, Template as LiquidTemplate, Operators } from 'liquidjs';
-import { countTags, loadLiquid } from './liquid.ts';
+import { countTags, type LiquidLibrary, loadLiquid } from './liquid.ts';
+import { plainRendering } from './plain-template.ts';
 import type { VariablePath } from './variables.ts';
 
 /** A parsed Liquid template. */
@@ -40,12 +41,13 @@ const SHORT_NEEDLE = 64;
 
 /** Parses a Liquid template, or returns the problem. Tags that read other templates are not available. */
 export async function parseTemplate(text: string): Promise<Template | { problem: string }> {
-  const { texts } = await loadEngines();
+  const { library, texts } = await loadEngines();
   return orProblem(() => {
     countTags(text);
     const parsed = texts.parse(text);
+    const plain = plainRendering(library, parsed, 'text');
     return {
-      render: (data: object) => renderedInTime(() => String(texts.renderSync(parsed, data))),
+      render: (data: object) => plain?.(data) ?? renderedInTime(() => String(texts.renderSync(parsed, data))),
       variables: () => variablesOf(texts, parsed),
     };
   });
@@ -83,6 +85,7 @@ export function variablesOf(engine: Liquid, parsed: LiquidTemplate[], partials =
 }
 
 interface Engines {
+  library: LiquidLibrary;
   texts: Liquid;
   values: Liquid;
 }
@@ -90,7 +93,8 @@ interface Engines {
 let engines: Promise<Engines> | undefined;
 
 function loadEngines(): Promise<Engines> {
-  engines ??= loadLiquid().then(({ Liquid: Engine, defaultOperators }) => {
+  engines ??= loadLiquid().then((library) => {
+    const { Liquid: Engine, defaultOperators } = library;
     const texts = new Engine(TEXT_OPTIONS);
     const operators = Object.fromEntries(
       Object.entries(defaultOperators).map(([name, operator]) => [name, counted(operator as Operator)]),
@@ -109,7 +113,7 @@ function loadEngines(): Promise<Engines> {
       else values.registerFilter(name, counted(handler));
     }
     for (const { tags } of [texts, values]) for (const tag of FILE_TAGS) delete tags[tag];
-    return { texts, values };
+    return { library, texts, values };
   });
   return engines;
 }

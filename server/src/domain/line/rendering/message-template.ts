@@ -39,6 +39,9 @@ export interface RenderedTexts {
   has: { actionUrl: boolean; unsubscribeUrl: boolean; preferencesUrl: boolean };
 }
 
+/** Texts that are the same for all users, by their template. */
+export type SharedTexts = Map<SetTemplate, string>;
+
 /** A message with the templates that it uses. */
 export interface MessageParts {
   message: TemplateContent;
@@ -51,9 +54,10 @@ export class MessageTemplate {
   readonly #texts: TemplateTexts;
   readonly #set: TemplateSet;
   readonly #layout: string | undefined;
+  readonly #ofChannel = new Map<string, TemplateTexts>();
   readonly #read = new Map<string, readonly VariablePath[]>();
   readonly #forAll = new Map<SetTemplate, boolean>();
-  readonly #parsed: Record<TextForm, Map<string, SetTemplate>> = { html: new Map(), text: new Map() };
+  readonly #parsed = new Map<Kind, Map<string, SetTemplate>>();
 
   private constructor({ message, parts }: MessageParts, locale: string, set: TemplateSet) {
     const layout = message.layout === null ? undefined : parts.get(message.layout);
@@ -74,19 +78,13 @@ export class MessageTemplate {
    * Renders the texts of a channel. Throws TemplateError. `shared` has texts of earlier calls, with the same
    * data except for the user: those that are the same for all users are rendered once.
    */
-  render(channel: string, data: TemplateData, shared?: Map<SetTemplate, string>): RenderedTexts {
+  render(channel: string, data: TemplateData, shared?: SharedTexts): RenderedTexts {
     const { title, content, action_url: actionUrl } = this.#textsOn(channel);
-    const shown = clean(this.#render(title ?? '', 'text', data, shared))
-      .replace(/\s+/g, ' ')
-      .trim();
-    if (shown === '') throw new TemplateError('the title is empty');
     const texts = {
-      title: cut(shown),
-      content: content == null ? null : withLines(clean(this.#render(content, 'html', data, shared))),
-      actionUrl: clean(this.#render(actionUrl ?? '', 'text', data, shared)).trim() || null,
+      title: this.#render(title ?? '', TITLE, data, shared),
+      content: content == null ? null : this.#render(content, CONTENT, data, shared),
+      actionUrl: this.#render(actionUrl ?? '', ACTION_URL, data, shared) || null,
     };
-    if ((texts.actionUrl?.length ?? 0) > MAX_ACTION_URL_CHARACTERS)
-      throw new TemplateError(`the action_url has more than ${MAX_ACTION_URL_CHARACTERS} characters`);
     const whole = channel === 'email' ? this.#inLayout(texts, data) : texts.content;
     if ((whole?.length ?? 0) > MAX_CONTENT_CHARACTERS)
       throw new TemplateError(`the content has more than ${MAX_CONTENT_CHARACTERS} characters`);
@@ -99,15 +97,19 @@ export class MessageTemplate {
   }
 
   #textsOn(channel: string): TemplateTexts {
+    const known = this.#ofChannel.get(channel);
+    if (known !== undefined) return known;
     const { overrides, ...texts } = this.#texts;
     const channels: Record<string, TemplateTexts | undefined> = overrides?.channels ?? {};
-    return { ...texts, ...(Object.hasOwn(channels, channel) ? channels[channel] : {}) };
+    const found = { ...texts, ...(Object.hasOwn(channels, channel) ? channels[channel] : {}) };
+    this.#ofChannel.set(channel, found);
+    return found;
   }
 
   #inLayout({ title, content, actionUrl }: Omit<RenderedTexts, 'has'>, data: TemplateData): string | null {
     if (this.#layout === undefined) return content;
     const body = content ?? '';
-    return this.#render(this.#layout, 'html', {
+    return this.#render(this.#layout, LAYOUT, {
       ...data,
       title,
       content: new Html(looksLikeHtml(body) ? body : htmlOf(body)),
@@ -131,22 +133,26 @@ export class MessageTemplate {
     if (found !== undefined) return found;
     const { title = '', content, action_url: actionUrl } = this.#textsOn(channel);
     const parsed = [
-      this.#parse(title, 'text'),
-      this.#parse(content ?? '', 'html'),
-      this.#parse(actionUrl ?? '', 'text'),
-      ...(channel === 'email' ? [this.#parse(this.#layout ?? '', 'html')] : []),
+      this.#parse(title, TITLE),
+      this.#parse(content ?? '', CONTENT),
+      this.#parse(actionUrl ?? '', ACTION_URL),
+      ...(channel === 'email' ? [this.#parse(this.#layout ?? '', LAYOUT)] : []),
     ];
     const variables = parsed.flatMap((one) => one.variables());
     this.#read.set(channel, variables);
     return variables;
   }
 
-  #render(text: string, form: TextForm, data: object, shared?: Map<SetTemplate, string>): string {
-    if (!text.includes('{')) return text;
-    const template = this.#parse(text, form);
-    if (shared === undefined || !this.#isTextForAll(template)) return template.render(data);
-    const rendered = shared.get(template) ?? template.render(data);
-    shared.set(template, rendered);
+  #render(text: string, kind: Kind, data: object, shared?: SharedTexts): string {
+    const { finish } = kind;
+    if (!text.includes('{')) return finish(text);
+    const template = this.#parse(text, kind);
+    if (shared === undefined || !this.#isTextForAll(template)) return finish(template.render(data));
+    let rendered = shared.get(template);
+    if (rendered === undefined) {
+      rendered = finish(template.render(data));
+      shared.set(template, rendered);
+    }
     return rendered;
   }
 
@@ -156,15 +162,43 @@ export class MessageTemplate {
     return isForAll;
   }
 
-  #parse(text: string, form: TextForm): SetTemplate {
-    const known = this.#parsed[form].get(text);
+  #parse(text: string, kind: Kind): SetTemplate {
+    const ofKind = this.#parsed.get(kind) ?? new Map<string, SetTemplate>();
+    const known = ofKind.get(text);
     if (known !== undefined) return known;
-    const parsed = this.#set.parse(text, form);
+    const parsed = this.#set.parse(text, kind.form);
     if ('problem' in parsed) throw new TemplateError(parsed.problem);
-    this.#parsed[form].set(text, parsed);
+    this.#parsed.set(kind, ofKind.set(text, parsed));
     return parsed;
   }
 }
+
+/** A text of a message: in which form it is rendered, and how it is shown. */
+interface Kind {
+  form: TextForm;
+  /** Throws TemplateError. */
+  finish: (rendered: string) => string;
+}
+
+const TITLE: Kind = {
+  form: 'text',
+  finish(rendered) {
+    const title = clean(rendered).replace(/\s+/g, ' ').trim();
+    if (title === '') throw new TemplateError('the title is empty');
+    return cut(title);
+  },
+};
+const CONTENT: Kind = { form: 'html', finish: (rendered) => withLines(clean(rendered)) };
+const ACTION_URL: Kind = {
+  form: 'text',
+  finish(rendered) {
+    const url = clean(rendered).trim();
+    if (url.length > MAX_ACTION_URL_CHARACTERS)
+      throw new TemplateError(`the action_url has more than ${MAX_ACTION_URL_CHARACTERS} characters`);
+    return url;
+  },
+};
+const LAYOUT: Kind = { form: 'html', finish: (rendered) => rendered };
 
 const OF_USERS: ReadonlySet<unknown> = new Set(['user', 'unsubscribe_url', 'preferences_url']);
 
