@@ -84,10 +84,10 @@ async function measurePage(bench: Bench, belfry: Belfry, of: string): Promise<vo
 /** Renders the texts of a page with what a server would load for it: the user, and the broadcasts. */
 async function measureOnRead(bench: Bench, { db, projectId, pid }: Belfry): Promise<void> {
   const [user] = await db.query<{ id: string }>(
-    sql('bench_user', "select user_id as id from user_keys where value = 'user-0'"),
+    sql('bench_reader', "select user_id as id from user_keys where value = 'user-0'"),
   );
   const latest = sql(
-    'bench_templates',
+    'bench_latest_templates',
     `select id, project_id as "projectId", template from broadcasts order by id desc limit ${PAGE}`,
   );
   const project = { id: projectId, name: 'bench', logo_url: null };

@@ -32,7 +32,7 @@ import { LastSeen } from './domain/people/users/last-seen.ts';
 import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
-import { RunStarter } from './domain/workflows/runs/starter.ts';
+import { RunStarter } from './domain/workflows/engine/starter.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
 import type { HttpContext } from './http/context.ts';
@@ -198,9 +198,10 @@ type Discarding = Opened & { discarder: TokenDiscarder };
 function withoutWorker(context: Opened, readyJobs: ReadyJobs): RunningWorker {
   const wake = (kind: JobKind) => readyJobs.announce(kind);
   const fanOut = { reserve: () => undefined, wake: () => wake('fan_out') };
+  const acceptor = new Acceptor(context, fanOut);
   return {
-    acceptor: new Acceptor(context, fanOut),
-    runStarter: new RunStarter(context, () => wake('run_workflow')),
+    acceptor,
+    runStarter: new RunStarter({ ...context, acceptor }, wake),
     wake,
     start: async () => {},
     stop: async () => {},
@@ -286,7 +287,7 @@ function startWorker(
     reserve: (jobs, weight) => worker.producer('fan_out').reserve(jobs, weight),
     wake: () => wake('fan_out'),
   });
-  const runStarter = new RunStarter(context, () => wake('run_workflow'));
+  const runStarter = new RunStarter({ ...context, acceptor }, wake);
   const relay: WebhookRelay = new WebhookRelay({
     ...workerContext,
     onQueued: () => wake('send_webhook'),

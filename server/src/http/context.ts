@@ -8,7 +8,7 @@ import type { Acceptor } from '../domain/line/accept/send-broadcast.ts';
 import type { TokenDiscarder } from '../domain/people/tokens/discard-gone.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
 import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
-import type { RunStarter } from '../domain/workflows/runs/starter.ts';
+import type { RunStarter } from '../domain/workflows/engine/starter.ts';
 import type { JobKind } from '../queue/jobs.ts';
 import type { EventStreams } from './realtime/event-streams.ts';
 import type { Streams } from './realtime/stream.ts';

@@ -7,14 +7,15 @@ import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belf
 import { newDataDir } from '../support/data-dir.ts';
 import { settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
-import { rounds } from '../support/rounds.ts';
+import { rounds, unlessThorough } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 // More rounds take longer.
 const ROUNDS = rounds(2, 20);
-const RUNS_PER_ROUND = 100;
-// The runs of a round that collect their names in digests, for so many users.
+// Of each of three workflows: runs of the second collect their names in digests, those of the third are
+// started one by one. Both are for so many users.
+const RUNS_PER_ROUND = unlessThorough(100, 334);
 const GROUPS = 5;
 const KILL_WITHIN_MS = 600;
 
@@ -35,7 +36,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-const start = () => startBelfry(dataDir, { EGRESS_ALLOW: '127.0.0.0/8' });
+const start = () => startBelfry(dataDir, { EGRESS_ALLOW: '127.0.0.0/8', RATE_LIMIT_WRITES: '0' });
 const usersOf = (round: number) => Array.from({ length: RUNS_PER_ROUND }, (_, at) => `user-${round}-${at}`);
 
 const titleOf = (message: Buffer): string => JSON.parse(unpackJson(message)).title;
@@ -50,16 +51,23 @@ async function startRuns({ address, credentials }: BelfryProcess, round: number)
     key: 'digested',
     inputs: usersOf(round).map((name, at) => ({ user: { external_id: `group-${at % GROUPS}` }, name })),
   };
+  const alone = usersOf(round).map((name, at) => ({
+    key: 'alone',
+    input: { user: { external_id: `alone-${at % GROUPS}` }, name },
+  }));
   const started = await Promise.all([
     call('POST', '/workflows/runs/bulk', { key: 'flow', inputs }, headers),
     call('POST', '/workflows/runs/bulk', ofGroups, { 'idempotency-key': `digested-${round}` }),
+    ...alone.map((run) =>
+      call('POST', '/workflows/runs', run, { 'idempotency-key': `alone-${run.input.name}` }),
+    ),
   ]).catch(() => []);
   return started.length > 0 && started.every(({ status }) => status === 200);
 }
 
 test.runIf(process.platform === 'linux')(
   `runs send each broadcast and each digest once over ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
-  { timeout: 300_000 },
+  { timeout: 600_000 },
   async () => {
     belfry = await start();
     const { address, credentials } = belfry;
@@ -73,10 +81,8 @@ test.runIf(process.platform === 'linux')(
       { command: 'update_user', input: { first_name: '{{ run.data.mark }}' } },
       { command: 'broadcast', input: { title: 'third' } },
     ];
-    const saved = await caller(() => address, credentials.project_jwt)('PUT', '/workflows', {
-      key: 'flow',
-      steps,
-    });
+    const call = caller(() => address, credentials.project_jwt);
+    const saved = await call('PUT', '/workflows', { key: 'flow', steps });
     expect([saved.status, saved.messages]).toEqual([200, []]);
     const digested = [
       { command: 'digest', input: { window: 1 } },
@@ -88,10 +94,12 @@ test.runIf(process.platform === 'linux')(
         },
       },
     ];
-    await caller(() => address, credentials.project_jwt)('PUT', '/workflows', {
-      key: 'digested',
-      steps: digested,
+    await call('PUT', '/workflows', { key: 'digested', steps: digested });
+    await call('PUT', '/workflows', {
+      key: 'alone',
+      steps: [{ command: 'broadcast', input: { title: '{{ input.name }}' } }],
     });
+    for (let at = 0; at < GROUPS; at += 1) await call('PUT', '/users', { external_id: `alone-${at}` });
     let lost = 0;
     let unfinished = 0;
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -135,14 +143,18 @@ test.runIf(process.platform === 'linux')(
     console.log(`seed ${seed}: ${lost} responses lost, ${unfinished} runs unfinished at a restart`);
     const total = ROUNDS * RUNS_PER_ROUND;
     expect(unfinished).toBeGreaterThan(0);
-    expect([runs, jobs, digests]).toEqual([[{ state: 3, count: 2 * total }], [], []]);
-    const [groups, users] = [inboxes.slice(0, GROUPS), inboxes.slice(GROUPS)];
+    expect([runs, jobs, digests]).toEqual([[{ state: 3, count: 3 * total }], [], []]);
+    // In the order of their names.
+    const [alone, groups] = [inboxes.slice(0, GROUPS), inboxes.slice(GROUPS, 2 * GROUPS)];
+    const users = inboxes.slice(2 * GROUPS);
     expect(users).toHaveLength(total);
     for (const { external_id: name, first_name, messages } of users)
       expect([name, first_name, messages.map(titleOf)]).toEqual([name, name, ['first', 'second', 'third']]);
     // Each name is in one digest, which was sent once.
     const names = groups.flatMap(({ messages }) => messages.flatMap(namesIn));
     expect(names.toSorted()).toEqual(users.map(({ external_id }) => external_id).toSorted());
+    const titles = alone.flatMap(({ messages }) => messages.map(titleOf));
+    expect(titles.toSorted()).toEqual(users.map(({ external_id }) => external_id).toSorted());
     expect(new Set(host.requests.map(({ path }) => path)).size).toBe(total);
   },
 );

@@ -14,12 +14,13 @@ import { saveWorkflow } from '../../src/domain/workflows/definitions/save.ts';
 import { continueWaiting } from '../../src/domain/workflows/engine/continue-waiting.ts';
 import { closeDigest, closeDigests, joinDigests } from '../../src/domain/workflows/engine/digests.ts';
 import { type LoadedRun, loadRuns } from '../../src/domain/workflows/engine/load.ts';
+import { loadStarts } from '../../src/domain/workflows/engine/load-starts.ts';
 import { recordTurns } from '../../src/domain/workflows/engine/record.ts';
 import { passThrottles } from '../../src/domain/workflows/engine/throttles.ts';
 import { cancelRun } from '../../src/domain/workflows/runs/change.ts';
 import { deleteDigests } from '../../src/domain/workflows/runs/digests.ts';
 import { getRun, listRuns, runsOfUser } from '../../src/domain/workflows/runs/get.ts';
-import { startRuns } from '../../src/domain/workflows/runs/start.ts';
+import { newRun, startRuns } from '../../src/domain/workflows/runs/start.ts';
 import { scheduleHandler } from '../../src/domain/workflows/schedules/start-due.ts';
 import { readEvents } from '../../src/domain/workflows/triggers/event-reader.ts';
 import { startTriggered } from '../../src/domain/workflows/triggers/start-triggered.ts';
@@ -158,14 +159,24 @@ const READS: [string, () => Promise<unknown>, number][] = [
         steps: [],
         data: one.data,
         broadcastId: null,
+        broadcast: null,
         added: 0,
         hasActed: false,
         prepared: null,
         next: { kind: 'continue' } as const,
       }));
-      await recordTurns(db, newId(), { jobs: [], turns, nowMs: Date.now() });
+      await recordTurns(db, { jobs: [], turns, nowMs: Date.now(), accept: async () => {} });
     },
     5 * IN_TURN + 2,
+  ],
+  [
+    'loading the first turns of runs',
+    async () => {
+      const input = { user: { id: user } };
+      const starts = Array.from({ length: IN_TURN }, () => newRun(projectId, 'flow-1', input));
+      await loadStarts({ db: joined(), identities: new Identities(bus), clock, bus }, starts);
+    },
+    4 * IN_TURN,
   ],
   [
     'digests',

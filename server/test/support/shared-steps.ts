@@ -46,7 +46,8 @@ const LOG = [
   $$`,
   `create trigger log_step after insert or update on workflow_run_steps
   for each row when (new.command in ('digest', 'throttle')) execute function log_step()`,
-  'create trigger log_run after update on workflow_runs for each row execute function log_run()',
+  `create trigger log_run after insert or update on workflow_runs
+  for each row execute function log_run()`,
   `create trigger log_digest after insert or update on workflow_digests
   for each row execute function log_digest()`,
 ];

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
-import { ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
+import { claimTurn, ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
 
 let service: TestService;
 let project: TestProject;
@@ -168,6 +168,18 @@ describe('a run', () => {
     expect(stepsOf(await runOf(project, id))).toEqual(['0 wait aborted']);
   });
 
+  test('sends nothing if it is cancelled before the turn that sends is recorded', async () => {
+    const id = await startRun(project, [{ command: 'wait', input: { duration: 3_600 } }, hello], ADA);
+    await inState(project, id, STATE.waiting);
+    const turn = await claimTurn(service, id, async (name) => {
+      if (name === 'transaction') await project.call('POST', `/workflows/runs/${id}/cancel`);
+    });
+    await turn.take();
+    expect((await runOf(project, id)).status).toMatchObject({ state: STATE.aborted, error: 'cancelled' });
+    expect(stepsOf(await runOf(project, id))).toEqual(['0 wait aborted']);
+    expect((await project.call('GET', '/broadcasts')).body.data).toEqual([]);
+  });
+
   test('continues at the failed step when it is run again', async () => {
     host.reply({ status: 404, body: 'no' }, { status: 200, body: { ok: true } });
     const steps = [hello, { command: 'http', input: { url: host.address, method: 'GET' } }, hello];
@@ -324,14 +336,17 @@ describe('starting runs', () => {
 });
 
 describe('a wait', () => {
-  test('lasts for a duration, over a restart', async () => {
-    const id = await startRun(project, [{ command: 'wait', input: { duration: 90 * 86_400 } }, hello], ADA);
+  test.each([90, 120, 399])('lasts for %i days, over a restart', async (days) => {
+    const id = await startRun(project, [{ command: 'wait', input: { duration: days * 86_400 } }, hello], ADA);
     const waiting = await inState(project, id, STATE.waiting);
     expect(waiting.status).toMatchObject({ state: STATE.waiting, next_step: 0 });
     expect(stepsOf(waiting)).toEqual(['0 wait waiting']);
     await service.restart();
     expect(await inbox('ada')).toEqual([]);
-    laterMs += 90 * 86_400_000 + 1_000;
+    laterMs += (days - 1) * 86_400_000;
+    await ended(project, await startRun(project, [], {}, 'meanwhile'));
+    expect((await runOf(project, id)).status.state).toBe(STATE.waiting);
+    laterMs += 86_400_000 + 1_000;
     await ended(project, id);
     await expect.poll(() => inbox('ada')).toEqual(['Hello']);
   });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { startTestService, type TestProject, type TestService } from '../support/service.ts';
-import { ended, STATE } from '../support/workflows.ts';
+import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
+import { ended, inState, runOf, STATE, stepsOf } from '../support/workflows.ts';
 
 // Single starts that arrive together share a transaction.
 
@@ -142,5 +142,120 @@ describe('starts under an Idempotency-Key', () => {
     await db.query(sql('', 'alter table workflow_runs drop constraint test_only'));
     const started = await start('flaky', { idempotencyKey: 'flaky' });
     expect([failed.status, started.status, replayed(started)]).toEqual([500, 200, null]);
+  });
+});
+
+describe('the first turn of a run', () => {
+  const hello = { command: 'broadcast', input: { title: 'Hello {{ user.first_name }}' } };
+  const titles = async (user: string) =>
+    (await project.as(user)('GET', '/notifications')).body.data.map(({ title }: { title: string }) => title);
+  const save = (key: string, steps: readonly object[]) => project.call('PUT', '/workflows', { key, steps });
+  const query = <Row>(text: string, values: unknown[] = []) =>
+    service.context.db.query<Row>(sql('', text), values);
+  const withoutRunsOf = async (key: string, work: () => Promise<void>) => {
+    await query(`alter table workflow_runs add constraint test_only check (workflow_key <> '${key}')`);
+    try {
+      await work();
+    } finally {
+      await query('alter table workflow_runs drop constraint test_only');
+    }
+  };
+
+  test('of a known user is committed with the run, with what it sends', async () => {
+    await project.call('PUT', '/users', { external_id: 'known', first_name: 'Ada' });
+    const wait = { command: 'wait', input: { duration: 3_600 } };
+    await save('begins', [{ command: 'set', input: { a: 1 } }, hello, wait, hello]);
+    const { body } = await start('begins', { input: { user: { external_id: 'known' } } });
+    const run = await inState(project, body.id, STATE.waiting);
+    expect(stepsOf(run)).toEqual(['0 set completed', '1 broadcast completed', '2 wait waiting']);
+    // Written by one transaction.
+    const written = await query<{ steps: number; broadcasts: number }>(
+      `select count(*)::int as steps, count(b.id)::int as broadcasts
+      from workflow_runs r
+      join workflow_run_steps s on s.run_id = r.id and s.place = '1'
+      left join broadcasts b on b.id = r.broadcast_id and b.xmin = s.xmin
+      where r.id = $1`,
+      [body.id],
+    );
+    expect(written).toEqual([{ steps: 1, broadcasts: 1 }]);
+    expect(await titles('known')).toEqual(['Hello Ada']);
+    const { body: events } = await project.call('GET', '/events?type=workflow.run.*&limit=3');
+    expect(
+      events.data.map(({ type, payload }: { type: string; payload?: object }) => [type, payload]),
+    ).toEqual([
+      ['workflow.run.step', { place: '1', command: 'broadcast', state: 'completed' }],
+      ['workflow.run.step', { place: '0', command: 'set', state: 'completed' }],
+      ['workflow.run.started', undefined],
+    ]);
+  });
+
+  test('sends nothing and changes no user if the run is not stored', async () => {
+    const { body: user } = await project.call('PUT', '/users', { external_id: 'left', first_name: 'Bob' });
+    await save('refused', [hello, { command: 'update_user', input: { first_name: 'Eve' } }]);
+    await save('changes', [{ command: 'update_user', input: { first_name: 'Eve' } }]);
+    for (const key of ['refused', 'changes'])
+      await withoutRunsOf(key, async () => {
+        const { status } = await start(key, { input: { user: { id: user.id } } });
+        expect(status).toBe(500);
+      });
+    expect(await titles('left')).toEqual([]);
+    expect((await userNamed('left')).body.first_name).toBe('Bob');
+    const { body } = await start('refused', { input: { user: { id: user.id } } });
+    expect(stepsOf(await ended(project, body.id))).toEqual([
+      '0 broadcast completed',
+      '1 update_user completed',
+    ]);
+    expect((await userNamed('left')).body.first_name).toBe('Eve');
+    expect(await titles('left')).toEqual(['Hello Bob']);
+  });
+
+  test('sends once if the key was used before', async () => {
+    await project.call('PUT', '/users', { external_id: 'once', first_name: 'Once' });
+    await save('once', [hello]);
+    const input = { user: { external_id: 'once' } };
+    const together = await Promise.all(
+      Array.from({ length: 10 }, () => start('once', { input, idempotencyKey: 'once' })),
+    );
+    const later = await start('once', { input, idempotencyKey: 'once' });
+    expect(new Set([...together, later].map(({ body }) => body.id)).size).toBe(1);
+    expect(await titles('once')).toEqual(['Hello Once']);
+  });
+
+  test('ends after a while, and a worker continues the run', async () => {
+    const busy = '{% for a in (1..200) %}{% for b in (1..100) %}{% endfor %}{% endfor %}';
+    await save(
+      'long',
+      Array.from({ length: 100 }, (_, at) => ({ command: 'set', input: { [`n${at}`]: `${busy}${at}` } })),
+    );
+    const { body } = await start('long');
+    const run = await ended(project, body.id);
+    expect([run.status.state, run.steps.length]).toEqual([STATE.completed, 100]);
+    const [{ turn } = { turn: 0 }] = await query<{ turn: number }>(
+      'select turn from workflow_runs where id = $1',
+      [body.id],
+    );
+    expect(turn).toBeGreaterThan(1);
+  });
+
+  test('may collect, and pass a throttle, with other runs', async () => {
+    await save('collects', [{ command: 'digest', input: { window: 3_600 } }, hello]);
+    await save('throttled', [{ command: 'throttle', input: { limit: 2, window: 3_600 } }]);
+    const all = await Promise.all(
+      Array.from({ length: 10 }, (_, at) => [
+        start('collects', { input: { at } }),
+        start('throttled', { input: { at } }),
+      ]).flat(),
+    );
+    const left = () =>
+      query("select from workflow_runs where workflow_key in ('collects', 'throttled') and state < 2");
+    await until(left, (runs) => runs.length === 0);
+    const runs = await Promise.all(all.map(({ body }) => runOf(project, body.id)));
+    const states = (key: string) =>
+      runs
+        .filter((run) => run.workflow_key === key)
+        .map((run) => run.status.state as number)
+        .toSorted();
+    expect(states('collects')).toEqual([STATE.waiting, ...Array(9).fill(STATE.completed)]);
+    expect(states('throttled')).toEqual([...Array(2).fill(STATE.completed), ...Array(8).fill(STATE.aborted)]);
   });
 });

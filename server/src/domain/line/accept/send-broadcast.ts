@@ -1,6 +1,6 @@
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import { problemsWithin } from '../../../contract/problems.ts';
-import { isDatabaseUnavailable } from '../../../db/client.ts';
+import { isDatabaseUnavailable, type Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import type { Clock } from '../../../lib/clock.ts';
@@ -29,7 +29,7 @@ import { errorsJson } from '../ledger/finish.ts';
 import { shownContent } from '../notifications/contents.ts';
 import { findKnownRecipients, type KnownRecipients } from './known-recipients.ts';
 import { withTemplate } from './with-template.ts';
-import { type Once, type PendingBroadcast, writeAccepted } from './write-accepted.ts';
+import { type Accepted, type Once, type PendingBroadcast, writeAccepted } from './write-accepted.ts';
 
 /** How a broadcast is sent. With an id or a key it is sent at most once. */
 export type SendOptions = {
@@ -74,13 +74,30 @@ export async function sendBroadcast(
   broadcast: NewBroadcast,
   options: SendOptions = {},
 ): Promise<SentBroadcast> {
-  const { raw, id } = options;
-  const check = raw === undefined ? broadcastProblems : problemsBeyondSchema;
-  const problems = check(broadcast, acceptor.now());
-  if (problems.length > 0)
-    throw new ClientError('validation_failed', problemsWithin(options.within, problems));
-  if (id !== undefined && !isBroadcastId(id)) throw new Error(`${id} cannot be the id of a broadcast`);
+  assertValid(broadcast, acceptor.now(), options);
   return acceptor.accept({ projectId: project.id, broadcast, ...options });
+}
+
+/**
+ * Validates a broadcast that is accepted by a transaction of the caller, together with other rows: see
+ * `Acceptor.acceptIn`. Throws as `sendBroadcast` does. Returns undefined if it has been sent before, and its
+ * template has been deleted since.
+ */
+export async function prepareBroadcast(
+  { acceptor }: { acceptor: Acceptor },
+  project: { id: string },
+  broadcast: NewBroadcast,
+  { id }: { id: string },
+): Promise<PendingBroadcast | undefined> {
+  assertValid(broadcast, acceptor.now(), { id });
+  return acceptor.prepare({ projectId: project.id, broadcast, id });
+}
+
+function assertValid(broadcast: NewBroadcast, nowMs: number, { raw, id, within }: SendOptions): void {
+  const check = raw === undefined ? broadcastProblems : problemsBeyondSchema;
+  const problems = check(broadcast, nowMs);
+  if (problems.length > 0) throw new ClientError('validation_failed', problemsWithin(within, problems));
+  if (id !== undefined && !isBroadcastId(id)) throw new Error(`${id} cannot be the id of a broadcast`);
 }
 
 /** A lower-case UUIDv7: notifications take their time from it. */
@@ -99,6 +116,17 @@ type BroadcastRequest = SendOptions & {
   broadcast: NewBroadcast;
   template?: TemplateReference;
 };
+
+/** Accepts these of the prepared broadcasts, in a transaction. If that is repeated, it is called again. */
+type AcceptIn = (tx: Queryable, broadcasts: readonly PendingBroadcast[]) => Promise<void>;
+
+/** Broadcasts that are being accepted. */
+interface Acceptance {
+  write: AcceptIn;
+  /** Passes on their jobs and notifications. Returns the ids of those that were not accepted before. */
+  committed(): ReadonlySet<string>;
+  failed(error: unknown): void;
+}
 
 /** The result of one broadcast: a failure does not affect those that were committed with it. */
 type AcceptResult = SentBroadcast | { error: unknown };
@@ -158,24 +186,49 @@ export class Acceptor {
 
   /** Resolves when the broadcast is committed, by this call or by an earlier one with its id or key. */
   accept(given: BroadcastRequest): Promise<SentBroadcast> {
-    if (!isTracing()) return this.#acceptFilled(given);
-    const attributes = { 'belfry.project.id': given.projectId };
-    return traced('accept broadcast', { kind: 'producer', attributes }, async (span) => {
-      const accepted = await this.#acceptFilled(given);
-      span?.set({ 'belfry.broadcast.id': accepted.id });
-      return accepted;
+    return inSpan(given, async () => {
+      const filled = await this.#filled(given);
+      return 'json' in filled ? filled : this.#accept(filled);
     });
   }
 
-  async #acceptFilled(given: BroadcastRequest): Promise<SentBroadcast> {
+  /** See `prepareBroadcast`. */
+  prepare(given: BroadcastRequest & { id: string }): Promise<PendingBroadcast | undefined> {
+    return inSpan(given, async () => {
+      const filled = await this.#filled(given);
+      return 'json' in filled ? undefined : prepare(filled, this.#context.clock);
+    });
+  }
+
+  /**
+   * Runs a transaction that accepts prepared broadcasts by their ids. Each time that it runs, it passes those
+   * that it accepts to `accept`, or none. Those that were accepted before stay as they are.
+   */
+  async acceptIn<Result>(
+    broadcasts: readonly PendingBroadcast[],
+    transaction: (accept: AcceptIn) => Promise<Result>,
+  ): Promise<Result> {
+    if (broadcasts.length === 0) return transaction(async () => {});
+    const acceptance = await this.#begin(broadcasts, 'by id');
+    const running = transaction((tx, chosen) => acceptance.write(tx, chosen));
+    const result = await running.catch((error: unknown) => {
+      acceptance.failed(error);
+      throw error;
+    });
+    acceptance.committed();
+    return result;
+  }
+
+  /** Returns the broadcast with the texts of its template, or that of an earlier call with its id or key. */
+  async #filled(given: BroadcastRequest): Promise<BroadcastRequest | SentBroadcast> {
     const { template } = given.broadcast;
-    if (!template) return this.#accept(given);
+    if (!template) return given;
     const named = await withTemplate(this.#context, given.projectId, given.broadcast, template).catch(
       async (error: unknown) => (await this.#earlier(given)) ?? Promise.reject(error),
     );
     if ('json' in named) return named;
     // The texts of the request are not those of the broadcast.
-    return this.#accept({ ...given, ...named, raw: given.raw && { ...given.raw, members: undefined } });
+    return { ...given, ...named, raw: given.raw && { ...given.raw, members: undefined } };
   }
 
   /** Returns the broadcast of an earlier call, although the template has been deleted since. */
@@ -203,8 +256,13 @@ export class Acceptor {
   /** Returns the result of each broadcast, in their order. */
   async #commit(broadcasts: readonly PendingBroadcast[], once: Once | undefined): Promise<AcceptResult[]> {
     const distinct = once === undefined ? broadcasts : firstOfEach(broadcasts, once);
-    const accepted = await this.#write(distinct, once);
-    if (accepted.size > 0) broadcastsAccepted.inc(accepted.size);
+    const acceptance = await this.#begin(distinct, once);
+    await acceptance.write(this.#context.db, distinct).catch((error: unknown) => {
+      acceptance.failed(error);
+      throw error;
+    });
+    const ids = acceptance.committed();
+    const accepted = new Set(distinct.filter(({ id }) => ids.has(id)));
     // The others were accepted before, or are in this batch twice.
     return Promise.all(
       broadcasts.map((one) => {
@@ -216,14 +274,12 @@ export class Acceptor {
     );
   }
 
-  /** Writes broadcasts and passes on their jobs and notifications. Returns those that were accepted. */
-  async #write(
-    broadcasts: readonly PendingBroadcast[],
-    once: Once | undefined,
-  ): Promise<ReadonlySet<PendingBroadcast>> {
-    const { db, recent, clock, config } = this.#context;
-    const known = await findKnownRecipients(this.#context, broadcasts);
-    const queued = broadcasts.filter((_, index) => known[index] === undefined);
+  /** Begins to accept broadcasts. Ends with `committed` or `failed`. */
+  async #begin(broadcasts: readonly PendingBroadcast[], once: Once | undefined): Promise<Acceptance> {
+    const { recent, clock, config } = this.#context;
+    const recipients = await findKnownRecipients(this.#context, broadcasts);
+    const known = new Map(broadcasts.map((one, index) => [one, recipients[index]]));
+    const queued = broadcasts.filter((one) => known.get(one) === undefined);
     const weight = queued.reduce((sum, one) => sum + one.weight, 0);
     const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued.length, weight);
     // A fan-out of the same id may be running with other content.
@@ -232,34 +288,39 @@ export class Acceptor {
         if (sendAt === null)
           recent.put(id, { projectId, content: shownContent(content, template), recipients, template });
     const nowMs = clock.now();
-    try {
-      const { leaseId } = reservation ?? {};
-      const { ids, jobIds, sentAt } = await writeAccepted(db, broadcasts, known, {
-        once,
-        leaseId,
-        nowMs,
-        brand: config.BRAND,
-      });
-      const jobs = queued.flatMap((one) => fanOutJob(one, jobIds.get(one.id)) ?? []);
-      if (reservation) reservation.end(jobs);
-      else if (jobs.length > 0) this.#fanOut.wake();
-      if (once === 'by key') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
-      const accepted = new Set(broadcasts.filter(({ id }) => ids.has(id)));
-      this.#publish(broadcasts, known, accepted, sentAt.getTime());
-      return accepted;
-    } catch (error) {
-      reservation?.end([]);
-      if (once !== 'by id') for (const { id } of queued) recent.remove(id);
-      const responseLost = queued.length < broadcasts.length && isDatabaseUnavailable(error);
-      if (responseLost) this.#lostResponseAtMs ??= nowMs;
-      throw error;
-    }
+    const options = { once, leaseId: reservation?.leaseId, nowMs, brand: config.BRAND };
+    let accepted: Accepted[] = [];
+    return {
+      write: async (db, chosen) => {
+        accepted = [];
+        for (const part of partsOf(chosen)) {
+          const knownOfPart = part.map((one) => known.get(one));
+          accepted.push(await writeAccepted(db, part, knownOfPart, options));
+        }
+      },
+      committed: () => {
+        const ids = new Set(accepted.flatMap((part) => [...part.ids]));
+        const jobIds = new Map(accepted.flatMap((part) => [...part.jobIds]));
+        const jobs = queued.flatMap((one) => fanOutJob(one, jobIds.get(one.id)) ?? []);
+        if (reservation) reservation.end(jobs);
+        else if (jobs.length > 0) this.#fanOut.wake();
+        if (once === 'by key') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
+        if (ids.size > 0) broadcastsAccepted.inc(ids.size);
+        this.#publish(known, ids, accepted[0]?.sentAt.getTime() ?? nowMs);
+        return ids;
+      },
+      failed: (error) => {
+        reservation?.end([]);
+        if (once !== 'by id') for (const { id } of queued) recent.remove(id);
+        const responseLost = queued.length < broadcasts.length && isDatabaseUnavailable(error);
+        if (responseLost) this.#lostResponseAtMs ??= nowMs;
+      },
+    };
   }
 
   #publish(
-    broadcasts: readonly PendingBroadcast[],
-    known: readonly (KnownRecipients | undefined)[],
-    accepted: ReadonlySet<PendingBroadcast>,
+    known: ReadonlyMap<PendingBroadcast, KnownRecipients | undefined>,
+    accepted: ReadonlySet<string>,
     sentAtMs: number,
   ): void {
     const { bus } = this.#context;
@@ -268,11 +329,10 @@ export class Acceptor {
       this.#lostResponseAtMs = undefined;
     }
     let notifications = 0;
-    for (const [index, broadcast] of broadcasts.entries()) {
-      const userIds = known[index]?.userIds;
-      if (userIds === undefined || !accepted.has(broadcast)) continue;
+    for (const [{ id: broadcastId, projectId, content }, recipients] of known) {
+      const userIds = recipients?.userIds;
+      if (userIds === undefined || !accepted.has(broadcastId)) continue;
       notifications += userIds.length;
-      const { id: broadcastId, projectId, content } = broadcast;
       bus.publish({ type: 'new', projectId, broadcastId, userIds, sentAtMs, content });
     }
     if (notifications > 0) notificationsCreated.inc(notifications);
@@ -296,6 +356,20 @@ export class Acceptor {
       return { error };
     }
   }
+}
+
+/** Runs `accept` as a part of the trace of a broadcast. */
+function inSpan<Result extends { id: string } | undefined>(
+  { projectId }: BroadcastRequest,
+  accept: () => Promise<Result>,
+): Promise<Result> {
+  if (!isTracing()) return accept();
+  const attributes = { 'belfry.project.id': projectId };
+  return traced('accept broadcast', { kind: 'producer', attributes }, async (span) => {
+    const accepted = await accept();
+    if (accepted !== undefined) span?.set({ 'belfry.broadcast.id': accepted.id });
+    return accepted;
+  });
 }
 
 async function prepare(request: BroadcastRequest, clock: Clock): Promise<PendingBroadcast> {
@@ -341,6 +415,21 @@ function fanOutJob(broadcast: PendingBroadcast, id: number | undefined): Job<'fa
   const { projectId, priority, weight, traceparent } = broadcast;
   const payload = { broadcast_id: broadcast.id, ...(traceparent === null ? {} : { traceparent }) };
   return { id, kind: 'fan_out', projectId, partitionKey: projectId, priority, weight, attempt: 1, payload };
+}
+
+/** Splits broadcasts so that each statement has a part of limited size. */
+function partsOf(broadcasts: readonly PendingBroadcast[]): (readonly PendingBroadcast[])[] {
+  const parts: PendingBroadcast[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const one of broadcasts) {
+    bytes += one.bytes;
+    if (bytes > MAX_BYTES) {
+      parts.push([]);
+      bytes = one.bytes;
+    }
+    parts.at(-1)?.push(one);
+  }
+  return parts;
 }
 
 /** The broadcasts without those whose id or key occurs twice: one statement can insert each only once. */

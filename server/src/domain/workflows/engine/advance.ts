@@ -4,6 +4,7 @@ import { type Condition, type ConditionData, ConditionError, evaluate } from '..
 import { timeOf } from '../../../lib/ids.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateError } from '../../../lib/template.ts';
+import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
 import { placeAfter, placeIn, stepAt } from '../definitions/places.ts';
 import { inputProblems, type ProgramStep } from '../definitions/program.ts';
 import { STAGES, type Stage, type StepRow } from '../runs/row.ts';
@@ -20,10 +21,13 @@ export interface Advanced {
   /** The steps that began or ended in this turn. */
   steps: readonly StepRow[];
   data: Readonly<Record<string, unknown>>;
+  /** The last broadcast of the run. */
   broadcastId: string | null;
+  /** The broadcast that this turn sends. */
+  broadcast: PendingBroadcast | null;
   /** The rendered input of the next step as JSON, if the next turn begins with it. */
   prepared: string | null;
-  /** Whether it has changed something outside of the run. */
+  /** Whether it has changed something outside of the run before it is recorded. */
   hasActed: boolean;
   /** Characters of the outputs of these steps as JSON. */
   added: number;
@@ -43,20 +47,33 @@ export type Next =
 /** The attempt of a job that may call another host; undefined for other jobs. */
 export type Calls = { attempt: number } | undefined;
 
+/** What takes a turn: a job, or the request that starts the run, which is not stored before the turn ends. */
+export type TakenBy = { calls: Calls } | 'start';
+
 // The JSON text of `run.data`, and of the output of a step.
 const MAX_DATA_CHARACTERS = 64 * 1024;
+// The request that starts a run waits for its first turn. On a busy server this is time for many steps.
+const MAX_MS_OF_START = 250;
 // Between two looks whether a broadcast has been fanned out.
 const MIN_DELAY_MS = 100;
 const MAX_DELAY_MS = 300_000;
 
 /**
- * Executes steps of a run until one waits, the run ends, or a second step would change something outside of
- * the run. Writes nothing of the run itself. A turn that is repeated after a crash makes the same change:
- * what leads to it depends only on what is stored of the run. So a turn that has read anything else, such as
- * the user, ends before the change.
+ * Executes steps of a run until one waits, the run ends, or a second step would send a broadcast or change
+ * something outside of the run. Writes nothing of the run itself, and no broadcast: these are committed
+ * together. A change of something else is made at once. A turn that is repeated after a crash makes the same
+ * change: what leads to it depends only on what is stored of the run. So a turn that has read anything else,
+ * such as the user, ends before the change. The turn that starts a run makes no such change.
  */
-export async function advance(context: WorkflowContext, run: LoadedRun, calls: Calls): Promise<Advanced> {
-  return new Turn(context, run, calls).take();
+export async function advance(context: WorkflowContext, run: LoadedRun, takenBy: TakenBy): Promise<Advanced> {
+  return new Turn(context, run, takenBy).take();
+}
+
+/** A turn that has executed nothing. */
+export function idleTurn(run: LoadedRun, next: Next): Advanced {
+  const { place, stage, data, broadcast_id: broadcastId } = run;
+  const state = { place, stage, steps: [], data, broadcastId, broadcast: null, prepared: null };
+  return { run, ...state, hasActed: false, added: 0, next };
 }
 
 class Turn {
@@ -65,20 +82,24 @@ class Turn {
   steps: StepRow[] = [];
   data: Readonly<Record<string, unknown>>;
   broadcastId: string | null;
+  broadcast: PendingBroadcast | null = null;
   prepared: string | null;
   #shared: Advanced['shared'];
   readonly #context: WorkflowContext;
   readonly #run: LoadedRun;
   readonly #calls: Calls;
+  readonly #starts: boolean;
+  readonly #beganMs = performance.now();
   readonly #now: Date;
   #hasActed = false;
   /** Whether a repetition of this turn could come to another result. */
   #varies = false;
 
-  constructor(context: WorkflowContext, run: LoadedRun, calls: Calls) {
+  constructor(context: WorkflowContext, run: LoadedRun, takenBy: TakenBy) {
     this.#context = context;
     this.#run = run;
-    this.#calls = calls;
+    this.#starts = takenBy === 'start';
+    this.#calls = takenBy === 'start' ? undefined : takenBy.calls;
     this.#now = new Date(context.clock.now());
     this.place = run.place;
     this.stage = run.stage;
@@ -92,6 +113,8 @@ class Turn {
     for (;;) {
       const step = stepAt(this.#run.program, this.place);
       if (step === undefined) return this.#advanced({ kind: 'complete' });
+      if (this.#starts && performance.now() - this.#beganMs > MAX_MS_OF_START)
+        return this.#advanced({ kind: 'continue' });
       const next = await this.#execute(step);
       if (next !== undefined) return this.#advanced(next);
       await between();
@@ -99,10 +122,10 @@ class Turn {
   }
 
   #advanced(next: Next): Advanced {
-    const { place, stage, steps, data, broadcastId, prepared } = this;
+    const { place, stage, steps, data, broadcastId, broadcast, prepared } = this;
     const hasActed = this.#hasActed;
     const added = steps.reduce((sum, { output }) => sum + (output?.length ?? 0), 0);
-    const state = { place, stage, steps, data, broadcastId, prepared, hasActed };
+    const state = { place, stage, steps, data, broadcastId, broadcast, prepared, hasActed };
     const advanced = { run: this.#run, ...state, added, next };
     return this.#shared === undefined ? advanced : { ...advanced, shared: this.#shared };
   }
@@ -147,25 +170,30 @@ class Turn {
   async #begin(step: ProgramStep): Promise<Next | undefined> {
     const command = COMMANDS.get(step.command);
     if (command === undefined) return this.#fail(step, `Command not found: ${step.command}`);
-    if (command.acts && this.#hasActed) return { kind: 'continue' };
-    const { id, project_id: projectId, user } = this.#run;
+    const hasEffect = this.#hasActed || this.broadcast !== null;
+    if ((command.acts || command.sends) && hasEffect) return { kind: 'continue' };
+    const run = this.#run;
+    const { id, project_id: projectId, user } = run;
     const isPrepared = this.prepared !== null;
     const input = this.prepared === null ? step.input(this.#readable()) : JSON.parse(this.prepared);
     const problems = isPrepared ? [] : inputProblems(step.command, input);
     if (problems.length > 0) return this.#fail(step, problems.join('; '));
-    this.#varies ||= step.inputVaries && command.acts !== 'once';
-    if (!isPrepared && command.acts !== undefined && (this.#varies || command.calls)) {
+    this.#varies ||= step.inputVaries;
+    if (!isPrepared && command.acts && (this.#varies || this.#starts || command.calls)) {
       this.stage = STAGES.prepared;
       this.prepared = JSON.stringify(input);
       return { kind: 'continue', ...(command.calls ? { calls: { attempt: 0 } } : {}) };
     }
-    this.#hasActed ||= command.acts !== undefined;
+    this.#hasActed ||= command.acts === true;
     const result = await command.begin(this.#context, {
       projectId,
       runId: id,
       user,
       input: input as never,
-      broadcastId: broadcastIdOf(this.#run),
+      // Only when it is read, because few steps send, and a hash takes as long as a step.
+      get broadcastId() {
+        return broadcastIdOf(run);
+      },
       attempt: this.#calls?.attempt ?? 0,
     });
     if (result.kind !== 'collect' && result.kind !== 'throttle') return this.#apply(step, result);
@@ -188,6 +216,7 @@ class Turn {
           return this.#fail(step, `run.data has more than ${MAX_DATA_CHARACTERS} characters`);
         this.data = data;
         this.broadcastId = result.broadcastId ?? this.broadcastId;
+        this.broadcast = result.broadcast ?? this.broadcast;
         this.#end(step, { state: 'completed', output });
         return this.#isStale(result) ? { kind: 'continue' } : undefined;
       }
@@ -287,7 +316,7 @@ function problemOf(error: unknown): string {
 }
 
 /** Returns the id of the broadcast of a turn: a UUIDv7 of its time, with bits that follow from the turn. */
-export function broadcastIdOf({ id, turn, due_at: dueAt }: LoadedRun): string {
+function broadcastIdOf({ id, turn, due_at: dueAt }: LoadedRun): string {
   const hash = createHash('sha256').update(`${id} ${turn}`).digest();
   const bytes = Buffer.alloc(16);
   bytes.writeUIntBE(dueAt.getTime(), 0, 6);

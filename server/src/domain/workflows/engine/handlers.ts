@@ -1,13 +1,12 @@
-import type { Database } from '../../../db/client.ts';
-import { isTracing, traced } from '../../../lib/tracing.ts';
+import { complete } from '../../../queue/complete.ts';
 import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import type { WorkflowContext } from '../steps/command.ts';
-import { type Advanced, advance, type Calls } from './advance.ts';
+import { type Advanced, type Calls, idleTurn } from './advance.ts';
 import { closeDigest, closeDigests } from './digests.ts';
-import { dateLateTurns, type LoadedRun, loadRuns, type RunJob } from './load.ts';
-import { markBroadcasts } from './mark-broadcasts.ts';
+import { dateLateTurns, loadRuns, type RunJob } from './load.ts';
 import { recordTurns } from './record.ts';
+import { takeTurn } from './take-turn.ts';
 
 /** What the handlers need. The acceptor is made after the worker. */
 type Deps = Omit<WorkflowContext, 'acceptor'> & { acceptor: () => WorkflowContext['acceptor'] };
@@ -46,13 +45,13 @@ async function continueRuns(
   const runs = await loadRuns(deps.db, jobs);
   await dateLateTurns(deps.db, leaseId, { jobs, runs, nowMs: deps.clock.now() });
   await closeDigests(deps.db, runs, deps.clock.now());
-  await markBroadcasts(deps.db, [...runs.values()]);
   // Runs that were cancelled, or whose turn was recorded before a crash, are left out. A run that an event
   // continued may be here twice, because the job of its timeout stays: each turn is for its own job.
   const results = await Promise.allSettled(
     jobs.flatMap((job) => {
       const run = runs.get(job.payload.run_id);
-      return run?.turn === job.payload.turn ? [takeTurn(context, run, job)] : [];
+      if (run?.turn !== job.payload.turn) return [];
+      return [takeTurn(context, run, { calls: callsOf(job) }, job.payload.traceparent)];
     }),
   );
   // The jobs may be claimed again at once, so no turn may still be running.
@@ -62,56 +61,33 @@ async function continueRuns(
   return record(deps, leaseId, jobs, turns);
 }
 
-/** One turn, as a part of the trace that started the run. */
-function takeTurn(context: WorkflowContext, run: LoadedRun, job: RunJob): Promise<Advanced> {
-  if (!isTracing()) return advance(context, run, callsOf(job));
-  const { projectId, payload } = job;
-  const attributes = {
-    'belfry.project.id': projectId,
-    'belfry.workflow.run.id': run.id,
-    'belfry.workflow.run.turn': run.turn,
-  };
-  return traced(
-    'run workflow',
-    { kind: 'consumer', parent: payload.traceparent, attributes },
-    async (span) => {
-      const advanced = await advance(context, run, callsOf(job));
-      if (advanced.next.kind === 'fail') span?.fail('failed');
-      return advanced;
-    },
-  );
-}
-
 function callsOf({ payload }: RunJob): Calls {
   return 'attempt' in payload ? { attempt: payload.attempt } : undefined;
 }
 
 async function record(
-  { db, clock }: { db: Pick<Database, 'transaction'>; clock: Deps['clock'] },
+  { db, clock, acceptor }: Pick<Deps, 'db' | 'clock' | 'acceptor'>,
   leaseId: string,
   jobs: readonly RunJob[],
   turns: readonly Advanced[],
 ): Promise<readonly JobKind[]> {
-  await db.transaction((tx) => recordTurns(tx, leaseId, { jobs, turns, nowMs: clock.now() }));
-  return ['run_workflow', 'call_workflow'];
+  const broadcasts = turns.flatMap(({ broadcast }) => broadcast ?? []);
+  return acceptor().acceptIn(broadcasts, (accept) =>
+    db.transaction(async (tx) => {
+      await complete(
+        tx,
+        leaseId,
+        jobs.map(({ id }) => id),
+      );
+      return recordTurns(tx, { jobs, turns, nowMs: clock.now(), accept });
+    }),
+  );
 }
 
 /** Records that a run failed because of a bug. */
 async function discard(deps: Deps, job: RunJob, leaseId: string): Promise<void> {
   const run = (await loadRuns(deps.db, [job])).get(job.payload.run_id);
   if (run !== undefined) await closeDigest(deps.db, run.id);
-  const failed: Advanced[] =
-    run === undefined
-      ? []
-      : [
-          {
-            ...{ run, place: run.place, stage: run.stage, steps: [], data: run.data },
-            broadcastId: run.broadcast_id,
-            added: 0,
-            hasActed: false,
-            prepared: null,
-            next: { kind: 'fail', error: 'internal error' },
-          },
-        ];
+  const failed = run === undefined ? [] : [idleTurn(run, { kind: 'fail', error: 'internal error' })];
   await record(deps, leaseId, [job], failed);
 }

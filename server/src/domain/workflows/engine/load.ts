@@ -46,18 +46,10 @@ export type Digest =
   /** The inputs of the runs, in the order in which they started. */
   | { isClosed: true; output: { items: readonly unknown[]; count: number } };
 
-type StoredRun = Omit<
-  LoadedRun,
-  | 'input'
-  | 'prepared'
-  | 'data'
-  | 'program'
-  | 'steps'
-  | 'user'
-  | 'notification'
-  | 'awaitsNotification'
-  | 'digest'
-> & {
+/** What is not stored in the row of a run. */
+type Loaded = 'program' | 'steps' | 'user' | 'notification' | 'awaitsNotification' | 'digest';
+
+type StoredRun = Omit<LoadedRun, Loaded | 'input' | 'prepared' | 'data'> & {
   input: Buffer;
   prepared: Buffer | null;
   data: string | null;
@@ -95,6 +87,27 @@ export async function loadRuns(
   );
 }
 
+/** Loads the programs and the users of runs that have not begun. */
+export async function withPrograms(
+  db: Queryable,
+  runs: readonly Omit<LoadedRun, Loaded>[],
+): Promise<LoadedRun[]> {
+  const programs = await loadPrograms(db, runs);
+  const users = await loadUsers(
+    db,
+    runs.filter(({ id }) => programs.get(id)?.reads.user),
+  );
+  return runs.map((run) => ({
+    ...run,
+    program: programs.get(run.id) as Program,
+    steps: [],
+    user: users.get(run.user_id ?? '') ?? null,
+    notification: null,
+    awaitsNotification: false,
+    digest: null,
+  }));
+}
+
 // About 64 MB when full.
 const MAX_PROGRAMS = 2_000;
 const MAX_CHARACTERS = 16_000_000;
@@ -103,10 +116,12 @@ const programs = new LRUCache<string, { program: Program }>({
   maxSize: MAX_CHARACTERS,
 });
 
+type OfProgram = Pick<StoredRun, 'id' | 'project_id' | 'workflow_key' | 'version'>;
+
 /** The programs of runs, by the id of the run. A version never changes. */
-async function loadPrograms(db: Queryable, runs: readonly StoredRun[]): Promise<Map<string, Program>> {
+async function loadPrograms(db: Queryable, runs: readonly OfProgram[]): Promise<Map<string, Program>> {
   const found = new Map<string, Program>();
-  const missing = new Map<string, StoredRun[]>();
+  const missing = new Map<string, OfProgram[]>();
   for (const run of runs) {
     const name = `${run.project_id} ${run.version} ${run.workflow_key}`;
     const known = programs.get(name);
@@ -131,7 +146,10 @@ async function loadPrograms(db: Queryable, runs: readonly StoredRun[]): Promise<
   return found;
 }
 
-async function loadUsers(db: Queryable, runs: readonly StoredRun[]): Promise<ReadonlyMap<string, UserData>> {
+async function loadUsers(
+  db: Queryable,
+  runs: readonly Pick<StoredRun, 'user_id'>[],
+): Promise<ReadonlyMap<string, UserData>> {
   const ids = runs.flatMap(({ user_id: id }) => id ?? []);
   return ids.length === 0 ? new Map() : loadUserData(db, ids);
 }

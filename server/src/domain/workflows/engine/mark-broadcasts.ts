@@ -1,19 +1,14 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { broadcastIdOf } from './advance.ts';
-import type { LoadedRun } from './load.ts';
+import type { Advanced } from './advance.ts';
 
-/**
- * Stores how many runs have led to the broadcasts that these runs may send in this turn, if events started
- * them. It is stored before the broadcast is sent, because its first event may start the next run.
- */
-export async function markBroadcasts(db: Queryable, runs: readonly LoadedRun[]): Promise<void> {
-  const started = runs.filter(({ depth, program }) => depth > 0 && program.sendsBroadcasts);
-  if (started.length === 0) return;
-  await db.query(insertBroadcasts, [
-    uuidArray(started.map(broadcastIdOf)),
-    started.map(({ depth }) => depth),
-  ]);
+/** Stores how many runs have led to the broadcasts of these turns, if events started the runs. */
+export async function markBroadcasts(tx: Queryable, turns: readonly Advanced[]): Promise<void> {
+  const marks = turns.flatMap(({ run: { depth }, broadcast }) =>
+    depth > 0 && broadcast !== null ? [{ id: broadcast.id, depth }] : [],
+  );
+  if (marks.length === 0) return;
+  await tx.query(insertBroadcasts, [uuidArray(marks.map(({ id }) => id)), marks.map(({ depth }) => depth)]);
 }
 
 // Primary key.

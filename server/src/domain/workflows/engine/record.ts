@@ -2,47 +2,65 @@ import { isOwnEvent, RUN_STATES, type RunState } from '../../../contract/workflo
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { packJson } from '../../../lib/packed-json.ts';
-import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import type { NewJob } from '../../../queue/jobs.ts';
-import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { type JobKind, type NewJob, priorityFor } from '../../../queue/jobs.ts';
+import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
 import { followEvents } from '../feed/feed.ts';
 import { deleteDigests } from '../runs/digests.ts';
+import { type NewRunEvent, recordRunEvents, startedEvent } from '../runs/events.ts';
 import { runJob } from '../runs/jobs.ts';
 import { ENDED, type StepRow } from '../runs/row.ts';
-import { withUser } from '../runs/start.ts';
+import type { NewRun } from '../runs/start.ts';
 import type { Collect, Throttle } from '../steps/command.ts';
 import type { Advanced } from './advance.ts';
 import { joinDigests } from './digests.ts';
-import type { RunJob } from './load.ts';
+import type { LoadedRun, RunJob } from './load.ts';
 import { lookBack } from './look-back.ts';
+import { markBroadcasts } from './mark-broadcasts.ts';
 import type { SharedStep } from './shared-steps.ts';
 import { passThrottles } from './throttles.ts';
 
+/** The turns of a batch of runs. */
+export interface Turns {
+  turns: readonly Advanced[];
+  /** The jobs of the turns; none of runs that start. */
+  jobs: readonly RunJob[];
+  /** The runs by their id, if these are their first turns and they are not stored yet. */
+  starting?: ReadonlyMap<string, NewRun>;
+  nowMs: number;
+  accept: (tx: Queryable, broadcasts: readonly PendingBroadcast[]) => Promise<void>;
+}
+
 /**
- * Records turns of runs and completes their jobs, in the caller's transaction. A run that was cancelled, or
- * continued by an event, meanwhile stays as it is. Steps that have changed something are recorded even so.
+ * Records turns of runs in the caller's transaction, and accepts their broadcasts. A run that was cancelled,
+ * or continued by an event, meanwhile stays as it is, and sends nothing. Steps that have changed something
+ * before this are recorded even so. Returns the kinds of jobs that are ready.
  */
 export async function recordTurns(
   tx: Queryable,
-  leaseId: string,
-  { jobs, turns: advanced, nowMs }: { jobs: readonly RunJob[]; turns: readonly Advanced[]; nowMs: number },
-): Promise<void> {
-  await complete(
-    tx,
-    leaseId,
-    jobs.map(({ id }) => id),
-  );
-  if (advanced.length === 0) return;
+  { jobs, starting, turns: advanced, nowMs, accept }: Turns,
+): Promise<readonly JobKind[]> {
+  if (advanced.length === 0) {
+    await accept(tx, []);
+    return [];
+  }
   const following = advanced.filter(waitsForOwnEvent);
   if (following.length > 0)
     await followEvents(
       tx,
       following.map(({ run }) => run.project_id),
     );
-  const decided = await decideShared(tx, advanced, nowMs);
-  const updated = await updateRuns(tx, decided, nowMs);
+  const decided = await decideShared(tx, advanced, { nowMs, stored: starting === undefined });
+  const updated = starting
+    ? await insertRuns(tx, decided, { starting, nowMs })
+    : await updateRuns(tx, decided, nowMs);
   const turns = decided.filter(({ run, hasActed }) => hasActed || updated.has(run.id));
+  const current = turns.filter(({ run }) => updated.has(run.id));
+  await markBroadcasts(tx, current);
+  await accept(
+    tx,
+    current.flatMap(({ broadcast }) => broadcast ?? []),
+  );
   await writeSteps(
     tx,
     turns.flatMap(({ run, steps }) => {
@@ -51,20 +69,26 @@ export async function recordTurns(
     }),
   );
   const jobOf = new Map(jobs.map((job) => [job.payload.run_id, job]));
-  const current = turns.filter(({ run }) => updated.has(run.id));
-  await enqueue(
+  const ready = await enqueue(
     tx,
-    current.flatMap((turn) => nextJob(turn, jobOf.get(turn.run.id))),
+    current.flatMap((turn) => {
+      const { id } = turn.run;
+      const job = jobOf.get(id);
+      const traceparent = job === undefined ? starting?.get(id)?.traceparent : job.payload.traceparent;
+      return nextJob(turn, { priority: job?.priority ?? priorityFor(1), traceparent });
+    }),
   );
-  await recordEvents(
-    tx,
-    turns.flatMap((turn) => eventsOf(turn, updated.has(turn.run.id))),
-  );
+  await recordRunEvents(tx, [
+    ...(starting ? turns.map(({ run }) => startedEvent(subjectOf(run))) : []),
+    ...turns.flatMap(eventsOfSteps),
+    ...current.flatMap(eventOfEnd),
+  ]);
   await lookBack(
     tx,
     following.filter(({ run }) => updated.has(run.id)),
     nowMs,
   );
+  return following.length === 0 ? ready : [...ready, 'run_workflow'];
 }
 
 function waitsForOwnEvent({ next }: Advanced): boolean {
@@ -75,16 +99,12 @@ function waitsForOwnEvent({ next }: Advanced): boolean {
 async function decideShared(
   tx: Queryable,
   turns: readonly Advanced[],
-  nowMs: number,
+  { nowMs, stored }: { nowMs: number; stored: boolean },
 ): Promise<readonly Advanced[]> {
   const digested = turns.filter(({ run, place }) => run.digest?.isClosed === true && place !== run.place);
   if (digested.length === 0 && turns.every(({ shared }) => shared === undefined)) return turns;
   // Runs before digests, as in cancelRun.
-  const locked = await tx.query<{ id: string }>(lockRunsInTurn, [
-    uuidArray(turns.map(({ run }) => run.id)),
-    turns.map(({ run }) => run.turn),
-  ]);
-  const current = new Set(locked.map(({ id }) => id));
+  const current = stored ? await lockRuns(tx, turns) : new Set(turns.map(({ run }) => run.id));
   await deleteDigests(
     tx,
     digested.map(({ run }) => run.id),
@@ -110,18 +130,51 @@ function isThrottle(step: SharedStep): step is SharedStep<Throttle> {
   return step.request.kind === 'throttle';
 }
 
+/** Locks the runs that are still in their turn, and returns their ids. */
+async function lockRuns(tx: Queryable, turns: readonly Advanced[]): Promise<ReadonlySet<string>> {
+  const rows = await tx.query<{ id: string }>(lockRunsInTurn, [
+    uuidArray(turns.map(({ run }) => run.id)),
+    turns.map(({ run }) => run.turn),
+  ]);
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** Updates runs that are still in their turn, and returns their ids. */
 async function updateRuns(
   tx: Queryable,
   turns: readonly Advanced[],
   nowMs: number,
 ): Promise<ReadonlySet<string>> {
-  const states = turns.map(({ next }) => stateAfter(next));
-  const now = new Date(nowMs);
-  const rows = await tx.query<{ id: string }>(updateRunsInTurn, [
+  const rows = await tx.query<{ id: string }>(updateRunsInTurn, columnsOf(turns, new Date(nowMs)));
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Inserts runs as they are after their first turn, and returns their ids. */
+async function insertRuns(
+  tx: Queryable,
+  turns: readonly Advanced[],
+  { starting, nowMs }: { starting: ReadonlyMap<string, NewRun>; nowMs: number },
+): Promise<ReadonlySet<string>> {
+  await tx.query(insertRunsAfterTurn, [
+    ...columnsOf(turns, new Date(nowMs)),
+    uuidArray(turns.map(({ run }) => run.project_id)),
+    textArray(turns.map(({ run }) => run.workflow_key)),
+    turns.map(({ run }) => run.version),
+    textArray(turns.map(({ run }) => run.user_id)),
+    turns.map(({ run }) => run.size),
+    byteaArray(turns.map(({ run }) => starting.get(run.id)?.packed ?? null)),
+    turns.map(({ run }) => run.created_at),
+    turns.map(({ run }) => run.depth),
+  ]);
+  return new Set(turns.map(({ run }) => run.id));
+}
+
+/** The values $1 to $13 of the statements that write runs after a turn. */
+function columnsOf(turns: readonly Advanced[], now: Date): unknown[] {
+  return [
     uuidArray(turns.map(({ run }) => run.id)),
     turns.map(({ run }) => run.turn),
-    states,
+    turns.map(({ next }) => stateAfter(next)),
     textArray(turns.map(({ place }) => place)),
     turns.map(({ stage }) => stage),
     turns.map(({ next }) => dueAt(next, now)),
@@ -132,8 +185,7 @@ async function updateRuns(
     turns.map(({ added }) => added),
     textArray(turns.map(({ next }) => (next.kind === 'wait' ? next.event : undefined))),
     byteaArray(turns.map(({ prepared }) => (prepared === null ? null : packJson(prepared)))),
-  ]);
-  return new Set(rows.map(({ id }) => id));
+  ];
 }
 
 /** A step of a cancelled run. It waits no longer. */
@@ -159,11 +211,13 @@ function errorOf(next: Advanced['next']): string | null {
   return next.kind === 'abort' ? next.reason : null;
 }
 
-function nextJob({ run, added, prepared, next }: Advanced, job: RunJob | undefined): NewJob[] {
+function nextJob(
+  { run, added, prepared, next }: Advanced,
+  { priority, traceparent }: { priority: number; traceparent: string | undefined },
+): NewJob[] {
   const { id, project_id: projectId, turn } = run;
   const size = run.size + added + (prepared?.length ?? 0);
-  const to = { id, projectId, turn: turn + 1, size, traceparent: job?.payload.traceparent };
-  const priority = job?.priority ?? 0;
+  const to = { id, projectId, turn: turn + 1, size, traceparent };
   if (next.kind === 'continue') return [runJob(to, { priority, dueAtMs: next.dueAtMs, ...withCalls(next) })];
   if (next.kind === 'wait' && next.untilMs !== undefined)
     return [runJob(to, { priority, dueAtMs: next.untilMs })];
@@ -176,31 +230,33 @@ function withCalls({ calls }: { calls?: { attempt: number } }): { calls?: { atte
 
 const FINAL_EVENTS = { complete: 'completed', abort: 'aborted', fail: 'failed' } as const;
 
-function eventsOf({ run, steps, next }: Advanced, isCurrent: boolean): NewEvent[] {
-  const { id: runId, project_id: projectId, workflow_key: key, user_id: userId } = run;
-  const common = { projectId, ...withUser(userId) };
-  const context = { run_id: runId, workflow_key: key };
-  const ofSteps = steps
+function eventsOfSteps({ run, steps }: Advanced): NewRunEvent[] {
+  return steps
     .filter(({ state }) => state !== 'waiting')
-    .map(
-      ({ place, command, state, error }): NewEvent => ({
-        ...common,
-        type: 'workflow.run.step',
-        details: {
-          ...(error === null ? {} : { level: 'error', log: error }),
-          context,
-          payload: { place, command, state },
-        },
-      }),
-    );
-  if (!isCurrent || next.kind === 'continue' || next.kind === 'wait') return ofSteps;
+    .map(({ place, command, state, error }) => ({
+      ...subjectOf(run),
+      type: 'workflow.run.step',
+      ...(error === null ? {} : { level: 'error', log: error }),
+      payload: { place, command, state },
+    }));
+}
+
+function eventOfEnd({ run, next }: Advanced): NewRunEvent[] {
+  if (next.kind === 'continue' || next.kind === 'wait') return [];
   const error = errorOf(next);
-  const details = {
-    ...(next.kind === 'fail' ? { level: 'error' as const } : {}),
-    ...(error === null ? {} : { log: error }),
-    context,
-  };
-  return [...ofSteps, { ...common, type: `workflow.run.${FINAL_EVENTS[next.kind]}`, details }];
+  return [
+    {
+      ...subjectOf(run),
+      type: `workflow.run.${FINAL_EVENTS[next.kind]}`,
+      ...(next.kind === 'fail' ? { level: 'error' as const } : {}),
+      ...(error === null ? {} : { log: error }),
+    },
+  ];
+}
+
+function subjectOf(run: LoadedRun) {
+  const { id: runId, project_id: projectId, workflow_key: key, user_id: userId } = run;
+  return { runId, projectId, key, userId };
 }
 
 /** Writes steps, over what is recorded of them. */
@@ -242,6 +298,24 @@ const updateRunsInTurn = sql(
   ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for, prepared)
   where r.id = t.id and r.turn = t.turn
   returning r.id`,
+);
+const insertRunsAfterTurn = sql(
+  'start_workflow_runs_with_turns',
+  `insert into workflow_runs (
+    id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input, prepared,
+    data, broadcast_id, waits_for, error, created_at, started_at, completed_at, depth
+  )
+  select id, project_id, key, version, user_id, state, place, stage, turn + 1, due_at, size + added, input,
+    prepared, data::json, broadcast_id, waits_for, error, created_at,
+    $10::timestamptz, case when state >= ${ENDED} then $10::timestamptz end, depth
+  from unnest(
+    $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
+    $8::uuid[], $9::text[], $11::int[], $12::text[], $13::bytea[], $14::uuid[], $15::text[], $16::int[],
+    $17::uuid[], $18::int[], $19::bytea[], $20::timestamptz[], $21::smallint[]
+  ) as t (
+    id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for, prepared, project_id,
+    key, version, user_id, size, input, created_at, depth
+  )`,
 );
 const upsertSteps = sql(
   'record_workflow_steps',

@@ -4,10 +4,9 @@ import type { Clock } from '../../../lib/clock.ts';
 import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
-import { recordEvents } from '../../ground/events/record.ts';
 import { deleteDigests } from './digests.ts';
+import { recordRunEvents } from './events.ts';
 import { runJob } from './jobs.ts';
-import { withUser } from './start.ts';
 
 interface ChangeContext {
   db: Pick<Database, 'transaction'>;
@@ -22,9 +21,9 @@ export function cancelRun(context: ChangeContext, projectId: string, id: string)
     async (tx, run) => {
       await tx.query(abortWaitingStep, [id, new Date(context.clock.now())]);
       await deleteDigests(tx, [id]);
-      const { workflow_key, user_id } = run;
-      const details = { log: CANCELLED, context: { run_id: id, workflow_key } };
-      await recordEvents(tx, [{ projectId, type: 'workflow.run.aborted', ...withUser(user_id), details }]);
+      const { workflow_key: key, user_id: userId } = run;
+      const subject = { projectId, runId: id, key, userId };
+      await recordRunEvents(tx, [{ ...subject, type: 'workflow.run.aborted', log: CANCELLED }]);
     },
   );
 }

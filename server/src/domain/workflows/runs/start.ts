@@ -11,13 +11,13 @@ import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
-import { recordEvents } from '../../ground/events/record.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
 import { findUsers } from '../../people/users/find-many.ts';
 import type { Person } from '../../people/users/plan.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
 import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { FIRST } from '../definitions/places.ts';
+import { recordRunEvents, startedEvent } from './events.ts';
 import { runJob } from './jobs.ts';
 
 export interface StartContext {
@@ -95,7 +95,7 @@ export async function inStartTransaction<Result>(
 type OfWorkflow = Pick<NewRun, 'projectId' | 'key'>;
 
 /** The newest versions of workflows. */
-export interface Versions {
+interface Versions {
   versionOf(run: OfWorkflow): number;
   /** Returns why a run cannot start, if so: its workflow does not exist or is disabled. */
   refusalOf(run: OfWorkflow): ClientError | undefined;
@@ -134,7 +134,7 @@ export async function writeRuns(
   runs: readonly NewRun[],
   { versionOf, priority }: Pick<Versions, 'versionOf'> & { priority: number },
 ): Promise<Resolved | undefined> {
-  const { userIds, users } = await resolve(tx, identities, runs);
+  const { userIds, users } = await resolveUsersOf(tx, identities, runs);
   await tx.query(insertRuns, [
     uuidArray(runs.map(({ id }) => id)),
     uuidArray(runs.map(({ projectId }) => projectId)),
@@ -151,25 +151,20 @@ export async function writeRuns(
     tx,
     runs.map((run) => runJob({ ...run, turn: 0 }, { priority })),
   );
-  await recordEvents(
+  await recordRunEvents(
     tx,
-    runs.map(({ id, projectId, key }, at) => ({
-      projectId,
-      type: 'workflow.run.started',
-      ...withUser(userIds[at]),
-      details: { context: { run_id: id, workflow_key: key } },
-    })),
+    runs.map(({ id, projectId, key }, at) =>
+      startedEvent({ runId: id, projectId, key, userId: userIds[at] }),
+    ),
   );
   return users;
 }
 
-/** The user of an event; an event without one has none. */
-export function withUser(userId: string | null | undefined): { userIds?: readonly string[] } {
-  return userId ? { userIds: [userId] } : {};
-}
-
-/** Finds or creates the users of runs. A run whose input does not identify a user has none. */
-async function resolve(tx: Queryable, identities: Identities, runs: readonly NewRun[]) {
+/**
+ * Finds or creates the users of runs in the caller's transaction. A run whose input does not identify a user
+ * has none.
+ */
+export async function resolveUsersOf(tx: Queryable, identities: Identities, runs: readonly NewRun[]) {
   const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
   const userIds = runs.map((): string | undefined => undefined);
   const byId = named.flatMap((one, at) => (one.id === undefined ? [] : [{ ...one, at }]));
@@ -197,7 +192,8 @@ interface NamedUser {
   email?: string;
 }
 
-function namedUser(given: unknown): NamedUser {
+/** Returns what identifies the user that an input names. */
+export function namedUser(given: unknown): NamedUser {
   const [id, externalId, email] = ['id', 'external_id', 'email'].map((name) => memberOf(given, name));
   if (typeof id === 'string' && isId(id)) return { id };
   return {

@@ -1,18 +1,18 @@
 import type { NewBroadcast, Recipient } from '../../../contract/broadcast.ts';
-import { sendBroadcast } from '../../line/accept/send-broadcast.ts';
+import { prepareBroadcast } from '../../line/accept/send-broadcast.ts';
 import type { Command } from './command.ts';
 
 type Input = Omit<NewBroadcast, 'recipients'> & Partial<Pick<NewBroadcast, 'recipients'>>;
 
 /** Sends a broadcast, by default to the user of the run. */
 export const broadcast: Command<Input> = {
-  acts: 'once',
+  sends: true,
   async begin(context, { projectId, user, input, broadcastId: id }) {
     const { recipients = user === null ? undefined : [recipientOf(user)], ...rest } = input;
     if (recipients === undefined)
       return { kind: 'fail', error: "Param 'recipients' is missing, and the run has no user" };
-    const sent = await sendBroadcast(context, { id: projectId }, { ...rest, recipients }, { id });
-    return { kind: 'done', output: { id: sent.id }, broadcastId: sent.id };
+    const broadcast = await prepareBroadcast(context, { id: projectId }, { ...rest, recipients }, { id });
+    return { kind: 'done', output: { id }, broadcastId: id, ...(broadcast && { broadcast }) };
   },
 };
 

@@ -1,4 +1,5 @@
 import type { Acceptor } from '../../line/accept/send-broadcast.ts';
+import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
 import type { LineContext } from '../../line/context/context.ts';
 
 export type WorkflowContext = LineContext & { acceptor: Acceptor };
@@ -11,7 +12,7 @@ export interface StepCall<Input> {
   user: { id: string; external_id: string | null; email: string | null } | null;
   /** Valid, with its templates rendered. */
   input: Input;
-  /** The id for a broadcast of this step: the same whenever the step begins again after a crash. */
+  /** The id for a broadcast of this step: the same whenever the step begins again. */
   broadcastId: string;
   /** The attempts before this one. */
   attempt: number;
@@ -22,8 +23,10 @@ export type StepResult =
   | {
       kind: 'done';
       output?: object;
-      /** The broadcast that it sent. */
+      /** The broadcast that it sends. */
       broadcastId?: string;
+      /** The same, unless it was accepted before: the transaction that records the turn accepts it. */
+      broadcast?: PendingBroadcast;
       /** Values for `run.data`. */
       data?: object;
       /** It has changed the user of the run. */
@@ -60,11 +63,12 @@ export interface Throttle {
 /** What a step does. Its input is described in contract/workflow.ts. */
 export interface Command<Input = never> {
   /**
-   * It changes something outside of the run. A turn has at most one such step, because it may begin again
-   * after a crash. `once`: the second time it has no effect, whatever its input. `again`: it has the same
-   * effect again if its input is the same.
+   * Changes something outside of the run before the turn is recorded. It may do so again after a crash, with
+   * the same effect if its input is the same.
    */
-  acts?: 'once' | 'again';
+  acts?: true;
+  /** Sends a broadcast, whose id follows from the turn. */
+  sends?: true;
   /** Waits for another host, so that it runs in a job of its own. */
   calls?: true;
   /** The output if it has waited until its time. */

@@ -16,7 +16,7 @@ const MAX_REASON = 200;
 
 /** Sends a request to another host, at least once. The run shows no credentials of it. */
 export const http: Command<Input> = {
-  acts: 'again',
+  acts: true,
   calls: true,
   async begin({ transport }, { input, attempt }) {
     const { url, method = 'POST', headers = {}, body, retries = DEFAULT_RETRIES } = input;

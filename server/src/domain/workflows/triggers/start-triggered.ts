@@ -8,7 +8,7 @@ import { priorityFor } from '../../../queue/jobs.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { Resolved } from '../../people/users/resolve.ts';
 import type { ArrivedEvent } from '../feed/arrived-event.ts';
-import { findVersions, newRun, type StartContext, withUser, writeRuns } from '../runs/start.ts';
+import { findVersions, newRun, type StartContext, writeRuns } from '../runs/start.ts';
 
 /** The longest chain of runs that cause each other by events. */
 const MAX_DEPTH = 5;
@@ -165,7 +165,7 @@ async function withoutLoops(
             {
               projectId,
               type: 'workflow.run.prevented' as const,
-              ...withUser(event.userId),
+              ...(event.userId === null ? {} : { userIds: [event.userId] }),
               details: { level: 'error' as const, log, context: { workflow_key: key, event: event.name } },
             },
           ],
