@@ -17,15 +17,15 @@ const post = (members: Partial<TeamsMessage> = {}): TeamsMessage => ({
   ...members,
 });
 
-interface Message {
+interface PostedMessage {
   type: string;
   attachments: { contentType: string; contentUrl: null; content: Record<string, unknown> }[];
 }
 
-function built(message: TeamsMessage): Message & { bytes: number; card: Record<string, unknown> } {
+function built(message: TeamsMessage): PostedMessage & { bytes: number; card: Record<string, unknown> } {
   const request = teams.build(message, {});
   if ('kind' in request) throw new Error(request.reason);
-  const json: Message = JSON.parse(request.body);
+  const json: PostedMessage = JSON.parse(request.body);
   return { ...json, bytes: Buffer.byteLength(request.body), card: json.attachments[0]?.content ?? {} };
 }
 
