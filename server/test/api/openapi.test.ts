@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EVENT_TYPES } from '../../src/contract/event.ts';
+import { COMMAND_INPUTS } from '../../src/contract/workflow.ts';
+import { COMMANDS } from '../../src/domain/workflows/steps/commands.ts';
 import { referByTitle } from '../../src/http/openapi/schemas.ts';
 import { type Description, describedBy, resolveReference } from '../support/operations.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -140,6 +142,18 @@ describe.each(['v2', 'v1'] as const)('named schemas of %s', (version) => {
     for (const [name, { type: _, ...schema }] of Object.entries(schemas)) look(schema, name);
     expect([...places.values()].filter((same) => same.length > 1)).toEqual([]);
   });
+});
+
+test('the input of every command of a workflow is described', () => {
+  const inputs = Object.entries(COMMAND_INPUTS) as [string, { title?: string }][];
+  // `branch` is part of the engine.
+  expect(inputs.map(([command]) => command).toSorted()).toEqual([...COMMANDS.keys(), 'branch'].toSorted());
+  const { schemas } = versions.v2.document.components as { schemas: Record<string, object> };
+  const references = inputs.map(([, { title }]) => ({ $ref: `#/components/schemas/${title}` }));
+  expect(schemas.WorkflowStep).toMatchObject({
+    properties: { input: { anyOf: expect.arrayContaining(references) } },
+  });
+  for (const [, { title = '' }] of inputs) expect(schemas).toHaveProperty(title);
 });
 
 test('a generator finds the resources by their names', () => {

@@ -75,6 +75,37 @@ const pendingOf = async (id: string) =>
     )
   )[0]?.pending;
 
+test('every transition of a run is a message, also of runs that are recorded together', async () => {
+  const { of, receiver } = await setUp('runs', { event_types: ['workflow.run.*'] });
+  const steps = [
+    { command: 'set', input: { a: 1 } },
+    { command: 'abort', if: 'input.n == 0' },
+  ];
+  await of.call('PUT', '/workflows', { key: 'flow', steps });
+  const runs = 20;
+  const inputs = Array.from({ length: runs }, (_, n) => ({ n: n % 2, user: { external_id: `u${n % 7}` } }));
+  const [bulk, ...single] = await Promise.all([
+    of.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs }),
+    ...inputs.map((input) => of.call('POST', '/workflows/runs', { key: 'flow', input })),
+  ]);
+  const ids: string[] = [...bulk.body.ids, ...single.map(({ body }) => body.id)];
+  const messages = await receiver.waitFor(2 * runs * 4);
+  const seen = Map.groupBy(
+    messages.map(({ body }) => body.data as Event),
+    ({ context }) => (context as { run_id: string }).run_id,
+  );
+  for (const [at, id] of ids.entries()) {
+    const ofRun = (seen.get(id) ?? []).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    expect(ofRun.map(({ type, payload }) => [type, payload])).toEqual([
+      ['workflow.run.started', undefined],
+      ['workflow.run.step', { place: '0', command: 'set', state: 'completed' }],
+      ['workflow.run.step', { place: '1', command: 'abort', state: at % 2 === 0 ? 'completed' : 'skipped' }],
+      [at % 2 === 0 ? 'workflow.run.aborted' : 'workflow.run.completed', undefined],
+    ]);
+  }
+  expect(new Set(messages.map(({ id }) => id)).size).toBe(2 * runs * 4);
+});
+
 describe('a message', () => {
   test('is the event, signed so that the library of the standard verifies its bytes', async () => {
     const { of, receiver, id, secret } = await setUp('message');

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -287,6 +288,22 @@ describe('a mistake is reported with its place:', () => {
     // One that is there already can be saved again, and the others can be read.
     expect((await save({ key: 'long-0', disabled: true, steps })).status).toBe(200);
     expect((await project.call('GET', '/workflows')).body.items).toHaveLength(64);
+  });
+
+  test('more than a thousand workflows', async () => {
+    await service.context.db.query(
+      sql(
+        '',
+        `insert into workflows (project_id, key, version, disabled, size, created_at, updated_at)
+        select $1, 'many-' || n, 1, false, 2, now(), now() from generate_series(1, 999) as n`,
+      ),
+      [project.id],
+    );
+    expect((await save({ key: 'the-last', steps: [] })).status).toBe(200);
+    expect((await save({ key: 'one-more', steps: [] })).messages).toEqual([
+      "Param 'key' cannot be added: a project can have at most 1000 workflows",
+    ]);
+    expect((await save({ key: 'the-last', steps: [{ command: 'pause' }] })).status).toBe(200);
   });
 
   test('too many steps or levels', async () => {
