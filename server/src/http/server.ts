@@ -83,6 +83,7 @@ export async function createServer(
   const timeouts = { ...TIMEOUTS, ...options.timeouts };
   const fastify = newFastify(context, timeouts);
   limitConnections(fastify.server, { log: context.log, max: config.MAX_CONNECTIONS });
+  closeUnusedConnections(fastify);
   fastify.server.on('checkExpectation', rejectExpectation);
   const shared: Omit<App, 'api'> = {
     fastify,
@@ -202,6 +203,30 @@ function limitConnections(server: Server, { log, max }: { log: Logger; max: numb
     if (performance.now() < warnedMs + WARN_EVERY_MS) return;
     warnedMs = performance.now();
     log.warn({ max }, 'connections are rejected: MAX_CONNECTIONS are open');
+  });
+}
+
+// At a stop, a client that has just connected still has this long to send its request.
+const FIRST_REQUEST_MS = 1_000;
+
+/**
+ * Closes, at a stop, connections that were opened in advance, as browsers and load balancers do. Node does
+ * not count a connection as idle before its first request, so the stop would take its whole grace period.
+ */
+function closeUnusedConnections(fastify: FastifyInstance): void {
+  const unused = new Set<Socket>();
+  fastify.server.on('connection', (socket: Socket) => {
+    unused.add(socket);
+    socket.once('close', () => unused.delete(socket));
+  });
+  fastify.server.on('request', ({ socket }) => unused.delete(socket));
+  fastify.addHook('preClose', (done) => {
+    const close = () => {
+      for (const socket of unused) if (socket.bytesRead === 0) socket.destroy();
+    };
+    // After what has arrived is read, also in a process that stood still.
+    setTimeout(() => setImmediate(close), FIRST_REQUEST_MS).unref();
+    done();
   });
 }
 

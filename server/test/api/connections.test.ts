@@ -7,7 +7,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { type App, publicRoute } from '../../src/http/route.ts';
 import { rawExchange } from '../support/raw-exchange.ts';
-import { startTestService, type TestService, type TestServiceOptions } from '../support/service.ts';
+import { startTestService, type TestService, type TestServiceOptions, until } from '../support/service.ts';
 
 let it: TestService;
 let client: Socket[] = [];
@@ -89,6 +89,33 @@ describe('a connection that sends no request', () => {
     await once(busy, 'data');
     expect(busy.text).toMatch(/^HTTP\/1.1 200 OK/);
     webSocket.terminate();
+  });
+});
+
+describe('a connection without a request', () => {
+  const LONG = { settings: { SHUTDOWN_GRACE_SECONDS: '3600' } };
+  const accepted = () =>
+    until(
+      () => promisify(it.http.fastify.server.getConnections.bind(it.http.fastify.server))(),
+      (count) => count === 1,
+    );
+
+  test('does not delay a stop', async () => {
+    await start(LONG);
+    const socket = await open();
+    await accepted();
+    await Promise.all([it.restart(), once(socket, 'close')]);
+    expect(socket.text).toBe('');
+  });
+
+  test('that was opened just before a stop gets its response', async () => {
+    await start(LONG);
+    const socket = await open();
+    await accepted();
+    const restarted = it.restart();
+    socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    await Promise.all([restarted, once(socket, 'close')]);
+    expect(socket.text).toMatch(/^HTTP\/1.1 200 OK/);
   });
 });
 
