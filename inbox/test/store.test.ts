@@ -124,7 +124,7 @@ test('two inboxes of a user show the same after each action', async () => {
 test('an action is shown before the server responds, and undone if the server rejects it', async () => {
   const user = newUser();
   for (const title of ['a', 'b']) await send(user, { title });
-  const inbox = await open(user, { baseUrl: `${proxy.url}/v2` });
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
   const { list, titles } = show(inbox);
   await expect.poll(titles).toEqual(['b', 'a']);
   const before = list.getSnapshot();
@@ -246,7 +246,7 @@ test('preferences are saved at once, and restored if the server rejects them', a
     key: 'news',
     channels: [{ channel: 'in_app' }, { channel: 'email' }],
   });
-  const inbox = await open(newUser(), { baseUrl: `${proxy.url}/v2` });
+  const inbox = await open(newUser(), { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
   await inbox.loadPreferences();
   const enabled = () =>
     inbox

@@ -2,7 +2,8 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
+import { processedAtOnce } from '../support/all-channels.ts';
+import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startSesStandIn } from '../support/ses-stand-in.ts';
 import { startVendor, type VendorRequest, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
@@ -51,7 +52,7 @@ async function send(body: object = {}) {
     recipients: [ADA],
     ...body,
   });
-  const { status } = await processed(project.call, sent.body.id);
+  const { status } = await processedAtOnce(service, project.call, sent.body.id);
   const [delivery] = await service.context.db.query<Record<string, unknown>>(
     sql(
       '',

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
+import { processedAtOnce } from '../support/all-channels.ts';
 import { startMailgunStandIn } from '../support/mailgun-stand-in.ts';
 import type { Outages } from '../support/outage.ts';
 import { startSendGridStandIn } from '../support/sendgrid-stand-in.ts';
@@ -40,6 +41,7 @@ beforeAll(async () => {
   ]);
   vendors = { sendgrid, mailgun };
   service = await startTestService({
+    pollMs: 50,
     settings: {
       PROVIDER_SENDGRID_BASE_URL: sendgrid.address,
       PROVIDER_MAILGUN_BASE_URL: mailgun.address,
@@ -88,7 +90,7 @@ describe.each(['sendgrid', 'mailgun'] as const)('%s', (provider) => {
     const headers = { 'retry-after': '0' };
     reply({ status: 429, headers, body: '' }, { status: 503, headers, body: '' });
     const id = await send(project);
-    await processed(project.call, id);
+    await processedAtOnce(service, project.call, id);
     expect(mails).toHaveLength(before + 1);
     expect(await deliveryOf(id)).toMatchObject({
       state: 'sent',
@@ -108,7 +110,7 @@ describe.each(['sendgrid', 'mailgun'] as const)('%s', (provider) => {
       (delivery) => Number(delivery?.attempts) > 0,
     );
     await outages.restart();
-    await processed(project.call, id);
+    await processedAtOnce(service, project.call, id);
     expect(mails).toHaveLength(before + 1);
     expect(await deliveryOf(id)).toMatchObject({ state: 'sent', provider_id: mails.at(-1)?.id });
   });

@@ -1,5 +1,5 @@
 import { sql } from '../../src/db/client.ts';
-import type { TestProject, TestService } from './service.ts';
+import { type ApiResponse, type Caller, type TestProject, type TestService, until } from './service.ts';
 import { SERVERS_SLACK_APP, SLACK_APP, type Vendors } from './vendors.ts';
 import type { BrowserSubscription } from './web-push-stand-in.ts';
 
@@ -107,4 +107,18 @@ export async function bringForward({ context }: TestService): Promise<void> {
       where kind = 'deliver' and due_at is not null`,
     ),
   );
+}
+
+/** Waits until a broadcast is processed and all its deliveries have ended, and runs every retry at once. */
+export async function processedAtOnce(
+  service: TestService,
+  call: Caller,
+  id: string,
+): Promise<ApiResponse['body']> {
+  const { body } = await until(
+    () => bringForward(service).then(() => call('GET', `/broadcasts/${id}`)),
+    (response) => response.body.status.status === 'processed' && response.body.status.summary.pending === 0,
+    { everyMs: 50 },
+  );
+  return body;
 }
