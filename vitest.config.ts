@@ -21,10 +21,16 @@ const resolve = {
   alias: [{ find: /^graphql$/, replacement: createRequire(import.meta.url).resolve('graphql') }],
 };
 
-// Unit tests, and tests that change or measure their process: its clock, its memory, the named statements of
-// its modules.
+// Tests that change or measure their process: its clock, its memory, its CPU time, the environment that a
+// package reads once, the named statements of its modules.
 const ALONE = [
-  'src/**/*.test.ts',
+  'src/domain/line/rendering/email.test.ts',
+  'src/domain/line/rendering/tracked.test.ts',
+  'src/lib/expression.test.ts',
+  'src/lib/log.test.ts',
+  'src/lib/template.test.ts',
+  'src/providers/expo/*.test.ts',
+  'src/providers/slack/mrkdwn.test.ts',
   'test/database/backup.test.ts',
   'test/database/sql-rules.test.ts',
   'test/deliveries/node-clock.test.ts',
@@ -42,7 +48,7 @@ export default defineConfig({
         test: {
           ...common,
           name: 'server',
-          include: ['test/**/*.test.ts'],
+          include: ['{src,test}/**/*.test.ts'],
           exclude: ALONE,
           // Files share a process, which compiles and warms up the server once instead of for each of them.
           isolate: false,
