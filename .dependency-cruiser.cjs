@@ -20,6 +20,7 @@ const MAY_IMPORT = {
   domain: ['lib', 'contract', 'db', 'queue', 'providers', ...LEAVES],
   http: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', ...LEAVES],
   open: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', ...LEAVES],
+  'open-cells': ['lib', 'contract', 'db', 'queue', 'providers', 'domain', 'open', ...LEAVES],
   credentials: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', 'open', ...LEAVES],
   app: [
     'lib',
@@ -30,6 +31,7 @@ const MAY_IMPORT = {
     'domain',
     'http',
     'open',
+    'open-cells',
     'credentials',
     'telemetry',
     ...LEAVES,
@@ -43,6 +45,7 @@ const MAY_IMPORT = {
     'domain',
     'http',
     'open',
+    'open-cells',
     'credentials',
     'telemetry',
     'app',

@@ -10,11 +10,17 @@ import { HitRecorder } from './domain/after/tracking/record.ts';
 import { webhookHandler } from './domain/after/webhooks/deliver.ts';
 import { MessageRecorder } from './domain/after/webhooks/record.ts';
 import { WebhookRelay } from './domain/after/webhooks/relay.ts';
+import type { Context } from './domain/context.ts';
 import { ReadyJobs } from './domain/ground/bus/ready-jobs.ts';
 import { FeedFollower } from './domain/ground/events/follow.ts';
 import { recordEvents } from './domain/ground/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
-import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/ground/requests/rate-windows.ts';
+import {
+  OwnWindows,
+  purgeRateWindows,
+  type RateWindows,
+  SharedWindows,
+} from './domain/ground/requests/rate-windows.ts';
 import { Acceptor } from './domain/line/accept/send-broadcast.ts';
 import { cancelHandler } from './domain/line/broadcasts/cancel.ts';
 import { deliverHandler } from './domain/line/deliver/deliver.ts';
@@ -29,12 +35,15 @@ import { TextMarker } from './domain/line/sending/text-marks.ts';
 import { importHandler } from './domain/people/imports/run.ts';
 import { TokenDiscarder } from './domain/people/tokens/discard-gone.ts';
 import { LastSeen } from './domain/people/users/last-seen.ts';
+import type { Cell } from './domain/setup/cells/cells.ts';
+import { CellDirectory } from './domain/setup/cells/directory.ts';
 import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { RunStarter } from './domain/workflows/engine/starter.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
+import { CellRouter } from './http/cells.ts';
 import type { HttpContext } from './http/context.ts';
 import { measureAll } from './http/operations.ts';
 import { createRateLimits } from './http/rate-limit.ts';
@@ -48,7 +57,8 @@ import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
 import { waitMs } from './lib/wait.ts';
 import type { MetricsOfOthers } from './metrics.ts';
-import { type Opened, open, type SupervisedDatabase } from './open.ts';
+import { type Opened, open, openCell, type SupervisedDatabase } from './open.ts';
+import { OpenCells } from './open-cells.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
 import type { JobKind } from './queue/jobs.ts';
 import { rescueAll } from './queue/lease.ts';
@@ -60,11 +70,16 @@ export interface Service {
   readonly address: string;
   readonly credentials: CredentialsFile | undefined;
   readonly context: Opened;
+  /** The contexts of all cells that are open, the default one first. */
+  contexts(): CellContext[];
   /** Serves a connection that another process has accepted. `head` is what was read from it. */
   takeOver(socket: Socket, head: Buffer): void;
   /** Rejects new requests, drains running work, and stops everything, including the embedded database. */
   stop(): Promise<void>;
 }
+
+/** The context of a cell. */
+export type CellContext = Context & Pick<HttpContext, 'cell' | 'bus'>;
 
 export interface ServiceOptions {
   log: Logger;
@@ -102,6 +117,7 @@ const WORKER_POOL_SIZE = 10;
 // After the grace period of a stop, messages in flight get another second. Jobs that have not begun wait for
 // the next start.
 const LAST_SENDS_MS = 1_000;
+const BUS_OF_CELL_WITHIN_MS = 10_000;
 const MAINTENANCE_EVERY_MS = 10 * 60_000;
 
 /**
@@ -114,67 +130,152 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const context = await open(config, { role: 'server', ...options });
   let telemetry: Telemetry | undefined;
   // The last spans and numbers are sent while the database stops. Neither waits for the other.
-  const close = async () => {
-    await Promise.all([context.close(), telemetry?.stop()]);
-  };
-  const undo = [close];
-  const stopParts = async () => {
-    // The failure of one part must not keep the others running, least of all the database.
-    const failures: unknown[] = [];
-    for (const step of undo.splice(0).reverse()) await step().catch((error: unknown) => failures.push(error));
-    if (failures.length > 0) throw new AggregateError(failures, 'some parts failed to stop');
-  };
+  const undo: Undo = [() => Promise.all([context.close(), telemetry?.stop()])];
   let isStopping = false;
   const stop = async () => {
     isStopping = true;
     await waitMs(config.SHUTDOWN_DELAY_SECONDS * 1_000);
-    await stopParts();
+    await stopAll(undo);
   };
   try {
-    telemetry = await exportTelemetry(context, supervised !== undefined);
-    if (context.alone) await rescueAll(context.db);
-    await context.bus.listening();
-    const { ROLE } = config;
-    const discarder = new TokenDiscarder(context);
-    undo.push(() => discarder.close());
-    const readyJobs = new ReadyJobs(context);
-    const {
-      start,
-      stop: stopWork,
-      ...ofWorker
-    } = ROLE.includes('worker')
-      ? startWorker({ ...context, discarder, readyJobs }, options, undo)
-      : withoutWorker(context, readyJobs);
-    const server = await startServer(
-      { ...context, discarder, isStopping: () => isStopping },
-      ofWorker,
-      options,
-      undo,
-    );
-    if (ROLE.includes('worker')) startMaintenance(context, undo);
-    // Starts before the requests are drained, so that both drain at the same time.
-    undo.push(async () => void stopWork());
-    await start();
+    const router = new CellRouter({ directory: new CellDirectory(context), brand: config.BRAND });
+    const node = { options, isStopping: () => isStopping };
+    const others = new OpenCells({
+      main: context,
+      open: (cell) => startOtherCell(context, cell, { ...node, main, router }),
+      onChanged(names) {
+        router.setKnown(names);
+        if (names.length > 0) router.route(main.server.server);
+      },
+    });
+    undo.push(() => others.close());
+    const contexts = () => [context, ...router.contexts];
+    telemetry = await exportTelemetry(context, contexts, supervised !== undefined);
+    const endStreams = async () => void (await Promise.all(others.all.map((cell) => cell.endStreams())));
+    const main: RunningCell = await startCell(context, { ...node, cells: router, endStreams }, undo);
+    await others.sync();
+    // Starts before the requests are drained, so that all drain at the same time.
+    undo.push(async () => {
+      for (const cell of [main, ...others.all]) cell.stopWork();
+    });
+    const server = main.server;
+    if (supervised?.listens !== false) await listen(server, config);
+    await main.startWork();
     const address = server.server.listening ? localAddress(server) : '';
     const credentials =
-      ROLE.includes('api') && supervised === undefined
+      config.ROLE.includes('api') && supervised === undefined
         ? await writeCredentials(context, config.PUBLIC_URL ?? address)
         : undefined;
     const takeOver = serveConnections(server.server, config.MAX_CONNECTIONS);
-    return { address, credentials, context, takeOver, stop };
+    return { address, credentials, context, contexts, takeOver, stop };
   } catch (error) {
-    await stopParts();
+    await stopAll(undo);
     throw error;
   }
 }
 
+/** What stops the parts that were started, in their order. */
+type Undo = (() => Promise<unknown>)[];
+
+/** Stops all parts, the last one first. */
+async function stopAll(undo: Undo): Promise<void> {
+  // The failure of one part must not keep the others running, least of all the database.
+  const failures: unknown[] = [];
+  for (const step of undo.splice(0).reverse()) await step().catch((error: unknown) => failures.push(error));
+  if (failures.length > 0) throw new AggregateError(failures, 'some parts failed to stop');
+}
+
+/** What the cells of a node have in common. */
+interface Node {
+  options: ServiceOptions;
+  isStopping(): boolean;
+}
+
+/** A cell whose parts run on this node. */
+interface RunningCell {
+  context: HttpContext;
+  server: HttpServer;
+  /** The limits of addresses, which all cells share. */
+  windows: RateWindows;
+  startWork(): Promise<void>;
+  /** Claims no more jobs, and lets the running ones end. */
+  stopWork(): void;
+  /** Closes the connections that stay open. */
+  endStreams(): Promise<void>;
+}
+
+/** Starts what serves a cell, without its worker. The server does not listen yet. */
+async function startCell(
+  context: Opened,
+  { options, ...node }: Node & ServerParts,
+  undo: Undo,
+): Promise<RunningCell> {
+  if (context.alone) await rescueAll(context.db);
+  await context.bus.listening();
+  const { ROLE } = context.config;
+  const discarder = new TokenDiscarder(context);
+  undo.push(() => discarder.close());
+  const readyJobs = new ReadyJobs(context);
+  const {
+    start: startWork,
+    stop: stopWork,
+    ...ofWorker
+  } = ROLE.includes('worker')
+    ? startWorker({ ...context, discarder, readyJobs }, options, undo)
+    : withoutWorker(context, readyJobs);
+  const parts = { ...context, ...ofWorker, discarder, isStopping: node.isStopping };
+  const served = await startServer(parts, options, node, undo);
+  if (ROLE.includes('worker')) startMaintenance(context, undo);
+  return { ...served, startWork, stopWork: () => void stopWork() };
+}
+
+/** Opens another cell and starts everything that serves it. */
+async function startOtherCell(
+  context: Opened,
+  cell: Cell,
+  { main, router, options, isStopping }: Node & { main: RunningCell; router: CellRouter },
+): Promise<RunningCell & { close(): Promise<void> }> {
+  const opened = await openCell(context, cell, { role: 'server', ...options });
+  const undo: Undo = [() => opened.close()];
+  const close = async () => {
+    router.drop(cell.name);
+    await stopAll(undo);
+  };
+  try {
+    await connected(opened);
+    const { routes: _, ...http } = options.http ?? {};
+    const node = { options: { ...options, http }, isStopping, front: main };
+    const running = await startCell(opened, node, undo);
+    undo.push(async () => running.stopWork());
+    await running.startWork();
+    router.serve(cell.name, { fastify: running.server, context: running.context });
+    return { ...running, close };
+  } catch (error) {
+    await stopAll(undo);
+    throw error;
+  }
+}
+
+/** Throws a `StartError` if the bus of a cell does not connect: it must not keep the node from starting. */
+async function connected({ bus }: Opened): Promise<void> {
+  const waiting = new AbortController();
+  const late = waitMs(BUS_OF_CELL_WITHIN_MS, waiting.signal).then(() => {
+    throw new StartError('the connection for messages of other nodes could not be opened');
+  });
+  late.catch(() => {}); // not needed any more
+  await Promise.race([bus.listening(), late]).finally(() => waiting.abort());
+}
+
 /** Exports traces and metrics if a setting asks for them. Otherwise nothing of it is loaded. */
-async function exportTelemetry(context: Opened, isOneOfSeveral: boolean): Promise<Telemetry | undefined> {
-  const { config, log, nodeId } = context;
+async function exportTelemetry(
+  { config, log, nodeId }: Opened,
+  contexts: () => Pick<Opened, 'db' | 'bus' | 'log'>[],
+  isOneOfSeveral: boolean,
+): Promise<Telemetry | undefined> {
   const { traces, metrics } = telemetryOf(config);
   if (traces === undefined && metrics === undefined) return undefined;
   const { startTelemetry } = await import('./telemetry/start-telemetry.ts');
-  return startTelemetry({ config, log, nodeId, isOneOfSeveral, measure: () => measureAll(context) });
+  return startTelemetry({ config, log, nodeId, isOneOfSeveral, measure: () => measureAll(contexts()) });
 }
 
 /** Throws a `StartError` if roles are left to other nodes, although the database has only this one. */
@@ -211,7 +312,7 @@ function withoutWorker(context: Opened, readyJobs: ReadyJobs): RunningWorker {
 function startWorker(
   context: Discarding & { readyJobs: ReadyJobs },
   { timeouts, pollMs }: ServiceOptions,
-  undo: (() => Promise<void>)[],
+  undo: Undo,
 ): RunningWorker {
   // A separate pool, so that a flood of requests cannot take the connections of the worker.
   const db = context.pool('worker', WORKER_POOL_SIZE);
@@ -341,12 +442,22 @@ function graceMsOf({ SHUTDOWN_GRACE_SECONDS }: Config): number {
   return SHUTDOWN_GRACE_SECONDS * 1_000;
 }
 
+/** How the HTTP servers of a node's cells are connected. */
+interface ServerParts {
+  /** For the default cell: the others. */
+  cells?: CellRouter;
+  /** For the default cell: closes the connections of the others that stay open. */
+  endStreams?: () => Promise<void>;
+  /** For another cell: the default one, which accepts its connections. */
+  front?: RunningCell;
+}
+
 async function startServer(
-  context: Discarding & Pick<HttpContext, 'isStopping'>,
-  ofWorker: Pick<HttpContext, 'acceptor' | 'runStarter' | 'wake'>,
+  context: Discarding & Pick<HttpContext, 'acceptor' | 'runStarter' | 'wake' | 'isStopping'>,
   options: ServiceOptions,
-  undo: (() => Promise<void>)[],
-): Promise<HttpServer> {
+  { cells, front, endStreams: endOthers = async () => {} }: ServerParts,
+  undo: Undo,
+): Promise<Pick<RunningCell, 'context' | 'server' | 'windows' | 'endStreams'>> {
   const lastSeen = new LastSeen(context);
   const keyUses = new KeyUses(context);
   const hub = new Hub(context);
@@ -354,12 +465,23 @@ async function startServer(
   const follower = new FeedFollower(context);
   const eventStreams = new EventStreams({ ...context, follower });
   const hits = new HitRecorder(context);
-  const httpContext = { ...context, ...ofWorker, lastSeen, keyUses, hub, streams, eventStreams, hits };
+  const httpContext = { ...context, lastSeen, keyUses, hub, streams, eventStreams, hits };
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
-  const limits = createRateLimits({ config: context.config, windows });
+  const limits = createRateLimits({
+    config: context.config,
+    windows,
+    ...(front ? { ofAddresses: front.windows } : {}),
+  });
   const { checkReplies = false, http, supervised } = options;
-  const server = await createServer(httpContext, { ...http, ...supervised, limits, checkReplies });
+  const server = await createServer(httpContext, {
+    ...http,
+    ...supervised,
+    limits,
+    checkReplies,
+    ...(cells ? { cells } : {}),
+    ...(front ? { front: front.server } : {}),
+  });
   const webSockets = context.config.ROLE.includes('realtime')
     ? serveSockets({
         server: server.server,
@@ -374,9 +496,14 @@ async function startServer(
     () => keyUses.close(),
     () => hits.close(),
   );
+  const endStreams = async () => {
+    await Promise.all([webSockets?.close(), streams.close(), eventStreams.close(), endOthers()]);
+    // It closes the other WebSockets. It has no connections of its own, and still serves those of the front.
+    if (front !== undefined) await server.close();
+  };
   undo.push(async () => {
     // Streams first, because the server's close waits for every connection.
-    await Promise.all([webSockets?.close(), streams.close(), eventStreams.close()]);
+    await endStreams();
     // Cuts off clients that are still sending a request or reading a response.
     const cutOff = setTimeout(() => server.server.closeAllConnections(), graceMsOf(context.config));
     await server.close();
@@ -384,17 +511,19 @@ async function startServer(
     hub.close();
     follower.close();
   });
-  if (supervised?.listens === false) return server;
+  return { context: httpContext, server, windows, endStreams };
+}
+
+async function listen(server: HttpServer, config: Config): Promise<void> {
   try {
-    await server.listen({ host: context.config.HOST, port: context.config.PORT, backlog: BACKLOG });
+    await server.listen({ host: config.HOST, port: config.PORT, backlog: BACKLOG });
   } catch (error) {
-    throw new StartError(whyNotListening(context.config, error), { cause: error });
+    throw new StartError(whyNotListening(config, error), { cause: error });
   }
-  return server;
 }
 
 /** Purges expired rows in the background. */
-function startMaintenance(context: Opened, undo: (() => Promise<void>)[]): void {
+function startMaintenance(context: Opened, undo: Undo): void {
   let running = Promise.resolve();
   const closing = new AbortController();
   const timer = setInterval(() => {

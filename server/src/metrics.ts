@@ -77,6 +77,13 @@ export const busSilence = new Gauge({
   registers,
 });
 
+export const cellsUnavailable = new Gauge({
+  name: 'belfry_cells_unavailable',
+  help: 'Cells that the node could not open, so that it responds with 503 to requests of their projects.',
+  aggregator: 'max',
+  registers,
+});
+
 export const integrationsPaused = new Gauge({
   name: 'belfry_integrations_paused',
   help: 'Integrations that are paused because their provider rejects them or does not respond, by provider.',

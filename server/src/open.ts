@@ -1,8 +1,15 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
-import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
+import {
+  type ConnectionSettings,
+  type Database,
+  inSchema,
+  openDatabase,
+  type Queryable,
+  sql,
+} from './db/client.ts';
 import { followDatabaseClock } from './db/database-clock.ts';
 import {
   type Durability,
@@ -30,6 +37,7 @@ import { CancelledBroadcasts } from './domain/line/context/cancelled-broadcasts.
 import { RecentBroadcasts } from './domain/line/context/recent-broadcasts.ts';
 import { BroadcastContents } from './domain/line/notifications/contents.ts';
 import { createCategoryCache } from './domain/setup/categories/cache.ts';
+import { type Cell, DEFAULT_CELL, listCellsIfAny, urlsOf } from './domain/setup/cells/cells.ts';
 import { createIntegrationCache } from './domain/setup/integrations/cache.ts';
 import { ProjectCache } from './domain/setup/projects/cache.ts';
 import { claimSealingKey, keysInUse } from './domain/setup/projects/sealing-key.ts';
@@ -41,10 +49,12 @@ import { CannotOpen, createSealer, keyPath, loadKey, loadOrCreateKey, type Seale
 import type { Timeouts } from './providers/shared/transport.ts';
 import { createTransport } from './providers/shared/transport.ts';
 
-/** The domain's context with an open, migrated database. */
+/** The domain's context with an open, migrated database: a cell, usually the only one. */
 export interface Opened extends Context {
   readonly bus: NodeBus;
-  readonly connection: ConnectionSettings;
+  /** The name of the cell. */
+  readonly cell: string;
+  readonly place: Place;
   /** Identifies this process among others on the same database. */
   readonly nodeId: string;
   /** Whether no other process uses the database. */
@@ -67,42 +77,92 @@ export function newNodeId(): string {
 
 // Both pools of a server together stay well below the 60 connections of the embedded database.
 const POOL_SIZE = 12;
-// Of the embedded database: for the first process and some commands, and for each further process.
+// Of the embedded database: for the first process and some commands, and for each further process and cell.
 const CONNECTIONS = { first: 60, more: 25 };
+// The number of cells, in DATA_DIR: the database cannot be asked before it starts.
+const CELLS_FILE = 'cells';
+
+export interface OpenOptions {
+  role: 'server' | 'client';
+  log: Logger;
+  clock?: Clock;
+  timeouts?: Partial<Timeouts>;
+  onLost?: (error: StartError) => void;
+  supervised?: SupervisedDatabase;
+}
 
 /**
  * Opens and migrates the database: that of DATABASE_URL, or the embedded one in DATA_DIR. Only one process
  * may be its `server`; a `client` (a command) may share it. Throws a `StartError` whose message says what to
  * do.
  */
-export async function open(
-  config: Config,
-  options: {
-    role: 'server' | 'client';
-    log: Logger;
-    clock?: Clock;
-    timeouts?: Partial<Timeouts>;
-    onLost?: (error: StartError) => void;
-    supervised?: SupervisedDatabase;
-  },
-): Promise<Opened> {
+export async function open(config: Config, options: OpenOptions): Promise<Opened> {
   const { role, log, supervised } = options;
   const reports = role === 'server' && supervised === undefined;
   makeDataDir(config.DATA_DIR);
   if (reports) warnOfOthers(config, log);
-  const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
-  const { timeouts = {} } = options;
-  const transport = createTransport({ egress, origins: config, timeouts });
-  const { connection, direct, stop, embedded } =
+  const { stop, ...place } =
     supervised === undefined || config.DATABASE_URL !== undefined
       ? await connect(config, options)
-      : { ...supervised, direct: supervised.connection, stop: async () => {}, embedded: false };
+      : { ...ofSupervisor(supervised), stop: async () => {} };
+  const nodeId = supervised?.nodeId ?? newNodeId();
+  return openAt({ cell: DEFAULT_CELL, ...place }, config, { ...options, reports, nodeId, stop });
+}
+
+/** The database that the supervisor of this process has opened. */
+function ofSupervisor({ connection }: SupervisedDatabase): Omit<Place, 'cell'> {
+  return { connection, direct: connection, embedded: false };
+}
+
+/**
+ * Opens and migrates another cell of the directory for the node of the default cell, which stays open longer.
+ */
+export async function openCell(
+  { config, place, nodeId, sealer }: Opened,
+  cell: Cell,
+  options: OpenOptions,
+): Promise<Opened> {
+  const log = options.log.child({ cell: cell.name });
+  const reports = options.role === 'server' && options.supervised === undefined;
+  const node = { log, reports, nodeId, stop: async () => {} };
+  return ofCell(cell.name, () => openAt(placeOfCell(place, cell, sealer), config, { ...options, ...node }));
+}
+
+/** Where a cell is. Throws a `StartError` if it cannot be reached as the default cell is. */
+export function placeOfCell({ connection, direct, embedded }: Place, cell: Cell, sealer: Sealer): Place {
+  const { name, schema } = cell;
+  const urls = urlsOf({ sealer }, cell);
+  if (urls !== undefined) {
+    const own = { connectionString: urls.url };
+    const ownDirect = urls.directUrl === urls.url ? own : { connectionString: urls.directUrl };
+    return { cell: name, schema, connection: own, direct: ownDirect, embedded: false };
+  }
+  if (direct !== connection) throw new StartError(NOT_BEHIND_A_POOLER);
+  const own = inSchema(connection, schema);
+  return { cell: name, schema, isBesideDefault: true, connection: own, direct: own, embedded };
+}
+
+// A connection pooler gives connections to any client, so they cannot have a schema of their own.
+const NOT_BEHIND_A_POOLER =
+  'DATABASE_URL is a connection pooler, whose connections have no schema of their own: ' +
+  'add the cell with --database-url, for a user with a search_path of its own';
+
+/** Opens and migrates a cell. `stop` is called last, also if it fails. */
+async function openAt(
+  place: Place,
+  config: Config,
+  options: OpenOptions & { reports: boolean; nodeId: string; stop: () => Promise<void> },
+): Promise<Opened> {
+  const { role, log, reports, nodeId, stop, timeouts = {} } = options;
+  const { cell, connection, direct, embedded } = place;
+  const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
+  const transport = createTransport({ egress, origins: config, timeouts });
   const databases: Database[] = [];
   try {
-    const { durability } = await prepare({ connection, direct }, (line) => log.warn(line));
+    const { durability } = await prepare(place, (line) => log.warn(line));
     const synchronousCommit = neededSynchronousCommit(durability.synchronous_commit);
     const writeFailures = new WriteFailures();
-    const suffix = role === 'server' ? programSuffix() : '';
+    const suffix = `${cell === DEFAULT_CELL ? '' : ` ${cell}`}${role === 'server' ? programSuffix() : ''}`;
     const pool = (name: string, size: number) => {
       const options = { size, name: `belfry ${name}${suffix}`, synchronousCommit, writeFailures, direct };
       const database = openDatabase(connection, options);
@@ -113,6 +173,7 @@ export async function open(
     if (direct !== connection) {
       const obstacle = await obstacleInPooler(connection, direct);
       if (obstacle !== undefined) throw unreachable('DATABASE_URL', obstacle);
+      await checkSchema(db, place.schema);
     }
     if (reports) {
       reportDurability(await readDurability(db), log);
@@ -125,7 +186,6 @@ export async function open(
     const clockDb = direct === connection ? db : openDatabase(direct, { size: 1, name: 'belfry clock' });
     if (clockDb !== db) databases.push(clockDb);
     const following = await followDatabaseClock({ db: clockDb, log });
-    const nodeId = supervised?.nodeId ?? newNodeId();
     const shared = !embedded || config.PROCESSES > 1;
     const nats =
       role === 'server' && shared && config.NATS_URL !== undefined
@@ -133,7 +193,7 @@ export async function open(
         : undefined;
     if (reports && !shared && config.NATS_URL !== undefined)
       log.warn('NATS_URL is not used: the embedded database has one node, with one process');
-    const bus = createBus({ db, log, nodeId, shared, nats });
+    const bus = createBus({ db, log, nodeId, shared, nats, channel: channelOf(cell) });
     const clock = options.clock ?? systemClock;
     const projects = new ProjectCache({ db, sealer, clock, bus });
     const integrations = createIntegrationCache({ db, sealer, log, bus });
@@ -158,7 +218,8 @@ export async function open(
       recent: new RecentBroadcasts(),
       cancelled,
       nodeId,
-      connection,
+      cell,
+      place,
       alone: !shared && role === 'server',
       pool,
       async close() {
@@ -175,11 +236,36 @@ export async function open(
       },
     };
   } catch (error) {
+    await transport.close();
     await Promise.all(databases.map((database) => database.close()));
     await stop();
     throw error;
   }
 }
+
+/** The channel of the bus of a cell in its database, which others may share; undefined for the default. */
+function channelOf(cell: string): string | undefined {
+  return cell === DEFAULT_CELL ? undefined : `belfry_cell_${cell}`;
+}
+
+/** Throws a `StartError` if connections of a cell find other tables than those of the cell. */
+async function checkSchema(db: Database, schema: string | undefined): Promise<void> {
+  if (schema === undefined) return;
+  const current = await currentSchema(db);
+  if (current !== schema)
+    throw new StartError(
+      `its connections use the schema ${current}, and its tables are in ${schema}: ` +
+        `check the search_path of its user and its URL`,
+    );
+}
+
+/** The schema in which tables are created, and found first; undefined if it does not exist. */
+export async function currentSchema(db: Queryable): Promise<string | undefined> {
+  const [row] = await db.query<{ schema: string | null }>(selectCurrentSchema);
+  return row?.schema ?? undefined;
+}
+
+const selectCurrentSchema = sql('select_current_schema', 'select current_schema()::text as schema');
 
 function makeDataDir(dataDir: string): void {
   try {
@@ -202,7 +288,7 @@ async function sealerFor(
   { SECRET_KEY, DATA_DIR }: Config,
   { role, log }: { role: 'server' | 'client'; log: Logger },
 ): Promise<Sealer> {
-  const present = SECRET_KEY.length > 0 ? SECRET_KEY : keyIn(DATA_DIR, () => loadKey(DATA_DIR));
+  const present = keysOf({ SECRET_KEY, DATA_DIR });
   if (present === undefined) {
     const needed = await keysInUse(db);
     if (needed.length > 0) return unusable(role, missingKey(DATA_DIR, needed));
@@ -235,6 +321,11 @@ async function sealerFor(
   }
 }
 
+/** The keys of the settings, or of the data directory if there is one. */
+function keysOf({ SECRET_KEY, DATA_DIR }: Pick<Config, 'SECRET_KEY' | 'DATA_DIR'>): Buffer[] | undefined {
+  return SECRET_KEY.length > 0 ? SECRET_KEY : keyIn(DATA_DIR, () => loadKey(DATA_DIR));
+}
+
 /** Logs the integrations and webhooks that cannot send because their key is missing. */
 async function reportUnreadable(deps: { db: Database; sealer: Sealer; log: Logger }): Promise<void> {
   for (const line of describeUnreadable(await unreadableIntegrations(deps)))
@@ -243,10 +334,10 @@ async function reportUnreadable(deps: { db: Database; sealer: Sealer; log: Logge
     deps.log.error(`${line}. Add the key to SECRET_KEY, or rotate the secrets`);
 }
 
-function missingKey(dataDir: string, needed: readonly string[]): string {
+function missingKey(dataDir: string, needed: readonly string[] = []): string {
+  const key = needed.length === 0 ? 'a key' : `the key ${needed.join(', ')}`;
   return (
-    `${keyPath(dataDir)} is missing, and the secrets in the database were sealed with ` +
-    `the key ${needed.join(', ')}: ` +
+    `${keyPath(dataDir)} is missing, and the secrets in the database were sealed with ${key}: ` +
     'restore your copy of the file, or set SECRET_KEY'
   );
 }
@@ -293,17 +384,26 @@ function warnOfOthers({ DATA_DIR }: Config, log: Logger): void {
   }
 }
 
-/** A running database. */
-interface Connected {
+/** Where a cell is. */
+export interface Place {
+  cell: string;
+  /** The schema of its tables, if the cell has one of its own. */
+  schema?: string;
+  /** Whether that schema is in the database of the default cell. */
+  isBesideDefault?: true;
   connection: ConnectionSettings;
   /** The database itself: `connection`, unless that is a connection pooler. */
   direct: ConnectionSettings;
   embedded: boolean;
+}
+
+/** A running database. */
+interface Connected extends Omit<Place, 'cell' | 'schema'> {
   stop(): Promise<void>;
 }
 
-/** Starts or shares the database as `open` does, with any contents: for backup and restore. */
-export async function connect(
+/** Starts or shares the database as `open` does, with any contents. */
+async function connect(
   config: Config,
   { role, log, onLost }: { role: 'server' | 'client'; log: Logger; onLost?: (error: StartError) => void },
 ): Promise<Connected> {
@@ -318,7 +418,7 @@ export async function connect(
   const server = await startEmbedded({
     dataDir: config.DATA_DIR,
     role,
-    maxConnections: CONNECTIONS.first + CONNECTIONS.more * (config.PROCESSES - 1),
+    maxConnections: neededConnections(config),
     log: (message) => log.info(message),
     ...(onLost ? { onLost } : {}),
   });
@@ -326,26 +426,101 @@ export async function connect(
   return { connection, direct: connection, stop: () => server.stop(), embedded: true };
 }
 
-/** Migrates the database and closes it. Returns the versions that it applied. Needs no key. */
-export async function migrateDatabase(config: Config, report: (line: string) => void): Promise<number[]> {
+/** The connections of all processes in all cells of the embedded database. */
+function neededConnections({ DATA_DIR, PROCESSES }: Config): number {
+  const cells = knownCells(DATA_DIR);
+  return CONNECTIONS.first + CONNECTIONS.more * (PROCESSES - 1 + PROCESSES * cells);
+}
+
+/** The number of cells besides the default one when the embedded database ran last. */
+function knownCells(dataDir: string): number {
+  try {
+    return Number.parseInt(readFileSync(join(dataDir, CELLS_FILE), 'utf8'), 10) || 0;
+  } catch {
+    return 0; // there is no file
+  }
+}
+
+/**
+ * Stores the number of cells in the embedded database, for which the next start needs more connections.
+ * Returns whether the running one has enough.
+ */
+export function rememberCells({ config }: Pick<Opened, 'config'>, count: number): boolean {
+  if (config.DATABASE_URL !== undefined || count <= knownCells(config.DATA_DIR)) return true;
+  writeFileSync(join(config.DATA_DIR, CELLS_FILE), `${count}\n`);
+  return false;
+}
+
+/**
+ * Migrates all cells and closes them. Returns the versions that it applied, by cell. Needs no key, except for
+ * cells with a URL of their own.
+ */
+export async function migrateDatabase(
+  config: Config,
+  report: (line: string) => void,
+): Promise<Map<string, number[]>> {
   makeDataDir(config.DATA_DIR);
+  return withPlaces(config, async (main, others) => {
+    const applied = new Map([[main.cell, (await prepare(main, report)).migrated]]);
+    for (const place of await others())
+      applied.set(place.cell, (await ofCell(place.cell, () => prepare(place, report))).migrated);
+    return applied;
+  });
+}
+
+/**
+ * Runs `work` with the place of the default cell, and a function that returns those of the others once its
+ * database has a schema. Changes nothing.
+ */
+export async function withPlaces<Result>(
+  config: Config,
+  work: (main: Place, others: () => Promise<Place[]>) => Promise<Result>,
+): Promise<Result> {
   const log = createLogger({ level: 'silent' });
   const { stop, ...connected } = await connect(config, { role: 'client', log });
+  const main: Place = { cell: DEFAULT_CELL, ...connected };
+  const others = async () => {
+    const db = openDatabase(main.direct, { size: 1, name: 'belfry cells' });
+    try {
+      const cells = await listCellsIfAny(db);
+      const keys = keysOf(config);
+      const sealer =
+        keys === undefined ? unusable('client', missingKey(config.DATA_DIR)) : createSealer(keys);
+      return await Promise.all(
+        cells.map((cell) => ofCell(cell.name, async () => placeOfCell(main, cell, sealer))),
+      );
+    } finally {
+      await db.close();
+    }
+  };
   try {
-    return (await prepare(connected, report)).migrated;
+    return await work(main, others);
   } finally {
     await stop();
   }
 }
 
+/** Adds the name of the cell to the message of a `StartError`. */
+async function ofCell<Result>(cell: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof StartError || error instanceof CannotOpen)) throw error;
+    throw new StartError(`cell ${cell}: ${error.message}`, { cause: error });
+  }
+}
+
 /** Migrates the database, and reads the durability that it has by default. */
 async function prepare(
-  { connection, direct }: Pick<Connected, 'connection' | 'direct'>,
+  { connection, direct, schema }: Pick<Place, 'connection' | 'direct' | 'schema'>,
   report: (line: string) => void,
 ): Promise<{ migrated: number[]; durability: Durability }> {
   const db = openDatabase(direct, { size: 1, name: 'belfry start' });
   const setting = direct === connection ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
   try {
+    await checkSchema(db, schema).catch((error: unknown) => {
+      throw error instanceof StartError ? error : unreachable(setting, connectionObstacle(error), error);
+    });
     return { migrated: await migrated(db, setting, report), durability: await readDurability(db) };
   } finally {
     await db.close();

@@ -1,6 +1,6 @@
-import { lstatSync } from 'node:fs';
+import { lstatSync, rmSync } from 'node:fs';
 import { readConfig } from '../config.ts';
-import { backupToFile } from '../db/backup.ts';
+import { backupToFile, type Moved, type Progressed } from '../db/backup.ts';
 import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
@@ -15,11 +15,24 @@ export async function backupCommand(
   checkPlace(file, force);
   const shown = progress();
   const signal = untilStopped();
-  const { rows, schema, tables } = await withConnection(file, (connection) =>
-    backupToFile({ connection, signal, onProgress: (moved) => shown.show(movedText(moved)) }, file, {
-      force,
-    }),
-  )
+  const onProgress = (moved: Progressed) => shown.show(movedText(moved));
+  const { moved, cells } = await withConnection(file, async (main, others) => {
+    const cells: CellFile[] = [];
+    try {
+      for (const { cell, direct } of await others()) {
+        const target = fileOfCell(file, cell);
+        checkPlace(target, force);
+        const options = { connection: direct, signal, onProgress };
+        cells.push({ cell, file: target, ...(await backupToFile(options, target, { force })) });
+      }
+      // Last, because it has the directory, which so knows all projects of the others.
+      const options = { connection: main.direct, signal, onProgress };
+      return { moved: await backupToFile(options, file, { force }), cells };
+    } catch (error) {
+      if (!force) for (const written of cells) rmSync(written.file);
+      throw error;
+    }
+  })
     .catch((error: unknown) => {
       if (signal.aborted) throw new CommandError('the backup was stopped: no file was written');
       // Another program created it meanwhile.
@@ -28,9 +41,23 @@ export async function backupCommand(
     .finally(() => shown.end());
   const { SECRET_KEY, DATA_DIR } = readConfig();
   const key = SECRET_KEY.length > 0 ? 'SECRET_KEY' : `${DATA_DIR}/secret.key`;
-  if (json) return printJson({ file, schema, tables, rows, key });
-  print(`${file} contains the whole database: ${rows} rows, schema ${schema}.`);
+  const { schema, tables, rows } = moved;
+  if (json) return printJson({ file, schema, tables, rows, key, ...(cells.length > 0 ? { cells } : {}) });
+  const what = cells.length === 0 ? 'the whole database' : 'the first cell and the directory of cells';
+  print(`${file} contains ${what}: ${rows} rows, schema ${schema}.`);
+  for (const one of cells) print(`${one.file} contains the cell ${one.cell}: ${one.rows} rows.`);
   print(`Keep a copy of ${key} in another place: it seals the secrets in the backup.`);
+}
+
+/** A file with a cell. */
+interface CellFile extends Moved {
+  cell: string;
+  file: string;
+}
+
+/** The file beside that of the default cell. */
+export function fileOfCell(file: string, cell: string): string {
+  return `${file}.${cell}`;
 }
 
 /** Throws for anything that the backup must not replace, such as the device /dev/stdout. */

@@ -1,4 +1,5 @@
 import { type Config, InvalidSettings, readConfig } from '../config.ts';
+import { checkCells } from './doctor/cells.ts';
 import { checkDataDir } from './doctor/data-dir.ts';
 import { checkDatabase } from './doctor/database.ts';
 import { type Finding, ok, problem } from './doctor/finding.ts';
@@ -24,6 +25,7 @@ async function examine(): Promise<Finding[]> {
   const database = await checkDatabase(config);
   try {
     const server = await checkServer(config, database.serverPid);
+    const { db, place, usable } = database;
     const projects =
       database.db !== undefined && database.usable
         ? await checkProjects(config, database.db)
@@ -36,6 +38,7 @@ async function examine(): Promise<Finding[]> {
       ...(await checkNats(config, database.usable ? database.db : undefined)),
       ...server.findings,
       ...projects.findings,
+      ...(db !== undefined && place !== undefined && usable ? await checkCells(config, place, db) : []),
       ...(await checkPublicUrl(config, { ...server, ...projects })),
     ];
   } finally {

@@ -1,7 +1,7 @@
 import { saveProjectSettings } from '../domain/setup/projects/save-settings.ts';
 import { print, printJson } from './output.ts';
-import { projectNamed } from './project-named.ts';
-import { linked, withContext } from './with-context.ts';
+import { withProject } from './with-cells.ts';
+import { linked } from './with-context.ts';
 
 /** `belfry project hmac`: sets whether users of the v1 API must prove who they are by an HMAC. */
 export async function hmacCommand(
@@ -9,8 +9,7 @@ export async function hmacCommand(
   { project, json }: { project?: string; json?: boolean },
 ): Promise<void> {
   const required = need === 'required';
-  const { name, notified } = await withContext(async (context) => {
-    const { id, name } = await projectNamed(context, project);
+  const { name, notified } = await withProject(project, async (context, { id, name }) => {
     const notified = await linked(context);
     await saveProjectSettings(context, id, { hmac_required: required });
     return { name, notified };

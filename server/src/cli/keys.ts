@@ -6,9 +6,10 @@ import { rollKey } from '../domain/setup/projects/roll-key.ts';
 import type { Opened } from '../open.ts';
 import { CommandError } from './command.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
-import { type ForProject, projectNamed } from './project-named.ts';
+import type { ForProject } from './project-named.ts';
 import { checkServers } from './reseal.ts';
-import { linked, withContext } from './with-context.ts';
+import { withProject } from './with-cells.ts';
+import { linked } from './with-context.ts';
 
 /** The kinds of keys by their names on the command line. */
 export const KEY_KINDS: Readonly<Record<'api-secret' | 'signing-key', KeyKind>> = {
@@ -18,9 +19,7 @@ export const KEY_KINDS: Readonly<Record<'api-secret' | 'signing-key', KeyKind>> 
 
 /** `belfry project keys list`. */
 export async function listKeysCommand({ project, json }: ForProject): Promise<void> {
-  const keys = await withContext(async (context) =>
-    listKeys(context, (await projectNamed(context, project)).id),
-  );
+  const keys = await withProject(project, (context, { id }) => listKeys(context, id));
   if (json) return printJson(keys.map(toRecord));
   printTable(
     keys.map((key) => ({
@@ -47,8 +46,7 @@ export async function rollKeyCommand(
   { project, overlap: overlapMs, json }: ForProject & { overlap: number },
 ): Promise<void> {
   const kind = KEY_KINDS[kindName];
-  const { rolled, name, notified, file } = await withContext(async (context) => {
-    const { id, name } = await projectNamed(context, project);
+  const { rolled, name, notified, file } = await withProject(project, async (context, { id, name }) => {
     await checkServers(context);
     const notified = await linked(context);
     const rolled = await rollKey(context, { projectId: id, kind, overlapMs });
@@ -104,8 +102,7 @@ function tokenNotes(tokensEnding: number, until: string): string[] {
 
 /** `belfry project keys remove`: removes a former key that has ended. */
 export async function removeKeyCommand(id: string, { project, json }: ForProject): Promise<void> {
-  const removed = await withContext(async (context) => {
-    const { id: projectId } = await projectNamed(context, project);
+  const removed = await withProject(project, async (context, { id: projectId }) => {
     await linked(context);
     return removeKey(context, projectId, id);
   });

@@ -2,8 +2,8 @@ import { readConfig } from '../config.ts';
 import { type LimitChange, limitProject } from '../domain/setup/projects/limit.ts';
 import { CommandError } from './command.ts';
 import { print, printJson, printMembers } from './output.ts';
-import { projectNamed } from './project-named.ts';
-import { linked, withContext } from './with-context.ts';
+import { withProject } from './with-cells.ts';
+import { linked } from './with-context.ts';
 
 /** `belfry project limits`: changes the rate limits of a project if requested, and shows them. */
 export async function limitsCommand(
@@ -11,8 +11,7 @@ export async function limitsCommand(
   { json, ...change }: LimitChange & { json?: boolean },
 ): Promise<void> {
   const { RATE_LIMIT_READS, RATE_LIMIT_WRITES } = readConfig();
-  const { own, notified } = await withContext(async (context) => {
-    const { id } = await projectNamed(context, project);
+  const { own, notified } = await withProject(project, async (context, { id }) => {
     const notified = Object.keys(change).length === 0 || (await linked(context));
     return { own: await limitProject(context, id, change), notified };
   });

@@ -3,44 +3,63 @@ import { openDatabase } from '../db/client.ts';
 import { type MigrationPlan, planMigration } from '../db/migration-plan.ts';
 import { newestSchema } from '../db/schema.ts';
 import { connectionObstacle } from '../db/usability.ts';
-import { createLogger } from '../lib/log.ts';
-import { connect, migrateDatabase } from '../open.ts';
+import { DEFAULT_CELL } from '../domain/setup/cells/cells.ts';
+import { migrateDatabase, type Place, withPlaces } from '../open.ts';
 import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 
-/** `belfry migrate`: migrates the database before a start, which would do the same. */
+/** `belfry migrate`: migrates all cells before a start, which would do the same. */
 export async function migrateCommand(options: { json?: boolean; dryRun?: boolean }): Promise<void> {
   if (options.dryRun) return showPlan(options);
   const report = (line: string) => process.stderr.write(`${line}\n`);
-  const applied = await migrateDatabase(readConfig(), report);
-  const schema = newestSchema();
-  if (options.json) return printJson({ schema, applied });
-  print(
-    applied.length === 0
-      ? `The database already has schema ${schema}.`
-      : `The database now has schema ${schema}; applied: ${applied.join(', ')}.`,
+  const { [DEFAULT_CELL]: applied = [], ...cells } = Object.fromEntries(
+    await migrateDatabase(readConfig(), report),
   );
+  const schema = newestSchema();
+  if (options.json)
+    return printJson({ schema, applied, ...(Object.keys(cells).length === 0 ? {} : { cells }) });
+  print(`The database ${afterwards(applied)}`);
+  for (const [cell, versions] of Object.entries(cells)) print(`The cell ${cell} ${afterwards(versions)}`);
+}
+
+function afterwards(applied: readonly number[]): string {
+  const schema = newestSchema();
+  return applied.length === 0
+    ? `already has schema ${schema}.`
+    : `now has schema ${schema}; applied: ${applied.join(', ')}.`;
 }
 
 /** Exit code 1 if the migration fails, or the running servers do not allow it. */
 async function showPlan({ json }: { json?: boolean }): Promise<void> {
-  const plan = await readPlan();
-  const problems = [...plan.problems, ...plan.warnings];
-  if (problems.length > 0) process.exitCode = 1;
+  const { [DEFAULT_CELL]: own, ...others } = await readPlans();
+  if (own === undefined) throw new Error('there is no plan for the database');
+  const cells = Object.entries(others);
+  if ([own, ...Object.values(others)].some((plan) => problemsOf(plan).length > 0)) process.exitCode = 1;
   if (json) {
-    const { schema, oldestProgram, migrations, running } = plan;
-    return printJson({
-      schema,
-      newest: newestSchema(),
-      oldest_program: oldestProgram,
-      migrations,
-      running,
-      problems,
-    });
+    const ofCells = Object.fromEntries(cells.map(([name, plan]) => [name, toRecord(plan)]));
+    return printJson({ ...toRecord(own), ...(cells.length === 0 ? {} : { cells: ofCells }) });
   }
+  show(own);
+  for (const [name, plan] of cells) {
+    print(`\nCell ${name}:`);
+    show(plan);
+  }
+}
+
+function toRecord(plan: MigrationPlan) {
+  const { schema, oldestProgram, migrations, running } = plan;
+  const known = { schema, newest: newestSchema(), oldest_program: oldestProgram };
+  return { ...known, migrations, running, problems: problemsOf(plan) };
+}
+
+function show(plan: MigrationPlan): void {
   print(describe(plan));
   for (const { version, name } of plan.migrations) print(`  ${version} ${name}`);
-  for (const problem of problems) console.error(`belfry: ${problem}`);
+  for (const problem of problemsOf(plan)) console.error(`belfry: ${problem}`);
+}
+
+function problemsOf({ problems, warnings }: MigrationPlan): string[] {
+  return [...problems, ...warnings];
 }
 
 function describe({ schema, oldestProgram, migrations }: MigrationPlan): string {
@@ -51,19 +70,23 @@ function describe({ schema, oldestProgram, migrations }: MigrationPlan): string 
   return `The database has schema ${schema}. These migrations would run, and then ${allowed}:`;
 }
 
-async function readPlan(): Promise<MigrationPlan> {
-  const { direct, stop } = await connect(readConfig(), {
-    role: 'client',
-    log: createLogger({ level: 'silent' }),
+/** The plans of all cells, by name. */
+function readPlans(): Promise<Record<string, MigrationPlan>> {
+  return withPlaces(readConfig(), async (main, others) => {
+    const plans = { [main.cell]: await readPlan(main, 'the database') };
+    for (const place of await others()) plans[place.cell] = await readPlan(place, `the cell ${place.cell}`);
+    return plans;
   });
+}
+
+async function readPlan({ direct }: Place, what: string): Promise<MigrationPlan> {
   const db = openDatabase(direct, { size: 1, name: 'belfry migrate' });
   try {
     return await planMigration(db);
   } catch (error) {
     const { message, advice } = connectionObstacle(error);
-    throw new CommandError(`the database ${message}: ${advice}`);
+    throw new CommandError(`${what} ${message}: ${advice}`);
   } finally {
     await db.close();
-    await stop();
   }
 }

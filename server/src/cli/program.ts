@@ -183,9 +183,10 @@ function projectCommands(belfry: Command): void {
   const project = command(belfry, 'project', 'belfry project list').description(
     'create and list projects, and manage their keys and limits',
   );
-  command(project, 'create', 'belfry project create shop')
+  command(project, 'create', 'belfry project create shop', 'belfry project create shop --cell eu')
     .description('create a project and print its keys, once')
     .argument('<name>')
+    .option('--cell <name>', 'the cell in which it lives; by default that of every installation')
     .addOption(json())
     .action(verb(async () => (await import('./project.ts')).createProjectCommand));
   command(project, 'list', 'belfry project list --json')
@@ -294,6 +295,36 @@ function databaseCommands(belfry: Command): void {
     .option('--dry-run', 'only show what would run; exit code 1 if running servers do not allow it')
     .addOption(json())
     .action(verb(async () => (await import('./migrate.ts')).migrateCommand));
+
+  const cell = command(belfry, 'cell', 'belfry cell list').description(
+    'add, list and remove cells, which store projects apart from others',
+  );
+  command(
+    cell,
+    'add',
+    'belfry cell add eu',
+    "belfry cell add us --database-url 'postgres://belfry@db2.example.com/belfry'",
+  )
+    .description('create the tables of a cell: in a schema of its own, or in another database')
+    .argument('<name>', 'letters, digits and _')
+    .option('--database-url <url>', 'its database, if it is not that of DATABASE_URL; stored encrypted')
+    .option('--direct-url <url>', 'the same database without its connection pooler')
+    .addOption(json())
+    .action(verb(async () => (await import('./cell.ts')).addCellCommand));
+  command(cell, 'list', 'belfry cell list --json')
+    .description('list the cells')
+    .addOption(json())
+    .action(verb(async () => (await import('./cell.ts')).listCellsCommand));
+
+  command(cell, 'remove', 'belfry cell remove eu')
+    .description('remove a cell without projects from the directory; its tables remain')
+    .argument('<name>')
+    .addOption(json())
+    .action(verb(async () => (await import('./cell.ts')).removeCellCommand));
+  command(cell, 'index', 'belfry cell index')
+    .description('write the projects of all cells into the directory, if a restored one is out of date')
+    .addOption(json())
+    .action(verb(async () => (await import('./cell.ts')).indexCellsCommand));
 
   command(belfry, 'reseal', 'belfry reseal')
     .description('seal all secrets with the first key of SECRET_KEY, so that older ones can be removed')

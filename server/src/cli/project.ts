@@ -1,16 +1,20 @@
 import { type Config, readConfig } from '../config.ts';
 import { readCredentials } from '../credentials.ts';
+import { assignToCell } from '../domain/setup/cells/directory.ts';
 import { createProject } from '../domain/setup/projects/create.ts';
-import { listProjects } from '../domain/setup/projects/find.ts';
+import { listProjects, type ProjectSummary } from '../domain/setup/projects/find.ts';
 import { issueToken } from '../domain/setup/projects/tokens.ts';
 import { CommandError } from './command.ts';
 import { print, printJson, printMembers, printTable } from './output.ts';
-import { withContext } from './with-context.ts';
+import { reportFailures, withCells } from './with-cells.ts';
 
 const MAX_NAME = 255;
 
 /** `belfry project create`: prints the project's keys, once. */
-export async function createProjectCommand(name: string, { json }: { json?: boolean }): Promise<void> {
+export async function createProjectCommand(
+  name: string,
+  { cell, json }: { cell?: string; json?: boolean },
+): Promise<void> {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a name is shown in tables and logs
   if (name.trim() === '' || name.length > MAX_NAME || /[\u0000-\u001f\u007f]/.test(name)) {
     throw new CommandError(
@@ -18,9 +22,10 @@ export async function createProjectCommand(name: string, { json }: { json?: bool
     );
   }
   const config = readConfig();
-  const made = await withContext(({ db, sealer, clock }) =>
+  const made = await withCells(async ({ main, named }) => {
+    const { db, sealer, clock } = await named(cell ?? main.cell);
     // In one transaction, because an error would lose the keys of a project without its token.
-    db.transaction(async (tx) => {
+    return db.transaction(async (tx) => {
       const project = await createProject({ db: tx, sealer }, name);
       if (project === undefined) return undefined;
       const token = await issueToken(
@@ -28,9 +33,11 @@ export async function createProjectCommand(name: string, { json }: { json?: bool
         { projectId: project.id, name: 'project create' },
       );
       if (token === undefined) throw new Error(`the new project ${project.id} does not exist`);
+      // Last, because a project that its cell does not have is only not found.
+      if (cell !== undefined && cell !== main.cell) await assignToCell(main.db, { ...project, cell });
       return { ...project, token: token.token };
-    }),
-  );
+    });
+  });
   if (made === undefined) throw new CommandError(`project ${name} already exists: choose another name`);
   const address = addressOf(config);
   const members = {
@@ -49,15 +56,26 @@ export async function createProjectCommand(name: string, { json }: { json?: bool
 
 /** `belfry project list`. */
 export async function listProjectsCommand({ json }: { json?: boolean }): Promise<void> {
-  const projects = await withContext(listProjects);
-  const records = projects.map(({ id, name, apiKey, createdAt }) => ({
+  const records = await withCells(async ({ all, names }) => {
+    const { contexts, failures } = await all();
+    reportFailures(failures);
+    const ofCells = contexts.map(async (context) =>
+      (await listProjects(context)).map((project) => toRecord(project, names.length > 0 && context.cell)),
+    );
+    return (await Promise.all(ofCells)).flat();
+  });
+  if (json) printJson(records);
+  else printTable(records, 'There is no project yet: the first start of the server creates "default".');
+}
+
+function toRecord({ id, name, apiKey, createdAt }: ProjectSummary, cell: string | false) {
+  return {
     project_id: id,
     name,
     api_key: apiKey,
     created_at: createdAt.toISOString(),
-  }));
-  if (json) printJson(records);
-  else printTable(records, 'There is no project yet: the first start of the server creates "default".');
+    ...(cell === false ? {} : { cell }),
+  };
 }
 
 /** The address of the server with these settings; with PORT=0 that of its last start. */

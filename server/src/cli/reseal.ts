@@ -4,19 +4,23 @@ import { nodesWithoutKey } from '../queue/lease.ts';
 import { CommandError } from './command.ts';
 import { type Cell, print, printJson, printTable } from './output.ts';
 import { progress } from './progress.ts';
-import { withContext } from './with-context.ts';
+import { withCells } from './with-cells.ts';
 
 /**
  * `belfry reseal`: seals all secrets with the first key of SECRET_KEY. Exit code 1 if an older key is still
  * in use afterwards, or if a running server does not have the first key: then nothing is sealed.
  */
 export async function resealCommand({ json }: { json?: boolean }): Promise<void> {
-  const { columns, keyIds } = await withContext(async (context) => {
-    await checkServers(context);
+  const { columns, keyIds } = await withCells(async ({ main, all }) => {
+    const { contexts: cells, failures } = await all();
+    if (failures[0] !== undefined) throw failures[0];
+    for (const context of cells) await checkServers(context);
     const shown = progress();
     try {
-      const columns = await reseal(context, ({ name, seen }) => shown.show(`${name}: ${seen}`));
-      return { columns, keyIds: context.sealer.keyIds };
+      const ofCells: ResealedColumn[][] = [];
+      for (const context of cells)
+        ofCells.push(await reseal(context, ({ name, seen }) => shown.show(`${name}: ${seen}`)));
+      return { columns: ofCells.reduce(sumOfColumns), keyIds: main.sealer.keyIds };
     } finally {
       shown.end();
     }
@@ -25,6 +29,29 @@ export async function resealCommand({ json }: { json?: boolean }): Promise<void>
   if (keys.some(({ state, secrets }) => state === 'former' && secrets > 0)) process.exitCode = 1;
   if (json) return printJson({ secrets: columns.map(toRecord), keys });
   report(columns, keys);
+}
+
+/** The sums of two cells, whose columns are the same. */
+function sumOfColumns(one: ResealedColumn[], other: ResealedColumn[]): ResealedColumn[] {
+  return one.map((column, at) => {
+    const { total = 0, resealed = 0, unopenable = NONE, byKey = NONE } = other[at] ?? {};
+    return {
+      name: column.name,
+      total: column.total + total,
+      resealed: column.resealed + resealed,
+      unopenable: sumOfCounts(column.unopenable, unopenable),
+      byKey: sumOfCounts(column.byKey, byKey),
+    };
+  });
+}
+
+type Counts = ReadonlyMap<string, number>;
+const NONE: Counts = new Map();
+
+function sumOfCounts(one: Counts, other: Counts): Counts {
+  const sums = new Map(one);
+  for (const [id, count] of other) sums.set(id, (sums.get(id) ?? 0) + count);
+  return sums;
 }
 
 /** Throws if a running server does not have the first key: its requests and deliveries would fail. */

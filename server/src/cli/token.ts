@@ -6,8 +6,9 @@ import { isId } from '../lib/ids.ts';
 import { CommandError, UsageError } from './command.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
 import type { Expiry } from './parse.ts';
-import { type ForProject, projectNamed } from './project-named.ts';
-import { linked, withContext } from './with-context.ts';
+import type { ForProject } from './project-named.ts';
+import { withCells, withProject } from './with-cells.ts';
+import { linked } from './with-context.ts';
 
 /** `belfry token issue`: prints a Project JWT, once. */
 export async function issueTokenCommand({
@@ -16,8 +17,7 @@ export async function issueTokenCommand({
   expires,
   json,
 }: ForProject & { name: string; expires: Expiry }): Promise<void> {
-  const { token, issued } = await withContext(async (context) => {
-    const { id } = await projectNamed(context, project);
+  const { token, issued } = await withProject(project, async (context, { id }) => {
     const made = await issueToken(context, { projectId: id, name, expiresAt: endOf(expires) });
     if (made === undefined) throw new CommandError('the project was deleted');
     return made;
@@ -31,9 +31,7 @@ export async function issueTokenCommand({
 
 /** `belfry token list`: without the tokens themselves, which are not stored. */
 export async function listTokensCommand({ project, json }: ForProject): Promise<void> {
-  const tokens = await withContext(async (context) =>
-    listTokens(context, (await projectNamed(context, project)).id),
-  );
+  const tokens = await withProject(project, (context, { id }) => listTokens(context, id));
   const records = tokens.map(toRecord);
   if (json) return printJson(records);
   printTable(
@@ -52,11 +50,15 @@ export async function listTokensCommand({ project, json }: ForProject): Promise<
 export async function revokeTokenCommand(jti: string, { json }: { json?: boolean }): Promise<void> {
   const unknown = new CommandError(`there is no token ${jti}: see belfry token list --project <name>`);
   if (!isId(jti)) throw unknown;
-  const { revoked, notified } = await withContext(async (context) => {
-    const notified = await linked(context);
-    return { revoked: await revokeToken(context, jti), notified };
+  const { revoked, notified } = await withCells(async ({ all }) => {
+    const { contexts, failures } = await all();
+    for (const context of contexts) {
+      const notified = await linked(context);
+      const revoked = await revokeToken(context, jti);
+      if (revoked !== undefined) return { revoked, notified };
+    }
+    throw failures[0] ?? unknown;
   });
-  if (revoked === undefined) throw unknown;
   if (json) return printJson(toRecord(revoked));
   print(
     `Token ${revoked.name} (${jti}) was revoked` +
@@ -79,8 +81,7 @@ export async function userTokenCommand({
   if (email !== undefined && !isEmailAddress(email))
     throw new UsageError(`--email '${email}' is not an e-mail address`);
   const expiresAt = endOf(expires);
-  const { jwt, apiKey } = await withContext(async (context) => {
-    const { id, apiKey } = await projectNamed(context, project);
+  const { jwt, apiKey } = await withProject(project, async (context, { id, apiKey }) => {
     const apiSecret = await apiSecretOf(context, id);
     return {
       jwt: await signUserToken(context, { apiKey, apiSecret, externalId, email, expiresAt }),

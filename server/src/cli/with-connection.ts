@@ -1,27 +1,20 @@
 import { readConfig } from '../config.ts';
-import { type ConnectionSettings, isDatabaseUnavailable } from '../db/client.ts';
+import { isDatabaseUnavailable } from '../db/client.ts';
 import { UnusableDatabase } from '../db/migrate.ts';
 import { UnusableBackup } from '../db/restore.ts';
-import { createLogger } from '../lib/log.ts';
-import { connect } from '../open.ts';
+import { withPlaces } from '../open.ts';
 import { CommandError } from './command.ts';
 
-/** Runs a command that moves a database of any schema from or to `file`, and describes its failure. */
+/** Runs a command that moves cells of any schema from or to `file`, and describes its failure. */
 export async function withConnection<Result>(
   file: string,
-  work: (connection: ConnectionSettings) => Promise<Result>,
+  work: Parameters<typeof withPlaces<Result>>[1],
 ): Promise<Result> {
-  const { direct, stop } = await connect(readConfig(), {
-    role: 'client',
-    log: createLogger({ level: 'silent' }),
-  });
-  try {
-    return await work(direct);
-  } catch (error) {
-    throw inWords(error, file);
-  } finally {
-    await stop();
-  }
+  return withPlaces(readConfig(), (...places) =>
+    work(...places).catch((error: unknown) => {
+      throw inWords(error, file);
+    }),
+  );
 }
 
 function inWords(error: unknown, file: string): unknown {

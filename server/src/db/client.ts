@@ -43,8 +43,13 @@ export interface Database extends Queryable {
 
 export type ConnectionSettings = Pick<
   pg.PoolConfig,
-  'connectionString' | 'host' | 'port' | 'user' | 'password' | 'database'
+  'connectionString' | 'host' | 'port' | 'user' | 'password' | 'database' | 'options'
 >;
+
+/** The same database, with another schema in which unqualified names are looked up. */
+export function inSchema(settings: ConnectionSettings, schema: string): ConnectionSettings {
+  return withStartupOptions(settings, `-c search_path=${schema}`);
+}
 
 // How long a caller waits for a connection: long enough to outlast a burst, short enough that a client with a
 // timeout of 10 s still gets the 503.
@@ -136,13 +141,13 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   };
 }
 
-/** Adds startup options to those in the URL; the driver alone would ignore one of the two. */
-function withStartupOptions(settings: ConnectionSettings, ours: string): pg.ClientConfig {
+/** Adds startup options to those of the settings and of the URL; the driver alone would ignore some. */
+function withStartupOptions(settings: ConnectionSettings, ours: string): ConnectionSettings {
   const url = URL.parse(settings.connectionString ?? '');
-  const given = url?.searchParams.get('options');
-  if (!url || !given) return { ...settings, options: ours };
+  const options = [url?.searchParams.get('options'), settings.options, ours].filter(Boolean).join(' ');
+  if (!url?.searchParams.has('options')) return { ...settings, options };
   url.searchParams.delete('options');
-  return { ...settings, connectionString: url.href, options: `${given} ${ours}` };
+  return { ...settings, connectionString: url.href, options };
 }
 
 type Connections = { pool: pg.Pool; pulse: Pulse; failures: WriteFailures };

@@ -45,6 +45,8 @@ export async function migrate(client: Client, options: MigrateOptions = {}): Pro
   if (row === undefined || row.version < OLDEST_SERVER) {
     throw new UnusableDatabase(`the database is PostgreSQL ${row?.text}; Belfry needs 15 or newer`);
   }
+  // Without the lock, so that a node with many cells in one database does not open them one after another.
+  if ((await missingIn(client, options)).length === 0) return [];
   await takeLock(client, options);
   try {
     return await applyMissing(client, options);
@@ -83,14 +85,19 @@ async function takeLock(client: Client, { onWait }: MigrateOptions): Promise<voi
 }
 
 async function applyMissing(client: Client, options: MigrateOptions): Promise<number[]> {
+  const missing = await missingIn(client, options);
+  for (const migration of missing) await apply(client, migration, options);
+  return missing.map(({ version }) => version);
+}
+
+/** The migrations that the database does not have yet. Throws if it does not allow this release. */
+async function missingIn(client: Client, options: MigrateOptions): Promise<Migration[]> {
   const { known = migrations(), to = Number.POSITIVE_INFINITY } = options;
   const present = await schemaIn(client);
   const obstacle = schemaObstacle(present, known.at(-1)?.version ?? 0);
   if (obstacle !== undefined)
     throw new UnusableDatabase(`${obstacle}; start the newer release, or restore a backup`);
-  const missing = known.filter(({ version }) => version > present.version && version <= to);
-  for (const migration of missing) await apply(client, migration, options);
-  return missing.map(({ version }) => version);
+  return known.filter(({ version }) => version > present.version && version <= to);
 }
 
 /** Creates the table of migrations, or adds the column to that of an older release. */
@@ -99,16 +106,20 @@ async function prepareTable(client: Client): Promise<void> {
     "select from pg_attribute where attrelid = to_regclass('migrations') and attname = 'oldest_program'",
   );
   // Only then, because the statements need rights and a lock, even if they change nothing.
-  if (rowCount === 0) await inTransaction(client, () => client.query(prepareMigrations));
+  if (rowCount !== 0) return;
+  await inTransaction(client, async () => {
+    for (const statement of prepareMigrations) await client.query(statement);
+  });
 }
 
-const prepareMigrations = `
-  create table if not exists migrations (
+const prepareMigrations = [
+  `create table if not exists migrations (
     version integer primary key,
     name text not null,
     applied_at timestamptz not null default clock_timestamp()
-  );
-  alter table migrations add column if not exists oldest_program integer`;
+  )`,
+  'alter table migrations add column if not exists oldest_program integer',
+];
 
 async function apply(client: Client, migration: Migration, options: MigrateOptions): Promise<void> {
   const label = `${migration.version} (${migration.name})`;
@@ -173,7 +184,8 @@ async function retried(
 
 async function applyAll(client: Client, migration: Migration): Promise<void> {
   await inTransaction(client, async () => {
-    await client.query(migration.text);
+    // One by one: a distributed PostgreSQL passes the text of the query on to its workers.
+    for (const statement of statementsOf(migration)) await client.query(statement);
     await record(client, migration);
   });
 }

@@ -37,7 +37,17 @@ export function parseMigration(file: string, text: string): Migration {
   };
 }
 
-/** The statements of a migration, each with the comments before it. A statement ends with the line. */
+/**
+ * The statements of a migration, each with the comments before it. A statement ends with the line. The lines
+ * of a body between two `$$` are parts of its statement.
+ */
 export function statementsOf({ text }: Pick<Migration, 'text'>): string[] {
-  return text.split(/;[ \t]*$/m).filter((statement) => statement.replaceAll(/^--.*$/gm, '').trim() !== '');
+  const statements: string[] = [];
+  for (const part of text.split(/;[ \t]*$/m)) {
+    const last = statements.at(-1) ?? '';
+    const isInBody = last.split('$$').length % 2 === 0;
+    if (isInBody) statements.push(`${statements.pop()};${part}`);
+    else statements.push(part);
+  }
+  return statements.filter((statement) => statement.replaceAll(/^--.*$/gm, '').trim() !== '');
 }

@@ -15,6 +15,8 @@ import type { Streams } from './realtime/stream.ts';
 
 /** The context of the HTTP server: that of the domain, and the parts that process requests. */
 export interface HttpContext extends Context {
+  /** The name of the cell. */
+  readonly cell: string;
   readonly bus: NodeBus;
   readonly lastSeen: LastSeen;
   readonly keyUses: KeyUses;

@@ -7,6 +7,7 @@ import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
 import {
   busConnected,
   busSilence,
+  cellsUnavailable,
   databaseConnections,
   integrationsPaused,
   type MetricsOfOthers,
@@ -19,8 +20,10 @@ import {
   shortestLease,
   workers,
 } from '../metrics.ts';
-import { measureLeases, measureQueue } from '../queue/measure.ts';
+import { JOB_KINDS } from '../queue/jobs.ts';
+import { measureLeases, measureQueue, type QueueSize } from '../queue/measure.ts';
 import type { HttpContext } from './context.ts';
+import type { OtherCells } from './route.ts';
 
 // A later response is of no use to load balancers.
 const READY_TIMEOUT_MS = 2_000;
@@ -38,11 +41,12 @@ export function operationsRoutes(
   fastify: FastifyInstance,
   context: HttpContext,
   ready: () => Promise<string | undefined>,
-  metricsOfOthers?: MetricsOfOthers,
+  { metricsOfOthers, cells }: { metricsOfOthers?: MetricsOfOthers; cells?: Cells },
 ): void {
   const hidden = { schema: { hide: true }, config: { role: 'any' as const } };
-  const measured = remembered(() => measureDatabase(context.db));
-  const details = remembered(() => detailsOf(context));
+  const all = () => [context, ...(cells?.contexts ?? [])];
+  const measured = remembered(() => measureDatabases(all()));
+  const details = remembered(() => detailsOf(context, cells));
 
   fastify.get('/healthz', hidden, (_request, reply) => {
     reply.header('cache-control', 'no-store').send({ status: 'ok' });
@@ -56,37 +60,58 @@ export function operationsRoutes(
   });
 
   fastify.get('/metrics', hidden, async (_request, reply) => {
-    measureConnections(context);
-    await within(READY_TIMEOUT_MS, measured()).catch((error: unknown) => {
-      // The metrics of the process matter most when its database is unavailable.
-      context.log.warn({ err: error }, 'the queue could not be measured');
-    });
+    measureConnections(all());
+    cellsUnavailable.set(cells?.missing.length ?? 0);
+    // The metrics of the process matter most when its database is unavailable.
+    await measured();
     return reply.header('content-type', registry.contentType).send(await metricsText(metricsOfOthers));
   });
 }
 
-/** Measures what `/metrics` shows of the database. What cannot be measured keeps its value. */
-export async function measureAll({ db, bus, log }: Pick<HttpContext, 'db' | 'bus' | 'log'>): Promise<void> {
-  measureConnections({ db, bus });
-  await within(READY_TIMEOUT_MS, measureDatabase(db)).catch((error: unknown) => {
-    log.warn({ err: error }, 'the queue could not be measured');
-  });
+/** The other cells of the node. */
+type Cells = Pick<OtherCells, 'contexts' | 'missing'>;
+/** What is measured of a cell. */
+type Measured = Pick<HttpContext, 'db' | 'bus' | 'log'>;
+
+/** Measures what `/metrics` shows of all cells. What cannot be measured keeps its value. */
+export async function measureAll(cells: readonly Measured[]): Promise<void> {
+  measureConnections(cells);
+  await measureDatabases(cells);
 }
 
 /** Returns the metrics of this process, for another one of the same node. */
-export async function measureProcess(context: Pick<HttpContext, 'db' | 'bus'>): Promise<MetricsOfProcess> {
-  measureConnections(context);
+export async function measureProcess(
+  cells: readonly Pick<Measured, 'db' | 'bus'>[],
+): Promise<MetricsOfProcess> {
+  measureConnections(cells);
   return metricsOfProcess();
 }
 
-function measureConnections({ db, bus }: Pick<HttpContext, 'db' | 'bus'>): void {
-  const { total, idle, waiting } = db.stats();
-  databaseConnections.set({ state: 'active' }, total - idle);
-  databaseConnections.set({ state: 'idle' }, idle);
-  databaseConnections.set({ state: 'waiting' }, waiting);
-  for (const { name, connected, silentMs = 0 } of bus.state()) {
-    busConnected.set({ bus: name }, connected ? 1 : 0);
-    busSilence.set({ bus: name }, silentMs / 1_000);
+function measureConnections(cells: readonly Pick<Measured, 'db' | 'bus'>[]): void {
+  const pools = cells.map(({ db }) => db.stats());
+  const sum = (count: (pool: (typeof pools)[number]) => number) =>
+    pools.reduce((total, pool) => total + count(pool), 0);
+  databaseConnections.set(
+    { state: 'active' },
+    sum(({ total, idle }) => total - idle),
+  );
+  databaseConnections.set(
+    { state: 'idle' },
+    sum(({ idle }) => idle),
+  );
+  databaseConnections.set(
+    { state: 'waiting' },
+    sum(({ waiting }) => waiting),
+  );
+  const links = Object.entries(
+    Object.groupBy(
+      cells.flatMap(({ bus }) => bus.state()),
+      ({ name }) => name,
+    ),
+  );
+  for (const [bus, ofCells = []] of links) {
+    busConnected.set({ bus }, ofCells.every(({ connected }) => connected) ? 1 : 0);
+    busSilence.set({ bus }, Math.max(...ofCells.map(({ silentMs = 0 }) => silentMs)) / 1_000);
   }
 }
 
@@ -142,8 +167,25 @@ async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise
   }
 }
 
-/** What does not make the server unavailable: its bus, and the workers and the queue of all nodes. */
-async function detailsOf({ db, bus }: HttpContext): Promise<object> {
+/** What does not make the server unavailable: its bus, the workers and the queue of all nodes, and cells. */
+async function detailsOf(context: HttpContext, cells?: Cells): Promise<object> {
+  const own = await detailsOfCell(context);
+  if (cells === undefined || cells.contexts.length + cells.missing.length === 0) return own;
+  const newest = newestSchema();
+  const open = await Promise.all(
+    cells.contexts.map(async (cell) => {
+      const reason = await whyNotReady(cell, newest);
+      const status = reason === undefined ? { status: 'ok' } : { status: 'unavailable', reason };
+      return [cell.cell, { ...status, ...(await detailsOfCell(cell)) }];
+    }),
+  );
+  const missing = cells.missing.map((name) => [name, { status: 'unavailable', reason: NOT_OPEN }]);
+  return { ...own, cells: Object.fromEntries([...open, ...missing]) };
+}
+
+const NOT_OPEN = 'the cell could not be opened: the log of the server says why';
+
+async function detailsOfCell({ db, bus }: HttpContext): Promise<object> {
   const shown = { bus: Object.fromEntries(bus.state().map(({ name, ...link }) => [name, linkJson(link)])) };
   try {
     const [leases, queue] = await within(
@@ -164,26 +206,49 @@ function linkJson({ connected, silentMs }: Omit<LinkState, 'name'>): object {
   return { connected, silent_seconds: silentMs === undefined ? null : silentMs / 1_000 };
 }
 
-async function measureDatabase(db: Queryable): Promise<void> {
-  await collectQueue(db);
-  await collectPauses(db);
+interface MeasuredDatabase {
+  queue: QueueSize[];
+  leases: Awaited<ReturnType<typeof measureLeases>>;
+  pauses: { provider: string; paused: number }[];
 }
 
-async function collectQueue(db: Queryable): Promise<void> {
-  for (const { kind, oldestSeconds, ...jobs } of await measureQueue(db)) {
-    for (const state of ['ready', 'scheduled', 'leased'] as const)
-      queueJobs.set({ kind, state }, jobs[state]);
-    queueAge.set({ kind }, oldestSeconds);
-  }
+/** Shows the sums of all cells that can be measured; if there is none, the last ones. */
+async function measureDatabases(cells: readonly Measured[]): Promise<void> {
+  const measured = await Promise.all(
+    cells.map(({ db, log }) =>
+      within(READY_TIMEOUT_MS, measureDatabase(db)).catch((error: unknown) => {
+        log.warn({ err: error }, 'the queue could not be measured');
+        return [];
+      }),
+    ),
+  );
+  const known = measured.flat();
+  if (known.length > 0) show(known);
+}
+
+async function measureDatabase(db: Queryable): Promise<MeasuredDatabase> {
+  const queue = await measureQueue(db);
   const leases = await measureLeases(db);
-  workers.set(leases.live);
-  shortestLease.set(leases.shortestSeconds);
+  return { queue, leases, pauses: await db.query<MeasuredDatabase['pauses'][number]>(countPauses) };
 }
 
-async function collectPauses(db: Queryable): Promise<void> {
-  const rows = await db.query<{ provider: string; paused: number }>(countPauses);
+function show(cells: readonly MeasuredDatabase[]): void {
+  const sizes = cells.flatMap(({ queue }) => queue);
+  queueJobs.reset();
+  for (const { kind, ...jobs } of sizes)
+    for (const state of ['ready', 'scheduled', 'leased'] as const)
+      queueJobs.inc({ kind, state }, jobs[state]);
+  for (const kind of JOB_KINDS) {
+    const ages = sizes.filter((size) => size.kind === kind).map(({ oldestSeconds }) => oldestSeconds);
+    queueAge.set({ kind }, Math.max(0, ...ages));
+  }
+  // A worker holds a lease in each cell.
+  const live = cells.map(({ leases }) => leases).filter((leases) => leases.live > 0);
+  workers.set(Math.max(0, ...live.map((leases) => leases.live)));
+  shortestLease.set(live.length === 0 ? 0 : Math.min(...live.map(({ shortestSeconds }) => shortestSeconds)));
   integrationsPaused.reset();
-  for (const { provider, paused } of rows) integrationsPaused.set({ provider }, paused);
+  for (const { provider, paused } of cells.flatMap(({ pauses }) => pauses))
+    integrationsPaused.inc({ provider }, paused);
 }
 
 interface Readiness extends Schema {

@@ -46,19 +46,35 @@ export interface RateLimits {
 
 const WEBHOOKS_OF_ADDRESS = 20;
 
-/** The limits of the project, or else those of the settings. */
-export function createRateLimits({ config, windows }: { config: Config; windows: RateWindows }): RateLimits {
+/**
+ * The limits of the project, or else those of the settings. Addresses are counted in `ofAddresses`, so that
+ * several cells share the limits of strangers.
+ */
+export function createRateLimits({
+  config,
+  windows,
+  ofAddresses = windows,
+}: {
+  config: Config;
+  windows: RateWindows;
+  ofAddresses?: RateWindows;
+}): RateLimits {
   const addressOf = clientAddress(config.TRUSTED_PROXIES);
 
-  function count(name: string, limit: number, reply?: FastifyReply): void | Promise<void> {
+  function count(
+    name: string,
+    limit: number,
+    reply?: FastifyReply,
+    counting = ofAddresses,
+  ): void | Promise<void> {
     if (limit === 0) return;
-    const taken = windows.take(name, limit);
+    const taken = counting.take(name, limit);
     if (taken instanceof Promise) return taken.then((later) => enforce(later, limit, reply));
     enforce(taken, limit, reply);
   }
 
   function check(name: string, limit: number, reply: FastifyReply): void {
-    const refusal = limit === 0 ? undefined : windows.refusal(name, limit);
+    const refusal = limit === 0 ? undefined : ofAddresses.refusal(name, limit);
     if (refusal !== undefined) enforce(refusal, limit, reply);
   }
 
@@ -79,13 +95,13 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
       const limit = reads ? (own.reads ?? requests.reads) : (own.writes ?? requests.writes);
       // A user may have many tokens, made by the hour: they share one limit.
       const credential = caller.kind === 'user' ? caller.userId : caller.tokenId;
-      return count(`${version}${reads ? 'r' : 'w'}${credential}`, limit, reply);
+      return count(`${version}${reads ? 'r' : 'w'}${credential}`, limit, reply, windows);
     },
     stranger({ raw }, reply) {
       return count(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
     },
     linked(userId, reply) {
-      return count(`l${userId}`, config.RATE_LIMIT_IP, reply);
+      return count(`l${userId}`, config.RATE_LIMIT_IP, reply, windows);
     },
     checkStranger({ raw }, reply) {
       check(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);

@@ -1,4 +1,6 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { LRUCache } from 'lru-cache';
 import { type Static, type TNull, type TObject, type TSchema, Type } from 'typebox';
 import type { Page, PageQuery } from '../contract/common.ts';
 import type { IdempotencyKey } from '../domain/ground/requests/idempotency.ts';
@@ -31,6 +33,20 @@ export interface App {
   readonly readBody: BodyReader;
   /** Validates responses against their schemas; for tests. */
   readonly checkReplies: boolean;
+  /** The other cells, for requests that do not name their project. Only in the default cell. */
+  readonly cells: OtherCells | undefined;
+}
+
+/** The cells of the node besides the default one (cells.ts). */
+export interface OtherCells {
+  /** Those that are open. */
+  readonly contexts: readonly HttpContext[];
+  /** The names of those that could not be opened. */
+  readonly missing: readonly string[];
+  /** The cells in which the integrations of former webhooks were found, by their ids. */
+  readonly ofWebhooks: LRUCache<string, HttpContext>;
+  /** The GraphQL of the cell of these headers; undefined for the default cell. Throws a `ClientError`. */
+  graphqlOf(headers: IncomingHttpHeaders): Promise<App | undefined>;
 }
 
 /** A route without its caller. Validation, types and the description of the API come from here. */

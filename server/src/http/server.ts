@@ -14,8 +14,9 @@ import type { Logger } from '../lib/log.ts';
 import { isTracing } from '../lib/tracing.ts';
 import { connectionsRefused, httpSeconds, type MetricsOfOthers } from '../metrics.ts';
 import { readBodies } from './bodies/read-bodies.ts';
-import { bodyReader } from './bodies/read-body.ts';
+import { type BodyReader, bodyReader } from './bodies/read-body.ts';
 import { brandWords } from './brand.ts';
+import type { CellRouter } from './cells.ts';
 import { clientAddress } from './client-address.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
@@ -46,6 +47,17 @@ import { v2Api } from './v2/api.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Reads bodies within the budget of the process. */
+    readBody: BodyReader;
+    /** What serves its GraphQL. */
+    graphqlApp: App;
+    /** Whether responses close their connections. */
+    closing: { now: boolean };
+  }
+}
+
 export interface ServerOptions {
   /** Validates every response against the schema of its route; for tests. */
   checkReplies?: boolean;
@@ -57,6 +69,10 @@ export interface ServerOptions {
   metricsOfOthers?: MetricsOfOthers;
   /** The limits that the WebSockets and other nodes share with this server. */
   limits?: RateLimits;
+  /** The other cells, which get the requests of their projects. Only for the server of the default cell. */
+  cells?: CellRouter;
+  /** For the server of another cell: that of the default cell, which accepts its connections. */
+  front?: FastifyInstance;
   /** Other timeouts; for tests. */
   timeouts?: Partial<typeof TIMEOUTS>;
   /** Where the built documentation is stored; for tests. */
@@ -89,15 +105,18 @@ export async function createServer(
     fastify,
     context,
     limits: options.limits ?? createRateLimits({ config, windows: new OwnWindows({ clock }) }),
-    readBody: bodyReader(context, addressOf),
+    readBody: options.front?.readBody ?? bodyReader(context, addressOf),
     checkReplies: options.checkReplies ?? false,
+    cells: options.cells,
   };
+  fastify.decorate('readBody', shared.readBody);
   const v2: App = { ...shared, api: v2Api(context) };
   const v1: App = { ...shared, api: v1Api(context, v2.api) };
   const knownPaths = refuseOtherMethods(fastify);
   readBodies(shared);
   if (isTracing()) traceRequests(fastify, config);
-  observe(fastify, context, addressOf, options.listens ?? true);
+  fastify.decorate('closing', options.front?.closing ?? closing(fastify, options.listens ?? true));
+  observe(fastify, context, addressOf);
   await allowOrigins(fastify, config.BRAND);
   checkHost(fastify);
   checkRole(fastify, config.ROLE, options.passOn);
@@ -116,10 +135,12 @@ export async function createServer(
   v2Routes(v2);
   await inboundRoutes(v2);
   v1Routes(v1);
-  graphqlRoute({ ...shared, api: graphqlApi(v1.api) });
+  const graphql = { ...shared, api: graphqlApi(v1.api) };
+  fastify.decorate('graphqlApp', graphql);
+  graphqlRoute(graphql);
   options.routes?.(v2);
   const whyNotReady = readiness(context);
-  operationsRoutes(fastify, context, whyNotReady, options.metricsOfOthers);
+  operationsRoutes(fastify, context, whyNotReady, options);
   iconRoutes(fastify);
   homePage(v2, whyNotReady);
   await unsubscribePage(v2);
@@ -252,22 +273,27 @@ function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.:=+/-]{1,128}$/.test(given) ? given : newId();
 }
 
+/** Whether connections are closed: when the server is, and after every request if it does not listen. */
+function closing(fastify: FastifyInstance, listens: boolean): FastifyInstance['closing'] {
+  // A connection that another process has accepted is for one request: the next may need that process.
+  const state = { now: !listens };
+  fastify.addHook('preClose', async () => {
+    state.now = true;
+  });
+  return state;
+}
+
 /** Adds the request's id to every response, logs every request and counts it in the metrics. */
 function observe(
   fastify: FastifyInstance,
   { log }: HttpContext,
   addressOf: (request: IncomingMessage) => string,
-  listens: boolean,
 ): void {
-  // A connection that another process has accepted is for one request: the next may need that process.
-  let closes = !listens;
+  const { closing } = fastify;
   fastify.decorateRequest('caller', undefined);
   fastify.decorateRequest('failure', undefined);
   fastify.decorateRequest('response', undefined);
   fastify.decorateRequest('heldBody', undefined);
-  fastify.addHook('preClose', async () => {
-    closes = true;
-  });
   fastify.addHook('onRequest', (request, reply, done) => {
     request.response = reply.raw;
     // Nearly every response is private to the owner of the token. Others override this.
@@ -278,7 +304,7 @@ function observe(
     done();
   });
   fastify.addHook('onSend', (_request, reply, _payload, done) => {
-    if (closes) reply.header('connection', 'close');
+    if (closing.now) reply.header('connection', 'close');
     done();
   });
   fastify.addHook('onResponse', (request, reply, done) => {

@@ -47,7 +47,7 @@ beforeAll(async () => {
   await postponeJobs();
   // The list of users has the other one from now on.
   await owner.as('second', { user_email: 'second@example.com' })('GET', '/notifications');
-}, 60_000);
+});
 afterAll(() => service.stop());
 
 /** The owner, as the caller of an operation. */

@@ -277,6 +277,8 @@ async function fill(client: pg.Client): Promise<void> {
     randomBytes(64),
     at,
   ]);
+  await client.query(`insert into cells values ('eu', 'belfry_eu', '\\x01', null, $1)`, [at]);
+  await client.query(`insert into cell_projects values ($1, 'pk_of_eu', 'eu')`, [id]);
   await client.query(`insert into project_key_uses values ($1, 'f00', $2)`, [id, at]);
   await client.query(
     `insert into users

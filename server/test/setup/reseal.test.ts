@@ -7,6 +7,7 @@ import { storedResponsePurpose } from '../../src/domain/ground/requests/idempote
 import { addressKeyPurpose } from '../../src/domain/ground/suppressions/address-keys.ts';
 import { installationPurpose } from '../../src/domain/people/installations/record.ts';
 import { openToken, sealToken, tokenPurpose } from '../../src/domain/people/tokens/sealed.ts';
+import { insertCell, listCells, sealedCell, urlsOf } from '../../src/domain/setup/cells/cells.ts';
 import { sealedFor } from '../../src/domain/setup/integrations/cache.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { openKey } from '../../src/domain/setup/projects/keys.ts';
@@ -62,6 +63,9 @@ async function fill(sealer: Sealer) {
     values ($1, $2, 'https://example.com', $3, $4, $1, now(), now())`,
     [webhookId, projectId, sealSecret(sealer, webhookId, 'whsec_one'), sealSecret(sealer, webhookId, 'two')],
   );
+  const cellName = `c_${newId().slice(-12)}`;
+  const urls = { url: 'postgres://a:b@pool/c', directUrl: 'postgres://a:b@db/c' };
+  await insertCell(db, sealedCell({ sealer }, { name: cellName, schema: 'public', urls }));
   await run('insert into suppression_keys values ($1, $2, now())', [
     projectId,
     sealer.seal('address key', addressKeyPurpose(projectId)),
@@ -86,7 +90,7 @@ async function fill(sealer: Sealer) {
       tokens.map((id) => sealToken(sealer, userId, id, `{"token":"${id}"}`)),
     ],
   );
-  return { projectId, apiSecret, userId, integrationId, webhookId, place, tokens };
+  return { projectId, apiSecret, userId, integrationId, webhookId, place, tokens, cellName, urls };
 }
 
 /** How many values of each sealed column, as listed by the catalogue, name this key. */
@@ -134,7 +138,9 @@ test('afterwards every secret opens with the new key alone, and a second run cha
     expect([unopenable.size, resealed]).toEqual([0, total]);
   }
 
-  const { projectId, userId, integrationId, webhookId, place, tokens } = made;
+  const { projectId, userId, integrationId, webhookId, place, tokens, cellName, urls } = made;
+  const cell = (await listCells(db)).find(({ name }) => name === cellName);
+  expect(cell && urlsOf({ sealer: after }, cell)).toEqual(urls);
   const one = async (text: string) =>
     (await db.query<{ v: Buffer }>(sql('', text), [projectId]))[0]?.v as Buffer;
   const opened = (sealed: Buffer, purpose: string) => after.open(sealed, purpose).toString();

@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
+import { DEFAULT_CELL } from '../../src/domain/setup/cells/cells.ts';
 import type { App } from '../../src/http/route.ts';
 import type { ServerOptions } from '../../src/http/server.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import type { Timeouts } from '../../src/providers/shared/transport.ts';
+import { addCells, contextIn, createProjectKeysIn } from './cells.ts';
 import { createTestDatabase } from './database.ts';
 import { hs256 } from './jwt.ts';
-import { createProjectKeys, type ProjectKeys } from './project-keys.ts';
+import type { ProjectKeys } from './project-keys.ts';
 import { testSettings } from './test-settings.ts';
 
 /** A project of the service under test. */
@@ -85,7 +87,8 @@ export interface TestServiceOptions {
 
 /**
  * Starts Belfry on a database of its own and a free port. Providers can reach loopback, and rate limits are
- * off.
+ * off. With TEST_CELLS=3, it has three cells: the first project lives in the second one, the others in turn,
+ * and `context` is that of the first project.
  */
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const database = await createTestDatabase();
@@ -118,8 +121,12 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     });
   let service = await start();
   const address = () => service.address;
-  const newProject = async (name: string) =>
-    projectWith(address, await createProjectKeys(service.context, name));
+  const cells = await addCells(service, Number(process.env.TEST_CELLS ?? 1) - 1);
+  let created = 0;
+  const newProject = async (name: string) => {
+    const cell = cells[created++ % cells.length] ?? DEFAULT_CELL;
+    return projectWith(address, await createProjectKeysIn(service, cell, name));
+  };
   return {
     get address() {
       return service.address;
@@ -128,12 +135,13 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
       return service.credentials;
     },
     get context() {
-      return service.context;
+      return contextIn(service, cells[0] ?? DEFAULT_CELL);
     },
     get http() {
       if (http === undefined) throw new Error('the service has no HTTP server');
       return http;
     },
+    contexts: () => service.contexts(),
     project: await newProject('test'),
     createProject: newProject,
     logged,

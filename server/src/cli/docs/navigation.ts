@@ -57,6 +57,7 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
       'docs/guides/operations.md',
       'docs/guides/backups.md',
       'docs/guides/sizing.md',
+      'docs/guides/cells.md',
       'docs/guides/upgrading.md',
       'docs/guides/command-line.md',
       'docs/reference/settings.md',

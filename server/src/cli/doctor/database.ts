@@ -16,6 +16,8 @@ import {
   readFacts,
   readSchema,
 } from '../../db/usability.ts';
+import { DEFAULT_CELL } from '../../domain/setup/cells/cells.ts';
+import type { Place } from '../../open.ts';
 import { checkDurability } from './durability.ts';
 import { addressesOf, checkFamilies } from './families.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
@@ -28,6 +30,8 @@ const MAX_CLOCK_MS = 2_000;
 export interface DatabaseState {
   findings: Finding[];
   db?: Database;
+  /** Where it is. */
+  place?: Place;
   /** Whether this release can use its schema. */
   usable: boolean;
   /** The process id of the Belfry server that owns the embedded database. */
@@ -185,7 +189,8 @@ async function ask(
     ];
     const newest = newestSchema();
     const usable = schema.version >= newest && schemaObstacle(schema, newest) === undefined;
-    return { findings, db, usable };
+    const place = { cell: DEFAULT_CELL, connection: pool, direct: connection, embedded: false };
+    return { findings, db, place, usable };
   } catch (error) {
     await db.close();
     const { message, advice } = connectionObstacle(error);

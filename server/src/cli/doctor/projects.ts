@@ -48,7 +48,7 @@ export async function checkProjects(
 }
 
 /** The sealer of the server, but without creating a key. */
-function sealerOf({ SECRET_KEY, DATA_DIR }: Config): Sealer | undefined {
+export function sealerOf({ SECRET_KEY, DATA_DIR }: Config): Sealer | undefined {
   if (SECRET_KEY.length > 0) return createSealer(SECRET_KEY);
   const key = loadKey(DATA_DIR);
   return key === undefined ? undefined : createSealer([key]);

@@ -47,7 +47,7 @@ export async function runProcess(): Promise<void> {
       case 'measure': {
         const running = await service;
         if (running === undefined) return;
-        send({ type: 'measured', id: message.id, metrics: await measureProcess(running.context) });
+        send({ type: 'measured', id: message.id, metrics: await measureProcess(running.contexts()) });
         return;
       }
       case 'metrics':

@@ -11,7 +11,8 @@ import { awakeMs } from '../../lib/awake.ts';
 import type { Logger } from '../../lib/log.ts';
 import { waitMs } from '../../lib/wait.ts';
 import { type MetricsOfProcess, sumOfCounters } from '../../metrics.ts';
-import { newNodeId, type Opened, open } from '../../open.ts';
+import { newNodeId, type Opened, open, openCell } from '../../open.ts';
+import { OpenCells } from '../../open-cells.ts';
 import { releaseNode, rescueAll } from '../../queue/lease.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
 import { type ProcessPlan, planProcesses } from './plan.ts';
@@ -50,14 +51,18 @@ export async function supervise(
   { log, onLost }: { log: Logger; onLost: (error: StartError) => void },
 ): Promise<Supervisor> {
   checkRoles(config);
-  const context = await open(config, { role: 'server', log, onLost });
-  const processes = new Processes(context, onLost);
+  const options = { role: 'server', log, onLost } as const;
+  const context = await open(config, options);
+  const cells = new OpenCells({ main: context, open: (cell) => openCell(context, cell, options) });
+  const processes = new Processes(context, cells, onLost);
   const stop = async () => {
     await processes.stop();
+    await cells.close();
     await context.close();
   };
   try {
-    if (config.DATABASE_URL === undefined) await rescueAll(context.db);
+    await cells.sync();
+    if (config.DATABASE_URL === undefined) for (const { db } of [context, ...cells.all]) await rescueAll(db);
     await context.bus.listening();
     const listening = await processes.start();
     const address = config.PUBLIC_URL ?? listening;
@@ -89,6 +94,7 @@ interface Slot extends ProcessPlan {
 
 class Processes {
   readonly #context: Opened;
+  readonly #cells: OpenCells<Opened>;
   readonly #log: Logger;
   readonly #onLost: (error: StartError) => void;
   readonly #slots: readonly Slot[];
@@ -103,9 +109,10 @@ class Processes {
   #passed = 0;
   #killedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(context: Opened, onLost: (error: StartError) => void) {
+  constructor(context: Opened, cells: OpenCells<Opened>, onLost: (error: StartError) => void) {
     const { config, log } = context;
     this.#context = context;
+    this.#cells = cells;
     this.#log = log;
     this.#onLost = onLost;
     this.#port = config.PORT;
@@ -174,7 +181,7 @@ class Processes {
       else this.#receive(slot, message, socket);
     });
     const { number, roles, listens, nodeId } = slot;
-    const { connection } = this.#context;
+    const { connection } = this.#context.place;
     send(process, { type: 'start', process: number, roles, listens, port: this.#port, connection, nodeId });
     return promise;
   }
@@ -228,17 +235,20 @@ class Processes {
       this.#onLost(new StartError(`no process for ${roles} can be started: ${message}`));
   }
 
-  /** Releases the jobs of a process that has ended, and notifies the workers. */
+  /** Releases the jobs of a process that has ended, in all cells, and notifies the workers. */
   async #release({ nodeId }: Slot): Promise<void> {
-    const { db, bus } = this.#context;
-    try {
-      for (const kind of await releaseNode(db, nodeId)) bus.publish({ type: 'jobs', kind, nodeId });
-    } catch (error) {
-      this.#log.warn(
-        { err: error },
-        'jobs of the process could not be released: they are when its lease expires',
-      );
-    }
+    await Promise.all(
+      [this.#context, ...this.#cells.all].map(async ({ db, bus, log }) => {
+        try {
+          for (const kind of await releaseNode(db, nodeId)) bus.publish({ type: 'jobs', kind, nodeId });
+        } catch (error) {
+          log.warn(
+            { err: error },
+            'jobs of the process could not be released: they are when its lease expires',
+          );
+        }
+      }),
+    );
   }
 
   #receive(from: Slot, message: FromProcess, socket: Socket | undefined): void {

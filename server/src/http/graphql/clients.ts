@@ -25,13 +25,15 @@ const CLOSINGS: typeof INBOX_CLOSINGS = {
   too_many: [4400, 'too many connections of this user'],
 };
 
+type ClientApp = Pick<App, 'api' | 'context' | 'limits'> & Partial<Pick<App, 'cells'>>;
+
 /** The clients of the WebSockets, with the protocol `graphql-transport-ws`. */
 export class GraphqlClients {
-  readonly #app: Pick<App, 'api' | 'context' | 'limits'>;
+  readonly #app: ClientApp;
   readonly #documents: Documents;
   readonly #protocol: Server<Client>;
 
-  constructor(app: Pick<App, 'api' | 'context' | 'limits'>, documents: Documents) {
+  constructor(app: ClientApp, documents: Documents) {
     this.#app = app;
     this.#documents = documents;
     this.#protocol = makeServer<Record<string, unknown>, Client>({
@@ -51,7 +53,7 @@ export class GraphqlClients {
   /** Serves a WebSocket after its handshake. */
   open(socket: LiveSocket): SocketClient {
     const { webSocket } = socket;
-    const client = new Client(socket, (caller) => isValidNow(this.#app.context, caller));
+    const client = new Client(socket, this.#app);
     client.onClosed = this.#protocol.opened(
       {
         protocol: webSocket.protocol,
@@ -67,11 +69,13 @@ export class GraphqlClients {
     return client;
   }
 
-  /** Authenticates a connection by the headers in the payload of its first message. */
+  /** Authenticates a connection by the headers in the payload of its first message, in its cell. */
   async #connect({ extra: client, connectionParams = {} }: Context<Record<string, unknown>, Client>) {
-    const { api, limits } = this.#app;
+    const { cells, limits } = this.#app;
     try {
-      const caller = await api.authenticate(headersOf(connectionParams));
+      const headers = headersOf(connectionParams);
+      client.app = (await cells?.graphqlOf(headers)) ?? this.#app;
+      const caller = await client.app.api.authenticate(headers);
       if (caller.kind !== 'user') throw new ClientError('forbidden');
       client.caller = caller;
       client.closeAfter(caller.credential.expiresAtMs - this.#app.context.clock.now());
@@ -89,19 +93,19 @@ export class GraphqlClients {
     client: Client,
     { query, operationName, variables }: { query: string; operationName?: unknown; variables?: unknown },
   ) {
-    const { caller } = client;
+    const { caller, app } = client;
     if (caller === undefined) throw new Error('a socket subscribed before it was authenticated');
     const values = (variables ?? {}) as Record<string, unknown>;
     const name = typeof operationName === 'string' ? operationName : undefined;
     try {
-      await this.#app.limits.caller(caller, this.#app.api, { method: 'GET' });
+      await app.limits.caller(caller, app.api, { method: 'GET' });
       const document = this.#documents.parse(query);
       const operation = getOperationAST(document, name) ?? undefined;
       if (operation !== undefined && operation.operation !== OperationTypeNode.SUBSCRIPTION)
         return [failed('bad_request', 'Send queries and mutations with POST')];
       const problems = this.#documents.validate(document, operation, values);
       if (problems.length > 0) return problems;
-      const contextValue = createScope(this.#app, caller, { listen: () => this.#listen(client, caller) });
+      const contextValue = createScope(app, caller, { listen: () => this.#listen(client, caller) });
       return {
         schema: this.#documents.schema,
         document,
@@ -119,7 +123,7 @@ export class GraphqlClients {
   #listen(client: Client, caller: Caller & { kind: 'user' }) {
     const user = { projectId: caller.project.id, userId: caller.userId };
     const events = new InboxEvents(user, (reason) => client.close(reason));
-    events.onEnd = this.#app.context.hub.add(events);
+    events.onEnd = client.app.context.hub.add(events);
     return events;
   }
 
@@ -154,12 +158,13 @@ class Client implements SocketClient {
   caller: (Caller & { kind: 'user' }) | undefined;
   /** Ends the subscriptions. */
   onClosed: (code: number, reason: string) => Promise<void> = async () => {};
-  readonly #isValid: (caller: Caller) => Promise<boolean>;
+  /** That of the user's cell, once the client has sent its credential. */
+  app: ClientApp;
   #expiry: NodeJS.Timeout | undefined;
 
-  constructor(socket: LiveSocket, isValid: (caller: Caller) => Promise<boolean>) {
+  constructor(socket: LiveSocket, app: ClientApp) {
     this.socket = socket;
-    this.#isValid = isValid;
+    this.app = app;
   }
 
   /** Resolves when the connection has taken the text, so that a slow client slows its events down. */
@@ -177,7 +182,8 @@ class Client implements SocketClient {
   }
 
   async visit(): Promise<void> {
-    if (this.caller !== undefined && !(await this.#isValid(this.caller))) this.close('expired');
+    const { app, caller } = this;
+    if (caller !== undefined && !(await isValidNow(app.context, caller))) this.close('expired');
     else this.socket.ping();
   }
 

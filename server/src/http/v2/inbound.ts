@@ -11,6 +11,7 @@ import type { Integration } from '../../providers/provider.ts';
 import { type App, publicRoute } from '../route.ts';
 import { countingStrangers } from './counting-strangers.ts';
 import { receiptRoutes } from './receipts.ts';
+import { inSigningCell } from './webhooks-of-cells.ts';
 
 // A webhook becomes an event, which is read together with others.
 const BODY_LIMIT_BYTES = 256 * 1024;
@@ -93,7 +94,9 @@ function inboundRoute(app: App, counting: App, { name, docs, receives: receiver 
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
       const received = { headers: request.headers, body, nowMs: context.clock.now() };
       await countingStrangers(counting, request, reply, () =>
-        receiveWebhook(app.context, { provider, receiver }, params.id.toLowerCase(), received),
+        inSigningCell(app, params.id.toLowerCase(), (context, id) =>
+          receiveWebhook(context, { provider, receiver }, id, received),
+        ),
       );
       return {};
     },

@@ -7,6 +7,7 @@ import { type IntegrationName, integrations } from '../../providers/index.ts';
 import type { Integration, ReportRequest } from '../../providers/provider.ts';
 import { type App, publicRoute } from '../route.ts';
 import { countingStrangers } from './counting-strangers.ts';
+import { inEveryCell, inSigningCell } from './webhooks-of-cells.ts';
 
 // SendGrid's lists of events are the largest: up to 768 kB.
 const BODY_LIMIT_BYTES = 1024 * 1024;
@@ -52,7 +53,9 @@ function reportRoute(scope: App, app: App, { name, docs, channel, receipts: read
     errors: ['invalid_id', ...ERRORS],
     handler: ({ params, request, reply }) =>
       countingStrangers(app, request, reply, () =>
-        receiveReport(scope.context, reporting, params.id.toLowerCase(), reported(app, request)),
+        inSigningCell(scope, params.id.toLowerCase(), (context, id) =>
+          receiveReport(context, reporting, id, reported(app, request)),
+        ),
       ),
   });
 }
@@ -74,11 +77,13 @@ function serverReportRoute(
     errors: ERRORS,
     handler: ({ request, reply }) =>
       countingStrangers(app, request, reply, () =>
-        receiveServerReport(
-          scope.context,
-          { name: name as IntegrationName, reader: serverReceipts.reader },
-          serverReceipts.config({ ...config }),
-          reported(app, request),
+        inEveryCell(scope, (context) =>
+          receiveServerReport(
+            context,
+            { name: name as IntegrationName, reader: serverReceipts.reader },
+            serverReceipts.config({ ...config }),
+            reported(app, request),
+          ),
         ),
       ),
   });

@@ -4,6 +4,7 @@ import { storedResponsePurpose } from '../../ground/requests/idempotency.ts';
 import { addressKeyPurpose } from '../../ground/suppressions/address-keys.ts';
 import { installationPurpose } from '../../people/installations/record.ts';
 import { tokenPurpose } from '../../people/tokens/sealed.ts';
+import { cellPurpose } from '../../setup/cells/cells.ts';
 import { sealedFor } from '../../setup/integrations/cache.ts';
 import { type KeyKind, sealingPurpose } from '../../setup/projects/keys.ts';
 import { secretPurpose } from '../webhooks/secrets.ts';
@@ -93,6 +94,13 @@ const COLUMNS: readonly SealedColumn[] = [
     key: { user_id: 'uuid', id: 'uuid' },
     purpose: (row) => tokenPurpose(of(row, 'user_id'), of(row, 'id')),
   },
+  ...(['sealed_url', 'sealed_direct_url'] as const).map((column) => ({
+    name: column === 'sealed_url' ? 'URLs of cells' : 'direct URLs of cells',
+    table: 'cells',
+    column,
+    key: { name: 'text' } as const,
+    purpose: (row: Row) => cellPurpose(of(row, 'name')),
+  })),
   {
     name: 'kept responses',
     table: 'idempotency_keys',

@@ -4,7 +4,7 @@ import type { Logger } from '../../../lib/log.ts';
 import { Link, type LinkState } from './link.ts';
 import type { Bus, RealtimeMessage } from './messages.ts';
 import { type NatsOptions, natsTransport } from './nats.ts';
-import { postgresTransport } from './postgres.ts';
+import { CHANNEL, postgresTransport } from './postgres.ts';
 
 // Messages that command-line programs send. They know only the database, so a server listens for them there,
 // also if it exchanges all others with no node, or over NATS.
@@ -14,6 +14,7 @@ const BY_COMMANDS: ReadonlySet<RealtimeMessage['type']> = new Set([
   'user_deleted',
   'user_restored',
   'identities_changed',
+  'cells_changed',
 ]);
 const REPORT_EVERY_MS = 60_000;
 
@@ -28,6 +29,8 @@ export interface BusOptions {
   shared: boolean;
   /** Exchanges messages with other nodes over NATS instead of the database. */
   nats?: NatsOptions | undefined;
+  /** The channel in the database, if it is not that of the default cell. */
+  channel?: string | undefined;
 }
 
 /** Creates the bus of one node. It connects in the background; see `listening`. */
@@ -48,12 +51,12 @@ export class NodeBus implements Bus {
   readonly #nats: Link | undefined;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ db, log, nodeId, shared, nats }: BusOptions) {
+  constructor({ db, log, nodeId, shared, nats, channel = CHANNEL }: BusOptions) {
     this.#log = log;
     const usesNats = shared && nats !== undefined;
     this.#sharesDatabase = shared && !usesNats;
     this.#database = new Link({
-      transport: postgresTransport({ db, log }),
+      transport: postgresTransport({ db, log, channel }),
       ...{ log, nodeId, carriesAll: this.#sharesDatabase },
       onMessage: (message) => {
         if (usesNats && isOfNode(message)) this.#reportNodeWithoutNats();

@@ -38,6 +38,8 @@ export type RealtimeMessage =
   | { type: 'rate_limit_short'; name: string; nodeId: string }
   /** A pause of an integration began, was extended or ended: nodes read it from the database. */
   | { type: 'pause_changed'; projectId: string; integrationId: string; host: string; nodeId: string }
+  /** A cell was added. Only on the bus of the default cell. */
+  | { type: 'cells_changed' }
   | MessagesMissing
   | MessagesMissed;
 

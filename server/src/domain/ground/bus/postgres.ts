@@ -5,7 +5,8 @@ import type { Channel, Transport } from './channel.ts';
 import { NOTIFY_FORMAT } from './wire.ts';
 import { withTimeout } from './with-timeout.ts';
 
-const CHANNEL = 'belfry_realtime';
+/** The channel of a database's default cell. Other cells may share the database, so each has its own. */
+export const CHANNEL = 'belfry_realtime';
 
 type Client = Awaited<ReturnType<Database['connect']>>;
 
@@ -13,7 +14,15 @@ type Client = Awaited<ReturnType<Database['connect']>>;
  * Messages by LISTEN/NOTIFY. NOTIFY runs on a connection of its own, never in the transaction that wrote: its
  * lock would make all writers commit one after another.
  */
-export function postgresTransport({ db, log }: { db: Database; log: Logger }): Transport {
+export function postgresTransport({
+  db,
+  log,
+  channel,
+}: {
+  db: Database;
+  log: Logger;
+  channel: string;
+}): Transport {
   return {
     name: 'postgres',
     // Messages that are sent together share a transaction. Commits with NOTIFY take one lock after another,
@@ -36,13 +45,13 @@ export function postgresTransport({ db, log }: { db: Database; log: Logger }): T
     client.on('error', () => end());
     client.on('end', () => end());
     client.on('notification', ({ payload }) => onPayload(payload ?? ''));
-    await withTimeout(client.query(`listen ${CHANNEL}`));
+    await withTimeout(client.query(`listen ${channel}`));
     void prove(client);
     return {
       format: NOTIFY_FORMAT,
       ended,
       async send(payloads) {
-        await client.query(notify, [CHANNEL, payloads]);
+        await client.query(notify, [channel, payloads]);
       },
       async probe() {
         const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');

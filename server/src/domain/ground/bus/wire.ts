@@ -158,6 +158,8 @@ function isMessage(value: unknown): value is RealtimeMessage {
       return strings(message, ['name', 'nodeId']);
     case 'pause_changed':
       return strings(message, ['projectId', 'integrationId', 'host', 'nodeId']);
+    case 'cells_changed':
+      return true;
     case 'missed':
       return message.sinceMs === undefined || typeof message.sinceMs === 'number';
     default:

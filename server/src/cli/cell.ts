@@ -1,0 +1,174 @@
+import { type Database, openDatabase } from '../db/client.ts';
+import { StartError } from '../db/embedded/start-error.ts';
+import { connectionObstacle } from '../db/usability.ts';
+import { natsSubject } from '../domain/ground/bus/nats.ts';
+import {
+  type Cell,
+  type CellUrls,
+  createSchemaOf,
+  DEFAULT_CELL,
+  deleteCell,
+  insertCell,
+  problemOfCellName,
+  schemaOfCell,
+  sealedCell,
+  urlsOf,
+} from '../domain/setup/cells/cells.ts';
+import { countProjects, indexProjects } from '../domain/setup/cells/directory.ts';
+import { listProjects } from '../domain/setup/projects/find.ts';
+import { createLogger } from '../lib/log.ts';
+import { currentSchema, type Opened, openCell, rememberCells } from '../open.ts';
+import { CommandError, UsageError } from './command.ts';
+import { print, printJson, printTable } from './output.ts';
+import { type CommandCells, reportFailures, withCells } from './with-cells.ts';
+import { linked } from './with-context.ts';
+
+/** `belfry cell add`: creates the tables of a cell, and enters it into the directory. */
+export async function addCellCommand(
+  name: string,
+  { databaseUrl, directUrl, json }: { databaseUrl?: string; directUrl?: string; json?: boolean },
+): Promise<void> {
+  const problem = problemOfCellName(name);
+  if (problem !== undefined) throw new UsageError(problem);
+  if (databaseUrl === undefined && directUrl !== undefined)
+    throw new UsageError('--direct-url needs --database-url');
+  const urls =
+    databaseUrl === undefined ? undefined : { url: databaseUrl, directUrl: directUrl ?? databaseUrl };
+  const { cell, notified, fits } = await withCells(async (cells) => {
+    const { main, names } = cells;
+    if (names.includes(name)) throw new CommandError(`there is a cell ${name} already: see belfry cell list`);
+    const notified = await linked(main);
+    const schema = urls === undefined ? await createSchema(main, name) : await schemaAt(urls);
+    const cell = sealedCell(main, { name, schema, urls });
+    await checkAndMigrate(cells, cell);
+    if (!(await insertCell(main.db, cell)))
+      throw new CommandError(`there is a cell ${name} already: see belfry cell list`);
+    const fits = rememberCells(main, names.length + 1);
+    main.bus.publish({ type: 'cells_changed' });
+    return { cell, notified, fits };
+  });
+  if (json) return printJson({ name, schema: cell.schema });
+  print(`Cell ${name} is ready, in the schema ${cell.schema}. Running servers open it now.`);
+  print(`Create a project in it with: belfry project create <name> --cell ${name}`);
+  if (!notified) print('The message for the running servers may be lost: restart them.');
+  if (!fits) print('Restart the server: the embedded database needs more connections for it.');
+}
+
+/** `belfry cell list`. */
+export async function listCellsCommand({ json }: { json?: boolean }): Promise<void> {
+  const records = await withCells(async ({ main, cells }) => {
+    const counts = await countProjects(main.db);
+    const own = { cell: DEFAULT_CELL, schema: 'that of DATABASE_URL', database: 'that of DATABASE_URL' };
+    return [
+      { ...own, projects: (await listProjects(main)).length },
+      ...cells.map((cell) => ({
+        cell: cell.name,
+        schema: cell.schema,
+        database: shownDatabase(main, cell),
+        projects: counts.get(cell.name) ?? 0,
+      })),
+    ];
+  });
+  if (json) return printJson(records);
+  printTable(
+    records.map(({ projects, ...record }) => ({ ...record, projects: `${projects}` })),
+    '',
+  );
+}
+
+/** `belfry cell remove`: of a cell without projects. Its tables remain. */
+export async function removeCellCommand(name: string, { json }: { json?: boolean }): Promise<void> {
+  if (name === DEFAULT_CELL) throw new UsageError(`the cell ${DEFAULT_CELL} has the directory: it remains`);
+  const { schema } = await withCells(async ({ main, cells, named }) => {
+    const opened = await named(name);
+    const projects = await listProjects(opened);
+    if (projects.length > 0)
+      throw new CommandError(
+        `the cell ${name} has ${projects.length} projects: it can only be removed empty`,
+      );
+    await linked(main);
+    await deleteCell(main.db, name);
+    main.bus.publish({ type: 'cells_changed' });
+    return { schema: cells.find((cell) => cell.name === name)?.schema };
+  });
+  if (json) return printJson({ name, removed: true });
+  print(
+    `Cell ${name} was removed. Its tables remain: drop the schema ${schema} when all nodes have closed it.`,
+  );
+}
+
+/** `belfry cell index`: writes into the directory which projects each cell has. */
+export async function indexCellsCommand({ json }: { json?: boolean }): Promise<void> {
+  const counts = await withCells(async ({ main, all }) => {
+    const { contexts, failures } = await all();
+    reportFailures(failures);
+    const counts: Record<string, number> = {};
+    for (const context of contexts.filter((one) => one !== main)) {
+      const projects = await listProjects(context);
+      await indexProjects(main.db, context.cell, projects);
+      counts[context.cell] = projects.length;
+    }
+    return counts;
+  });
+  if (json) return printJson(counts);
+  for (const [name, count] of Object.entries(counts)) print(`${name}: ${count}`);
+}
+
+/** Without the password. */
+function shownDatabase(main: Opened, cell: Cell): string {
+  const urls = urlsOf(main, cell);
+  if (urls === undefined) return 'that of DATABASE_URL';
+  const url = URL.parse(urls.url);
+  return url === null ? 'an invalid URL' : `${url.host}${url.pathname}`;
+}
+
+/** Creates the schema of a cell in the database of the default one. */
+async function createSchema({ place: { direct } }: Opened, name: string): Promise<string> {
+  const schema = schemaOfCell(name);
+  await withDatabase(direct, 'DATABASE_URL', (db) => createSchemaOf(db, schema));
+  return schema;
+}
+
+/** The schema that connections of these URLs use. */
+async function schemaAt({ directUrl }: CellUrls): Promise<string> {
+  const schema = await withDatabase({ connectionString: directUrl }, '--database-url', currentSchema);
+  if (schema !== undefined) return schema;
+  throw new CommandError(
+    'the user of --database-url has no schema: create the one that its search_path names',
+  );
+}
+
+/** Creates the tables. Throws a `CommandError` if the cell cannot be used. */
+async function checkAndMigrate({ main, all }: CommandCells, cell: Cell): Promise<void> {
+  // One that cannot be reached is not the same: this one can be.
+  const { contexts: others } = await all();
+  const opened = await openCell(main, cell, { role: 'client', log: createLogger({ level: 'silent' }) });
+  try {
+    const identity = await natsSubject(opened.db);
+    for (const other of others)
+      if (identity === (await natsSubject(other.db)))
+        throw new CommandError(
+          `these are the tables of the cell ${other.cell}: choose another schema or database`,
+        );
+    if ((await listProjects(opened)).length > 0)
+      throw new CommandError('there are projects in the database already: a new cell is empty');
+  } finally {
+    await opened.close();
+  }
+}
+
+async function withDatabase<Result>(
+  connection: Opened['place']['direct'],
+  what: string,
+  work: (db: Database) => Promise<Result>,
+): Promise<Result> {
+  const db = openDatabase(connection, { size: 1, name: 'belfry cell' });
+  try {
+    return await work(db);
+  } catch (error) {
+    const { message, advice } = connectionObstacle(error);
+    throw new StartError(`the database of ${what} ${message}: ${advice}`, { cause: error });
+  } finally {
+    await db.close();
+  }
+}

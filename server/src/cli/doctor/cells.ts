@@ -1,0 +1,87 @@
+import type { Config } from '../../config.ts';
+import { type Database, openDatabase } from '../../db/client.ts';
+import { StartError } from '../../db/embedded/start-error.ts';
+import { newestSchema, schemaObstacle } from '../../db/schema.ts';
+import { connectionObstacle, obstacleTo, readFacts, readSchema } from '../../db/usability.ts';
+import { type Cell, listCells } from '../../domain/setup/cells/cells.ts';
+import { CellDirectory } from '../../domain/setup/cells/directory.ts';
+import { listProjects } from '../../domain/setup/projects/find.ts';
+import { keyFit } from '../../domain/setup/projects/sealing-key.ts';
+import { systemClock } from '../../lib/clock.ts';
+import type { Sealer } from '../../lib/seal.ts';
+import { currentSchema, type Place, placeOfCell } from '../../open.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
+import { sealerOf } from './projects.ts';
+
+/** Checks the cells besides the default one, whose database is `db` at `main`. */
+export async function checkCells(config: Config, main: Place, db: Database): Promise<Finding[]> {
+  const cells = await listCells(db);
+  const sealer = sealerOf(config);
+  if (cells.length === 0 || sealer === undefined) return []; // a missing key is reported by other checks
+  const directory = new CellDirectory({ db, clock: systemClock });
+  return Promise.all(cells.map((cell) => checkCell(cell, { main, directory, sealer })));
+}
+
+interface Around {
+  main: Place;
+  directory: CellDirectory;
+  sealer: Sealer;
+}
+
+/** The first problem of a cell. */
+async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promise<Finding> {
+  const check = `cell ${cell.name}`;
+  let db: Database | undefined;
+  try {
+    db = openDatabase(placeOfCell(main, cell, sealer).direct, { size: 1, name: 'belfry doctor' });
+    const facts = await readFacts(db);
+    const schema = await currentSchema(db);
+    if (schema !== cell.schema)
+      return problem(
+        check,
+        `its connections use the schema ${schema}, and its tables are in ${cell.schema}`,
+        'check the search_path of its user and its URL',
+      );
+    const obstacle = obstacleTo(facts);
+    if (obstacle !== undefined) return problem(check, obstacle.message, obstacle.advice);
+    const { version, ...rest } = await readSchema(db, facts);
+    const newer = schemaObstacle({ version, ...rest }, newestSchema());
+    if (newer !== undefined) return problem(check, newer, 'run the newer release');
+    if (version < newestSchema())
+      return warning(check, `schema ${version}, this release has ${newestSchema()}`, 'run: belfry migrate');
+    return await checkContent(check, cell, { db, directory, sealer });
+  } catch (error) {
+    if (error instanceof StartError) return problem(check, error.message, 'add it once more, as that says');
+    const { message, advice } = connectionObstacle(error);
+    return problem(check, message, advice);
+  } finally {
+    await db?.close();
+  }
+}
+
+/** Checks that the server can open the secrets of the cell, and finds its projects there. */
+async function checkContent(
+  check: string,
+  { name }: Cell,
+  { db, directory, sealer }: Omit<Around, 'main'> & { db: Database },
+): Promise<Finding> {
+  const fit = await keyFit({ db, sealer });
+  if (fit.kind === 'other_keys' || fit.kind === 'claimed')
+    return problem(
+      check,
+      'its secrets were sealed with another SECRET_KEY',
+      'set both keys, the own one first',
+    );
+  const projects = await listProjects({ db });
+  const lost: string[] = [];
+  for (const { id, name: project } of projects)
+    if ((await directory.find({ projectId: id })) !== name) lost.push(project);
+  if (lost.length > 0)
+    return problem(
+      check,
+      `the directory does not know that it has the projects ${lost.slice(0, 10).join(', ')}`,
+      'run: belfry cell index',
+    );
+  const count = `${projects.length} project${projects.length === 1 ? '' : 's'}`;
+  return ok(check, `its database can be used, with ${count}`);
+}

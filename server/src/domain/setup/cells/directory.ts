@@ -1,0 +1,136 @@
+import { LRUCache } from 'lru-cache';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { Batcher } from '../../../lib/batcher.ts';
+import { cacheLimit } from '../../../lib/cache-limit.ts';
+import type { Clock } from '../../../lib/clock.ts';
+
+/** A project as a credential names it. */
+export type NamedProject = { projectId: string } | { apiKey: string };
+
+// A project that was moved is found again within this time.
+const FRESH_MS = 5_000;
+// An entry takes about 200 bytes, so all of a kind at most 10 MB.
+const MAX_ENTRIES = 50_000;
+
+/** Finds the cells of projects by their ids and API keys. Caches them. */
+export class CellDirectory {
+  readonly #deps: { db: Queryable; clock: Clock };
+  readonly #entries = new LRUCache<string, Entry>(cacheLimit(MAX_ENTRIES));
+  // Invented names do not evict projects of other cells.
+  readonly #notFound = new LRUCache<string, Entry>(cacheLimit(MAX_ENTRIES));
+  readonly #load: Batcher<string, string | undefined>;
+
+  /** `db` is that of the default cell. */
+  constructor({ db, clock }: { db: Queryable; clock: Clock }) {
+    this.#deps = { db, clock };
+    this.#load = new Batcher({ run: (names) => this.#read(names), concurrency: 1, maxItems: 500 });
+  }
+
+  /**
+   * Returns the name of the project's cell; undefined for the default one, also for unknown projects. Returns
+   * a promise only if it queries the database. A known project is found while that is unavailable.
+   */
+  find(named: NamedProject): string | undefined | Promise<string | undefined> {
+    const name = 'apiKey' in named ? named.apiKey : named.projectId.toLowerCase();
+    const entry = this.#entries.get(name) ?? this.#notFound.get(name);
+    if (entry === undefined) return this.#fetch(name);
+    if (!entry.refreshing && this.#deps.clock.now() - entry.loadedAt >= FRESH_MS) {
+      entry.refreshing = true;
+      this.#fetch(name).catch(() => {
+        entry.refreshing = false;
+      });
+    }
+    return entry.cell;
+  }
+
+  async #fetch(name: string): Promise<string | undefined> {
+    const cell = await this.#load.add(name);
+    const [kept, other] =
+      cell === undefined ? [this.#notFound, this.#entries] : [this.#entries, this.#notFound];
+    kept.set(name, { cell, loadedAt: this.#deps.clock.now(), refreshing: false });
+    other.delete(name);
+    return cell;
+  }
+
+  async #read(names: string[]): Promise<(string | undefined)[]> {
+    const rows = await this.#deps.db.query<Row>(selectCellsOfProjects, [
+      names.filter((name) => !isKey(name)),
+      names.filter(isKey),
+    ]);
+    const found = new Map(
+      rows.flatMap(({ project_id, api_key, cell }) => [
+        [project_id, cell],
+        [api_key, cell],
+      ]),
+    );
+    return names.map((name) => found.get(name));
+  }
+}
+
+/** Writes the cell of a new project. `db` is that of the default cell. */
+export async function assignToCell(
+  db: Queryable,
+  { id, apiKey, cell }: { id: string; apiKey: string; cell: string },
+): Promise<void> {
+  await db.query(insertProjectOfCell, [id, apiKey, cell]);
+}
+
+/** Writes the cell of projects that it has, such as those of a restored backup. */
+export async function indexProjects(
+  db: Queryable,
+  cell: string,
+  projects: readonly { id: string; apiKey: string }[],
+): Promise<void> {
+  await db.query(upsertProjectsOfCell, [
+    uuidArray(projects.map(({ id }) => id)),
+    textArray(projects.map(({ apiKey }) => apiKey)),
+    cell,
+  ]);
+}
+
+/** Counts the projects of the cells besides the default one. */
+export async function countProjects(db: Queryable): Promise<ReadonlyMap<string, number>> {
+  const rows = await db.query<{ cell: string; projects: number }>(countProjectsOfCells);
+  return new Map(rows.map(({ cell, projects }) => [cell, projects]));
+}
+
+const isKey = (name: string) => name.startsWith('pk_');
+
+interface Entry {
+  cell: string | undefined;
+  loadedAt: number;
+  refreshing: boolean;
+}
+
+interface Row {
+  project_id: string;
+  api_key: string;
+  cell: string;
+}
+
+// cell_projects_pkey or cell_projects_api_key_key.
+const selectCellsOfProjects = sql(
+  'select_cells_of_projects',
+  `select project_id, api_key, cell
+  from cell_projects
+  where project_id = any($1::uuid[]) or api_key = any($2::text[])`,
+);
+
+const insertProjectOfCell = sql(
+  'insert_project_of_cell',
+  'insert into cell_projects (project_id, api_key, cell) values ($1, $2, $3)',
+);
+
+const upsertProjectsOfCell = sql(
+  'upsert_projects_of_cell',
+  `insert into cell_projects (project_id, api_key, cell)
+  select id, api_key, $3 from unnest($1::uuid[], $2::text[]) as projects (id, api_key)
+  on conflict (project_id) do update set cell = excluded.cell`,
+);
+
+// The whole table, for a command.
+const countProjectsOfCells = sql(
+  'count_projects_of_cells',
+  'select cell, count(*) as projects from cell_projects group by cell',
+);

@@ -1,0 +1,119 @@
+import { StartError } from './db/embedded/start-error.ts';
+import { type Cell, listCells } from './domain/setup/cells/cells.ts';
+import { type Opened, rememberCells } from './open.ts';
+
+// A cell that could not be opened is tried again after this time: its database may be restarting.
+const RETRY_MS = 5_000;
+
+/** What is kept of an open cell. */
+interface Closable {
+  close(): Promise<void>;
+}
+
+/** Keeps the cells of the directory open, besides the default one, also those that are added later. */
+export class OpenCells<Kept extends Closable> {
+  readonly #main: Opened;
+  readonly #open: (cell: Cell) => Promise<Kept>;
+  readonly #onChanged: (names: readonly string[]) => void;
+  readonly #kept = new Map<string, Kept>();
+  /** Why cells could not be opened, as it was reported. */
+  readonly #reported = new Map<string, string>();
+  readonly #unsubscribe: () => void;
+  #running: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  /** `onChanged` gets the names of all cells of the directory, after those that can be were opened. */
+  constructor({
+    main,
+    open,
+    onChanged = () => {},
+  }: {
+    main: Opened;
+    open: (cell: Cell) => Promise<Kept>;
+    onChanged?: (names: readonly string[]) => void;
+  }) {
+    this.#main = main;
+    this.#open = open;
+    this.#onChanged = onChanged;
+    this.#unsubscribe = main.bus.subscribe(({ type }) => {
+      if (type === 'cells_changed' || type === 'missed') void this.#syncSoon();
+    });
+  }
+
+  /** The cells that are open now. */
+  get all(): Kept[] {
+    return [...this.#kept.values()];
+  }
+
+  /** Opens the cells that are not open yet. Those that fail are reported, and tried again later. */
+  sync(): Promise<void> {
+    const next = this.#running.then(() => this.#sync());
+    this.#running = next.catch(() => {});
+    return next;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#unsubscribe();
+    clearTimeout(this.#timer);
+    await this.#running;
+    await Promise.all(this.all.map((one) => one.close()));
+  }
+
+  async #sync(): Promise<void> {
+    if (this.#closed) return;
+    const cells = await listCells(this.#main.db);
+    if (!rememberCells(this.#main, cells.length))
+      this.#main.log.warn('Restart the server: its database has more cells than it has connections for');
+    const names = cells.map(({ name }) => name);
+    await this.#closeRemoved(names);
+    this.#onChanged(names); // before they are open, too: until then their requests get a 503
+    const failed = await Promise.all(
+      cells.filter(({ name }) => !this.#kept.has(name)).map((cell) => this.#opened(cell)),
+    );
+    if (cells.length > 0) this.#onChanged(names);
+    if (failed.includes(false)) this.#retryLater();
+  }
+
+  async #closeRemoved(names: readonly string[]): Promise<void> {
+    for (const [name, one] of this.#kept) {
+      if (names.includes(name)) continue;
+      this.#kept.delete(name);
+      await one.close().catch((error: unknown) => {
+        this.#main.log.warn({ cell: name, err: error }, 'a part of a removed cell failed to stop');
+      });
+      this.#main.log.info({ cell: name }, 'cell closed');
+    }
+  }
+
+  async #opened(cell: Cell): Promise<boolean> {
+    const { log } = this.#main;
+    try {
+      this.#kept.set(cell.name, await this.#open(cell));
+      this.#reported.delete(cell.name);
+      log.info({ cell: cell.name }, 'cell opened');
+      return true;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (this.#reported.get(cell.name) !== reason) {
+        this.#reported.set(cell.name, reason);
+        const facts = error instanceof StartError ? { reason } : { err: error };
+        log.error({ cell: cell.name, ...facts }, 'a cell could not be opened: it is tried every few seconds');
+      }
+      return false;
+    }
+  }
+
+  async #syncSoon(): Promise<void> {
+    await this.sync().catch((error: unknown) => {
+      this.#main.log.warn({ err: error }, 'the directory of cells could not be read; retried');
+      this.#retryLater();
+    });
+  }
+
+  #retryLater(): void {
+    clearTimeout(this.#timer);
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#syncSoon(), RETRY_MS);
+  }
+}

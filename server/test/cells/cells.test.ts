@@ -1,0 +1,460 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClient } from 'graphql-ws';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { type Service, startService } from '../../src/app.ts';
+import { sql } from '../../src/db/client.ts';
+import { newestSchema } from '../../src/db/schema.ts';
+import type { Hub } from '../../src/domain/after/realtime/hub.ts';
+import { preferencesUrl } from '../../src/domain/ground/links/preferences-link.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { contextIn } from '../support/cells.ts';
+import { runCommand } from '../support/cli.ts';
+import { createDatabaseOn, createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { openSocket, openStream, openStreamSocket, titles } from '../support/realtime.ts';
+import {
+  caller,
+  processed,
+  projectWith,
+  startTestService,
+  type TestProject,
+  type TestService,
+  until,
+} from '../support/service.ts';
+
+// A node with three cells: the default one, another schema beside it, and another database.
+
+const SECRET_KEY = randomBytes(32).toString('hex');
+const TO_ADA = [{ external_id: 'ada' }];
+const NAMES = ['near', 'far'] as const;
+
+let service: TestService;
+let elsewhere: TestDatabase;
+let settings: Record<string, string>;
+const projects = {} as Record<(typeof NAMES)[number], TestProject>;
+
+beforeAll(async () => {
+  service = await startTestService({ settings: { SECRET_KEY }, logLevel: 'info' });
+  elsewhere = await createDatabaseOn(inject('testServer'));
+  const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
+  settings = { DATA_DIR, DATABASE_URL: DATABASE_DIRECT_URL, SECRET_KEY };
+  await command('cell', 'add', 'near');
+  await command('cell', 'add', 'far', '--database-url', elsewhere.url);
+  await until(
+    () => service.contexts().map(({ cell }) => cell),
+    (cells) => cells.length === 3,
+  );
+  for (const cell of NAMES) projects[cell] = await createIn(cell, `of ${cell}`);
+});
+afterAll(async () => {
+  await service?.stop(); // ends connections of all kinds, which tests leave open
+  await elsewhere?.drop();
+});
+
+/** Runs a command on the database of the service. Returns what it prints as JSON. */
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
+async function command(...args: string[]): Promise<any> {
+  const { code, out, err } = await runCommand([...args, '--json'], settings);
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  return JSON.parse(out);
+}
+
+async function createIn(cell: string, name: string): Promise<TestProject> {
+  const made = await command('project', 'create', name, '--cell', cell);
+  return projectWith(() => service.address, {
+    id: made.project_id,
+    apiKey: made.api_key,
+    apiSecret: made.api_secret,
+    jwt: made.project_jwt,
+  });
+}
+
+const projectsIn = async (cell: string) =>
+  (await contextIn(service, cell).db.query<{ id: string }>(sql('', 'select id from projects'))).map(
+    ({ id }) => id,
+  );
+
+describe.each(NAMES)('a project in the cell %s', (cell) => {
+  let project: TestProject;
+  beforeAll(() => {
+    project = projects[cell];
+  });
+
+  test('lives there alone', async () => {
+    expect(await projectsIn(cell)).toEqual([project.id]);
+    for (const other of ['public', ...NAMES.filter((name) => name !== cell)])
+      expect(await projectsIn(other)).not.toContain(project.id);
+  });
+
+  test('is served by both versions of the API, and its jobs run', async () => {
+    const sent = await project.call('POST', '/broadcasts', { title: 'Two', recipients: TO_ADA });
+    expect(sent.status).toBe(201);
+    await processed(project.call, sent.body.id);
+    const v1 = await project.v1('POST', '/broadcasts', {
+      broadcast: { title: 'One', recipients: TO_ADA },
+    });
+    expect(v1.status).toBe(201);
+    await expect
+      .poll(async () => (await project.as('ada')('GET', '/notifications')).body.data.length)
+      .toBe(2);
+    expect((await project.v1As('ada')('GET', '/notifications')).body.total).toBe(2);
+  });
+
+  test('gets frames by every kind of connection', async () => {
+    const jwt = project.userJwt({ user_external_id: 'eve' });
+    const token = 'b'.repeat(64);
+    await project.as('eve')('PUT', '/channels/in_app/inbox/tokens', { token });
+    const ws = service.address.replace('http', 'ws');
+    const [socket, stream, streamSocket] = [
+      await openSocket(`${ws}/?api_key=${project.apiKey}&token=${token}`),
+      await openStream(`${service.address}/v2/notifications/stream`, { jwt }),
+      await openStreamSocket(service.address, { jwt }),
+    ];
+    onTestFinished(() => stream.source.close());
+    const client = createClient({
+      url: `${ws}/graphql`,
+      webSocketImpl: WebSocket,
+      connectionParams: { Authorization: `Bearer ${jwt}` },
+      retryAttempts: 0,
+    });
+    onTestFinished(async () => void (await client.dispose()));
+    const inbox: unknown[] = [];
+    client.subscribe(
+      { query: 'subscription { inbox { name } }' },
+      { next: ({ data }) => inbox.push(data?.inbox), error: (error) => inbox.push(error), complete() {} },
+    );
+    await until(
+      () => openConnections(cell),
+      (count) => count === 4,
+    );
+    await project.call('POST', '/broadcasts', { title: 'Now', recipients: [{ external_id: 'eve' }] });
+    for (const { frames } of [socket, stream, streamSocket])
+      await expect.poll(() => titles(frames)).toEqual(['Now']);
+    await expect.poll(() => inbox).toMatchObject([{ name: expect.any(String) }]);
+  });
+
+  test('has links in its messages that work', async () => {
+    const context = contextIn(service, cell);
+    const { signingKey } = (await context.projects.byId(project.id)) ?? {};
+    if (signingKey === undefined) throw new Error('the project does not exist');
+    const { body: user } = await project.call('PUT', '/users', { external_id: 'ada' });
+    const url = preferencesUrl(context.config, { id: project.id, signingKey }, { userId: user.id });
+    const page = await fetch(`${service.address}${new URL(url).pathname}`);
+    expect(page.status).toBe(200);
+    expect(await page.text()).toContain('<form');
+  });
+
+  test('is not found by a credential that another key signed', async () => {
+    const forged = projectWith(() => service.address, { ...project, apiSecret: 'sk_wrong' });
+    expect((await forged.as('ada')('GET', '/notifications')).codes).toEqual(['jwt_auth_failed']);
+    expect((await forged.v1('GET', '/users')).codes).toEqual(['api_secret_is_incorrect']);
+    const own = service.project;
+    const mixed = await own.v1('GET', '/users', undefined, { 'x-service-api-key': project.apiKey });
+    expect(mixed.codes).toEqual(['api_secret_is_incorrect']);
+  });
+
+  test('is managed by the commands of projects', async () => {
+    const { jti, project_jwt: token } = await command(
+      'token',
+      'issue',
+      '--project',
+      project.id,
+      '--name',
+      'x',
+    );
+    const list = () => service.request('GET', '/v2/broadcasts', { token });
+    expect((await list()).status).toBe(200);
+    expect(await command('token', 'list', '--project', `of ${cell}`)).toHaveLength(2);
+    await command('token', 'revoke', jti);
+    await until(
+      async () => (await list()).status,
+      (status) => status === 401,
+    );
+    expect(await command('project', 'limits', `of ${cell}`, '--reads', '1000')).toMatchObject({
+      reads: 1000,
+    });
+  });
+});
+
+/** Realtime connections in the hub of a cell. */
+function openConnections(cell: string): number {
+  const { hub } = contextIn(service, cell) as unknown as { hub: Hub };
+  const { socket, stream } = hub.counts();
+  return socket + stream;
+}
+
+test('webhooks reach the integration that signed them, also if another cell has the same id', async () => {
+  const [near, far] = [projects.near, projects.far];
+  const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+  const secrets = new Map([
+    [near, 'near-secret'],
+    [far, 'far-secret'],
+  ]);
+  for (const [project, secret] of secrets) {
+    const saved = await project.call('PUT', `/integrations/github?id=${id}`, {
+      webhook_signing_secret: secret,
+    });
+    expect(saved.status).toBe(200);
+  }
+  for (const [project, secret] of secrets) {
+    const body = JSON.stringify({ zen: `of ${secret}` });
+    const post = (key: string) =>
+      service.request('POST', `/v2/integrations/github/webhooks/incoming/${id}`, {
+        raw: body,
+        headers: {
+          'x-github-event': 'ping',
+          'x-github-delivery': secret,
+          'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
+        },
+      });
+    expect((await post('another')).codes).toEqual(['invalid_signature']);
+    expect((await post(secret)).status).toBe(201);
+    expect((await post(secret)).status).toBe(201); // from the cell that is remembered
+    const { body: events } = await project.call('GET', '/events?type=integration.received');
+    expect(events.data).toMatchObject([{ payload: { zen: `of ${secret}` } }]);
+  }
+});
+
+test('two nodes serve all cells, and notify each other of what is new in each', async () => {
+  const other: Service = await startService(service.context.config, {
+    log: createLogger({ level: 'silent' }),
+  });
+  onTestFinished(() => other.stop());
+  for (const cell of NAMES) {
+    const project = projects[cell];
+    const jwt = project.userJwt({ user_external_id: 'two' });
+    const stream = await openStream(`${other.address}/v2/notifications/stream`, { jwt });
+    onTestFinished(() => stream.source.close());
+    await project.call('POST', '/broadcasts', { title: cell, recipients: [{ external_id: 'two' }] });
+    await expect.poll(() => titles(stream.frames)).toEqual([cell]);
+  }
+});
+
+test('a cell whose database is lost gets a 503 until it is back; the others are served', async () => {
+  const database = await createDatabaseOn(inject('testServer'));
+  await command('cell', 'add', 'lost', '--database-url', database.url);
+  const { id, apiKey, jwt } = await createIn('lost', 'of lost');
+  await onServer(`alter database ${database.connection.database} allow_connections false`);
+  const node = await startService(service.context.config, { log: createLogger({ level: 'silent' }) });
+  onTestFinished(async () => {
+    await node.stop();
+    await removeCell('lost');
+    await database.drop();
+  });
+  const address = () => node.address;
+  const list = () => caller(address, jwt)('GET', '/broadcasts');
+  const { status, headers, codes } = await list();
+  expect({ status, codes, retry: headers.get('retry-after') }).toEqual({
+    status: 503,
+    codes: ['service_unavailable'],
+    retry: '1',
+  });
+  const socket = `${node.address.replace('http', 'ws')}/?api_key=${apiKey}&token=x`;
+  await expect(openSocket(socket)).rejects.toMatchObject({ status: 503 });
+  for (const project of [projects.near, projects.far, service.project])
+    expect((await caller(address, project.jwt)('GET', '/broadcasts')).status).toBe(200);
+  const ready = await fetch(`${node.address}/readyz?verbose`);
+  expect(ready.status).toBe(200);
+  expect(await ready.json()).toMatchObject({
+    cells: { near: { status: 'ok' }, lost: { status: 'unavailable' } },
+  });
+  expect(await (await fetch(`${node.address}/metrics`)).text()).toContain('\nbelfry_cells_unavailable 1\n');
+  // The vendor repeats the webhook: the cell of its integration may be the lost one.
+  const webhook = await fetch(`${node.address}/v2/integrations/stripe/webhooks/incoming/${id}`, {
+    method: 'POST',
+    body: '{}',
+  });
+  expect(webhook.status).toBe(503);
+  // Commands work with the other cells, and report this one.
+  const listed = await runCommand(['project', 'list', '--json'], settings);
+  expect(listed.code).toBe(1);
+  expect(listed.err).toMatch(/cell lost: .* cannot be reached/);
+  expect(JSON.parse(listed.out)).toContainEqual(expect.objectContaining({ name: 'of far' }));
+  expect(await command('token', 'list', '--project', 'of near')).toBeInstanceOf(Array);
+  await onServer(`alter database ${database.connection.database} allow_connections true`);
+  await until(list, (response) => response.status === 200);
+});
+
+/** Removes a cell with its projects, and waits until the node has closed it. */
+async function removeCell(name: string): Promise<void> {
+  const { db, bus } = contextIn(service, 'public');
+  await db.query(sql('', 'delete from cell_projects where cell = $1'), [name]);
+  await db.query(sql('', 'delete from cells where name = $1'), [name]);
+  bus.publish({ type: 'cells_changed' });
+  await until(
+    () => service.logged.some((line) => line.includes('cell closed') && line.includes(`"${name}"`)),
+    (closed) => closed,
+  );
+}
+
+async function onServer(statement: string, database = 'postgres'): Promise<void> {
+  const client = new pg.Client({ ...inject('testServer'), database });
+  await client.connect();
+  await client.query(statement).finally(() => client.end());
+}
+
+describe('a cell is not added', () => {
+  const refused = async (...args: string[]) => {
+    const { code, err } = await runCommand(['cell', 'add', ...args], settings);
+    expect(code).not.toBe(0);
+    return err;
+  };
+
+  test('with a name that is taken or invalid', async () => {
+    expect(await refused('near')).toMatch(/there is a cell near already/);
+    expect(await refused('public')).toMatch(/it is the default one/);
+    for (const name of ['Near', '1near', 'a-b', 'x'.repeat(33), 'a;b'])
+      expect(await refused(name)).toMatch(/has 1 to 32 characters/);
+  });
+
+  test('that has the tables of another cell, or projects already', async () => {
+    expect(await refused('again', '--database-url', elsewhere.url)).toMatch(/tables of the cell far/);
+    expect(await refused('again', '--database-url', settings.DATABASE_URL ?? '')).toMatch(
+      /tables of the cell public/,
+    );
+    const used = await createTestDatabase();
+    onTestFinished(() => used.drop());
+    const client = new pg.Client(used.connection);
+    await client.connect();
+    await client.query(
+      `insert into projects (id, name, api_key, sealed_api_secret, sealed_signing_key)
+      values (gen_random_uuid(), 'p', 'pk_12345678', '', '')`,
+    );
+    await client.end();
+    const error = await refused('again', '--database-url', used.url);
+    expect(error).toMatch(/belfry: /);
+    expect((await command('cell', 'list')).map(({ cell }: { cell: string }) => cell)).not.toContain('again');
+  });
+
+  test('in a database that cannot be reached', async () => {
+    expect(await refused('again', '--database-url', 'postgres://belfry@127.0.0.1:1/none')).toMatch(
+      /cannot be reached/,
+    );
+  });
+});
+
+describe('behind a connection pooler', () => {
+  const role = `cell_${randomBytes(6).toString('hex')}`;
+  const database = () => new URL(settings.DATABASE_URL ?? '');
+  beforeAll(async () => {
+    for (const statement of [
+      `create role ${role} login`,
+      `create schema ${role} authorization ${role}`,
+      `alter role ${role} set search_path = ${role}`,
+    ])
+      await onServer(statement, database().pathname.slice(1));
+  });
+  afterAll(async () => {
+    await onServer(`drop owned by ${role} cascade`, database().pathname.slice(1));
+    await onServer(`drop role ${role}`);
+  });
+
+  test('a cell cannot choose a schema, and says what to do', async () => {
+    const direct = { ...settings, DATABASE_DIRECT_URL: `${settings.DATABASE_URL}&application_name=direct` };
+    const { code, err } = await runCommand(['cell', 'add', 'pooled'], direct);
+    expect(code).toBe(1);
+    expect(err).toMatch(/connection pooler.*--database-url, for a user with a search_path of its own/);
+  });
+
+  test('a user with a search_path has a cell of its own in the same database', async () => {
+    const url = database();
+    url.username = role;
+    expect(await command('cell', 'add', 'pooled', '--database-url', url.href)).toEqual({
+      name: 'pooled',
+      schema: role,
+    });
+    const project = await createIn('pooled', 'of pooled');
+    const sent = await until(
+      () => project.call('POST', '/broadcasts', { title: 'One', recipients: TO_ADA }),
+      ({ status }) => status === 201,
+    );
+    await processed(project.call, sent.body.id);
+    expect(await projectsIn('pooled')).toEqual([project.id]);
+    // With another search_path, its connections would find the tables of the default cell.
+    await onServer(`alter role ${role} set search_path = public`);
+    const { err } = await runCommand(['token', 'list', '--project', project.id], settings);
+    expect(err).toMatch(new RegExp(`cell pooled: .* use the schema public, and its tables are in ${role}`));
+    await onServer(`alter role ${role} set search_path = ${role}`);
+    await removeCell('pooled');
+  });
+});
+
+test('a cell is removed when it has no project, and closed by the nodes', async () => {
+  await command('cell', 'add', 'brief');
+  const isOpen = () => service.contexts().some(({ cell }) => cell === 'brief');
+  await until(isOpen, (open) => open);
+  expect((await runCommand(['cell', 'remove', 'near'], settings)).err).toMatch(/has 1 projects/);
+  expect((await runCommand(['cell', 'remove', 'public'], settings)).err).toMatch(/it remains/);
+  expect((await runCommand(['cell', 'remove', 'none'], settings)).err).toMatch(/there is no cell none/);
+  expect(await command('cell', 'remove', 'brief')).toEqual({ name: 'brief', removed: true });
+  await until(isOpen, (open) => !open);
+  await command('cell', 'add', 'brief'); // its tables are there
+  await until(isOpen, (open) => open);
+});
+
+test('the lists show the cell of each project, and no password', async () => {
+  const list: { name: string; cell: string }[] = await command('project', 'list');
+  for (const cell of NAMES)
+    expect(list).toContainEqual(expect.objectContaining({ name: `of ${cell}`, cell }));
+  expect(list).toContainEqual(expect.objectContaining({ name: 'test', cell: 'public' }));
+  const cells = await command('cell', 'list');
+  expect(cells).toContainEqual(expect.objectContaining({ cell: 'near', schema: 'belfry_near', projects: 1 }));
+  const { username, password } = new URL(elsewhere.url);
+  expect(cells.find(({ cell }: { cell: string }) => cell === 'far').database).not.toContain(`${username}@`);
+  if (password !== '') expect(JSON.stringify(cells)).not.toContain(password);
+});
+
+test('migrate reports all cells', async () => {
+  expect(await command('migrate')).toMatchObject({
+    schema: newestSchema(),
+    applied: [],
+    cells: { near: [], far: [] },
+  });
+  const { cells } = await command('migrate', '--dry-run');
+  expect(cells.far).toMatchObject({ schema: newestSchema(), problems: [] });
+});
+
+test('doctor finds a project that the directory does not have, and "cell index" enters it', async () => {
+  const check = async () => {
+    const { out } = await runCommand(['doctor', '--json'], settings);
+    const { checks } = JSON.parse(out) as { checks: { check: string; status: string; message: string }[] };
+    return checks.find((one) => one.check === 'cell near');
+  };
+  expect(await check()).toMatchObject({ status: 'ok' });
+  const db = contextIn(service, 'public').db;
+  await db.query(sql('', 'delete from cell_projects where project_id = $1'), [projects.near.id]);
+  expect(await check()).toMatchObject({ status: 'problem', message: expect.stringContaining('of near') });
+  expect(await command('cell', 'index')).toMatchObject({ near: 1 });
+  expect(await check()).toMatchObject({ status: 'ok' });
+});
+
+test('a backup has a file for each cell, and restores all of them', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, 'all.backup');
+  const written = await command('backup', file);
+  expect(written.cells.map(({ cell }: { cell: string }) => cell)).toEqual(
+    expect.arrayContaining(['near', 'far']),
+  );
+  expect(existsSync(`${file}.near`)).toBe(true);
+  // Without the cells in other databases, which still have their rows.
+  const target = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => target.drop());
+  for (const { cell, file: ofCell } of written.cells) if (cell !== 'near') await rm(ofCell);
+  const { code, out, err } = await runCommand(['restore', file, '--json'], {
+    ...settings,
+    DATABASE_URL: target.url,
+  });
+  expect(code).toBe(1);
+  expect(err).toContain(`${file}.far is missing, so its cell was not restored`);
+  expect(JSON.parse(out).cells).toMatchObject([{ cell: 'near' }]);
+  const restored = await runCommand(['project', 'list', '--json'], { ...settings, DATABASE_URL: target.url });
+  expect(JSON.parse(restored.out)).toContainEqual(
+    expect.objectContaining({ project_id: projects.near.id, cell: 'near' }),
+  );
+});

@@ -1,0 +1,48 @@
+import type { Service } from '../../src/app.ts';
+import {
+  createSchemaOf,
+  DEFAULT_CELL,
+  insertCell,
+  schemaOfCell,
+  sealedCell,
+} from '../../src/domain/setup/cells/cells.ts';
+import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
+import { createProjectKeys, type ProjectKeys } from './project-keys.ts';
+
+/** Adds cells to the database of a service. Resolves with the names of all when they are open. */
+export async function addCells(
+  { context, contexts }: Pick<Service, 'context' | 'contexts'>,
+  count: number,
+): Promise<string[]> {
+  const names = Array.from({ length: Math.max(0, count) }, (_, index) => `c${index + 1}`);
+  for (const name of names) {
+    const schema = schemaOfCell(name);
+    await createSchemaOf(context.db, schema);
+    await insertCell(context.db, sealedCell(context, { name, schema, urls: undefined }));
+  }
+  if (count > 0) context.bus.publish({ type: 'cells_changed' });
+  const deadline = Date.now() + 60_000;
+  while (contexts().length <= count) {
+    if (Date.now() > deadline) throw new Error('the cells were not opened');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return [...names, DEFAULT_CELL];
+}
+
+/** The context of a cell of a service. */
+export function contextIn({ contexts }: Pick<Service, 'contexts'>, cell: string): Service['context'] {
+  const context = contexts().find((one) => one.cell === cell);
+  if (context === undefined) throw new Error(`the cell ${cell} is not open`);
+  return context as Service['context']; // the context of a server has all members of that of its database
+}
+
+/** Creates a project in a cell. */
+export async function createProjectKeysIn(
+  service: Pick<Service, 'context' | 'contexts'>,
+  cell: string,
+  name: string,
+): Promise<ProjectKeys> {
+  const keys = await createProjectKeys(contextIn(service, cell), name);
+  if (cell !== DEFAULT_CELL) await assignToCell(service.context.db, { ...keys, cell });
+  return keys;
+}
