@@ -1,10 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Connection, requestBytes } from '../support/connection.ts';
 import { serveTask } from '../support/task.ts';
 
-// Browsers that open the inbox of their user at the same time: what `<belfry-inbox>` requests.
+// Browsers that open the inbox of their user at the same time, with the one request of `<belfry-inbox>`.
 
 interface Request {
   address: string;
@@ -15,10 +13,8 @@ interface Request {
 }
 
 export interface Openings {
-  /** From the start of an inbox until its stream is ready and it has all of `REQUESTS`. */
+  /** From the start of an inbox until its stream is ready and it has its state. */
   openMs: number[];
-  /** The times of the requests alone, without that of the stream. */
-  requestMs: number[];
   /** Attempts that got a 503 with `Retry-After`, or whose stream the server closed. */
   retries: number;
   /** What else went wrong, and how often. Such an inbox did not open. */
@@ -32,7 +28,6 @@ serveTask<Request>(openAll);
 
 async function openAll({ address, jwts, atOnce }: Request): Promise<Openings> {
   const openMs: number[] = [];
-  const requestMs: number[] = [];
   const failures: Record<string, number> = {};
   let retries = 0;
   const cpuBefore = process.cpuUsage();
@@ -52,10 +47,7 @@ async function openAll({ address, jwts, atOnce }: Request): Promise<Openings> {
         }
       };
       try {
-        await Promise.all([
-          retried(() => openStream(address, jwt)),
-          retried(() => load(address, jwt, requestMs)),
-        ]);
+        await retried(() => openStream(address, jwt));
         openMs.push(performance.now() - beganMs);
       } catch (error) {
         const { message } = error as Error;
@@ -66,7 +58,7 @@ async function openAll({ address, jwts, atOnce }: Request): Promise<Openings> {
   await Promise.all(Array.from({ length: atOnce }, worker));
   const { user, system } = process.cpuUsage(cpuBefore);
   const seconds = (performance.now() - startedMs) / 1_000;
-  return { openMs, requestMs, retries, failures, seconds, cpuMs: (user + system) / 1_000 };
+  return { openMs, retries, failures, seconds, cpuMs: (user + system) / 1_000 };
 }
 
 // As the client of the inbox does at least.
@@ -79,20 +71,20 @@ const PING = 0x89;
 const MASKED_PONG = Buffer.from([0x8a, 0x80, 0, 0, 0, 0]);
 
 /**
- * Resolves when the stream is ready. It stays open until this process ends. Without a library, because its
+ * Resolves when the stream is ready and has sent the state of the inbox. It stays open until this process ends. Without a library, because its
  * handshake takes as much CPU time as the server's.
  */
 function openStream(address: string, jwt: string): Promise<void> {
   const { hostname, port } = new URL(address);
   const socket: Socket = connect({ host: hostname, port: Number(port), noDelay: true });
   socket.write(
-    'GET /v2/notifications/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\n' +
+    'GET /v2/notifications/stream?snapshot=50 HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\n' +
       'upgrade: websocket\r\n' +
       'sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n' +
       `sec-websocket-protocol: belfry.v1, belfry.jwt.${jwt}\r\n\r\n`,
   );
   return new Promise((resolve, reject) => {
-    let received = '';
+    let received: Buffer = Buffer.alloc(0);
     let isAccepted = false;
     let isReady = false;
     socket.on('data', (bytes) => {
@@ -100,16 +92,23 @@ function openStream(address: string, jwt: string): Promise<void> {
         if (bytes.includes(PING)) socket.write(MASKED_PONG);
         return;
       }
-      received += bytes.toString('latin1');
-      const end = received.indexOf('\r\n\r\n');
-      if (end < 0) return;
-      if (received.startsWith('HTTP/1.1 503') && /\r\nretry-after: /i.test(received)) reject(new Rejected());
-      else if (!received.startsWith('HTTP/1.1 101')) reject(new Error(`stream: ${received.slice(9, 12)}`));
-      else isAccepted = true;
-      isReady = received.includes('"event":"ready"');
-      if (!isReady) return;
-      received = '';
-      resolve();
+      received = received.length === 0 ? bytes : Buffer.concat([received, bytes]);
+      if (!isAccepted) {
+        const end = received.indexOf('\r\n\r\n');
+        if (end < 0) return;
+        const head = received.toString('latin1', 0, end + 2);
+        if (head.startsWith('HTTP/1.1 503') && /\r\nretry-after: /i.test(head)) reject(new Rejected());
+        else if (!head.startsWith('HTTP/1.1 101')) reject(new Error(`stream: ${head.slice(9, 12)}`));
+        else isAccepted = true;
+        received = received.subarray(end + 4);
+      }
+      const message = isAccepted ? firstMessage(received) : undefined;
+      if (message === undefined) return;
+      isReady = true;
+      received = Buffer.alloc(0);
+      const { event, data } = JSON.parse(message);
+      if (event === 'ready' && data.notifications.length > 0 && data.counts.unread > 0) resolve();
+      else reject(new Error(`stream: ${message.slice(0, 100)}`));
     });
     socket.on('error', (error) => reject(new Error(`stream: ${error.message}`)));
     // The client connects again when the server closes a stream.
@@ -117,31 +116,11 @@ function openStream(address: string, jwt: string): Promise<void> {
   });
 }
 
-const REQUESTS = [
-  ['GET', '/v2/notifications?limit=50'],
-  ['GET', '/v2/channels/user_preferences'],
-  ['GET', '/v2/notifications/unread/count'],
-  ['GET', '/v2/notifications/unseen/count'],
-  ['POST', '/v2/integrations/inbox/installations/start'],
-] as const;
-
-/** Sends the requests over a connection of the user's own. */
-async function load(address: string, jwt: string, requestMs: number[]): Promise<void> {
-  const connection = new Connection(address);
-  try {
-    for (const [method, path] of REQUESTS) {
-      const sentMs = performance.now();
-      // As the client does with every POST.
-      const key = method === 'POST' ? { idempotencyKey: randomUUID() } : {};
-      const status = await connection.send(requestBytes({ method, path, jwt, ...key }));
-      requestMs.push(performance.now() - sentMs);
-      if (status === 503) throw new Rejected();
-      if (status !== 200) throw new Error(`${method} ${path}: ${status}`);
-    }
-  } catch (error) {
-    if (error instanceof Rejected) throw error;
-    throw new Error(`request: ${(error as Error).message}`, { cause: error });
-  } finally {
-    connection.close();
-  }
+/** The text of the first message, once all of it has arrived. Servers mask nothing (RFC 6455). */
+function firstMessage(bytes: Buffer): string | undefined {
+  const short = (bytes[1] ?? 0) & 0x7f;
+  const from = short === 127 ? 10 : short === 126 ? 4 : 2;
+  if (bytes.length < from) return undefined;
+  const length = short === 127 ? bytes.readUInt32BE(6) : short === 126 ? bytes.readUInt16BE(2) : short;
+  return bytes.length < from + length ? undefined : bytes.toString('utf8', from, from + length);
 }

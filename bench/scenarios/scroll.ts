@@ -33,8 +33,11 @@ export const measureScroll: Scenario = async (bench) => {
     const heap = [await heapMb(session)];
     const before = await metrics(session);
     const frames: number[] = [];
+    const work: Work[] = [];
     for (const share of [0.5, 1]) {
-      frames.push(...(await page.evaluate<number[]>(`(${SCROLL})(${count * share}, ${PX_PER_FRAME})`)));
+      const part = await page.evaluate<Scrolled>(`(${SCROLL})(${count * share}, ${PX_PER_FRAME})`);
+      frames.push(...part.frames);
+      work.push(...part.work);
       heap.push(await heapMb(session));
     }
     const after = await metrics(session);
@@ -50,6 +53,15 @@ export const measureScroll: Scenario = async (bench) => {
       name: 'frames over 50 ms',
       value: frames.filter((ms) => ms > 50).length,
       unit: '',
+    });
+    const longest = work.toSorted((a, b) => b.ms - a.ms)[0] ?? { ms: 0, scriptMs: 0, layoutMs: 0 };
+    bench.figure({
+      name: 'frames with more than 50 ms of work of the page',
+      value: work.length,
+      unit: '',
+      aim: { value: 0, better: 'less' },
+      note: `the rest is painting by the CPU; the longest: ${longest.ms.toFixed(0)} ms, of which ${
+        longest.scriptMs.toFixed(0)} ms scripts, ${longest.layoutMs.toFixed(0)} ms styles and layout`,
     });
     for (const name of ['ScriptDuration', 'RecalcStyleDuration', 'LayoutDuration', 'TaskDuration'])
       bench.figure({
@@ -96,6 +108,18 @@ async function heapMb(session: CDPSession): Promise<number> {
   return ((await metrics(session)).get('JSHeapUsedSize') ?? 0) / 1_000_000;
 }
 
+interface Scrolled {
+  frames: number[];
+  work: Work[];
+}
+
+/** What the main thread did in a frame: scripts, styles and layout. */
+interface Work {
+  ms: number;
+  scriptMs: number;
+  layoutMs: number;
+}
+
 // In the page of the demo: shows one inbox and nothing else.
 const SHOW = `(token) => {
   const inbox = document.createElement('belfry-inbox');
@@ -103,13 +127,25 @@ const SHOW = `(token) => {
   document.body.replaceChildren(inbox);
 }`;
 
-// In the page: scrolls until so many notifications were loaded. Returns the time of each frame.
+// In the page: scrolls until so many notifications were loaded. Returns the time of each frame, and what the
+// main thread did in frames that kept it busy for more than 50 ms.
 const SCROLL = `async (wanted, px) => {
   const { inbox, shadowRoot } = document.querySelector('belfry-inbox');
   const scroller = shadowRoot.querySelector('.scroller');
   const loaded = () => inbox.list().getSnapshot().pages.reduce((sum, page) => sum + page.size, 0);
   const next = () => new Promise((resolve) => requestAnimationFrame(resolve));
   const frames = [];
+  const work = [];
+  const note = (entries) => {
+    for (const { startTime, duration, renderStart, styleAndLayoutStart, scripts } of entries)
+      work.push({
+        ms: duration,
+        scriptMs: scripts.reduce((sum, script) => sum + script.duration, 0),
+        layoutMs: styleAndLayoutStart > 0 ? startTime + duration - styleAndLayoutStart : 0,
+      });
+  };
+  const observer = new PerformanceObserver((list) => note(list.getEntries()));
+  observer.observe({ type: 'long-animation-frame' });
   let last = await next();
   while (loaded() < wanted) {
     scroller.scrollTop += px;
@@ -117,5 +153,7 @@ const SCROLL = `async (wanted, px) => {
     frames.push(now - last);
     last = now;
   }
-  return frames;
+  note(observer.takeRecords());
+  observer.disconnect();
+  return { frames, work };
 }`;

@@ -88,6 +88,56 @@ test('a new notification arrives in all lists that it belongs to, and in the cou
   expect(arrived).toEqual(['First', 'Second']);
 });
 
+test('an inbox opens with one request, that of its stream', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b', 'c']) await send(user, { title });
+  for (const [transport, requests] of [
+    ['websocket', []],
+    ['sse', ['/v2/notifications/stream?snapshot=2']],
+  ] as const) {
+    const fetched: string[] = [];
+    const inbox = createInbox({
+      baseUrl: `${service.address}/v2`,
+      token: project.userJwt({ user_external_id: user }),
+      transports: [transport],
+      pageSize: 2,
+      fetch(input, init) {
+        const { pathname, search } = new URL(String(input));
+        fetched.push(pathname + search);
+        return fetch(input, init);
+      },
+    });
+    opened.push(inbox);
+    inbox.subscribe(() => {});
+    const { list, titles } = show(inbox);
+    await inbox.loadPreferences();
+    await expect.poll(titles).toEqual(['c', 'b']);
+    expect(list.getSnapshot()).toMatchObject({ status: 'ready', hasMore: true });
+    expect(inbox.getSnapshot()).toMatchObject({
+      counts: { unread: 3, unseen: 3 },
+      appearance: { images: null, locale: null, theme: null },
+      preferences: { categories: [], time_zone: null },
+    });
+    expect(fetched).toEqual(requests);
+    await list.loadMore();
+    expect(titles()).toEqual(['c', 'b', 'a']);
+  }
+});
+
+test('without a stream, an inbox fetches what it shows', async () => {
+  const user = newUser();
+  await send(user, { title: 'a' });
+  const inbox = await open(user, { transports: ['polling'] });
+  const { titles } = show(inbox);
+  await expect.poll(titles).toEqual(['a']);
+  await inbox.loadPreferences();
+  await expect.poll(() => inbox.getSnapshot().appearance).toBeDefined();
+  expect(inbox.getSnapshot()).toMatchObject({
+    counts: { unread: 1, unseen: 1 },
+    preferences: { categories: [] },
+  });
+});
+
 test('two inboxes of a user show the same after each action', async () => {
   const user = newUser();
   for (const title of ['a', 'b', 'c', 'd']) await send(user, { title });

@@ -1,7 +1,8 @@
 // Server-Sent Events and polling, for networks where a WebSocket does not work. Loaded when they are needed.
 import type { BelfryError } from '@belfry/sdk';
+import { parse } from './parse.ts';
 import { openStream } from './sse.ts';
-import type { Ending, Session } from './transport.ts';
+import type { Ending, Opening, Session } from './transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 // A stream begins with an id. A proxy that passes none within this time collects the response.
@@ -30,16 +31,17 @@ export async function overSse(live: Session): Promise<Ending> {
     const blocks = openStream(live.options.api, {
       signal: ended.signal,
       lastEventId,
+      listed: live.options.listed(),
       onOpen: () => limit(expire, FIRST_DATA_TIMEOUT_MS),
     });
-    for await (const { id, data } of blocks) {
+    for await (const { id, event, data } of blocks) {
       limit(end, live.idleTimeoutMs);
       if (id !== undefined) live.lastEventId = id;
       if (readyAt === 0) {
         readyAt = Date.now();
-        live.connected('sse', lastEventId !== undefined);
+        live.connected('sse', event === 'ready' ? parse<Opening>(data) : undefined);
       }
-      if (data !== undefined) live.receive(data);
+      if (data !== undefined && event !== 'ready') live.receive(data);
     }
   } catch (error) {
     failure = error;

@@ -8,12 +8,13 @@ import {
   type UserPreferences,
   type UserPreferencesInput,
 } from '@belfry/sdk';
+import { deferred } from './deferred.ts';
 import { type Entry, Journal } from './journal.ts';
-import { NotificationList } from './list.ts';
+import { NotificationList, type NotificationPage, type PageQuery } from './list.ts';
 import { Live } from './live.ts';
 import { CHANGES, type Change, type ChangeName, changed, isListed, isUnread } from './notification.ts';
 import { Observable } from './observable.ts';
-import type { Connection, LiveEvent, Transport } from './transport.ts';
+import type { Connection, LiveEvent, Opening, Transport } from './transport.ts';
 import type { InboxFilter, Notification } from './types.ts';
 
 export interface InboxOptions {
@@ -51,11 +52,9 @@ type ErrorListener = (error: Error) => void;
 type NewListener = (notification: Notification) => void;
 
 const TRANSPORTS: readonly Transport[] = ['websocket', 'sse', 'polling'];
-// If no transport connects within this time, what is shown is fetched without.
-const READY_TIMEOUT_MS = 2_000;
+// If no stream opens within this time, what is shown is fetched without.
+const READY_TIMEOUT_MS = 3_000;
 const MAX_ANNOUNCED = 200;
-// After a reconnect, clients read the theme within this time, and not at the same moment.
-const THEME_SPREAD_MS = 5_000;
 
 /**
  * The inbox of a user. It connects with the first listener and disconnects with the last. Actions change the
@@ -65,6 +64,7 @@ export class Inbox {
   readonly getSnapshot: () => InboxSnapshot;
   readonly subscribe: (listener: () => void) => () => void;
   readonly clientId: string;
+  readonly #pageSize: number;
   readonly #api: Api;
   readonly #options: InboxOptions & { baseUrl: string };
   readonly #state: Observable<InboxSnapshot>;
@@ -76,7 +76,8 @@ export class Inbox {
   #live: Live | undefined;
   #activeLists = 0;
   #isClosed = false;
-  #readyTimer: ReturnType<typeof setTimeout> | undefined;
+  /** While the first stream opens, nothing is fetched: it brings what is shown. */
+  #opening: ReturnType<typeof deferred<Opening | undefined>> | undefined;
   #counting: Promise<void> | undefined;
   #countsAreStale = false;
 
@@ -84,6 +85,7 @@ export class Inbox {
     const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
     this.#options = { ...options, baseUrl };
     this.clientId = options.clientId ?? randomName();
+    this.#pageSize = options.pageSize ?? 50;
     this.#api = createTransport({
       baseUrl,
       token: options.token,
@@ -114,10 +116,10 @@ export class Inbox {
     const list =
       this.#lists.get(key) ??
       new NotificationList({
-        api: this.#api,
         filter: { status, category, topic },
         journal: this.#journal,
-        pageSize: this.#options.pageSize ?? 50,
+        pageSize: this.#pageSize,
+        fetchPage: (query) => this.#fetchPage(query),
         onArrived: (notifications) => {
           for (const one of notifications) if (one.status === 'unseen') this.#announce(one);
         },
@@ -173,6 +175,8 @@ export class Inbox {
 
   /** Fetches the preferences into the snapshot. */
   readonly loadPreferences = async (): Promise<void> => {
+    const opening = await this.#opening?.promise;
+    if (opening?.preferences !== undefined) return;
     const preferences = await this.#send<UserPreferences>('GET', PREFERENCES).catch(this.#rethrow);
     this.#state.set({ preferences });
   };
@@ -193,9 +197,13 @@ export class Inbox {
 
   /** Fetches the counts and what is shown. */
   readonly refresh = async (): Promise<void> => {
-    const lists = [...this.#lists.values()].filter((list) => list.isActive);
-    await Promise.all([this.#count(), ...lists.map((list) => list.refresh())]).catch(this.#rethrow);
+    await Promise.all([this.#count(), this.#refreshLists()]).catch(this.#rethrow);
   };
+
+  async #refreshLists(): Promise<void> {
+    const lists = [...this.#lists.values()].filter((list) => list.isActive);
+    await Promise.all(lists.map((list) => list.refresh()));
+  }
 
   /** Ends the connection for good. */
   readonly close = (): void => {
@@ -210,42 +218,71 @@ export class Inbox {
     if (isWanted || this.#live === undefined) return;
     this.#live.close();
     this.#live = undefined;
-    clearTimeout(this.#readyTimer);
+    this.#endOpening(undefined);
   }
 
   #start(): void {
     const { baseUrl, token, transports = TRANSPORTS } = this.#options;
-    const loadAll = () => {
-      void this.refresh().catch(() => {}); // in the snapshot
-      void this.#loadAppearance();
+    const fetchWithout = () => {
+      if (this.#endOpening(undefined)) this.#loadAll();
     };
-    let isLoaded = false;
-    this.#readyTimer = setTimeout(() => {
-      isLoaded = true;
-      loadAll();
-    }, READY_TIMEOUT_MS);
+    this.#opening = deferred();
+    const timer = setTimeout(fetchWithout, READY_TIMEOUT_MS);
+    void this.#opening.promise.then(() => clearTimeout(timer));
     this.#live = new Live({
       api: this.#api,
       baseUrl,
       token: typeof token === 'string' ? () => token : token,
       transports,
       onEvent: (event) => this.#receive(event),
-      onState: (connection, transport) => this.#state.set({ connection, transport }),
-      onReady: (isResumed) => {
-        clearTimeout(this.#readyTimer);
-        // What was fetched before the stream was open may lack changes. A resumed stream delivers them.
-        if (!isResumed || !isLoaded) loadAll();
-        else
-          this.#readyTimer = setTimeout(() => void this.#loadAppearance(), Math.random() * THEME_SPREAD_MS);
-        isLoaded = true;
+      listed: () => ([...this.#lists.values()].some(isAwaited) ? this.#pageSize : 0),
+      onState: (connection, transport) => {
+        this.#state.set({ connection, transport });
+        if (connection === 'offline' || connection === 'unauthorized') fetchWithout();
       },
+      onReady: (opening) => this.#open(opening),
       poll: async () => {
-        clearTimeout(this.#readyTimer);
-        if (!isLoaded) void this.#loadAppearance();
-        isLoaded = true;
+        if (this.#endOpening(undefined)) void this.#loadAppearance();
         await this.refresh();
       },
     });
+  }
+
+  /** A stream is open. What was fetched before may lack changes, unless the stream was resumed. */
+  #open(opening: Opening | undefined): void {
+    const { config, counts, preferences } = opening ?? {};
+    if (config !== undefined) this.#state.set({ appearance: config });
+    else if (opening !== undefined) void this.#loadAppearance();
+    if (preferences !== undefined) this.#state.set({ preferences });
+    if (counts !== undefined) {
+      if (this.#counting !== undefined) this.#countsAreStale = true;
+      else this.#setCounts({ unread: counts.unread, unseen: counts.unseen });
+    }
+    this.#endOpening(opening);
+    if (opening === undefined) this.#loadAll();
+    else if (counts !== undefined) void this.#refreshLists().catch(this.#fail);
+  }
+
+  /** Returns false if it has ended before. */
+  #endOpening(opening: Opening | undefined): boolean {
+    const ended = this.#opening;
+    this.#opening = undefined;
+    ended?.resolve(opening);
+    return ended !== undefined;
+  }
+
+  #loadAll(): void {
+    void this.refresh().catch(() => {}); // in the snapshot
+    void this.#loadAppearance();
+  }
+
+  async #fetchPage(query: PageQuery): Promise<NotificationPage> {
+    const opening = await this.#opening?.promise;
+    const isFirst = query.starting_after === undefined && isUnfiltered(query);
+    if (isFirst && opening?.notifications !== undefined)
+      return { data: opening.notifications, hasMore: opening.has_more === true };
+    const { data, links } = await this.#send<Listed>('GET', '/notifications', { query });
+    return { data, hasMore: links.next !== null };
   }
 
   #receive(event: LiveEvent): void {
@@ -484,6 +521,17 @@ export class Inbox {
 export function createInbox(options: InboxOptions): Inbox {
   return new Inbox(options);
 }
+
+interface Listed {
+  data: Notification[];
+  links: { next: string | null };
+}
+
+const isUnfiltered = ({ status, category, topic }: InboxFilter) => !status && !category && !topic;
+
+/** The list that a stream brings when it opens. */
+const isAwaited = (list: NotificationList) =>
+  list.isActive && isUnfiltered(list.filter) && list.getSnapshot().pages.length === 0;
 
 const PREFERENCES = '/channels/user_preferences';
 const APPEARANCE = '/integrations/inbox/installations/start';

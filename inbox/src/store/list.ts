@@ -1,4 +1,3 @@
-import type { Transport } from '@belfry/sdk';
 import type { Journal } from './journal.ts';
 import { compareArrival, isListed } from './notification.ts';
 import { Observable } from './observable.ts';
@@ -36,8 +35,16 @@ interface State extends ListSnapshot {
   readonly pages: readonly StoredPage[];
 }
 
+/** The query of a page. */
+export type PageQuery = InboxFilter & { limit: number; starting_after: string | undefined };
+
+export interface NotificationPage {
+  readonly data: readonly Notification[];
+  readonly hasMore: boolean;
+}
+
 export interface ListOptions {
-  api: Transport;
+  fetchPage: (query: PageQuery) => Promise<NotificationPage>;
   filter: InboxFilter;
   journal: Journal;
   pageSize: number;
@@ -268,11 +275,11 @@ export class NotificationList {
   }
 
   async #fetch(after: string | undefined) {
-    const { api, journal, pageSize, filter } = this.#options;
+    const { fetchPage, journal, pageSize, filter } = this.#options;
     const { status, category, topic } = filter;
     const query = { status, category, topic, limit: pageSize, starting_after: after };
     const { result, notifications, arrived } = await journal.read(
-      () => api.send({ method: 'GET', path: '/notifications', query }) as Promise<Listed>,
+      () => fetchPage(query),
       ({ data }) => data,
     );
     return {
@@ -280,7 +287,7 @@ export class NotificationList {
       notifications: notifications.filter((one) => isListed(one, filter)),
       ids: result.data.map(({ id }) => id),
       lastId: result.data.at(-1)?.id,
-      hasMore: result.links.next !== null,
+      hasMore: result.hasMore,
       arrived,
     };
   }
@@ -301,11 +308,6 @@ export class NotificationList {
     else
       this.#state.set({ ...more, pages, notifications: pages.flatMap((page) => page.notifications ?? []) });
   }
-}
-
-interface Listed {
-  data: Notification[];
-  links: { next: string | null };
 }
 
 /** The loaded notifications. Each is the known object if nothing in it changed, so that it is not redrawn. */

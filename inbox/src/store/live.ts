@@ -1,4 +1,6 @@
-import type { Ending, LiveEvent, LiveOptions, Session, Transport } from './transport.ts';
+import { deferred } from './deferred.ts';
+import { parse } from './parse.ts';
+import type { Ending, LiveEvent, LiveOptions, Opening, Session, Transport } from './transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const IDLE_TIMEOUT_MS = 40_000; // two heartbeats and a half
@@ -98,11 +100,11 @@ export class Live implements Session {
     return true;
   }
 
-  connected(transport: Transport, isResumed?: boolean): void {
+  connected(transport: Transport, opening?: Opening): void {
     this.#hasConnected = true;
     remember(this.options.baseUrl, { transport, at: this.#rungSince });
     this.options.onState(transport === 'polling' ? 'polling' : 'live', transport);
-    if (isResumed !== undefined) this.options.onReady(isResumed);
+    if (transport !== 'polling') this.options.onReady(opening);
   }
 
   receive(text: string): void {
@@ -129,7 +131,9 @@ export class Live implements Session {
     if (resumed !== undefined) url.searchParams.set('last_event_id', resumed);
     let socket: WebSocket;
     try {
-      socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${await this.options.token()}`]);
+      const token = await this.options.token();
+      url.searchParams.set('snapshot', String(this.options.listed()));
+      socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${token}`]);
     } catch {
       return { kind: 'failed' }; // the token could not be fetched
     }
@@ -143,12 +147,12 @@ export class Live implements Session {
     limit(CONNECT_TIMEOUT_MS);
     socket.onmessage = ({ data }) => {
       limit(IDLE_TIMEOUT_MS);
-      const message = parse<{ id?: string; event: string; data?: LiveEvent }>(data);
+      const message = parse<Message>(data);
       if (message === undefined) return;
       if (message.id !== undefined) this.lastEventId = message.id;
       if (message.event === 'ready') {
         readyAt = Date.now();
-        this.connected('websocket', resumed !== undefined);
+        this.connected('websocket', message.data);
       } else if (message.data !== undefined) this.options.onEvent(message.data);
     };
     socket.onclose = ({ code }) => resolve(code);
@@ -195,25 +199,17 @@ export class Live implements Session {
   }
 }
 
+type Message =
+  | { id: string; event: 'ready'; data?: Opening }
+  | {
+      id?: string;
+      event: 'heartbeat' | 'resync' | `notifications/${string}` | 'inbox/theme';
+      data?: LiveEvent;
+    };
+
 /** Half of the time is random, so that the clients of a server do not return at the same moment. */
 function backoffMs(failures: number): number {
   return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures) * (0.1 + Math.random() * 0.9);
-}
-
-function parse<Message>(data: unknown): Message | undefined {
-  try {
-    return JSON.parse(String(data)) as Message;
-  } catch {
-    return undefined;
-  }
-}
-
-function deferred<Value>() {
-  let resolve: (value: Value) => void = () => {};
-  const promise = new Promise<Value>((settle) => {
-    resolve = settle;
-  });
-  return { promise, resolve };
 }
 
 const isOffline = () => globalThis.navigator?.onLine === false;

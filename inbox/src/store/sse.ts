@@ -3,6 +3,7 @@ import type { Transport } from '@belfry/sdk';
 /** A block of a stream of Server-Sent Events. A heartbeat has neither. */
 export interface Block {
   id?: string;
+  event?: string;
   data?: string;
 }
 
@@ -15,11 +16,12 @@ export async function* openStream(
   {
     signal,
     lastEventId,
+    listed,
     onOpen,
-  }: { signal: AbortSignal; lastEventId: string | undefined; onOpen: () => void },
+  }: { signal: AbortSignal; lastEventId: string | undefined; listed: number; onOpen: () => void },
 ): AsyncGenerator<Block, void, undefined> {
   const request = api.prepare(
-    { method: 'GET', path: '/notifications/stream' },
+    { method: 'GET', path: '/notifications/stream', query: { snapshot: listed } },
     { headers: { accept: 'text/event-stream', ...(lastEventId && { 'last-event-id': lastEventId }) } },
   );
   const { body } = await api.attempt(request, { signal, timeoutMs: 0 });

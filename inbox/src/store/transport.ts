@@ -1,4 +1,4 @@
-import type { Transport as Api, InboxIntegrationConfig } from '@belfry/sdk';
+import type { Transport as Api, InboxIntegrationConfig, UserPreferences } from '@belfry/sdk';
 import type { Notification } from './types.ts';
 
 export type Transport = 'websocket' | 'sse' | 'polling';
@@ -14,6 +14,17 @@ export type LiveEvent =
       data: { id: string; client_id?: string; notification?: Notification };
     };
 
+/** The state of the inbox with which a stream begins. A stream that was resumed has only the config. */
+export interface Opening {
+  /** Left out if it is long. */
+  readonly config?: InboxIntegrationConfig;
+  readonly counts?: { readonly unread: number; readonly unseen: number };
+  /** Left out, as the preferences, if none were requested or they are long. */
+  readonly notifications?: readonly Notification[];
+  readonly has_more?: boolean;
+  readonly preferences?: UserPreferences;
+}
+
 export interface LiveOptions {
   api: Api;
   baseUrl: string;
@@ -22,8 +33,10 @@ export interface LiveOptions {
   transports: readonly Transport[];
   onEvent: (event: LiveEvent) => void;
   onState: (connection: Connection, transport: Transport | undefined) => void;
-  /** Called when events arrive from now on. `isResumed` if none can have been missed since the last time. */
-  onReady: (isResumed: boolean) => void;
+  /** How many notifications the state of the inbox shall have when a stream opens. */
+  listed: () => number;
+  /** Called when events arrive from now on, with the state of the inbox, if the server sent it. */
+  onReady: (opening: Opening | undefined) => void;
   /** Fetches what is shown. Called regularly if no stream works. */
   poll: () => Promise<void>;
 }
@@ -49,8 +62,9 @@ export interface Session {
   lastEventId: string | undefined;
   /** Whether polling goes on: in a visible tab, until it is time to try the better transports. */
   readonly mayPoll: boolean;
-  /** Events arrive from now on. `isResumed` if none were missed; undefined for polling. */
-  connected(transport: Transport, isResumed?: boolean): void;
+  /** Events arrive from now on, from this state on, or the responses of polling. */
+  connected(transport: 'websocket' | 'sse', opening: Opening | undefined): void;
+  connected(transport: 'polling'): void;
   /** Passes on an event, if it is one. */
   receive(text: string): void;
   /**

@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Snooze, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UnseenCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
+import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Snooze, StreamNotificationsQuery, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UnseenCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
 
 /** Acts for one user with a User JWT. For an inbox, on a server or in a browser. */
 export class UserClient extends Client {
@@ -132,12 +132,12 @@ export class UserClient extends Client {
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/click`, body }, options),
     /**
      * Stream the notifications of the user.
-     * Sends Server-Sent Events whose name says what happened (`notifications/new`, `notifications/read`, …) and whose data is `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; if they are too many, it gets a `resync` event and should list the notifications. The same stream comes by WebSocket at this address, with the sub-protocols `belfry.v1` and `belfry.jwt.<User JWT>` and with `last_event_id` in the query: each message is `{id, event, data}`. Requires a User JWT.
+     * Sends Server-Sent Events whose name says what happened (`notifications/new`, `notifications/read`, …) and whose data is `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; if they are too many, it gets a `resync` event and should list the notifications. The same stream comes by WebSocket at this address, with the sub-protocols `belfry.v1` and `belfry.jwt.<User JWT>` and with `last_event_id` in the query: each message is `{id, event, data}`. With `snapshot`, an inbox opens with this one request. Requires a User JWT.
      *
      * `GET /notifications/stream`
      */
-    stream: (options?: StreamOptions): EventStream<EventOf<'streamNotifications'>> =>
-      this.stream('/notifications/stream', {}, options),
+    stream: (query?: Query<StreamNotificationsQuery>, options?: StreamOptions): EventStream<EventOf<'streamNotifications'>> =>
+      this.stream('/notifications/stream', query, options),
   };
 
   /** The devices, browsers, chats and inboxes of a user. */

@@ -12,6 +12,8 @@ import type { NatsOptions } from '../../src/domain/ground/bus/nats.ts';
 import { BroadcastContents } from '../../src/domain/line/notifications/contents.ts';
 import { findInboxToken } from '../../src/domain/people/tokens/find-by-value.ts';
 import { saveToken } from '../../src/domain/people/tokens/save.ts';
+import { CategoryCache } from '../../src/domain/setup/categories/cache.ts';
+import { IntegrationCache } from '../../src/domain/setup/integrations/cache.ts';
 import { ProjectCache } from '../../src/domain/setup/projects/cache.ts';
 import { createProject, type NewProject } from '../../src/domain/setup/projects/create.ts';
 import { createSocketAuthenticator } from '../../src/http/realtime/authenticate-socket.ts';
@@ -46,6 +48,11 @@ export interface TestNode {
   close(): Promise<void>;
 }
 
+const snapshotOf = (listed: string | undefined) =>
+  listed === undefined
+    ? undefined
+    : { listed: Number(listed), preferencesUrl: () => 'https://notify.example/preferences/link' };
+
 export async function startTestRealtime(): Promise<TestRealtime> {
   const database = await createTestDatabase();
   const db = openDatabase(database.connection, { size: 10, name: 'test' });
@@ -64,7 +71,10 @@ export async function startTestRealtime(): Promise<TestRealtime> {
       await bus.listening();
       const clock = systemClock;
       const projects = new ProjectCache({ db, sealer, clock, bus });
-      const hub = new Hub({ db, bus, clock, log, sealer, contents: new BroadcastContents({ db }) });
+      const categories = new CategoryCache({ db, bus });
+      const integrations = new IntegrationCache({ db, sealer, log, bus });
+      const contents = new BroadcastContents({ db });
+      const hub = new Hub({ db, bus, clock, log, sealer, contents, categories, integrations });
       const ticks: (() => void)[] = [];
       const every = (_ms: number, tick: () => void) => {
         ticks.push(tick);
@@ -78,12 +88,14 @@ export async function startTestRealtime(): Promise<TestRealtime> {
       };
       const server = Fastify({ forceCloseConnections: 'idle' });
       // The tests of the whole service cover the authentication of the route (http/route.ts).
-      server.get<{ Querystring: { user: string; expires?: string } }>('/stream', async (request, reply) => {
-        const { user: userId, expires } = request.query;
+      type Query = { user: string; expires?: string; snapshot?: string };
+      server.get<{ Querystring: Query }>('/stream', async (request, reply) => {
+        const { user: userId, expires, snapshot } = request.query;
         await streams.open(reply, {
           projectId: project.id,
           userId,
           credential: { expiresAtMs: Number(expires ?? Number.POSITIVE_INFINITY), ...(await current()) },
+          snapshot: snapshotOf(snapshot),
           lastEventId: request.headers['last-event-id'],
         });
         return reply;
@@ -104,6 +116,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
           const credential = { expiresAtMs: Number(expires), key };
           return { kind: 'user', project: found, userId, credential };
         },
+        snapshotFor: (_, query) => snapshotOf(query.get('snapshot') ?? undefined),
       });
       await server.listen({ host: '127.0.0.1', port });
       const node: TestNode = {
@@ -120,6 +133,8 @@ export async function startTestRealtime(): Promise<TestRealtime> {
           await server.close();
           hub.close();
           projects.close();
+          categories.close();
+          integrations.close();
           await bus.close();
         },
       };
@@ -271,6 +286,16 @@ export interface StreamClient {
   resyncs: number;
   /** The configs of the inbox. */
   themes: unknown[];
+  /** The state of the inbox with which it began. */
+  state: Snapshot | undefined;
+}
+
+export interface Snapshot {
+  counts?: { unread: number; unseen: number };
+  config?: unknown;
+  notifications?: { id: string; title: string; status: string }[];
+  has_more?: boolean;
+  preferences?: unknown;
 }
 
 /** Opens an event stream and waits until it is open. It reconnects until it is closed. */
@@ -295,6 +320,7 @@ export async function openStream(
     frames: [] as ReceivedFrame[],
     resyncs: 0,
     themes: [] as unknown[],
+    state: undefined as Snapshot | undefined,
     lastEventId: () => last,
   };
   let last = start ?? '';
@@ -307,6 +333,9 @@ export async function openStream(
   source.addEventListener('inbox/theme', (event) => {
     last = event.lastEventId;
     client.themes.push(JSON.parse(event.data).data);
+  });
+  source.addEventListener('ready', (event) => {
+    client.state = JSON.parse(event.data);
   });
   source.addEventListener('resync', (event) => {
     last = event.lastEventId;
@@ -322,10 +351,16 @@ export async function openStream(
 /** Opens a stream by WebSocket and waits until it is ready. Rejects with the HTTP status of a refusal. */
 export async function openStreamSocket(
   address: string,
-  { jwt, lastEventId = '', origin }: { jwt: string; lastEventId?: string; origin?: string },
+  {
+    jwt,
+    lastEventId = '',
+    snapshot,
+    origin,
+  }: { jwt: string; lastEventId?: string; snapshot?: number | string | undefined; origin?: string },
 ): Promise<StreamClient & Omit<SocketClient, 'frames'> & { heartbeats: number }> {
-  const query = lastEventId === '' ? '' : `?last_event_id=${encodeURIComponent(lastEventId)}`;
-  const url = `${address.replace('http', 'ws')}${STREAM_PATH}${query}`;
+  const url = new URL(`${address.replace('http', 'ws')}${STREAM_PATH}`);
+  if (lastEventId !== '') url.searchParams.set('last_event_id', lastEventId);
+  if (snapshot !== undefined) url.searchParams.set('snapshot', String(snapshot));
   const socket = new WebSocket(
     url,
     ['belfry.v1', `belfry.jwt.${jwt}`],
@@ -336,12 +371,15 @@ export async function openStreamSocket(
   const client = {
     ...{ source: { close: () => socket.terminate() }, lastEventId: () => last },
     ...{ frames: [] as ReceivedFrame[], themes: [] as unknown[], resyncs: 0, heartbeats: 0 },
+    state: undefined as Snapshot | undefined,
   };
   socket.on('message', (text) => {
     const { id, event, data } = JSON.parse(String(text));
     last = id ?? last;
-    if (event === 'ready') ready.resolve();
-    else if (event === 'resync') client.resyncs += 1;
+    if (event === 'ready') {
+      client.state = data;
+      ready.resolve();
+    } else if (event === 'resync') client.resyncs += 1;
     else if (event === 'heartbeat') client.heartbeats += 1;
     else if (event === 'inbox/theme') client.themes.push(data.data);
     else client.frames.push(data);

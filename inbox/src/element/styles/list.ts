@@ -234,10 +234,13 @@ time {
 @media (hover: none) {
   .item {
     --_tool: 36px;
-    padding-inline-end: 40px;
+  }
+  :is(.content, .meta, .actions) {
+    margin-inline-end: 36px;
   }
   .tools {
-    top: 28px;
+    top: 30px;
+    inset-inline-end: -3px; /* the dots stand below the end of the time */
     border: 0;
     background: none;
     :not(.menu-button, .menu-button *) {

@@ -111,10 +111,13 @@ button {
 button.quiet { background: none; border-color: var(--line); color: var(--text) }
 button:hover { filter: brightness(1.08) }
 nav { margin: 1.5rem 0 1rem }
+nav:last-child { margin-bottom: -1rem }
 nav a {
-  display: block; padding: .65rem 0; border-top: 1px solid var(--line);
+  display: flex; justify-content: space-between; padding: .65rem 0; border-top: 1px solid var(--line);
   color: var(--button); font-weight: 600; text-decoration: none;
 }
+nav a::after { content: "\\2192" / "" }
+[dir=rtl] nav a::after { content: "\\2190" / "" }
 nav a:hover { text-decoration: underline }
 :is(a, button):focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 `;

@@ -30,13 +30,17 @@ export class SseConnection {
     this.#start = () => sendHead(reply);
   }
 
-  /** Starts the response, and sends the id from which the client would resume. */
-  begin(id: string): void {
+  /**
+   * Starts the response, and sends the id from which the client would resume: alone, or with an event `ready`
+   * whose `data` is one line.
+   */
+  begin(id: string, data?: string): void {
     this.#response ??= this.#start();
     const retryMs = RETRY_MS + Math.floor(Math.random() * RETRY_SPREAD_MS);
     // An id alone is not an event, but a client that loses the connection before its first event resumes from
     // it.
-    this.#write(`retry: ${retryMs}\nid: ${id}\n\n`);
+    const event = data === undefined ? '' : `event: ready\ndata: ${data}\n`;
+    this.#write(`retry: ${retryMs}\nid: ${id}\n${event}\n`);
   }
 
   /**

@@ -27,10 +27,13 @@ export interface StreamSocketsOptions extends WebSocketsOptions, ValidityDeps {
   hub: Hub;
   /** Throws a `ClientError` for a client that is rejected. */
   authenticate(token: string): Promise<UserCaller>;
+  /** Returns what the first message of a stream has. Throws a `ClientError` for a wrong query. */
+  snapshotFor(caller: UserCaller, query: URLSearchParams): Connection['snapshot'];
 }
 
 interface Admitted {
   caller: UserCaller;
+  snapshot: Connection['snapshot'];
   lastEventId: string | undefined;
 }
 
@@ -38,6 +41,7 @@ interface Admitted {
 export function serveStreamSockets({
   hub,
   authenticate,
+  snapshotFor,
   projects,
   clock,
   ...options
@@ -49,11 +53,14 @@ export function serveStreamSockets({
     handleProtocols: () => PROTOCOL,
     async admit(request) {
       const caller = await authenticate(tokenOf(request));
+      const query = queryOf(request);
       // A client without an id may send an empty one.
-      return { caller, lastEventId: queryOf(request).get('last_event_id') || undefined };
+      const lastEventId = query.get('last_event_id') || undefined;
+      return { caller, snapshot: snapshotFor(caller, query), lastEventId };
     },
-    open(socket, { caller, lastEventId }) {
-      const client = new StreamSocket(socket, caller, () => isValidNow({ projects, clock }, caller));
+    open(socket, { caller, snapshot, lastEventId }) {
+      const isValid = () => isValidNow({ projects, clock }, caller);
+      const client = new StreamSocket(socket, caller, snapshot, isValid);
       hub.addFrom(client, lastEventId).then(
         (leave) => client.joined(leave),
         () => client.close('behind'),
@@ -80,14 +87,21 @@ class StreamSocket implements Connection, SocketClient {
   readonly showsAppearance = true;
   readonly projectId: string;
   readonly userId: string;
+  readonly snapshot: Connection['snapshot'];
   readonly socket: LiveSocket;
   readonly #isValid: () => Promise<boolean>;
   #leave: (() => void) | undefined;
   #isClosed = false;
 
-  constructor(socket: LiveSocket, { project, userId }: UserCaller, isValid: () => Promise<boolean>) {
+  constructor(
+    socket: LiveSocket,
+    { project, userId }: UserCaller,
+    snapshot: Connection['snapshot'],
+    isValid: () => Promise<boolean>,
+  ) {
     this.projectId = project.id;
     this.userId = userId;
+    this.snapshot = snapshot;
     this.socket = socket;
     this.#isValid = isValid;
   }
@@ -98,8 +112,9 @@ class StreamSocket implements Connection, SocketClient {
     if (this.#isClosed) leave();
   }
 
-  begin(cursor: ResumeCursor): void {
-    this.#write(`{"id":"${cursor}","event":"ready"}`);
+  begin(cursor: ResumeCursor, snapshotJson?: string): void {
+    const data = snapshotJson === undefined ? '' : `,"data":${snapshotJson}`;
+    this.#write(`{"id":"${cursor}","event":"ready"${data}}`);
   }
 
   send(frame: Frame, cursor: ResumeCursor): void {

@@ -17,6 +17,7 @@ interface StreamCaller {
   projectId: string;
   userId: string;
   credential: Credential;
+  snapshot: Connection['snapshot'];
   /** The header as it came. */
   lastEventId: string | string[] | undefined;
 }
@@ -34,7 +35,7 @@ export class Streams {
   /** Takes over the response. Rejects before it has started if the database cannot be read. */
   async open(
     reply: FastifyReply,
-    { projectId, userId, credential, lastEventId }: StreamCaller,
+    { projectId, userId, credential, snapshot, lastEventId }: StreamCaller,
   ): Promise<void> {
     const socket = reply.raw.socket;
     if (socket === null || socket.destroyed || respondToHead(reply)) return;
@@ -42,7 +43,7 @@ export class Streams {
     // A client without an id sends an empty one.
     const resumeFrom = lastEventId === '' ? undefined : lastEventId?.toString();
     const leaveHub = await this.#options.hub.addFrom(
-      new NotificationStream(projectId, userId, sse),
+      new NotificationStream(projectId, userId, sse, snapshot),
       resumeFrom,
     );
     sse.onBeat = async () => {
@@ -63,16 +64,18 @@ class NotificationStream implements Connection {
   readonly showsAppearance = true;
   readonly projectId: string;
   readonly userId: string;
+  readonly snapshot: Connection['snapshot'];
   readonly #sse: SseConnection;
 
-  constructor(projectId: string, userId: string, sse: SseConnection) {
+  constructor(projectId: string, userId: string, sse: SseConnection, snapshot: Connection['snapshot']) {
     this.projectId = projectId;
     this.userId = userId;
+    this.snapshot = snapshot;
     this.#sse = sse;
   }
 
-  begin(cursor: ResumeCursor): void {
-    this.#sse.begin(cursor.toString());
+  begin(cursor: ResumeCursor, snapshotJson?: string): void {
+    this.#sse.begin(cursor.toString(), snapshotJson);
   }
 
   send(frame: Frame, cursor: ResumeCursor): void {

@@ -1,8 +1,29 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
+import { problemsOf } from '../../contract/problems.ts';
+import { validatorFor } from '../../contract/validation.ts';
+import type { Connection } from '../../domain/after/realtime/subscription.ts';
+import { preferencesUrl } from '../../domain/ground/links/preferences-link.ts';
+import type { Project } from '../../domain/setup/projects/cache.ts';
 import { ClientError } from '../../errors.ts';
 import type { Streams } from '../realtime/stream.ts';
 import { serveStreamSockets } from '../realtime/stream-sockets.ts';
 import { type App, userRoute } from '../route.ts';
+
+const StreamQuery = Type.Object({
+  snapshot: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 100,
+      description:
+        'The stream begins with the state of the inbox: an event `ready` whose data is `{counts: {unread, ' +
+        'unseen}, config?, notifications?, has_more?, preferences?}`. The `config` is that of the inbox, left ' +
+        'out above 64 KiB. There are at most as many notifications as this number, newest first, and ' +
+        '`has_more` says whether there are more. With 0, or if they have more than 256 KiB, they are left ' +
+        'out, and so are the preferences. A stream that is resumed has only the `config`.',
+    }),
+  ),
+});
+const isStreamQuery = validatorFor('querystring', StreamQuery);
 
 /**
  * Registers `GET /notifications/stream`: Server-Sent Events, or a WebSocket. Both resume after the last event
@@ -10,6 +31,13 @@ import { type App, userRoute } from '../route.ts';
  */
 export function streamRoute(app: App, streams: Streams): void {
   const { api, context, fastify, limits } = app;
+  const snapshotFor = (
+    { project, userId }: { project: Project; userId: string },
+    { snapshot: listed }: Static<typeof StreamQuery>,
+  ): Connection['snapshot'] =>
+    listed === undefined
+      ? undefined
+      : { listed, preferencesUrl: () => preferencesUrl(context.config, project, { userId }) };
   const sockets = serveStreamSockets({
     ...context,
     server: fastify.server,
@@ -19,6 +47,11 @@ export function streamRoute(app: App, streams: Streams): void {
       if (caller.kind !== 'user') throw new ClientError('forbidden');
       await limits.caller(caller, api, { method: 'GET' });
       return caller;
+    },
+    snapshotFor(caller, parameters) {
+      const query: Static<typeof StreamQuery> = Object.fromEntries(parameters);
+      if (!isStreamQuery(query)) throw new ClientError('validation_failed', problemsOf(isStreamQuery.errors));
+      return snapshotFor(caller, query);
     },
   });
   fastify.addHook('preClose', () => sockets.close());
@@ -33,15 +66,18 @@ export function streamRoute(app: App, streams: Streams): void {
       'notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; ' +
       'if they are too many, it gets a `resync` event and should list the notifications. The same stream ' +
       'comes by WebSocket at this address, with the sub-protocols `belfry.v1` and `belfry.jwt.<User JWT>` ' +
-      'and with `last_event_id` in the query: each message is `{id, event, data}`.',
+      'and with `last_event_id` in the query: each message is `{id, event, data}`. With `snapshot`, an inbox ' +
+      'opens with this one request.',
     tags: ['Notifications'],
     produces: 'text/event-stream',
+    query: StreamQuery,
     reply: { 200: Type.String() },
-    async handler({ project, user, credential, request, reply }) {
+    async handler({ project, user, query, credential, request, reply }) {
       await streams.open(reply, {
         projectId: project.id,
         userId: user.id,
         credential,
+        snapshot: snapshotFor({ project, userId: user.id }, query),
         lastEventId: request.headers['last-event-id'],
       });
       return '';

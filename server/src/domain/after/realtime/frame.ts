@@ -48,8 +48,8 @@ export function changeFrame({ id: changed, name, atMs, clientId }: NotificationC
   return { id, name: `notifications/${name}`, json, key: deliveryKey(changed, atMs), atMs };
 }
 
-// Thousands of connections multiply every byte.
-const MAX_APPEARANCE_CHARACTERS = 64 * 1024;
+/** The longest config of an inbox that a stream sends. Thousands of connections multiply every byte. */
+export const MAX_APPEARANCE_CHARACTERS = 64 * 1024;
 
 /** The frame of the config of an inbox; undefined if it is too large: inboxes get it when they open. */
 export function appearanceFrame(config: object, atMs: number): Frame | undefined {

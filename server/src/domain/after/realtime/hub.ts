@@ -17,6 +17,7 @@ import type { BroadcastContents } from '../../line/notifications/contents.ts';
 import { inboxConfigsOf } from '../../people/installations/inbox.ts';
 import { appearanceFrame, changeFrame, type Frame, newFrames } from './frame.ts';
 import { createMissedReader } from './missed.ts';
+import { createConfigReader, createSnapshotReader, type SnapshotDeps } from './snapshot.ts';
 import { type Connection, Subscription, type SubscriptionDeps } from './subscription.ts';
 
 // A person has a few windows open. More come from a program that does not close its connections.
@@ -26,13 +27,9 @@ const MAX_PER_LOAD = 512;
 // If more messages wait for the database, all connections read what they missed from it instead.
 const MAX_WAITING = 20_000;
 
-export interface HubDeps {
-  db: Queryable;
+export interface HubDeps extends SnapshotDeps {
   bus: Bus;
-  clock: Clock;
   log: Logger;
-  sealer: Sealer;
-  contents: BroadcastContents;
 }
 
 const TRANSPORT = { socket: 'websocket', stream: 'sse' } as const;
@@ -66,13 +63,19 @@ export class Hub {
   // While the link between nodes is down: the time after which messages may be missing.
   #ceilingMs = Number.POSITIVE_INFINITY;
 
-  constructor({ db, bus, clock, log, sealer, contents }: HubDeps) {
+  constructor(deps: HubDeps) {
+    const { db, bus, clock, log, sealer, contents } = deps;
     this.#db = db;
     this.#clock = clock;
     this.#log = log;
     this.#sealer = sealer;
     this.#contents = contents;
-    this.#deps = { contents: this.#contents, readMissed: createMissedReader({ db, clock }) };
+    this.#deps = {
+      contents: this.#contents,
+      readMissed: createMissedReader({ db, clock }),
+      readSnapshot: createSnapshotReader(deps),
+      readConfig: createConfigReader(deps),
+    };
     this.#unsubscribe = bus.subscribe((message) => this.#receive(message));
   }
 

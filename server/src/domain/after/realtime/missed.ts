@@ -7,10 +7,12 @@ import { type Frame, missedChangeFrame, missedNewFrame, type NotificationState }
 import { deliveryKey, RESUME_MARGIN_MS, type ResumeCursor } from './resume-cursor.ts';
 
 /** A client that missed more should fetch its list. */
-const MAX_MISSED = 1_000;
-// A notification's id has the time at which its broadcast was accepted, and sent_at the time of the fan-out,
-// which is at most this much later.
-const MAX_FAN_OUT_MS = 24 * 60 * 60 * 1000;
+export const MAX_MISSED = 1_000;
+/**
+ * A notification's id has the time at which its broadcast was accepted, and `sent_at` the time of the
+ * fan-out, which is at most this much later.
+ */
+export const MAX_FAN_OUT_MS = 24 * 60 * 60 * 1000;
 
 export interface MissedRequest {
   userId: string;
@@ -130,9 +132,12 @@ async function readMissed(
   return results;
 }
 
-interface Row {
+interface Row extends StateRow {
   request: number;
   now: Date;
+}
+
+interface StateRow {
   user_id: string;
   /** Null if the user missed nothing, like all following columns. */
   id: string | null;
@@ -146,7 +151,8 @@ interface Row {
   updated_at: Date | null;
 }
 
-function toState(row: Row): NotificationState {
+/** The state of a notification in a row. */
+export function toState(row: StateRow): NotificationState {
   return {
     id: row.id ?? '',
     userId: row.user_id,

@@ -2,6 +2,7 @@ import type { BroadcastContents } from '../../line/notifications/contents.ts';
 import type { Frame } from './frame.ts';
 import { keysOf, type Missed, type MissedEvent, type MissedRequest, missedEvents } from './missed.ts';
 import { NOTICE_MS, RESUME_MARGIN_MS, ResumeCursor } from './resume-cursor.ts';
+import type { Snapshot, SnapshotRequest } from './snapshot.ts';
 
 /** An open WebSocket or event stream. */
 export interface Connection {
@@ -10,14 +11,19 @@ export interface Connection {
   readonly userId: string;
   /** The inbox token that opened it. */
   readonly tokenId?: string;
+  /** Present if its first message has the state of the inbox. */
+  readonly snapshot?: Pick<SnapshotRequest, 'listed' | 'preferencesUrl'> | undefined;
   /** Whether its protocol has the config of the inbox. */
   readonly showsAppearance?: true;
   /** Whether the token may have this one connection only. */
   readonly exclusive?: boolean;
   /** Writes without waiting. Never throws; the connection itself closes a client that is too slow. */
   send(frame: Frame, cursor: ResumeCursor): void;
-  /** Called before the first frame, if the database was queried: frames are complete from `cursor` on. */
-  begin(cursor: ResumeCursor): void;
+  /**
+   * Called before the first frame, if the database was queried: frames are complete from `cursor` on, and
+   * from the state of the inbox, if it wants one. Only the config of a stream that was resumed.
+   */
+  begin(cursor: ResumeCursor, snapshotJson?: string): void;
   /** Too much was missed: the client has to fetch its list. */
   resync(cursor: ResumeCursor): void;
   /** Resolves when the client has read most of what was written, or has closed. Usually undefined. */
@@ -42,6 +48,8 @@ const EVENTS_PER_LOAD = 50;
 export interface SubscriptionDeps {
   contents: BroadcastContents;
   readMissed(request: MissedRequest): Promise<Missed>;
+  readSnapshot(request: SnapshotRequest): Promise<Snapshot>;
+  readConfig(user: { projectId: string; userId: string }): Promise<string>;
 }
 
 /**
@@ -129,16 +137,22 @@ export class Subscription {
 
   /** Queries the database. Returns a function that sends the result. */
   async #prepare(resumeFrom: string | undefined): Promise<() => Promise<void>> {
+    const { projectId, userId, snapshot } = this.connection;
     const resumed = resumeFrom === undefined ? undefined : ResumeCursor.parse(resumeFrom);
     const missed =
       resumed === undefined || resumed.uncertain ? undefined : await this.#readMissed(resumed.sinceMs);
     if (resumed === undefined || missed === undefined || missed.tooMany) {
+      if (snapshot !== undefined) {
+        const state = await this.#deps.readSnapshot({ projectId, userId, ...snapshot });
+        return () => this.#startFresh(state.known, { snapshotJson: state.json });
+      }
       const known = await this.#readMissed(undefined);
-      return () => this.#startFresh(known, resumeFrom !== undefined);
+      return () => this.#startFresh(known, { resync: resumeFrom !== undefined });
     }
+    const config = snapshot && (await this.#deps.readConfig({ projectId, userId }));
     return () => {
       this.#cursor = resumed;
-      if (!this.#ended) this.connection.begin(resumed);
+      if (!this.#ended) this.connection.begin(resumed, config);
       return this.#sendMissed(missed, resumed.sinceMs);
     };
   }
@@ -157,7 +171,7 @@ export class Subscription {
   async #restart(): Promise<void> {
     const known = await this.#readMissed(undefined);
     this.#cursor = new ResumeCursor();
-    await this.#startFresh(known, true);
+    await this.#startFresh(known, { resync: true });
   }
 
   #readMissed(sinceMs: number | undefined): Promise<Missed> {
@@ -165,15 +179,18 @@ export class Subscription {
   }
 
   /** Everything in the database counts as delivered. Frames are sent from here on. */
-  async #startFresh(known: Missed, resync: boolean): Promise<void> {
+  async #startFresh(
+    known: Missed,
+    { resync = false, snapshotJson }: { resync?: boolean; snapshotJson?: string },
+  ): Promise<void> {
     if (this.#ended) return;
     this.#cursor.advance(known.nowMs);
     for (const { key, atMs } of keysOf(known.states)) this.#cursor.add(key, Math.min(atMs, known.nowMs));
-    this.connection.begin(this.#cursor);
+    this.connection.begin(this.#cursor, snapshotJson);
     if (resync) this.connection.resync(this.#cursor);
     // A new client may have read its list before the waiting frames were committed: it gets all of them.
-    // After a resync it reads the list again.
-    await this.#release(resync ? keysOf(known.states) : undefined);
+    // After a resync it reads the list again, and a snapshot has what is known.
+    await this.#release(resync || snapshotJson !== undefined ? keysOf(known.states) : undefined);
   }
 
   async #sendMissed(missed: Missed, sinceMs: number): Promise<void> {

@@ -42,6 +42,15 @@ async function count(
   return row?.count ?? 0;
 }
 
+/** SQL: both counts of a user, as a row with `unread` and `unseen`. Reads inbox_unread and inbox_seen alone. */
+export function countsOf(userId: string): string {
+  const count = (condition: string) =>
+    `(select count(*) from notifications where user_id = ${userId} and ${condition})`;
+  const most = MAX_UNREAD_COUNT;
+  return `select least(unread, ${most})::int as unread, least(unread - seen, ${most})::int as unseen
+    from (select ${count(IN_STATUS.unread)} as unread, ${count(SEEN_UNREAD)} as seen) counted`;
+}
+
 type Statements = Record<'all' | 'filtered' | 'among', Statement>;
 
 const UNREAD: Statements = {

@@ -65,7 +65,8 @@ async function textsOf<Text extends JsonText>(
   return texts;
 }
 
-function rowJson(row: NotificationRow, content: string): string {
+/** Returns the contract's `Notification` as JSON. `content` has the members of its content, without braces. */
+export function rowJson(row: NotificationRow, content: string): string {
   const times = {
     sentAtMs: row.sent_at.getTime(),
     seenAtMs: ms(row.seen_at),

@@ -99,6 +99,18 @@ function walkText(listed: Listed, part: Part, more = ''): string {
   limit $3`;
 }
 
+/** SQL: the newest notifications of a user that are not archived, unordered, with their place. */
+export function newestOf(userId: string, limit: string): string {
+  const of = (status: NotificationStatus) =>
+    `select ${COLUMNS}, ${PLACE} as place
+      from notifications
+      where user_id = ${userId}
+        and ${IN_STATUS[status]}
+      order by ${PLACE} desc
+      limit ${limit}`;
+  return `(${of('unread')}) union all (${of('read')})`;
+}
+
 // Primary key, by the ids.
 function lookUpText(listed: Listed, part: Part): string {
   const { beyond, order } = PARTS[part];

@@ -1,10 +1,11 @@
 import type { Preferences } from '../../../contract/preference.ts';
+import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { fallbacksOf } from '../../../lib/locale.ts';
 import { storedKey, UNCATEGORIZED } from '../../ground/links/stored-key.ts';
 import type { Category, CategoryCache } from '../categories/cache.ts';
 import type { IntegrationCache } from '../integrations/cache.ts';
-import { loadSettings } from './settings.ts';
+import { settingsOf } from './settings.ts';
 
 type Categories = Preferences['categories'];
 type ChannelName = Categories[number]['channels'][number]['name'];
@@ -20,13 +21,31 @@ interface Owner {
   userId: string;
 }
 
+interface Owners {
+  projectId: string;
+  userIds: readonly string[];
+}
+
 /** Returns a user's preferences, with labels in the user's language. */
-export async function getPreferences(context: PreferenceContext, owner: Owner): Promise<Preferences> {
-  const settings = await loadSettings(context.db, owner);
-  return {
-    categories: await getCategoryPreferences(context, owner, settings?.locale ?? null),
-    time_zone: settings?.timeZone ?? null,
-    quiet_hours: settings?.quietHours ?? null,
+export async function getPreferences(
+  context: PreferenceContext,
+  { projectId, userId }: Owner,
+): Promise<Preferences> {
+  return (await preferencesOf(context, { projectId, userIds: [userId] }))(userId);
+}
+
+/** Returns the preferences of users of a project, with labels in the language of each. */
+export async function preferencesOf(
+  context: PreferenceContext,
+  users: Owners,
+): Promise<(userId: string) => Preferences> {
+  const [settings, categoriesOf] = await Promise.all([
+    settingsOf(context.db, users),
+    categoryPreferencesOf(context, users),
+  ]);
+  return (userId) => {
+    const { locale = null, timeZone = null, quietHours = null } = settings.get(userId) ?? {};
+    return { categories: categoriesOf(userId, locale), time_zone: timeZone, quiet_hours: quietHours };
   };
 }
 
@@ -36,19 +55,28 @@ export async function getPreferences(context: PreferenceContext, owner: Owner): 
  * channels.
  */
 export async function getCategoryPreferences(
-  { db, categories, integrations }: PreferenceContext,
+  context: PreferenceContext,
   { projectId, userId }: Owner,
   locale: string | null,
 ): Promise<Categories> {
-  const [{ configured }, channels, preferences] = await Promise.all([
+  return (await categoryPreferencesOf(context, { projectId, userIds: [userId] }))(userId, locale);
+}
+
+async function categoryPreferencesOf(
+  { db, categories, integrations }: PreferenceContext,
+  { projectId, userIds }: Owners,
+): Promise<(userId: string, locale: string | null) => Categories> {
+  const [{ configured }, channels, rows] = await Promise.all([
     categories.of(projectId),
     enabledChannels({ integrations }, projectId),
-    db.query<PreferenceRow>(selectPreferences, [userId]),
+    db.query<PreferenceRow>(selectPreferences, [uuidArray(userIds)]),
   ]);
-  return listCategories(configured, channels, preferences).map((listed) => ({
-    ...listed,
-    ...textsOf(configured.get(listed.key), locale),
-  }));
+  const preferences = Map.groupBy(rows, (row) => row.user_id);
+  return (userId, locale) =>
+    listCategories(configured, channels, preferences.get(userId) ?? []).map((listed) => ({
+      ...listed,
+      ...textsOf(configured.get(listed.key), locale),
+    }));
 }
 
 /** Returns the texts of a category for users with this locale. */
@@ -80,6 +108,7 @@ export function categoryOf(key: string, configured: ReadonlyMap<string, Category
 }
 
 interface PreferenceRow {
+  user_id: string;
   category: string;
   channel: string;
   enabled: boolean;
@@ -135,5 +164,8 @@ function listCategories(
 // Primary key.
 const selectPreferences = sql(
   'get_preferences',
-  'select category, channel, enabled from preferences where user_id = $1 order by category, channel',
+  `select user_id, category, channel, enabled
+  from preferences
+  where user_id = any ($1::uuid[])
+  order by user_id, category, channel`,
 );

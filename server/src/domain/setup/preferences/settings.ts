@@ -1,4 +1,5 @@
 import type { QuietHours } from '../../../contract/delivery-windows.ts';
+import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 
 /** What a user has set, apart from categories. */
@@ -15,14 +16,25 @@ export async function loadSettings(
   db: Queryable,
   { projectId, userId }: { projectId: string; userId: string },
 ): Promise<UserSettings | undefined> {
-  const [row] = await db.query<Row>(selectSettings, [userId, projectId]);
-  if (row === undefined) return undefined;
-  const { locale, custom_attributes: customAttributes, time_zone: timeZone, quiet_hours } = row;
-  const quietHours = quiet_hours === null ? null : (JSON.parse(quiet_hours) as QuietHours);
-  return { locale, customAttributes, timeZone, quietHours };
+  return (await settingsOf(db, { projectId, userIds: [userId] })).get(userId);
+}
+
+/** Returns the settings of those users of the project that exist, by their id. */
+export async function settingsOf(
+  db: Queryable,
+  { projectId, userIds }: { projectId: string; userIds: readonly string[] },
+): Promise<Map<string, UserSettings>> {
+  const rows = await db.query<Row>(selectSettings, [uuidArray(userIds), projectId]);
+  return new Map(
+    rows.map(({ id, locale, custom_attributes: customAttributes, time_zone: timeZone, quiet_hours }) => {
+      const quietHours = quiet_hours === null ? null : (JSON.parse(quiet_hours) as QuietHours);
+      return [id, { locale, customAttributes, timeZone, quietHours }];
+    }),
+  );
 }
 
 interface Row {
+  id: string;
   locale: string | null;
   custom_attributes: string | null;
   time_zone: string | null;
@@ -32,8 +44,8 @@ interface Row {
 // Primary keys.
 const selectSettings = sql(
   'settings_of_user',
-  `select u.locale, u.custom_attributes, w.config ->> 'time_zone' as time_zone, w.quiet_hours
+  `select u.id, u.locale, u.custom_attributes, w.config ->> 'time_zone' as time_zone, w.quiet_hours
   from users u
   left join user_delivery_windows w on w.user_id = u.id
-  where u.id = $1 and u.project_id = $2 and u.deleted_at is null`,
+  where u.id = any ($1::uuid[]) and u.project_id = $2 and u.deleted_at is null`,
 );
