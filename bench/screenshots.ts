@@ -1,20 +1,26 @@
 // Makes docs/images: the demo, and the inbox in its modes. Run it with `npm run screenshots [folder]`.
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { sql } from '../server/src/db/client.ts';
 import { type Belfry, startBelfry, until } from './support/belfry.ts';
 import { CHROMIUM, FLAGS } from './support/chromium.ts';
 
 const FOLDER = process.argv[2] ?? join(import.meta.dirname, '..', 'docs', 'images');
+const ACTIONS = [
+  { label: 'Accept', url: 'https://app.example/join', primary: true },
+  { label: 'Decline', url: 'https://app.example/decline' },
+];
 const NOTIFICATIONS = [
-  ['Welcome', 'Your account is ready. Take a look around.', 'account'],
-  ['Invoice 2041 is paid', 'Thank you! The receipt is in your e-mail.', 'billing'],
-  ['Cleo invited you to “Launch plan”', 'You can read and edit the document.', 'comments'],
-  ['New sign-in from Lisbon', 'If this was not you, change your password.', 'security'],
-  ['Ben commented on “Launch plan”', 'Can we move the date to <b>Friday</b>?', 'comments'],
-  ['Your order is on its way', 'It arrives <b>tomorrow</b> before noon.', 'orders'],
+  ['Welcome', 'Your account is ready. Take a look around.', 'Account'],
+  ['Invoice 2041 is paid', 'Thank you! The receipt is in your e-mail.', 'Billing'],
+  ['New sign-in from Lisbon', 'If this was not you, <a href="https://app.example">tell us</a>.', 'Security'],
+  ['Cleo invited you to “Launch plan”', 'You can read and edit the document.', 'Comments', ACTIONS],
+  ['Ben commented on “Launch plan”', 'Can we move the date to <b>Friday</b>?', 'Comments'],
+  ['Your order is on its way', 'It arrives <b>tomorrow</b> before noon.', 'Orders'],
 ] as const;
+const AGES = [1, 12, 55, 180, 26 * 60, 3 * 24 * 60]; // minutes, of the newest first
 
 /** A picture: the attributes of the inbox that is shown, and how the browser shows it. */
 const PICTURES: Record<
@@ -56,10 +62,28 @@ const SHOW_ALONE = `(attributes) => {
   else document.body.style.textAlign = 'end';
 }`;
 
+// The font of the pictures, where it is installed.
+const FONTS = `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>
+<include>/etc/fonts/fonts.conf</include>
+${['system-ui', 'sans-serif', 'sans']
+  .map(
+    (family) =>
+      `<match><test name="family"><string>${family}</string></test>
+<edit name="family" mode="prepend" binding="strong"><string>Inter</string></edit></match>`,
+  )
+  .join('')}
+</fontconfig>`;
+
 const dataDir = mkdtempSync(join(tmpdir(), 'belfry-screenshots-'));
 mkdirSync(FOLDER, { recursive: true });
+const fontConfig = join(dataDir, 'fonts.conf');
+writeFileSync(fontConfig, FONTS);
 const belfry = await startBelfry({ dataDir });
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+const browser = await chromium.launch({
+  executablePath: CHROMIUM,
+  args: FLAGS,
+  env: { ...process.env, FONTCONFIG_FILE: fontConfig },
+});
 try {
   await send(belfry);
   await pictureOfDemo(browser, belfry);
@@ -76,7 +100,7 @@ try {
 }
 
 /** Sends the notifications to the users of the demo. Some of them are read. */
-async function send({ address }: Belfry): Promise<void> {
+async function send({ address, db }: Belfry): Promise<void> {
   const session = await fetch(`${address}/demo/session`, { method: 'POST' });
   const { project_jwt: jwt, users } = (await session.json()) as {
     project_jwt: string;
@@ -96,14 +120,32 @@ async function send({ address }: Belfry): Promise<void> {
     return ((await response.json()) as { data: unknown[] }).data.length;
   };
   const recipients = ['ada', 'ben'].map((external_id) => ({ external_id }));
-  for (const [index, [title, content, category]] of NOTIFICATIONS.entries()) {
-    await call('POST', '/broadcasts', jwt, { title, content, category, recipients });
+  for (const label of new Set(NOTIFICATIONS.map(([, , category]) => category)))
+    await call('PUT', '/channels', jwt, { key: label, label, channels: [{ channel: 'in_app' }] });
+  for (const [index, [title, content, category, actions]] of NOTIFICATIONS.entries()) {
+    const custom_attributes = actions === undefined ? null : { actions };
+    await call('POST', '/broadcasts', jwt, { title, content, category, custom_attributes, recipients });
     if (index !== 2) continue;
     for (const { user_jwt } of users) {
       await until('three notifications', async () => (await listed(user_jwt)) === 3);
       await call('POST', '/notifications/read', user_jwt);
     }
   }
+  for (const { user_jwt } of users)
+    await until('all notifications', async () => (await listed(user_jwt)) === NOTIFICATIONS.length);
+  await db.query(
+    sql(
+      '',
+      `update notifications n
+      set sent_at = now() - ($1::integer[])[one.number] * interval '1 minute'
+      from (
+        select user_id, id, row_number() over (partition by user_id order by id desc) as number
+        from notifications
+      ) one
+      where n.user_id = one.user_id and n.id = one.id`,
+    ),
+    [AGES],
+  );
 }
 
 async function pictureOfDemo(browserOf: Browser, server: Belfry): Promise<void> {

@@ -3,15 +3,19 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-const PACKAGES = {
+const FOR_TESTS = {
   chromium: '/usr/bin/chromium',
   'chromium-headless-shell': '/usr/bin/chromium-headless-shell',
   'firefox-esr': '/usr/bin/firefox-esr',
   'nats-server': '/usr/sbin/nats-server',
 };
 
-export function ensureDebianPackages() {
-  const missing = Object.entries(PACKAGES).flatMap(([name, path]) => (existsSync(path) ? [] : [name]));
+/** The font of the pictures: close to the system fonts of phones and laptops, which Debian does not have. */
+export const FOR_PICTURES = { 'fonts-inter': '/usr/share/fonts/opentype/inter' };
+
+export function ensureDebianPackages(more = {}) {
+  const packages = { ...FOR_TESTS, ...more };
+  const missing = Object.entries(packages).flatMap(([name, path]) => (existsSync(path) ? [] : [name]));
   if (missing.length === 0 || process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return;
   console.error(`belfry: installing ${missing.join(', ')} (once) …`);
   for (const args of [['update'], ['install', '--yes', '--no-install-recommends', ...missing]]) {

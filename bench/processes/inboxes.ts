@@ -71,8 +71,8 @@ const PING = 0x89;
 const MASKED_PONG = Buffer.from([0x8a, 0x80, 0, 0, 0, 0]);
 
 /**
- * Resolves when the stream is ready and has sent the state of the inbox. It stays open until this process ends. Without a library, because its
- * handshake takes as much CPU time as the server's.
+ * Resolves when the stream is ready and has sent the state of the inbox. It stays open until this process
+ * ends. Without a library, because its handshake takes as much CPU time as the server's.
  */
 function openStream(address: string, jwt: string): Promise<void> {
   const { hostname, port } = new URL(address);

@@ -84,8 +84,21 @@ describeInChromium('a long inbox', () => {
           result.most,
         );
       }
-      // What was released is shown once more.
+      // What was released is shown once more, also after a jump to the middle.
       await expect.poll(() => page.locator('.item').count()).toBeGreaterThan(10);
+      for (const share of [0.5, 0.9, 0.2]) {
+        const visible = () =>
+          page.evaluate(() => {
+            const root = document.querySelector('belfry-inbox')?.shadowRoot as ShadowRoot;
+            return root.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('.item') != null;
+          });
+        await page.evaluate((of) => {
+          const root = document.querySelector('belfry-inbox')?.shadowRoot as ShadowRoot;
+          const scroller = root.querySelector('.scroller') as HTMLElement;
+          scroller.scrollTop = of * scroller.scrollHeight;
+        }, share);
+        await expect.poll(visible).toBe(true);
+      }
       await page.context().close();
     },
     TIMEOUT_MS,

@@ -202,6 +202,22 @@ test('an action is shown before the server responds, and undone if the server re
   proxy.decide = () => 'pass';
 });
 
+test('an action leaves notifications that it does not change as they are', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b']) await send(user, { title });
+  const inbox = await open(user);
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['b', 'a']);
+  await inbox.markAllSeen();
+  const seen = list.getSnapshot().notifications;
+  await send(user, { title: 'c' });
+  await expect.poll(titles).toEqual(['c', 'b', 'a']);
+  await inbox.markAllSeen();
+  const [c, ...others] = list.getSnapshot().notifications;
+  expect(c?.status).toBe('unread');
+  expect(others.map((one, index) => one === seen[index])).toEqual([true, true]);
+});
+
 test('a page keeps its place when it is released, and has what changed when it is loaded', async () => {
   const user = newUser();
   for (let index = 0; index < 12; index += 1) await send(user, { title: `${index}` });

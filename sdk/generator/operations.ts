@@ -23,6 +23,9 @@ export interface Operation {
   reply: { kind: 'nothing' | 'stream' } | { kind: 'json' | 'page'; type: string };
 }
 
+// The first message of a stream with it is no event. The store of the inbox reads it by itself.
+const NOT_OFFERED = ['snapshot'];
+
 /** Every operation with a Project JWT or a User JWT, named after its operationId, tag and path. */
 export function operationsOf(document: ApiDocument): Operation[] {
   const found = Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -65,7 +68,9 @@ function operationOf(
   document: ApiDocument,
   { path, httpMethod, raw }: Found,
 ): Omit<Operation, 'client' | 'resource' | 'method' | 'tag'> {
-  const inQuery = (raw.parameters ?? []).filter((parameter) => parameter.in === 'query');
+  const inQuery = (raw.parameters ?? []).filter(
+    (parameter) => parameter.in === 'query' && !NOT_OFFERED.includes(parameter.name),
+  );
   const content = raw.requestBody?.content?.['application/json'];
   return {
     id: raw.operationId,

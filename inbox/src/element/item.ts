@@ -36,7 +36,6 @@ export function createItem(context: Context, notification: Notification): HTMLEl
       content !== null &&
         content !== '' &&
         h('div', { class: 'content', part: 'content', dir: 'auto' }, sanitized(content)),
-      createActions(context, notification),
       (category !== null || Boolean(until)) &&
         h(
           'div',
@@ -44,6 +43,7 @@ export function createItem(context: Context, notification: Notification): HTMLEl
           until ? h('span', {}, messages.until.replace('{time}', times.soon(new Date(until)))) : undefined,
           category !== null && h('span', { 'data-category': category }, context.categories().get(category)),
         ),
+      createActions(context, notification),
     ),
     h(
       'div',

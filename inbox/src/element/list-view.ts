@@ -7,10 +7,13 @@ import { startOfDay } from './time.ts';
 
 // Pages nearer than this are shown, so that they are there when the user scrolls to them.
 const NEAR_PX = 1_500;
+// So many pages on each side of those that are near are observed, so that scrolling reaches them. Observing
+// thousands costs each frame 5 ms.
+const BESIDE = 3;
 // The height of a page that was released before it was shown.
 const ITEM_PX = 84;
 // Rendering of a page stops after this time and continues in the next frame.
-const FRAME_BUDGET_MS = 6;
+const FRAME_BUDGET_MS = 4;
 const FIRST_ITEMS = 10;
 
 /** A page of a list as it is shown: its notifications, or an empty box of the same height. */
@@ -97,16 +100,14 @@ class Block {
     else this.#reserve(0);
   }
 
-  /** Replaces the children without moving those that stay: they keep the focus. */
+  /** Replaces the children without moving those that stay, so that they keep the focus. */
   #replace(children: readonly Node[]): void {
-    const focus = focusIn(this.element);
     const kept = new Set(children);
     for (const child of [...this.element.childNodes]) if (!kept.has(child)) child.remove();
     children.forEach((child, index) => {
       const present = this.element.childNodes[index] ?? null;
       if (present !== child) this.element.insertBefore(child, present);
     });
-    if (focus !== undefined) restoreFocus(this.element, focus);
   }
 
   /** Keeps this height; 0 if the content decides. */
@@ -127,6 +128,10 @@ export class ListView {
   readonly #list: NotificationList;
   readonly #blocks = new Map<number, Block>();
   readonly #blockOf = new WeakMap<Element, Block>();
+  /** All blocks, from the top of the list. */
+  #order: readonly Block[] = [];
+  #observed = new Set<Block>();
+  readonly #scroller: HTMLElement;
   readonly #items = h('div', { class: 'list', part: 'list' });
   readonly #end = h('div', { class: 'end' });
   readonly #observer: IntersectionObserver;
@@ -134,6 +139,7 @@ export class ListView {
   constructor(context: Context, list: NotificationList, scroller: HTMLElement) {
     this.#context = context;
     this.#list = list;
+    this.#scroller = scroller;
     this.element = h('div', {}, this.#items, this.#end);
     this.element.addEventListener('keydown', (event) => {
       if ((event.target as Element).matches('.primary'))
@@ -156,12 +162,12 @@ export class ListView {
     const focus = focusIn(this.#items);
     for (const [key, block] of this.#blocks) {
       if (keys.has(key)) continue;
-      this.#observer.unobserve(block.element);
       block.destroy();
       this.#blocks.delete(key);
     }
     let before: Notification | undefined;
     let previous: Element | null = null;
+    const order: Block[] = [];
     pages.forEach((page, index) => {
       const block = this.#blocks.get(page.key) ?? this.#addBlock(page.key);
       const place: ChildNode | null = previous === null ? this.#items.firstChild : previous.nextSibling;
@@ -171,7 +177,10 @@ export class ListView {
       if (page.notifications === undefined && block.isNear) run(this.#list.load(page));
       before = page.notifications?.at(-1);
       previous = block.element;
+      order.push(block);
     });
+    this.#order = order;
+    this.#observeNear();
     this.#end.hidden = !hasMore;
     if (focus !== undefined) restoreFocus(this.#items, focus);
     // Observing it afresh reports whether the end is still near.
@@ -194,8 +203,26 @@ export class ListView {
     const block = new Block(this.#context);
     this.#blocks.set(key, block);
     this.#blockOf.set(block.element, block);
-    this.#observer.observe(block.element);
     return block;
+  }
+
+  #observeNear(): void {
+    const wanted = new Set<Block>();
+    const add = (index: number) => {
+      for (const block of this.#order.slice(Math.max(0, index - BESIDE), index + BESIDE + 1))
+        wanted.add(block);
+    };
+    this.#order.forEach((block, index) => {
+      if (block.isNear) add(index);
+    });
+    // None after a jump, such as with the scroll bar. Reading the place makes the browser lay out the page.
+    if (wanted.size === 0) {
+      const { scrollTop } = this.#scroller;
+      add(this.#order.findLastIndex(({ element }) => element.offsetTop <= scrollTop));
+    }
+    for (const one of this.#observed) if (!wanted.has(one)) this.#observer.unobserve(one.element);
+    for (const { element } of wanted) this.#observer.observe(element);
+    this.#observed = wanted;
   }
 
   #observe(entries: readonly IntersectionObserverEntry[]): void {
@@ -215,6 +242,7 @@ export class ListView {
         this.#list.release(page);
       }
     }
+    this.#observeNear();
   }
 }
 

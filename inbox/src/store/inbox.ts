@@ -218,13 +218,17 @@ export class Inbox {
     if (isWanted || this.#live === undefined) return;
     this.#live.close();
     this.#live = undefined;
-    this.#endOpening(undefined);
+    this.#endOpening();
   }
 
   #start(): void {
     const { baseUrl, token, transports = TRANSPORTS } = this.#options;
+    const fetchAll = async () => {
+      if (this.#endOpening()) void this.#loadAppearance();
+      await this.refresh();
+    };
     const fetchWithout = () => {
-      if (this.#endOpening(undefined)) this.#loadAll();
+      if (this.#opening !== undefined) fetchAll().catch(() => {}); // in the snapshot
     };
     this.#opening = deferred();
     const timer = setTimeout(fetchWithout, READY_TIMEOUT_MS);
@@ -241,39 +245,32 @@ export class Inbox {
         if (connection === 'offline' || connection === 'unauthorized') fetchWithout();
       },
       onReady: (opening) => this.#open(opening),
-      poll: async () => {
-        if (this.#endOpening(undefined)) void this.#loadAppearance();
-        await this.refresh();
-      },
+      poll: fetchAll,
     });
   }
 
   /** A stream is open. What was fetched before may lack changes, unless the stream was resumed. */
   #open(opening: Opening | undefined): void {
     const { config, counts, preferences } = opening ?? {};
-    if (config !== undefined) this.#state.set({ appearance: config });
-    else if (opening !== undefined) void this.#loadAppearance();
     if (preferences !== undefined) this.#state.set({ preferences });
+    if (config !== undefined) this.#state.set({ appearance: config });
+    else void this.#loadAppearance();
     if (counts !== undefined) {
-      if (this.#counting !== undefined) this.#countsAreStale = true;
-      else this.#setCounts({ unread: counts.unread, unseen: counts.unseen });
+      this.#countsAreStale = true; // those that are being fetched
+      this.#setCounts(counts);
     }
     this.#endOpening(opening);
-    if (opening === undefined) this.#loadAll();
+    if (opening === undefined)
+      void this.refresh().catch(() => {}); // in the snapshot
     else if (counts !== undefined) void this.#refreshLists().catch(this.#fail);
   }
 
   /** Returns false if it has ended before. */
-  #endOpening(opening: Opening | undefined): boolean {
+  #endOpening(opening?: Opening): boolean {
     const ended = this.#opening;
     this.#opening = undefined;
     ended?.resolve(opening);
     return ended !== undefined;
-  }
-
-  #loadAll(): void {
-    void this.refresh().catch(() => {}); // in the snapshot
-    void this.#loadAppearance();
   }
 
   async #fetchPage(query: PageQuery): Promise<NotificationPage> {
@@ -548,8 +545,11 @@ const isInBulk = ({ status }: Notification) => status !== 'archived' && status !
 function changesOf(notifications: readonly Notification[], change: Required<Entry>['change']): Changes {
   return new Map(
     notifications.flatMap((before) => {
-      const members = change(before);
-      return members === undefined ? [] : [[before.id, { before, after: changed(before, members) }] as const];
+      const members = change(before) ?? {};
+      const names = Object.keys(members) as (keyof Change)[];
+      // What stays the same object is not rendered again.
+      if (names.every((name) => members[name] === before[name])) return [];
+      return [[before.id, { before, after: changed(before, members) }] as const];
     }),
   );
 }

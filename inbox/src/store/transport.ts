@@ -33,7 +33,7 @@ export interface LiveOptions {
   transports: readonly Transport[];
   onEvent: (event: LiveEvent) => void;
   onState: (connection: Connection, transport: Transport | undefined) => void;
-  /** How many notifications the state of the inbox shall have when a stream opens. */
+  /** How many notifications the state of the inbox lists when a stream opens. */
   listed: () => number;
   /** Called when events arrive from now on, with the state of the inbox, if the server sent it. */
   onReady: (opening: Opening | undefined) => void;

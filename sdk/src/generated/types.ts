@@ -3175,8 +3175,3 @@ export type ListWorkflowRunsQuery = {
     /** Only runs in this state. */
     state?: number;
 };
-
-export type StreamNotificationsQuery = {
-    /** The stream begins with the state of the inbox: an event `ready` whose data is `{counts: {unread, unseen}, config?, notifications?, has_more?, preferences?}`. The `config` is that of the inbox, left out above 64 KiB. There are at most as many notifications as this number, newest first, and `has_more` says whether there are more. With 0, or if they have more than 256 KiB, they are left out, and so are the preferences. A stream that is resumed has only the `config`. */
-    snapshot?: number;
-};

@@ -4,7 +4,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Snooze, StreamNotificationsQuery, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UnseenCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
+import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Snooze, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UnseenCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
 
 /** Acts for one user with a User JWT. For an inbox, on a server or in a browser. */
 export class UserClient extends Client {
@@ -136,8 +136,8 @@ export class UserClient extends Client {
      *
      * `GET /notifications/stream`
      */
-    stream: (query?: Query<StreamNotificationsQuery>, options?: StreamOptions): EventStream<EventOf<'streamNotifications'>> =>
-      this.stream('/notifications/stream', query, options),
+    stream: (options?: StreamOptions): EventStream<EventOf<'streamNotifications'>> =>
+      this.stream('/notifications/stream', {}, options),
   };
 
   /** The devices, browsers, chats and inboxes of a user. */

@@ -1,4 +1,4 @@
-/** The menu of a notification, the preferences, and what appears when something changes or is missing. */
+/** The menu, the preferences, what appears when something changes or is missing, and rich contents. */
 export const DETAILS = /* css */ `
 .empty {
   display: grid;
@@ -92,6 +92,32 @@ export const DETAILS = /* css */ `
 @keyframes arrive {
   from {
     background: color-mix(in srgb, var(--_accent) 28%, transparent);
+  }
+}
+.content {
+  :is(p, ul, ol, blockquote, pre, table, h1, h2, h3, h4, h5, h6) {
+    margin-block: 6px;
+  }
+  :is(h1, h2, h3, h4, h5, h6) {
+    font-size: inherit;
+    font-weight: 600;
+  }
+  :is(ul, ol) {
+    padding-inline-start: 20px;
+  }
+  blockquote {
+    margin-inline: 0;
+    padding-inline-start: 10px;
+    border-inline-start: 3px solid var(--_line);
+  }
+  :is(code, pre, kbd) {
+    font: 12px / 1.5 ui-monospace, monospace;
+  }
+  pre {
+    overflow-x: auto;
+    padding: 8px;
+    border-radius: 8px;
+    background: var(--_hover);
   }
 }
 .expanded {

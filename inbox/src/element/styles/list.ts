@@ -161,30 +161,6 @@ time {
   > :last-child {
     margin-bottom: 0;
   }
-  :is(p, ul, ol, blockquote, pre, table, h1, h2, h3, h4, h5, h6) {
-    margin-block: 6px;
-  }
-  :is(h1, h2, h3, h4, h5, h6) {
-    font-size: inherit;
-    font-weight: 600;
-  }
-  :is(ul, ol) {
-    padding-inline-start: 20px;
-  }
-  blockquote {
-    margin-inline: 0;
-    padding-inline-start: 10px;
-    border-inline-start: 3px solid var(--_line);
-  }
-  :is(code, pre, kbd) {
-    font: 12px / 1.5 ui-monospace, monospace;
-  }
-  pre {
-    overflow-x: auto;
-    padding: 8px;
-    border-radius: 8px;
-    background: var(--_hover);
-  }
   a {
     position: relative;
     z-index: 1;

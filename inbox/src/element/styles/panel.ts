@@ -94,8 +94,7 @@ export const PANEL = /* css */ `
   padding-inline-start: 16px;
 }
 .bar h2 {
-  flex: 1 0 auto;
-  max-width: 70%;
+  flex: 1 0.1 auto;
   font-size: var(--belfry-header-font-size, 16px);
   font-weight: 600;
   overflow: hidden;
@@ -113,7 +112,7 @@ export const PANEL = /* css */ `
 }
 .tab {
   min-width: 0;
-  padding: 5px clamp(4px, 4cqi - 6px, 10px);
+  padding: 5px clamp(2px, 4cqi - 8px, 10px);
   overflow: hidden;
   text-overflow: ellipsis;
   color: var(--belfry-header-text-color, var(--_muted));

@@ -15,11 +15,11 @@ const StreamQuery = Type.Object({
       minimum: 0,
       maximum: 100,
       description:
-        'The stream begins with the state of the inbox: an event `ready` whose data is `{counts: {unread, ' +
-        'unseen}, config?, notifications?, has_more?, preferences?}`. The `config` is that of the inbox, left ' +
-        'out above 64 KiB. There are at most as many notifications as this number, newest first, and ' +
-        '`has_more` says whether there are more. With 0, or if they have more than 256 KiB, they are left ' +
-        'out, and so are the preferences. A stream that is resumed has only the `config`.',
+        'The stream begins with the state of the inbox: an event `ready` whose data is ' +
+        '`{counts: {unread, unseen}, config?, notifications?, has_more?, preferences?}`. The `config` is ' +
+        'that of the inbox, left out above 64 KiB. There are at most as many notifications as this number, ' +
+        'newest first, and `has_more` says whether there are more. With 0, or if they have more than 256 ' +
+        'KiB, they are left out, and so are the preferences. A stream that is resumed has only the `config`.',
     }),
   ),
 });
@@ -66,8 +66,8 @@ export function streamRoute(app: App, streams: Streams): void {
       'notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; ' +
       'if they are too many, it gets a `resync` event and should list the notifications. The same stream ' +
       'comes by WebSocket at this address, with the sub-protocols `belfry.v1` and `belfry.jwt.<User JWT>` ' +
-      'and with `last_event_id` in the query: each message is `{id, event, data}`. With `snapshot`, an inbox ' +
-      'opens with this one request.',
+      'and with `last_event_id` in the query: each message is `{id, event, data}`. With `snapshot`, an ' +
+      'inbox opens with this one request.',
     tags: ['Notifications'],
     produces: 'text/event-stream',
     query: StreamQuery,

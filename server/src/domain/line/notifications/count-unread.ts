@@ -42,7 +42,7 @@ async function count(
   return row?.count ?? 0;
 }
 
-/** SQL: both counts of a user, as a row with `unread` and `unseen`. Reads inbox_unread and inbox_seen alone. */
+/** SQL: a row with `unread` and `unseen` of a user. Reads the indexes inbox_unread and inbox_seen alone. */
 export function countsOf(userId: string): string {
   const count = (condition: string) =>
     `(select count(*) from notifications where user_id = ${userId} and ${condition})`;

@@ -65,7 +65,7 @@ async function textsOf<Text extends JsonText>(
   return texts;
 }
 
-/** Returns the contract's `Notification` as JSON. `content` has the members of its content, without braces. */
+/** Returns the contract's `Notification` as JSON; `content` has members of it, without braces. */
 export function rowJson(row: NotificationRow, content: string): string {
   const times = {
     sentAtMs: row.sent_at.getTime(),
