@@ -68,6 +68,7 @@ const RETRY_MS = 1_000;
 class Rejected extends Error {}
 
 const PING = 0x89;
+const SHORTER_THAN_READY = 100;
 const MASKED_PONG = Buffer.from([0x8a, 0x80, 0, 0, 0, 0]);
 
 /**
@@ -102,7 +103,13 @@ function openStream(address: string, jwt: string): Promise<void> {
         else isAccepted = true;
         received = received.subarray(end + 4);
       }
-      const message = isAccepted ? firstMessage(received) : undefined;
+      let message = isAccepted ? firstMessage(received) : undefined;
+      // A server that has much to do sends heartbeats and pings before.
+      while (message !== undefined && message.length < SHORTER_THAN_READY) {
+        if (received[0] === PING) socket.write(MASKED_PONG);
+        received = received.subarray(2 + message.length);
+        message = firstMessage(received);
+      }
       if (message === undefined) return;
       isReady = true;
       received = Buffer.alloc(0);

@@ -1,10 +1,11 @@
 // What is loaded beside the first list: the menu of a notification, the preferences and messages to the user,
-// with their styles and English texts.
+// with their styles, icons and English texts.
 
 import type { Messages } from '../locales/en.ts';
 import { enDetails } from '../locales/en-details.ts';
 import { type Banner, type BannerOptions, createBanner } from './banner.ts';
 import type { Context } from './context.ts';
+import { ICONS } from './dom.ts';
 import { Menu } from './menu.ts';
 import { createPlaceholder, type Placeholder } from './placeholder.ts';
 import { PreferencesView } from './preferences-view.ts';
@@ -12,6 +13,10 @@ import { DETAILS } from './styles/details.ts';
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(DETAILS);
+Object.assign(ICONS, {
+  clock: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7v5l3 2',
+  trash: 'M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13',
+} satisfies Partial<typeof ICONS>);
 
 export interface Details {
   banner: Banner;

@@ -28,15 +28,14 @@ export function setAttribute(element: Element, name: string, value: unknown): vo
   else element.setAttribute(name, value === true ? '' : String(value));
 }
 
-const ICONS = {
+/** The paths of the icons. `details.ts` adds those that it shows. */
+export const ICONS = {
   bell: 'M6 9a6 6 0 1 1 12 0c0 5 2 6 2 7H4c0-1 2-2 2-7M10 20a2.2 2.2 0 0 0 4 0',
   checks: 'm2 13 4 4L15 7M11 16l1 1L22 7',
   check: 'm5 13 4 4L19 7',
   dot: 'M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8',
   archive: 'M3 5h18v4H3zM5 9v10h14V9M10 13h4',
   inbox: 'M4 5h16v14H4zM4 14h5a3 3 0 0 0 6 0h5',
-  clock: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7v5l3 2',
-  trash: 'M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13',
   more: 'M5 12h.01M12 12h.01M19 12h.01',
   settings:
     'M4 8h8.5M17.5 8H20M4 16h2.5M11.5 16H20M15 5.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5' +
@@ -44,8 +43,21 @@ const ICONS = {
   close: 'm6 6 12 12M18 6 6 18',
   back: 'm14 6-6 6 6 6',
   up: 'm6 11 6-6 6 6M12 5v14',
-};
-export type IconName = keyof typeof ICONS;
+} as Record<IconName, string>;
+export type IconName =
+  | 'bell'
+  | 'checks'
+  | 'check'
+  | 'dot'
+  | 'archive'
+  | 'inbox'
+  | 'more'
+  | 'settings'
+  | 'close'
+  | 'back'
+  | 'up'
+  | 'clock'
+  | 'trash';
 
 const SVG = 'http://www.w3.org/2000/svg';
 

@@ -127,7 +127,6 @@ export class ListView {
   readonly #context: Context;
   readonly #list: NotificationList;
   readonly #blocks = new Map<number, Block>();
-  readonly #blockOf = new WeakMap<Element, Block>();
   /** All blocks, from the top of the list. */
   #order: readonly Block[] = [];
   #observed = new Set<Block>();
@@ -169,7 +168,8 @@ export class ListView {
     let previous: Element | null = null;
     const order: Block[] = [];
     pages.forEach((page, index) => {
-      const block = this.#blocks.get(page.key) ?? this.#addBlock(page.key);
+      const block = this.#blocks.get(page.key) ?? new Block(this.#context);
+      this.#blocks.set(page.key, block);
       const place: ChildNode | null = previous === null ? this.#items.firstChild : previous.nextSibling;
       if (place !== block.element) this.#items.insertBefore(block.element, place);
       block.update(page, before, index === 0);
@@ -199,27 +199,16 @@ export class ListView {
       one.textContent = labels.get(one.dataset.category ?? '') ?? '';
   }
 
-  #addBlock(key: number): Block {
-    const block = new Block(this.#context);
-    this.#blocks.set(key, block);
-    this.#blockOf.set(block.element, block);
-    return block;
-  }
-
   #observeNear(): void {
-    const wanted = new Set<Block>();
-    const add = (index: number) => {
-      for (const block of this.#order.slice(Math.max(0, index - BESIDE), index + BESIDE + 1))
-        wanted.add(block);
-    };
-    this.#order.forEach((block, index) => {
-      if (block.isNear) add(index);
-    });
+    const near = this.#order.flatMap(({ isNear }, index) => (isNear ? [index] : []));
     // None after a jump, such as with the scroll bar. Reading the place makes the browser lay out the page.
-    if (wanted.size === 0) {
+    if (near.length === 0) {
       const { scrollTop } = this.#scroller;
-      add(this.#order.findLastIndex(({ element }) => element.offsetTop <= scrollTop));
+      near.push(this.#order.findLastIndex(({ element }) => element.offsetTop <= scrollTop));
     }
+    const wanted = new Set(
+      near.flatMap((index) => this.#order.slice(Math.max(0, index - BESIDE), index + BESIDE + 1)),
+    );
     for (const one of this.#observed) if (!wanted.has(one)) this.#observer.unobserve(one.element);
     for (const { element } of wanted) this.#observer.observe(element);
     this.#observed = wanted;
@@ -231,7 +220,7 @@ export class ListView {
         if (isIntersecting && this.#list.getSnapshot().hasMore) run(this.#list.loadMore());
         continue;
       }
-      const block = this.#blockOf.get(target);
+      const block = [...this.#observed].find(({ element }) => element === target);
       const page = block?.page;
       if (block === undefined || page === undefined) continue;
       block.isNear = isIntersecting;

@@ -112,7 +112,7 @@ export class Inbox {
   /** Returns the list of a filter. It is the same object for the same filter. */
   readonly list = (filter: InboxFilter = {}): NotificationList => {
     const { status, category, topic } = filter;
-    const key = JSON.stringify([status, category || undefined, topic || undefined]);
+    const key = keyOf(filter);
     const list =
       this.#lists.get(key) ??
       new NotificationList({
@@ -239,7 +239,10 @@ export class Inbox {
       token: typeof token === 'string' ? () => token : token,
       transports,
       onEvent: (event) => this.#receive(event),
-      listed: () => ([...this.#lists.values()].some(isAwaited) ? this.#pageSize : 0),
+      listed: () => {
+        const all = this.#lists.get(ALL);
+        return all?.isActive && all.getSnapshot().pages.length === 0 ? this.#pageSize : 0;
+      },
       onState: (connection, transport) => {
         this.#state.set({ connection, transport });
         if (connection === 'offline' || connection === 'unauthorized') fetchWithout();
@@ -275,9 +278,9 @@ export class Inbox {
 
   async #fetchPage(query: PageQuery): Promise<NotificationPage> {
     const opening = await this.#opening?.promise;
-    const isFirst = query.starting_after === undefined && isUnfiltered(query);
-    if (isFirst && opening?.notifications !== undefined)
-      return { data: opening.notifications, hasMore: opening.has_more === true };
+    const { notifications, has_more: hasMore = false } = opening ?? {};
+    if (notifications !== undefined && query.starting_after === undefined && keyOf(query) === ALL)
+      return { data: notifications, hasMore };
     const { data, links } = await this.#send<Listed>('GET', '/notifications', { query });
     return { data, hasMore: links.next !== null };
   }
@@ -302,7 +305,7 @@ export class Inbox {
       return;
     }
     const [changeName, all] = action.split('/');
-    const of = CHANGES[EVENT_CHANGES[changeName as keyof typeof EVENT_CHANGES] ?? (changeName as ChangeName)];
+    const of = CHANGES[changeName === 'archive' ? 'archived' : (changeName as ChangeName)];
     if (of === undefined) return;
     if (all !== 'all') {
       this.#apply((one) => (one.id === data.id ? of(one, timestamp) : undefined), data.id);
@@ -524,20 +527,17 @@ interface Listed {
   links: { next: string | null };
 }
 
-const isUnfiltered = ({ status, category, topic }: InboxFilter) => !status && !category && !topic;
-
+/** Identifies the list of a filter. */
+const keyOf = ({ status, category, topic }: InboxFilter) =>
+  JSON.stringify([status, category || undefined, topic || undefined]);
 /** The list that a stream brings when it opens. */
-const isAwaited = (list: NotificationList) =>
-  list.isActive && isUnfiltered(list.filter) && list.getSnapshot().pages.length === 0;
+const ALL = keyOf({});
 
 const PREFERENCES = '/channels/user_preferences';
 const APPEARANCE = '/integrations/inbox/installations/start';
 const notificationPath = (id: string, action = '') => `/notifications/${encodeURIComponent(id)}${action}`;
 
 type Changes = Map<string, { before: Notification | undefined; after: Notification }>;
-
-/** The names of events whose change has another name. */
-const EVENT_CHANGES = { archive: 'archived' } as const;
 
 /** Actions on all notifications leave out the archive and what is snoozed. */
 const isInBulk = ({ status }: Notification) => status !== 'archived' && status !== 'snoozed';
@@ -546,10 +546,11 @@ function changesOf(notifications: readonly Notification[], change: Required<Entr
   return new Map(
     notifications.flatMap((before) => {
       const members = change(before) ?? {};
-      const names = Object.keys(members) as (keyof Change)[];
       // What stays the same object is not rendered again.
-      if (names.every((name) => members[name] === before[name])) return [];
-      return [[before.id, { before, after: changed(before, members) }] as const];
+      const isChanged = Object.entries(members).some(
+        ([name, value]) => value !== before[name as keyof Change],
+      );
+      return isChanged ? [[before.id, { before, after: changed(before, members) }] as const] : [];
     }),
   );
 }
