@@ -101,6 +101,8 @@ main {
 }
 h1 { margin: 0 0 .5rem; font-size: 1.5rem; line-height: 1.25; text-wrap: balance }
 p { margin: 0; color: var(--soft); overflow-wrap: anywhere }
+/* Texts of customers have a direction of their own, and stand on the side of the page's. */
+[dir=auto] { text-align: -webkit-match-parent; text-align: match-parent }
 .sender { margin: 0 0 1.25rem; font-weight: 600; color: var(--text) }
 .sender img { height: 40px; max-width: 100%; object-fit: contain; display: block }
 form { margin: 1.75rem 0 0 }
