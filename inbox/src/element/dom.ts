@@ -42,7 +42,6 @@ export const ICONS = {
     'M9 13.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5',
   close: 'm6 6 12 12M18 6 6 18',
   back: 'm14 6-6 6 6 6',
-  up: 'm6 11 6-6 6 6M12 5v14',
 } as Record<IconName, string>;
 export type IconName =
   | 'bell'

@@ -314,7 +314,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   function setNewAbove(count: number): void {
     newAbove = count;
     pill.hidden = count === 0;
-    pill.replaceChildren(icon('up'), filled(messages.newCount, { count: countText(count) }));
+    if (count > 0) pill.replaceChildren(icon('up'), filled(messages.newCount, { count: countText(count) }));
   }
 
   function toTop(): void {

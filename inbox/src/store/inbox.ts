@@ -74,6 +74,8 @@ export class Inbox {
   readonly #errorListeners = new Set<ErrorListener>();
   readonly #announced = new Set<string>();
   #live: Live | undefined;
+  /** The last request that saves preferences. */
+  #saving: Promise<unknown> | undefined;
   #activeLists = 0;
   #isClosed = false;
   /** While the first stream opens, nothing is fetched: it brings what is shown. */
@@ -177,7 +179,11 @@ export class Inbox {
   readonly loadPreferences = async (): Promise<void> => {
     const opening = await this.#opening?.promise;
     if (opening?.preferences !== undefined) return;
+    const saving = this.#saving;
+    await saving?.catch(() => {});
     const preferences = await this.#send<UserPreferences>('GET', PREFERENCES).catch(this.#rethrow);
+    // A response from before a change would undo it.
+    if (saving !== this.#saving) return this.loadPreferences();
     this.#state.set({ preferences });
   };
 
@@ -186,7 +192,8 @@ export class Inbox {
     const { preferences } = this.getSnapshot();
     if (preferences !== undefined) this.#state.set({ preferences: merged(preferences, change) });
     try {
-      await this.#send('PUT', PREFERENCES, { body: change });
+      this.#saving = this.#send('PUT', PREFERENCES, { body: change });
+      await this.#saving;
     } catch (error) {
       this.#state.set({ preferences });
       this.#rethrow(error as Error);

@@ -113,6 +113,17 @@ export const DETAILS = /* css */ `
   :is(code, pre, kbd) {
     font: 12px / 1.5 ui-monospace, monospace;
   }
+  a {
+    position: relative;
+    z-index: 1;
+    color: var(--_accent);
+  }
+  img {
+    max-width: 100%;
+    height: auto;
+    border-radius: 8px;
+    vertical-align: middle;
+  }
   pre {
     overflow-x: auto;
     padding: 8px;

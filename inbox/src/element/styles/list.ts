@@ -161,17 +161,6 @@ time {
   > :last-child {
     margin-bottom: 0;
   }
-  a {
-    position: relative;
-    z-index: 1;
-    color: var(--_accent);
-  }
-  img {
-    max-width: 100%;
-    height: auto;
-    border-radius: 8px;
-    vertical-align: middle;
-  }
 }
 .meta,
 .actions {

@@ -94,7 +94,7 @@ export const PANEL = /* css */ `
   padding-inline-start: 16px;
 }
 .bar h2 {
-  flex: 1 0.1 auto;
+  flex: auto;
   font-size: var(--belfry-header-font-size, 16px);
   font-weight: 600;
   overflow: hidden;
@@ -133,6 +133,7 @@ export const PANEL = /* css */ `
   }
 }
 .filter {
+  flex-shrink: 9999; /* before the title */
   min-width: 0;
   max-width: 140px;
   padding: 4px 6px;
