@@ -11,6 +11,7 @@ import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
+import type { NewJob } from '../../src/queue/jobs.ts';
 import { dueNow, saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -235,6 +236,18 @@ function outcome(
   };
 }
 
+/** A retry that is not due during a test. */
+function laterRetry({ project }: TestService): NewJob<'deliver'> {
+  return {
+    kind: 'deliver',
+    projectId: project.id,
+    priority: 0,
+    weight: 1,
+    dueAtMs: Date.now() + 3_600_000,
+    payload: { broadcast_id: newId(), channel: 'email', user_ids: [], attempt: 1, first_attempt_ms: 0 },
+  };
+}
+
 async function broadcastWithPending(service: TestService, pending: number): Promise<string> {
   const { body } = await service.project.call('POST', '/broadcasts', { title: 'x', recipients: null });
   await processed(service.project.call, body.id);
@@ -313,6 +326,33 @@ test('an outcome that the database rejects does not fail those that are stored w
   await processed(service.project.call, id);
 });
 
+test('a job that is ended by two runs in one batch ends once: as by the first', async ({
+  onTestFinished: undo,
+}) => {
+  const service = await start(undo);
+  const rows = rowsOf(service);
+  const id = await broadcastWithPending(service, 1);
+  const leaseId = newId();
+  await rows(
+    "insert into leases (id, node, expires_at) values ($1, 'another node', now() + interval '1 hour')",
+    [leaseId],
+  );
+  const [job] = await rows<{ id: number }>(
+    `insert into jobs (kind, project_id, lease_id, attempt, payload)
+    values ('deliver', $1, $2, 1, '{}') returning id`,
+    [service.project.id, leaseId],
+  );
+  const recorder = createOutcomeRecorder(service.context);
+  const end = { jobId: job?.id ?? 0, leaseId };
+  const deferred = { broadcastId: id, deliveries: 1 };
+  await Promise.all([
+    recorder.report({ finished: { ...end, retries: [] } }),
+    recorder.report({ finished: { ...end, retries: [laterRetry(service)], deferred } }),
+  ]);
+  expect(await rows('select awaited from broadcasts where id = $1', [id])).toEqual([{ awaited: 0 }]);
+  expect(await rows('select id from jobs')).toEqual([]);
+});
+
 test('the end of a job that another worker holds is not stored, and neither are its retries', async ({
   onTestFinished: undo,
 }) => {
@@ -330,16 +370,7 @@ test('the end of a job that another worker holds is not stored, and neither are 
     finished: {
       jobId: job?.id ?? 0,
       leaseId: leaseId ?? '',
-      retries: [
-        {
-          kind: 'deliver',
-          projectId: service.project.id,
-          priority: 0,
-          weight: 1,
-          dueAtMs: Date.now() + 3_600_000,
-          payload: { broadcast_id: newId(), channel: 'email', user_ids: [], attempt: 1, first_attempt_ms: 0 },
-        },
-      ],
+      retries: [laterRetry(service)],
     },
   });
   expect(await rows('select id from jobs')).toEqual([job]);

@@ -189,11 +189,15 @@ async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Prom
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
 
-/** Ends the jobs that are still leased, and enqueues what remains of them. Returns these jobs. */
+/**
+ * Ends the jobs that are still leased, and enqueues what remains of them. Returns these jobs. A job may be
+ * ended twice under one lease: by a run that still went on when the worker claimed the job once more, and by
+ * that claim's run. The first end counts.
+ */
 async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
   if (finished.length === 0) return [];
-  const ended = await completeHeld(tx, finished);
-  const held = finished.filter((job) => ended.has(job.jobId));
+  const ended = new Set(await completeHeld(tx, finished));
+  const held = finished.filter(({ jobId }) => ended.delete(jobId));
   await enqueue(
     tx,
     held.flatMap(({ retries, polls = [] }) => [...retries, ...polls]),
