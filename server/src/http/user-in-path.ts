@@ -1,5 +1,5 @@
 import { findUser } from '../domain/people/users/find.ts';
-import { ClientError } from '../errors.ts';
+import { found } from './found.ts';
 import type { Call } from './route.ts';
 
 /** Returns the user in the path of a request with a Project JWT. Throws `not_found` if there is none. */
@@ -10,7 +10,5 @@ export async function userInPath({
 }: Pick<Call<{ user_id: string }, unknown, unknown>, 'params' | 'context'> & {
   project: { id: string };
 }): Promise<{ projectId: string; userId: string }> {
-  const userId = await findUser(context.db, project.id, params.user_id);
-  if (userId === undefined) throw new ClientError('not_found');
-  return { projectId: project.id, userId };
+  return { projectId: project.id, userId: found(await findUser(context.db, project.id, params.user_id)) };
 }

@@ -17,6 +17,7 @@ import { NEWEST } from '../../lib/cursor.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
 import { type ListPage, readPage } from '../../lib/page.ts';
+import { found } from '../found.ts';
 import { type Connection, connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { argumentReader, type Builder, nonNull } from './fields.ts';
 import type { Scope } from './scope.ts';
@@ -100,8 +101,7 @@ export function broadcastFields({ types, queries, mutations }: Builder): void {
     async resolve({ context, project }, { id }) {
       if (!(await cancelBroadcast(context, project.id, id.toLowerCase()))) throw new ClientError('not_found');
       context.wake('cancel');
-      const json = await getBroadcast(context.db, project.id, id);
-      if (json === undefined) throw new ClientError('not_found'); // expired meanwhile
+      const json = found(await getBroadcast(context.db, project.id, id)); // expired meanwhile
       return present(json);
     },
   });

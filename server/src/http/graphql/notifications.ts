@@ -19,6 +19,7 @@ import { snoozeNotification } from '../../domain/line/notifications/snooze.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
+import { found } from '../found.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { type Builder, nonNull, type OfUser } from './fields.ts';
 import type { Scope } from './scope.ts';
@@ -141,8 +142,7 @@ async function changed(
 
 /** Reads a notification after a change. Throws `not_found` if it was deleted meanwhile. */
 async function notificationNow({ context, user }: Scope & OfUser, id: string): Promise<string> {
-  const row = await getNotification(context.db, user.userId, id);
-  if (row === undefined) throw new ClientError('not_found');
+  const row = found(await getNotification(context.db, user.userId, id));
   return (await notificationsJson(context, [row]))[0] ?? '';
 }
 

@@ -3,9 +3,9 @@ import { SaveSubscription, Subscription } from '../../contract/topic.ts';
 import { deleteSubscription } from '../../domain/people/topics/delete.ts';
 import { countSubscriptions, listSubscriptions, subscriptionOf } from '../../domain/people/topics/list.ts';
 import { repeatedCategories, saveSubscription } from '../../domain/people/topics/save.ts';
-import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
+import { found } from '../found.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { type Builder, nonNull } from './fields.ts';
 
@@ -44,9 +44,7 @@ export function subscriptionFields({ types, queries, mutations }: Builder): void
     description: 'Removes a topic with all its categories. Returns the deleted subscription.',
     args: Type.Object({ topic: Type.String({ description: 'The name of the topic.' }) }),
     async resolve({ context, user }, { topic }) {
-      const deleted = await deleteSubscription(context, user, topic);
-      if (deleted === undefined) throw new ClientError('not_found');
-      return present(deleted);
+      return present(found(await deleteSubscription(context, user, topic)));
     },
   });
 }

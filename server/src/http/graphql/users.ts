@@ -10,6 +10,7 @@ import { updateUser } from '../../domain/people/users/update.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
+import { found } from '../found.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { type Builder, nonNull } from './fields.ts';
 
@@ -56,9 +57,7 @@ export function userFields({ types, queries, mutations }: Builder): void {
     description: 'Updates a user, including its identities. Members that are missing stay, and null clears.',
     args: Type.Object({ ...ById.properties, input: UpdateUser }),
     async resolve({ context, project }, { id, input }) {
-      const row = await updateUser(context, project.id, id.toLowerCase(), input);
-      if (row === undefined) throw new ClientError('not_found');
-      return present(row);
+      return present(found(await updateUser(context, project.id, id.toLowerCase(), input)));
     },
   });
 

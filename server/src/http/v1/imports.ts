@@ -3,6 +3,7 @@ import { CreateLegacyImport, type LegacyImport, WrappedImport } from '../../cont
 import { createImport } from '../../domain/people/imports/create.ts';
 import { getImport, type ImportRow, importFailures } from '../../domain/people/imports/get.ts';
 import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Users'];
@@ -42,10 +43,9 @@ export function importRoutes(app: App): void {
     params: ImportInPath,
     reply: { 200: WrappedImport },
     async handler({ project, params, context }) {
-      const found = await getImport(context.db, project.id, params.import_id);
-      if (found === undefined) throw new ClientError('not_found');
-      const failures = found.failed === 0 ? [] : await importFailures(context.db, found.id);
-      return { import: legacyImport(found, failures) };
+      const stored = found(await getImport(context.db, project.id, params.import_id));
+      const failures = stored.failed === 0 ? [] : await importFailures(context.db, stored.id);
+      return { import: legacyImport(stored, failures) };
     },
   });
 }

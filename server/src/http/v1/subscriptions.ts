@@ -13,6 +13,7 @@ import { repeatedCategories, saveSubscription } from '../../domain/people/topics
 import { ClientError } from '../../errors.ts';
 import { NEWEST } from '../../lib/cursor.ts';
 import { memberOf } from '../../lib/members.ts';
+import { found } from '../found.ts';
 import { type App, userRoute } from '../route.ts';
 import { topicInPath } from '../topic-in-path.ts';
 
@@ -68,9 +69,7 @@ export function subscriptionRoutes(app: App): void {
     params: TopicInPath,
     reply: { 200: WrappedSubscription },
     async handler({ user, params, context }) {
-      const found = await getSubscription(context.db, user.id, params.topic);
-      if (found === undefined) throw new ClientError('not_found');
-      return shown(found);
+      return shown(found(await getSubscription(context.db, user.id, params.topic)));
     },
   });
 

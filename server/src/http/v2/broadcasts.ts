@@ -7,6 +7,7 @@ import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.t
 import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
 import { BROADCAST_BODY_BYTES, rawBroadcast } from '../bodies/broadcast-body.ts';
+import { found } from '../found.ts';
 import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
@@ -68,9 +69,7 @@ export function broadcastRoutes(app: App): void {
     params: Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') }),
     reply: { 200: BroadcastSchema },
     async handler({ project, params, context }) {
-      const json = await getBroadcast(context.db, project.id, params.broadcast_id);
-      if (json === undefined) throw new ClientError('not_found');
-      return rawJson(json);
+      return rawJson(found(await getBroadcast(context.db, project.id, params.broadcast_id)));
     },
   });
 
@@ -91,9 +90,7 @@ export function broadcastRoutes(app: App): void {
       const id = params.broadcast_id.toLowerCase();
       if (!(await cancelBroadcast(context, project.id, id))) throw new ClientError('not_found');
       context.wake('cancel');
-      const json = await getBroadcast(context.db, project.id, id);
-      if (json === undefined) throw new ClientError('not_found');
-      return rawJson(json);
+      return rawJson(found(await getBroadcast(context.db, project.id, id)));
     },
   });
 }

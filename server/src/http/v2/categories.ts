@@ -6,6 +6,7 @@ import { getCategory, listCategories } from '../../domain/setup/categories/list.
 import { categoryProblems, saveCategory } from '../../domain/setup/categories/save.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
+import { found } from '../found.ts';
 import { rawJson } from '../reply.ts';
 import { type App, type Call, projectRoute } from '../route.ts';
 
@@ -73,9 +74,7 @@ export function categoryRoutes(app: App): void {
     params: ByKey,
     reply: { 200: CategoryConfig },
     async handler({ project, params, context }) {
-      const row = await getCategory(context.db, project.id, params.key);
-      if (row === undefined) throw new ClientError('not_found');
-      return rawJson(row.config);
+      return rawJson(found(await getCategory(context.db, project.id, params.key)).config);
     },
   });
 

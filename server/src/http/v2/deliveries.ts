@@ -13,6 +13,7 @@ import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import { deliveriesOfNotification } from '../../domain/line/ledger/of-notification.ts';
 import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { type App, projectRoute } from '../route.ts';
 
 /** Registers the deliveries of a broadcast and of a notification. */
@@ -83,12 +84,11 @@ export function deliveryRoutes(app: App): void {
     reply: { 200: DeliveryPage },
     async handler({ project, params, paginate, context: { db } }) {
       const id = params.notification_id.toLowerCase();
-      const known = await deliveriesOfNotification({ db, brand }, project.id, id);
-      if (known === undefined) throw new ClientError('not_found');
-      const found = await explainWaiting({ db, brand }, project.id, known);
+      const known = found(await deliveriesOfNotification({ db, brand }, project.id, id));
+      const explained = await explainWaiting({ db, brand }, project.id, known);
       return paginate(
-        { limit: found.length },
-        async () => found,
+        { limit: explained.length },
+        async () => explained,
         (delivery) => delivery,
       );
     },

@@ -13,6 +13,7 @@ import { getEvent } from '../../domain/ground/events/get.ts';
 import { listEvents } from '../../domain/ground/events/list.ts';
 import { ClientError } from '../../errors.ts';
 import { memberOf } from '../../lib/members.ts';
+import { found } from '../found.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Events'];
@@ -82,9 +83,7 @@ export function eventRoutes(app: App): void {
     params: Type.Object({ event_id: described(Id, 'The id of the event.') }),
     reply: { 200: Event },
     async handler({ project, params, context }) {
-      const event = await getEvent(context.db, project.id, params.event_id.toLowerCase());
-      if (event === undefined) throw new ClientError('not_found');
-      return event;
+      return found(await getEvent(context.db, project.id, params.event_id.toLowerCase()));
     },
   });
 }

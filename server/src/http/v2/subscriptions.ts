@@ -3,7 +3,7 @@ import { SaveSubscription, Subscription, SubscriptionPage, TopicInPath } from '.
 import { deleteSubscription } from '../../domain/people/topics/delete.ts';
 import { listSubscriptions, subscriptionOf } from '../../domain/people/topics/list.ts';
 import { repeatedCategories, saveSubscription } from '../../domain/people/topics/save.ts';
-import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import type { App } from '../route.ts';
 import { routeOfUser } from '../route-of-user.ts';
 
@@ -62,9 +62,7 @@ export function subscriptionRoutes(app: App): void {
     reply: { 200: Subscription },
     async handler({ user, project, params, context }) {
       const who = { projectId: project.id, userId: user.id };
-      const deleted = await deleteSubscription(context, who, params.topic);
-      if (deleted === undefined) throw new ClientError('not_found');
-      return deleted;
+      return found(await deleteSubscription(context, who, params.topic));
     },
   });
 }

@@ -10,6 +10,7 @@ import { addSuppression } from '../../domain/ground/suppressions/add.ts';
 import { liftSuppression } from '../../domain/ground/suppressions/lift.ts';
 import { getSuppression, listSuppressions, toSuppression } from '../../domain/ground/suppressions/list.ts';
 import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Suppressions'];
@@ -58,8 +59,7 @@ export function suppressionRoutes(app: App): void {
     params: ById,
     reply: { 200: Suppression },
     async handler({ project, params, context }) {
-      const row = await getSuppression(context.db, project.id, params.suppression_id);
-      if (row === undefined) throw new ClientError('not_found');
+      const row = found(await getSuppression(context.db, project.id, params.suppression_id));
       return toSuppression(row);
     },
   });

@@ -4,7 +4,7 @@ import { UserExport, UserExportQuery } from '../../contract/user-export.ts';
 import { exportUser } from '../../domain/after/export/export-user.ts';
 import { exportUsers } from '../../domain/people/users/export.ts';
 import { getUser } from '../../domain/people/users/get.ts';
-import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { rawJson, sendParts } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 import { userInPath } from '../user-in-path.ts';
@@ -47,8 +47,7 @@ export function userExportRoutes(app: App): void {
     async handler(call) {
       const { context, reply } = call;
       const { projectId, userId } = await userInPath(call);
-      const user = await getUser(context.db, projectId, userId);
-      if (user === undefined) throw new ClientError('not_found');
+      const user = found(await getUser(context.db, projectId, userId));
       const exported = exportUser({ ...context, brand: context.config.BRAND }, projectId, user);
       await sendParts(reply, 'application/json; charset=utf-8', exported);
       return rawJson('');

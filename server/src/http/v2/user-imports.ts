@@ -2,6 +2,7 @@ import { ImportInPath, ImportUsers, UserImport } from '../../contract/user-impor
 import { createImport } from '../../domain/people/imports/create.ts';
 import { getImport, importFailures } from '../../domain/people/imports/get.ts';
 import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -46,10 +47,9 @@ export function userImportRoutes(app: App): void {
     params: ImportInPath,
     reply: { 200: UserImport },
     async handler({ project, params, context }) {
-      const found = await getImport(context.db, project.id, params.import_id);
-      if (found === undefined) throw new ClientError('not_found');
-      const failures = found.failed === 0 ? [] : await importFailures(context.db, found.id);
-      return rawJson(JSON.stringify({ ...found, failures }));
+      const stored = found(await getImport(context.db, project.id, params.import_id));
+      const failures = stored.failed === 0 ? [] : await importFailures(context.db, stored.id);
+      return rawJson(JSON.stringify({ ...stored, failures }));
     },
   });
 }

@@ -6,6 +6,7 @@ import { listUsers } from '../../domain/people/users/list.ts';
 import { saveUser } from '../../domain/people/users/save.ts';
 import { updateUser } from '../../domain/people/users/update.ts';
 import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 import { userInPath } from '../user-in-path.ts';
@@ -65,9 +66,7 @@ export function userRoutes(app: App): void {
     reply: { 200: User },
     async handler(call) {
       const { projectId, userId } = await userInPath(call);
-      const user = await getUser(call.context.db, projectId, userId);
-      if (user === undefined) throw new ClientError('not_found');
-      return rawJson(userJson(user));
+      return rawJson(userJson(found(await getUser(call.context.db, projectId, userId))));
     },
   });
 
@@ -86,8 +85,7 @@ export function userRoutes(app: App): void {
     reply: { 200: User },
     async handler(call) {
       const { projectId, userId } = await userInPath(call);
-      const user = await updateUser(call.context, projectId, userId, call.body);
-      if (user === undefined) throw new ClientError('not_found');
+      const user = found(await updateUser(call.context, projectId, userId, call.body));
       return rawJson(userJson(user));
     },
   });

@@ -24,6 +24,7 @@ import {
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { ClientError } from '../../errors.ts';
 import { urlMember } from '../../lib/named-host.ts';
+import { found } from '../found.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Webhooks'];
@@ -180,9 +181,4 @@ function messageRoutes(app: App): void {
       context.wake('send_webhook');
     },
   });
-}
-
-function found<Value>(value: Value | undefined): Value {
-  if (value === undefined) throw new ClientError('not_found');
-  return value;
 }
