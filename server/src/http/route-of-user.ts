@@ -38,8 +38,8 @@ export function routeOfUser<
     params,
     // A promise resolves with what the handler's promise resolves with; the types cannot express it.
     handler: (call) =>
-      userInPath(call).then(({ userId }) =>
-        route.handler({ ...call, params: call.params as Static<Params>, user: { id: userId } }),
+      userInPath(call).then((owner) =>
+        route.handler({ ...call, params: call.params as Static<Params>, user: { id: owner.userId }, owner }),
       ) as HandlerResult<Reply>,
   });
 }

@@ -170,7 +170,13 @@ export interface Call<Params, Query, Body> {
 }
 
 type ProjectCall = { project: Project; tokenId: string; credential: Credential };
-export type UserCall = { project: Project; user: { id: string }; credential: Credential };
+export type UserCall = {
+  project: Project;
+  user: { id: string };
+  /** The same user, as most functions take it. */
+  owner: { projectId: string; userId: string };
+  credential: Credential;
+};
 
 /** Registers a route for a Project JWT. Its handler gets the `project`. */
 export function projectRoute<
@@ -190,7 +196,7 @@ export function projectRoute<
   });
 }
 
-/** Registers a route for a User JWT. Its handler gets the `user` and the `project`. */
+/** Registers a route for a User JWT. Its handler gets the `user`, the `project`, and both as the `owner`. */
 export function userRoute<
   Params extends TObject,
   Query extends TObject,
@@ -203,7 +209,8 @@ export function userRoute<
     who({ caller }) {
       const { project, credential, ...rest } = known(caller);
       if (rest.kind !== 'user') throw new ClientError('forbidden');
-      return { project, user: { id: rest.userId }, credential };
+      const { userId } = rest;
+      return { project, user: { id: userId }, owner: { projectId: project.id, userId }, credential };
     },
   });
 }

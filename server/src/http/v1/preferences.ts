@@ -29,8 +29,7 @@ export function preferenceRoutes(app: App): void {
       `channel that is enabled for the project. ${SHAPES}`,
     tags,
     reply: { 200: LegacyPreferences },
-    handler: ({ user, project, context, request }) =>
-      preferencesOf(context, { projectId: project.id, userId: user.id }, wantsList(request)),
+    handler: ({ owner, context, request }) => preferencesOf(context, owner, wantsList(request)),
   });
 
   userRoute(app, {
@@ -46,8 +45,7 @@ export function preferenceRoutes(app: App): void {
     keysAndValues: 10_000, // as many categories with all their channels as 64 KiB hold
     alsoWrong: ({ body }) => contradictions(givenIn(body)),
     reply: { 200: LegacyPreferences },
-    async handler({ user, project, body, context, request }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, project, body, context, request }) {
       const enabled = await enabledChannels(context, project.id);
       const given = givenIn(body).filter(({ channel }) => enabled.includes(channel));
       await changePreferences(context, owner, given);

@@ -37,9 +37,8 @@ export function subscriptionRoutes(app: App): void {
     keysAndValues: 5_000,
     alsoWrong: ({ body }) => problemsOf(body),
     reply: { 200: WrappedSubscription },
-    async handler({ user, project, body, context }) {
+    async handler({ owner, body, context }) {
       rejectRepeated(body);
-      const owner = { projectId: project.id, userId: user.id };
       return shown(await saveSubscription(context, owner, body.subscription));
     },
   });
@@ -86,14 +85,13 @@ export function subscriptionRoutes(app: App): void {
     body: nullable(LegacySubscriptionCategories),
     alsoWrong: ({ body }) => problemsOf(body),
     reply: { 200: WrappedSubscription },
-    async handler({ user, project, params, body, context }) {
+    async handler({ owner, params, body, context }) {
       rejectRepeated(body);
       const given = body?.subscription.categories ?? [];
       const categories = (given.length > 0 ? given : ALL).map((one) => ({
         ...one,
         status: 'unsubscribed' as const,
       }));
-      const owner = { projectId: project.id, userId: user.id };
       return shown(await saveSubscription(context, owner, { topic: topicInPath(params), categories }));
     },
   });
@@ -110,8 +108,7 @@ export function subscriptionRoutes(app: App): void {
     params: TopicInPath,
     body: nullable(LegacySubscriptionCategories),
     reply: { 204: NoContent },
-    async handler({ user, project, params, body, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, params, body, context }) {
       const slugs = body?.subscription.categories?.map(({ slug }) => slug) ?? [];
       const found =
         slugs.length === 0

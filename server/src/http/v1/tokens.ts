@@ -71,8 +71,7 @@ function deviceRoutes(app: App): void {
     tags,
     body: RegisterDevice,
     reply: { 201: RegisteredDevice },
-    async handler({ user, project, body: { push_subscription: device }, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, body: { push_subscription: device }, context }) {
       const id = found(await registerDevice(context, owner, device), 'device');
       const { device_token, platform, app_bundle_id = null } = device;
       return { push_subscription: { id, device_token, platform, app_bundle_id } };
@@ -100,8 +99,7 @@ function deviceRoutes(app: App): void {
     tags,
     params: DeviceInPath,
     reply: { 204: NoContent },
-    async handler({ user, project, params, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, params, context }) {
       if (!(await unregisterDevice(context, owner, params.device_token))) throw notFound('device');
     },
   });
@@ -147,8 +145,7 @@ function inboxRoutes(app: App): void {
     tags,
     body: SaveInboxToken,
     reply: { 201: SavedInboxToken },
-    async handler({ user, project, body, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, body, context }) {
       const saved = await saveToken(context, tokenCollection('inbox'), owner, body.inbox as TokenMembers);
       return rawJson(JSON.stringify({ 'in_app/inbox': saved }));
     },
@@ -184,8 +181,7 @@ function webPushRoutes(app: App): void {
     body: SaveWebPushToken,
     alsoWrong: ({ body }) => hostProblems(app.context, 'web_push', memberOf(body, 'web_push')),
     reply: { 201: LegacyWebPushToken },
-    async handler({ user, project, body, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, user, body, context }) {
       const id = await saveBrowser(context, owner, 'web_push', body.web_push);
       return rawJson(`{"web_push":${await webPushJson(context, user.id, id)}}`);
     },
@@ -229,9 +225,9 @@ function webPushRoutes(app: App): void {
     tags,
     params: TokenId,
     reply: { 204: NoContent },
-    async handler({ user, project, params, context }) {
-      const owner = { projectId: project.id, userId: user.id, id: params.token_id.toLowerCase() };
-      if ((await discardToken(context, webPush.collection, owner)) === undefined)
+    async handler({ owner, params, context }) {
+      const token = { ...owner, id: params.token_id.toLowerCase() };
+      if ((await discardToken(context, webPush.collection, token)) === undefined)
         throw new ClientError('not_found');
     },
   });
@@ -253,8 +249,7 @@ function webPushRoutes(app: App): void {
         memberOf(memberOf(body, 'web_push_subscription'), 'data'),
       ),
     reply: { 201: SavedWebPushSubscription },
-    async handler({ user, project, body, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, body, context }) {
       const { data } = body.web_push_subscription;
       const id =
         'platform' in data
@@ -336,8 +331,7 @@ function phoneRoutes(app: App, provider: 'apns' | 'fcm'): void {
     tags,
     body: save,
     reply: { 201: saved },
-    async handler({ user, project, body, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, body, context }) {
       const given = (body as Record<string, TokenMembers>)[provider] ?? {};
       return rawJson(
         JSON.stringify({ [provider]: await saveToken(context, tokenCollection(provider), owner, given) }),
@@ -354,8 +348,7 @@ function phoneRoutes(app: App, provider: 'apns' | 'fcm'): void {
     tags,
     params: DeviceInPath,
     reply: { 204: NoContent },
-    async handler({ user, project, params, context }) {
-      const owner = { projectId: project.id, userId: user.id };
+    async handler({ owner, params, context }) {
       const platforms = [provider === 'apns' ? ('ios' as const) : ('android' as const)];
       if (!(await unregisterDevice(context, owner, params.device_token, platforms))) throw notFound('device');
     },

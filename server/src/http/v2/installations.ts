@@ -49,9 +49,9 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     tags,
     body: SlackInstallation,
     reply: { 200: SlackInstallation },
-    async handler({ project, user, body, context }) {
+    async handler({ owner, project, body, context }) {
       await requireApp(context, { projectId: project.id, provider, appId: body.app_id });
-      return saveStated(context, { projectId: project.id, userId: user.id, provider }, body);
+      return saveStated(context, { ...owner, provider }, body);
     },
   });
 
@@ -66,12 +66,8 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     tags,
     body: StartInstallation,
     reply: { 200: StartedInstallation },
-    handler: ({ project, user, body, context }) =>
-      startInstallation(
-        context,
-        { projectId: project.id, userId: user.id, provider, signingKeys: project.signingKeys },
-        body,
-      ),
+    handler: ({ owner, project, body, context }) =>
+      startInstallation(context, { ...owner, provider, signingKeys: project.signingKeys }, body),
   });
 
   userRoute(app, {
@@ -89,12 +85,8 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     reply: { 200: SlackInstallation },
     idempotency: 'claimed',
     secretReply: true,
-    handler: ({ project, user, body, context }) =>
-      finishInstallation(
-        context,
-        { projectId: project.id, userId: user.id, provider, signingKeys: project.signingKeys },
-        body,
-      ),
+    handler: ({ owner, project, body, context }) =>
+      finishInstallation(context, { ...owner, provider, signingKeys: project.signingKeys }, body),
   });
 }
 
@@ -110,8 +102,8 @@ function inboxRoutes(app: App): void {
     tags,
     body: taken(integrations.inbox),
     reply: { 200: config },
-    async handler({ project, user, body, context }) {
-      const saved = await saveInboxInstallation(context, { projectId: project.id, userId: user.id }, body);
+    async handler({ owner, body, context }) {
+      const saved = await saveInboxInstallation(context, owner, body);
       return rawJson(JSON.stringify(saved));
     },
   });
@@ -149,9 +141,8 @@ function webPushRoutes(app: App): void {
     body: tokens.save,
     alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
     reply: { 200: tokens.saved },
-    async handler({ project, user, body, context }) {
+    async handler({ owner, body, context }) {
       await rejectPrivateHosts(context, hosts, body);
-      const owner = { projectId: project.id, userId: user.id };
       return rawJson(JSON.stringify(await saveToken(context, tokens, owner, body as TokenMembers)));
     },
   });

@@ -23,9 +23,9 @@ export function preferenceRoutes(app: App): void {
       'descriptions are in the language of the user. `preferences_url` is a page for end users.',
     tags,
     reply: { 200: UserPreferences },
-    async handler({ user, project, context }) {
+    async handler({ owner, user, project, context }) {
       return {
-        ...(await getPreferences(context, { projectId: project.id, userId: user.id })),
+        ...(await getPreferences(context, owner)),
         preferences_url: preferencesUrl(context.config, project, { userId: user.id }),
       };
     },
@@ -47,8 +47,8 @@ export function preferenceRoutes(app: App): void {
     keysAndValues: 10_000, // as many categories with all their channels as 64 KiB hold
     alsoWrong: ({ body }) => problemsOfPreferences(body),
     reply: { 204: NoContent },
-    async handler({ user, project, body, context }) {
-      await saveUserPreferences(context, { projectId: project.id, userId: user.id }, body);
+    async handler({ owner, body, context }) {
+      await saveUserPreferences(context, owner, body);
     },
   });
 }

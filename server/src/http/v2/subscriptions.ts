@@ -28,8 +28,7 @@ export function subscriptionRoutes(app: App): void {
     keysAndValues: 5_000,
     alsoWrong: ({ body }) => repeatedCategories(body),
     reply: { 200: Subscription },
-    handler: ({ user, project, body, context }) =>
-      saveSubscription(context, { projectId: project.id, userId: user.id }, body),
+    handler: ({ owner, body, context }) => saveSubscription(context, owner, body),
   });
 
   routeOfUser(app, {
@@ -60,9 +59,8 @@ export function subscriptionRoutes(app: App): void {
     tags,
     params: TopicInPath,
     reply: { 200: Subscription },
-    async handler({ user, project, params, context }) {
-      const who = { projectId: project.id, userId: user.id };
-      return found(await deleteSubscription(context, who, params.topic));
+    async handler({ owner, params, context }) {
+      return found(await deleteSubscription(context, owner, params.topic));
     },
   });
 }

@@ -62,9 +62,8 @@ function save(app: App, tokens: Collection): void {
     refuseUnknown: hasPublicIds,
     alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
     reply: { 200: tokens.saved },
-    async handler({ user, project, body, context }) {
+    async handler({ owner, body, context }) {
       await rejectPrivateHosts(context, hosts, body);
-      const owner = { projectId: project.id, userId: user.id };
       return rawJson(JSON.stringify(await saveToken(context, tokens, owner, body as TokenMembers)));
     },
   });
