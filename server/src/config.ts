@@ -207,8 +207,8 @@ const OWN_SETTINGS = {
   NOTIFICATIONS_RETENTION_DAYS: {
     default: '365',
     help:
-      'How many days a processed broadcast is kept, with its notifications and deliveries; ' +
-      '0 keeps them forever.',
+      'How many days a processed broadcast is kept with its notifications; 0 keeps them forever. ' +
+      'A month of deliveries is deleted at once, when its last broadcast is.',
     read: (text: string) => integer(text, 0, 36_500),
   },
   SHUTDOWN_DELAY_SECONDS: {

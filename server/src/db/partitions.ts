@@ -2,13 +2,20 @@ import { firstIdAt, timeOf } from '../lib/ids.ts';
 import { type Database, type Queryable, sql } from './client.ts';
 
 /** A table whose rows are in partitions by month, by the time in their ids. */
-export type PartitionedTable = 'events';
+export type PartitionedTable = 'events' | 'deliveries';
 
 interface Partition {
   name: string;
+  /** The first id; null for the partition that has all ids before `to`. */
+  from: string | null;
   /** The id after the last. */
   to: string;
 }
+
+/**
+ * What is kept of an expired partition: nothing, a few rows that SQL selects, or all of it for now.
+ */
+export type Kept = 'none' | 'all' | { rows: (partition: string) => string; values: readonly unknown[] };
 
 type Partitioned = Pick<Database, 'query' | 'transaction'>;
 
@@ -40,19 +47,45 @@ export async function createPartitions(
 
 /**
  * Drops the partitions that have only ids before this one, but not the last, with which the next one
- * continues. Throws 55P03 as `createPartitions` does.
+ * continues. Of each, `kept` says what is kept; a partition is replaced by its kept rows once. Throws 55P03
+ * as `createPartitions` does.
  */
 export async function dropPartitions(
   db: Partitioned,
   table: PartitionedTable,
   before: string,
+  kept: (on: Queryable, partition: Partition) => Promise<Kept> = async () => 'none',
 ): Promise<void> {
-  const expired = async (on: Queryable) =>
-    (await listPartitions(on, table)).slice(0, -1).filter(({ to }) => to <= before);
+  const expired = async (on: Queryable) => {
+    const found: { partition: Partition; keep: Exclude<Kept, 'all'> }[] = [];
+    for (const partition of (await listPartitions(on, table)).slice(0, -1)) {
+      if (partition.to > before) break;
+      const keep = await kept(on, partition);
+      if (keep === 'none' || (keep !== 'all' && !isReplaced(partition))) found.push({ partition, keep });
+    }
+    return found;
+  };
   if ((await expired(db)).length === 0) return;
   await locked(db, table, async (tx) => {
-    for (const { name } of await expired(tx)) await tx.query(sql('', `drop table ${name}`));
+    for (const { partition, keep } of await expired(tx)) {
+      if (keep === 'none') await tx.query(sql('', `drop table ${partition.name}`));
+      else await replace(tx, table, partition, keep);
+    }
   });
+}
+
+/**
+ * The ranges of ids whose expired rows are deleted one by one, because no drop of a partition deletes them in
+ * time: of the table from before it was partitioned, and of partitions that were replaced by kept rows.
+ */
+export async function rangesWithoutDrop(
+  db: Queryable,
+  table: PartitionedTable,
+): Promise<{ has(id: string): boolean }> {
+  const ranges = (await listPartitions(db, table)).filter(
+    (one) => one.name === `${table}_first` || isReplaced(one),
+  );
+  return { has: (id) => ranges.some(({ from, to }) => (from === null || id >= from) && id < to) };
 }
 
 /** Whether `<table>_first` exists: the table from before it was partitioned. */
@@ -121,14 +154,32 @@ async function keepBeyond(
   await tx.query(sql('', `create table ${rest} partition of ${table} default`));
 }
 
+const REPLACED = '_kept';
+const isReplaced = ({ name }: Partition): boolean => name.endsWith(REPLACED);
+
+/** Replaces a partition by a table with its kept rows. Statements about the table wait meanwhile. */
+async function replace(
+  tx: Queryable,
+  table: PartitionedTable,
+  { name, from, to }: Partition,
+  { rows, values }: Exclude<Kept, string>,
+): Promise<void> {
+  const replacement = `${name}${REPLACED}`;
+  await tx.query(sql('', `lock table ${table} in access exclusive mode`));
+  await tx.query(sql('', `create table ${replacement} (like ${table} including all)`));
+  await tx.query(sql('', `insert into ${replacement} ${rows(name)}`), values);
+  await tx.query(sql('', `drop table ${name}`));
+  await attach(tx, table, replacement, from, to);
+}
+
 async function attach(
   tx: Queryable,
   table: PartitionedTable,
   name: string,
-  from: string,
+  from: string | null,
   to: string,
 ): Promise<void> {
-  const bounds = `for values from ('${from}') to ('${to}')`;
+  const bounds = `for values from (${from === null ? 'minvalue' : `'${from}'`}) to ('${to}')`;
   await tx.query(sql('', `alter table ${table} attach partition ${name} ${bounds}`));
 }
 
@@ -148,7 +199,8 @@ const later = (one: string, other: string): string => (one > other ? one : other
 
 const selectPartitions = sql(
   'list_partitions',
-  `select name, substring(bound from 'TO \\(''([^'']+)''\\)') as "to"
+  `select name, substring(bound from 'FROM \\(''([^'']+)''\\)') as "from",
+    substring(bound from 'TO \\(''([^'']+)''\\)') as "to"
   from (
     select c.relname::text as name, pg_get_expr(c.relpartbound, c.oid) as bound
     from pg_inherits i
@@ -163,5 +215,13 @@ const NEWEST_BEYOND = {
   events: sql(
     'newest_event_beyond',
     'select id as newest from events where id >= $1 order by id desc limit 1',
+  ),
+  deliveries: sql(
+    'newest_delivery_beyond',
+    `select notification_id as newest
+    from deliveries
+    where notification_id >= $1
+    order by notification_id desc
+    limit 1`,
   ),
 } as const;

@@ -8,7 +8,7 @@ import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { listEvents } from '../../src/domain/ground/events/list.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
-import { firstIdAt, newId } from '../../src/lib/ids.ts';
+import { firstIdAt, newId, notificationId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -189,6 +189,172 @@ test('a long transaction that reads events delays the work, and fails no request
   await dropPartitions(db, 'events', firstIdAt(month(3)));
   expect(await places()).toEqual([nameOf(4)]);
 });
+
+/** Writes a broadcast with this many users, each with a delivery, and returns its id. */
+async function broadcast(ms: number, users: number, settings: { sendAtMs?: number; of?: Database } = {}) {
+  const { sendAtMs, of = db } = settings;
+  const id = `${firstIdAt(ms).slice(0, 15)}${newId().slice(15)}`;
+  const userIds = Array.from({ length: users }, () => newId());
+  await of.query(insertBroadcast, [id, projectId, users, sendAtMs === undefined ? null : new Date(sendAtMs)]);
+  await of.query(insertUsers, [id, userIds]);
+  await of.query(insertDeliveries, [id, userIds, userIds.map((userId) => notificationId(id, userId))]);
+  return id;
+}
+
+/** The partition and the number of the deliveries of each broadcast, in the order of their ids. */
+async function deliveries(of = db): Promise<string[]> {
+  const rows = await of.query<{ name: string; count: number }>(
+    sql(
+      '',
+      `select tableoid::regclass::text as name, count(*)::int as count
+      from deliveries
+      group by broadcast_id, tableoid
+      order by broadcast_id`,
+    ),
+  );
+  return rows.map(({ name, count }) => `${name}: ${count}`);
+}
+
+const deliveriesOf = (ahead: number, more = '') => `${nameOf(ahead).replace('events', 'deliveries')}${more}`;
+
+const purgeDeliveriesAt = (ms: number) =>
+  purgeExpired(
+    {
+      db,
+      clock: { now: () => ms },
+      sealer,
+      config: { EVENTS_RETENTION_DAYS: 0, NOTIFICATIONS_RETENTION_DAYS: 1 },
+    },
+    new AbortController().signal,
+  );
+
+test('retention drops the deliveries of a month with the last of its broadcasts', async () => {
+  await createPartitions(db, 'deliveries', month(3));
+  for (const ms of [month(0), month(3) - 1, month(3), month(4) - 1, month(4), month(5)])
+    await broadcast(ms, 2);
+  const first = 'deliveries_first: 2';
+  const all = [first, first, `${deliveriesOf(3)}: 2`, `${deliveriesOf(3)}: 2`];
+  const later = [`${deliveriesOf(4)}: 2`, `${deliveriesOf(5)}: 2`];
+  expect(await deliveries()).toEqual([...all, ...later]);
+  // In the table from before the partitions, they are deleted with their broadcast.
+  await purgeDeliveriesAt(month(1));
+  expect(await deliveries()).toEqual([...all.slice(1), ...later]);
+  const DAY_MS = 24 * 3_600_000;
+  await purgeDeliveriesAt(month(4) + DAY_MS - 1);
+  expect(await deliveries()).toEqual([...all.slice(2), ...later]);
+  await Promise.all([purgeDeliveriesAt(month(4) + DAY_MS), purgeDeliveriesAt(month(4) + DAY_MS)]);
+  expect(await deliveries()).toEqual(later);
+  await purgeDeliveriesAt(month(20));
+  expect(await deliveries()).toEqual([]);
+});
+
+test('deliveries of broadcasts that are kept longer outlive their month', async () => {
+  await createPartitions(db, 'deliveries', month(3));
+  await broadcast(month(3), 1_000);
+  const kept = await broadcast(month(3) + 1, 3, { sendAtMs: month(5) });
+  const keptFirst = await broadcast(month(0), 2, { sendAtMs: month(5) });
+  await broadcast(month(4), 1);
+  await Promise.all([purgeDeliveriesAt(month(5)), purgeDeliveriesAt(month(5))]);
+  const next = `${deliveriesOf(4)}: 1`;
+  expect(await deliveries()).toEqual(['deliveries_first_kept: 2', `${deliveriesOf(3, '_kept')}: 3`, next]);
+  // They are still found and written.
+  await db.query(upsertDelivery, [kept, newId(), firstIdOf(kept)]);
+  await db.query(upsertDelivery, [keptFirst, newId(), firstIdOf(keptFirst)]);
+  await purgeDeliveriesAt(month(5) + 1);
+  expect(await deliveries()).toEqual(['deliveries_first_kept: 3', `${deliveriesOf(3, '_kept')}: 4`, next]);
+  await purgeDeliveriesAt(month(7));
+  expect(await deliveries()).toEqual([]);
+});
+
+test('a month of which many broadcasts are kept longer is not copied', async () => {
+  await createPartitions(db, 'deliveries', month(2));
+  await broadcast(month(3), 1);
+  await db.query(insertBroadcast, [firstIdAt(month(3) + 1), projectId, 10_001, new Date(month(6))]);
+  await purgeDeliveriesAt(month(5));
+  expect(await deliveries()).toEqual([`${deliveriesOf(3)}: 1`]);
+  await purgeDeliveriesAt(month(8));
+  expect(await deliveries()).toEqual([]);
+});
+
+test('a table with deliveries becomes the first partition while the previous release uses it', async () => {
+  const name = `former_${randomUUID().replaceAll('-', '')}`;
+  await db.query(sql('', `create database ${name}`));
+  const settings = { ...database.connection, database: name };
+  const client = new pg.Client(settings);
+  const previous = openDatabase(settings, { size: 1, name: 'previous release' });
+  try {
+    await client.connect();
+    await migrate(client, { to: 58 });
+    projectId = (await createProject({ db: previous, sealer }, 'former'))?.id ?? '';
+    await client.query('grant select on deliveries to public');
+    // The clock of the server may have been ahead.
+    for (const ms of [month(-20), month(2)]) await broadcast(ms, 2, { of: previous });
+    let written = 2;
+    let migrated = false;
+    const working = (async () => {
+      for (let after = 0; after < 20; after += migrated ? 1 : 0) {
+        await broadcast(Date.now(), 1, { of: previous });
+        written += 1;
+      }
+    })();
+    const applied = await migrate(client);
+    migrated = true;
+    await working;
+    expect(applied.slice(0, 2)).toEqual([59, 60]);
+    const found = await deliveries(previous);
+    expect(found).toHaveLength(written);
+    expect(new Set(found)).toEqual(new Set(['deliveries_first: 2', 'deliveries_first: 1']));
+    await createPartitions(previous, 'deliveries', month(3));
+    await broadcast(month(5), 1, { of: previous });
+    expect((await deliveries(previous)).at(-1)).toBe(`${deliveriesOf(5)}: 1`);
+    const { rows: readers } = await client.query(
+      `select from pg_class, aclexplode(relacl) where relname = 'deliveries' and grantee = 0
+        and privilege_type = 'SELECT'`,
+    );
+    expect(readers).toHaveLength(1);
+    await expect(previous.query(upsertWrongState)).rejects.toMatchObject({ code: '23514' });
+  } finally {
+    await client.end();
+    await previous.close();
+    await db.query(sql('', `drop database ${name} with (force)`));
+  }
+});
+
+/** An id of a notification of this broadcast. */
+const firstIdOf = (broadcastId: string) => notificationId(broadcastId, newId());
+
+const insertBroadcast = sql(
+  'test_insert_broadcast',
+  `insert into broadcasts (id, project_id, message, status, total, send_at)
+  values ($1, $2, '', 'processed', $3, $4)`,
+);
+const insertUsers = sql(
+  'test_insert_users',
+  'insert into broadcast_users (broadcast_id, page, user_ids) values ($1, 0, $2::uuid[])',
+);
+const insertDeliveries = sql(
+  'test_insert_deliveries',
+  `insert into deliveries (
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+  )
+  select user_id, id, 'email', $1, 'sent', 1, now(), now()
+  from unnest($2::uuid[], $3::uuid[]) as d (user_id, id)`,
+);
+const upsertDelivery = sql(
+  'test_upsert_delivery',
+  `insert into deliveries (
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+  )
+  values ($2, $3, 'email', $1, 'sent', 1, now(), now())
+  on conflict (user_id, notification_id, channel) do update set attempts = 2`,
+);
+const upsertWrongState = sql(
+  'test_upsert_wrong_state',
+  `insert into deliveries (
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+  )
+  select id, id, 'email', id, 'none', 1, now(), now() from broadcasts limit 1`,
+);
 
 test('a table with events becomes the first partition while the previous release uses it', async () => {
   const name = `former_${randomUUID().replaceAll('-', '')}`;

@@ -51,7 +51,7 @@ export async function startPgbouncer(
   await chmod(folder, 0o777); // pgbouncer does not run as root
   const secret = password === undefined ? '' : `password=${password}`;
   let text = iniOfGuide().replace(
-    'belfry = host=10.0.0.5 dbname=belfry',
+    'belfry = host=10.0.0.5',
     `* = host=${host} port=${port} user=${user} ${secret}`,
   );
   const replaced = { listen_addr: '', unix_socket_dir: folder, auth_type: 'any', auth_file: '', ...changes };

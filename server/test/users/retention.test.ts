@@ -112,6 +112,44 @@ test('a broadcast is purged with all its rows; one that is not processed stays',
   expect((await of.call('GET', '/users?query=u1&limit=1')).body.data).toHaveLength(1);
 });
 
+test('broadcasts to one user are purged hundreds at a time, and large ones in parts', async () => {
+  const of = await service.createProject('sizes');
+  const { db } = service.context;
+  // As many as their pages of users: 400 with one user, and one with 12 pages of a thousand.
+  await db.query(sql('test_old_broadcasts', insertOld), [of.id, 400, 1, 1]);
+  await db.query(sql('test_old_broadcasts', insertOld), [of.id, 1, 12, 1_000]);
+  const deleted: number[] = [];
+  const counting: Pick<typeof db, 'query' | 'transaction'> = {
+    query: db.query,
+    async transaction(work) {
+      const before = await count('broadcast_users');
+      const result = await db.transaction(work);
+      deleted.push((before ?? 0) - ((await count('broadcast_users')) ?? 0));
+      return result;
+    },
+  };
+  await purgeExpired(
+    { ...service.context, db: counting, clock: { now: () => Date.now() + 366 * DAY_MS } },
+    new AbortController().signal,
+  );
+  expect(await count('broadcasts', 'project_id = $1', [of.id])).toBe(0);
+  const pages = deleted.filter((number) => number > 0);
+  expect(pages.reduce((sum, number) => sum + number, 0)).toBeGreaterThanOrEqual(412);
+  expect(Math.max(...pages)).toBeGreaterThanOrEqual(400);
+  expect(pages.length).toBeGreaterThanOrEqual(3);
+});
+
+/** SQL: $2 broadcasts of the project $1 with $3 pages of $4 users. */
+const insertOld = `with old as (
+    insert into broadcasts (id, project_id, message, status)
+    select lpad(to_hex($3::int * 100000 + n), 32, '0')::uuid, $1, '', 'processed'
+    from generate_series(1, $2::int) as n
+    returning id
+  )
+  insert into broadcast_users (broadcast_id, page, user_ids)
+  select id, page, (select array_agg(gen_random_uuid()) from generate_series(1, $4::int) where page > 0)
+  from old, generate_series(1, $3::int) as page`;
+
 test('two nodes that purge at the same time do not block each other', async () => {
   const of = await service.createProject('two nodes');
   const sent = await Promise.all(

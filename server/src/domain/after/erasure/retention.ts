@@ -1,8 +1,15 @@
 import type { Config } from '../../../config.ts';
 import { uuidArray } from '../../../db/arrays.ts';
-import { type Database, type Statement, sql } from '../../../db/client.ts';
-import { createPartitions, dropPartitions, hasFirstPartition } from '../../../db/partitions.ts';
+import { type Database, type Queryable, type Statement, sql } from '../../../db/client.ts';
+import {
+  createPartitions,
+  dropPartitions,
+  hasFirstPartition,
+  type Kept,
+  rangesWithoutDrop,
+} from '../../../db/partitions.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import { OLDEST } from '../../../lib/cursor.ts';
 import { firstIdAt, notificationId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { purgeUsers } from './purge-users.ts';
@@ -18,8 +25,13 @@ const IMPORTS_DAYS = 7;
 const CAUSES_DAYS = 30;
 const ROWS = 1_000;
 const BROADCASTS = 500;
-// A page has up to 1000 users.
-const PAGES = 5;
+// Pages of one transaction, as their lists of users take room: 16 bytes for each. A page has up to 1000
+// users, but that of most broadcasts has one.
+const PAGES = 500;
+const PAGES_BYTES = 16 * 5_000;
+// Broadcasts of an expired month that are kept, and their users: copied while deliveries wait for it.
+const MOST_LEFT = 1_000;
+const MOST_USERS_LEFT = 10_000;
 
 export interface Retention {
   db: Pick<Database, 'query' | 'transaction'>;
@@ -67,6 +79,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteCauses, before(CAUSES_DAYS)),
     rows(deleteThrottles, new Date(clock.now())),
     once(() => createPartitions(db, 'events', clock.now())),
+    once(() => createPartitions(db, 'deliveries', clock.now())),
     ...(eventDays > 0
       ? [
           once(() => dropPartitions(db, 'events', before(eventDays))),
@@ -74,7 +87,12 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
           rows(deleteRuns, new Date(clock.now() - eventDays * DAY_MS)),
         ]
       : []),
-    ...(notificationDays > 0 ? [() => purgeBroadcasts(db, clock.now() - notificationDays * DAY_MS)] : []),
+    ...(notificationDays > 0
+      ? [
+          () => purgeBroadcasts(db, clock.now() - notificationDays * DAY_MS),
+          once(() => dropPartitions(db, 'deliveries', before(notificationDays), keptDeliveries)),
+        ]
+      : []),
   ];
 }
 
@@ -104,25 +122,55 @@ async function purgeBroadcasts(
   return (await db.query(deleteBroadcasts, expired)).length > 0;
 }
 
-/** Deletes pages of users, with their notifications and deliveries. */
+/**
+ * What is kept of the deliveries of an expired month: those of broadcasts that are kept longer, because they
+ * were sent long after their request, or are not processed. They are few; otherwise the month waits.
+ */
+async function keptDeliveries(
+  on: Queryable,
+  { from, to }: { from: string | null; to: string },
+): Promise<Kept> {
+  const range = [from ?? OLDEST, to];
+  const [left] = await on.query<{ broadcasts: number; users: number }>(countLeft, [...range, MOST_LEFT + 1]);
+  if (left === undefined || left.broadcasts === 0) return 'none';
+  if (left.broadcasts > MOST_LEFT || left.users > MOST_USERS_LEFT) return 'all';
+  return { rows: deliveriesLeft, values: range };
+}
+
+/** Deletes pages of users with their notifications, and their deliveries unless their month is dropped. */
 function purgePages(db: Pick<Database, 'transaction'>, expired: readonly unknown[]): Promise<boolean> {
   return db.transaction(async (tx) => {
-    const pages = await tx.query<{ broadcast_id: string; page: number; user_ids: string[] }>(claimPages, [
-      ...expired,
-      PAGES,
-    ]);
+    const pages = await tx.query<Page>(claimPages, [...expired, PAGES, PAGES_BYTES]);
     if (pages.length === 0) return false;
-    const userIds = uuidArray(pages.flatMap((page) => page.user_ids));
-    const ids = uuidArray(
-      pages.flatMap((page) => page.user_ids.map((userId) => notificationId(page.broadcast_id, userId))),
-    );
-    const ofBroadcasts = uuidArray(pages.flatMap((page) => page.user_ids.map(() => page.broadcast_id)));
-    await tx.query(TEXTS_OF_USERS, [ofBroadcasts, userIds]);
-    await tx.query(deleteNotifications, [userIds, ids]);
-    await tx.query(deleteDeliveries, [userIds, ids]);
+    const rowByRow = await rangesWithoutDrop(tx, 'deliveries');
+    const texts = pages.filter((page) => page.has_texts);
+    if (texts.length > 0)
+      await tx.query(TEXTS_OF_USERS, [
+        uuidArray(texts.flatMap((page) => page.user_ids.map(() => page.broadcast_id))),
+        uuidArray(texts.flatMap((page) => page.user_ids)),
+      ]);
+    await tx.query(deleteNotifications, idsOf(pages));
+    const undropped = pages.filter((page) => rowByRow.has(page.broadcast_id));
+    if (undropped.length > 0) await tx.query(deleteDeliveries, idsOf(undropped));
     await tx.query(deletePages, [pages.map((page) => page.broadcast_id), pages.map((page) => page.page)]);
     return true;
   });
+}
+
+/** The ids of users and of their notifications. */
+function idsOf(pages: readonly Page[]): string[] {
+  const ids = pages.flatMap((page) =>
+    page.user_ids.map((userId) => notificationId(page.broadcast_id, userId)),
+  );
+  return [uuidArray(pages.flatMap((page) => page.user_ids)), uuidArray(ids)];
+}
+
+interface Page {
+  broadcast_id: string;
+  page: number;
+  user_ids: string[];
+  /** A template made texts for its broadcast. */
+  has_texts: boolean;
 }
 
 // Primary keys of webhooks and of webhook_messages (webhook_id, id). Messages
@@ -291,17 +339,32 @@ const expired = `select b.id
       limit $2
     ) b
     limit $2`;
-// Index broadcasts_of_project (project_id, id); primary key of broadcast_users (broadcast_id, page). Skips
-// pages that another node is purging.
+// Index broadcasts_of_project (project_id, id); primary keys of broadcast_users (broadcast_id, page) and
+// broadcast_texts. The size of a list that is stored apart is known without reading it. Skips pages that
+// another node is purging.
 const claimPages = sql(
   'purge_claim_pages',
   `with expired as materialized (
     ${expired}
+  ),
+  near as materialized (
+    select u.broadcast_id, u.page, pg_column_size(u.user_ids) as bytes
+    from expired
+    join broadcast_users u on u.broadcast_id = expired.id
+    limit $4
+  ),
+  chosen as materialized (
+    select broadcast_id, page
+    from (
+      select broadcast_id, page, sum(bytes) over (rows unbounded preceding) - bytes as before
+      from near
+    ) counted
+    where before < $5
   )
-  select u.broadcast_id, u.page, u.user_ids
-  from expired
-  join broadcast_users u on u.broadcast_id = expired.id
-  limit $4
+  select u.broadcast_id, u.page, u.user_ids,
+    (select true from broadcast_texts where broadcast_id = u.broadcast_id limit 1) is not null as has_texts
+  from chosen
+  join broadcast_users u using (broadcast_id, page)
   for update of u skip locked`,
 );
 // Primary keys: a notification's id follows from its broadcast and its user (lib/ids.ts).
@@ -317,6 +380,25 @@ const deleteDeliveries = sql(
   using unnest($1::uuid[], $2::uuid[]) as d (user_id, id)
   where deliveries.user_id = d.user_id and deliveries.notification_id = d.id`,
 );
+// Primary key.
+const countLeft = sql(
+  'broadcasts_left_of_month',
+  `select count(*)::int as broadcasts, coalesce(sum(total), 0)::int as users
+  from (
+    select total
+    from broadcasts
+    where id >= $1 and id < $2
+    limit $3
+  ) b`,
+);
+/** SQL that selects the deliveries in a partition whose broadcasts exist. Primary keys. */
+const deliveriesLeft = (partition: string) =>
+  `select d.*
+  from broadcasts b
+  join broadcast_users u on u.broadcast_id = b.id
+  cross join lateral unnest(u.user_ids) as member (user_id)
+  join ${partition} d on d.user_id = member.user_id and d.broadcast_id = b.id
+  where b.id >= $1 and b.id < $2`;
 const deletePages = sql(
   'purge_pages',
   `delete from broadcast_users u

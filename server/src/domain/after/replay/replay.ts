@@ -81,6 +81,7 @@ async function failedOf(
     uuidArray(userIds),
     uuidArray(userIds.map((userId) => notificationId(broadcastId, userId))),
     channel ?? null,
+    broadcastId,
   ]);
   return rows.map((row) => ({ userId: row.user_id, channel: row.channel }));
 }
@@ -126,13 +127,19 @@ const selectBroadcast = sql(
   from broadcasts
   where id = $1 and project_id = $2`,
 );
-// Primary key (user_id, notification_id, channel).
+// Primary key (user_id, notification_id, channel), or deliveries_failed. Looked up one by one, because a join
+// was planned as a hash of the table while it was empty.
 const selectFailed = sql(
   'failed_deliveries_of_users',
-  `select d.user_id, d.channel
+  `select wanted.user_id, failed.channel
   from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, notification_id)
-  join deliveries d using (user_id, notification_id)
-  where d.state = 'failed' and ($3::text is null or d.channel = $3)`,
+  cross join lateral (
+    select channel
+    from deliveries d
+    where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id
+      and d.broadcast_id = $4 and d.state = 'failed' and ($3::text is null or d.channel = $3)
+    offset 0
+  ) failed`,
 );
 const insertSkipped = sql(
   'insert_skipped_deliveries',

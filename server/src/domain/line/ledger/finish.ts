@@ -125,10 +125,10 @@ const selectForUpdate = sql(
   'lock_broadcasts',
   'select id, status from broadcasts where id = any ($1::uuid[]) order by id for update',
 );
-// Primary keys. A statement of its own after the lock, so that it sees what others have counted: a user fails
-// for the first time if all its failures are of this transaction. If nothing is pending, only further pages
-// of a group of users can be awaited, which count as one. A higher count is of a server of the previous
-// release, which does not count all awaited deliveries.
+// Primary keys, or deliveries_failed. A statement of its own after the lock, so that it sees what others have
+// counted: a user fails for the first time if all its failures are of this transaction. If nothing is
+// pending, only further pages of a group of users can be awaited, which count as one. A higher count is of a
+// server of the previous release, which does not count all awaited deliveries.
 const subtract = sql(
   'count_down_broadcasts',
   `with first_failures as (
@@ -141,7 +141,8 @@ const subtract = sql(
     where failures = (
       select count(*)
       from deliveries d
-      where d.user_id = f.user_id and d.notification_id = f.notification_id and d.state = 'failed'
+      where d.user_id = f.user_id and d.notification_id = f.notification_id
+        and d.broadcast_id = f.broadcast_id and d.state = 'failed'
     )
     group by broadcast_id
   )
@@ -159,7 +160,8 @@ const subtract = sql(
   where b.id = t.id
   returning b.id, b.project_id, b.status, b.total, b.failures + b.failed_users as failures, b.pending`,
 );
-// Primary keys.
+// Primary keys, or deliveries_failed. Looked up one by one: a join was planned as a hash of the table while
+// it was empty.
 const addReplayed = sql(
   'add_replayed_deliveries',
   `update broadcasts
@@ -170,11 +172,13 @@ const addReplayed = sql(
         select distinct user_id, notification_id
         from unnest($3::uuid[], $4::uuid[]) as r (user_id, notification_id)
       ) r
-      where not exists (
-        select
+      where (
+        select true
         from deliveries d
-        where d.user_id = r.user_id and d.notification_id = r.notification_id and d.state = 'failed'
-      )
+        where d.user_id = r.user_id and d.notification_id = r.notification_id
+          and d.broadcast_id = $1 and d.state = 'failed'
+        limit 1
+      ) is null
     )
   where id = $1`,
 );
