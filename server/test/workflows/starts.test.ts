@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
+import { advance } from '../../src/domain/workflows/engine/advance.ts';
+import { loadStarts } from '../../src/domain/workflows/engine/load-starts.ts';
+import { newRun } from '../../src/domain/workflows/runs/start.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { ended, inState, runOf, STATE, stepsOf } from '../support/workflows.ts';
 
@@ -207,6 +210,45 @@ describe('the first turn of a run', () => {
     ]);
     expect((await userNamed('left')).body.first_name).toBe('Eve');
     expect(await titles('left')).toEqual(['Hello Bob']);
+  });
+
+  test('passes a throttle or joins a digest once if another start makes the commit fail', async () => {
+    await save('no-row', []);
+    await save('passes', [{ command: 'throttle', input: { limit: 100, window: 3_600 } }, hello]);
+    await save('joins', [{ command: 'digest', input: { window: 3_600 } }, hello]);
+    const user = { external_id: 'repeated', first_name: 'Rae' };
+    await project.call('PUT', '/users', user);
+    const input = { user: { external_id: user.external_id } };
+    await withoutRunsOf('no-row', async () => {
+      const keys = Array.from({ length: SENT_TOGETHER }, (_, at) => (at % 2 === 0 ? 'passes' : 'joins'));
+      const starts = await Promise.all([...keys, 'no-row'].map((key) => start(key, { input })));
+      expect(starts.map(({ status }) => status)).toEqual([...keys.map(() => 200), 500]);
+      const ids = (key: string) => starts.flatMap(({ body }, at) => (keys[at] === key ? body.id : []));
+      for (const id of ids('passes'))
+        expect(stepsOf(await ended(project, id))).toEqual(['0 throttle completed', '1 broadcast completed']);
+      const joined = await Promise.all(ids('joins').map((id) => runOf(project, id)));
+      expect(joined.map(stepsOf).toSorted()).toEqual([
+        ...Array(SENT_TOGETHER / 2 - 1).fill(['0 digest completed']),
+        ['0 digest waiting'],
+      ]);
+    });
+    expect(await titles('repeated')).toEqual(Array(SENT_TOGETHER / 2).fill('Hello Rae'));
+  });
+
+  test('has the same end each time that the result of a throttle is applied', async () => {
+    const throttle = { command: 'throttle', input: { limit: 1, window: 60 } };
+    await save('again', [{ command: 'set', input: { a: 1 } }, throttle, hello, hello]);
+    const { context } = service.http;
+    const [loaded] = await loadStarts(context, [newRun(project.id, 'again', {})]);
+    if (loaded === undefined || 'refusal' in loaded) throw new Error('the run cannot start');
+    const turn = await advance(context, loaded.run, 'start');
+    const decided = [1, 2].map(() => turn.shared?.decide({ kind: 'done', output: { passed: true } }));
+    expect(decided[1]).toEqual(decided[0]);
+    expect(decided.map((one) => [one?.place, one?.steps.map(({ place }) => place)])).toEqual([
+      ['2', ['0', '1']],
+      ['2', ['0', '1']],
+    ]);
+    expect([turn.place, turn.steps.map(({ place }) => place)]).toEqual(['1', ['0']]);
   });
 
   test('sends once if the key was used before', async () => {

@@ -32,7 +32,10 @@ export interface Advanced {
   /** Characters of the outputs of these steps as JSON. */
   added: number;
   next: Next;
-  /** A step that depends on other runs, and what changes with its result. */
+  /**
+   * A step that depends on other runs, and the turn with its result. This can be asked again: the transaction
+   * in which the others are looked up may be repeated.
+   */
   shared?: { request: SharedResult; decide: (result: StepResult) => Advanced };
 }
 
@@ -197,12 +200,15 @@ class Turn {
       attempt: this.#calls?.attempt ?? 0,
     });
     if (result.kind !== 'collect' && result.kind !== 'throttle') return this.#apply(step, result);
-    this.#shared = { request: result, decide: (decided) => this.#conclude(step, decided) };
+    const { place, stage, steps, data, broadcastId, broadcast, prepared } = this;
+    const before = { place, stage, steps, data, broadcastId, broadcast, prepared };
+    this.#shared = { request: result, decide: (decided) => this.#conclude(step, before, decided) };
     return { kind: 'continue' };
   }
 
-  /** Ends the turn with the result of a step that depended on other runs. */
-  #conclude(step: ProgramStep, result: StepResult): Advanced {
+  /** Ends the turn, as it was before a step that depends on other runs, with the result of the step. */
+  #conclude(step: ProgramStep, before: TurnState, result: StepResult): Advanced {
+    Object.assign(this, before, { steps: [...before.steps] });
     this.#shared = undefined;
     return this.#advanced(this.#apply(step, result) ?? { kind: 'continue' });
   }
@@ -305,6 +311,7 @@ class Turn {
   }
 }
 
+type TurnState = Pick<Turn, 'place' | 'stage' | 'steps' | 'data' | 'broadcastId' | 'broadcast' | 'prepared'>;
 type Ended = Pick<StepRow, 'state'> & Partial<Pick<StepRow, 'output' | 'error'>>;
 
 /** Returns the problem of a step; throws errors that are none of its own. */
