@@ -10,7 +10,7 @@ import {
   type Queryable,
   sql,
 } from './db/client.ts';
-import { followDatabaseClock } from './db/database-clock.ts';
+import { checkClockOfCell, followDatabaseClock } from './db/database-clock.ts';
 import {
   type Durability,
   describeDurability,
@@ -185,7 +185,9 @@ async function openAt(
     // A direct connection, because the time in a pooler's queue would count as a difference of clocks.
     const clockDb = direct === connection ? db : openDatabase(direct, { size: 1, name: 'belfry clock' });
     if (clockDb !== db) databases.push(clockDb);
-    const following = await followDatabaseClock({ db: clockDb, log });
+    let following: { stop(): void } | undefined;
+    if (cell === DEFAULT_CELL) following = await followDatabaseClock({ db: clockDb, log });
+    else await checkClockOfCell(clockDb);
     const shared = !embedded || config.PROCESSES > 1;
     const nats =
       role === 'server' && shared && config.NATS_URL !== undefined
@@ -223,7 +225,7 @@ async function openAt(
       alone: !shared && role === 'server',
       pool,
       async close() {
-        following.stop();
+        following?.stop();
         projects.close();
         integrations.close();
         categories.close();

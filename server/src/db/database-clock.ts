@@ -1,6 +1,7 @@
-import { setClock } from '../lib/clock.ts';
+import { setClock, systemClock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import { type Queryable, sql } from './client.ts';
+import { StartError } from './embedded/start-error.ts';
 
 const EVERY_MS = 5_000;
 // A larger difference is logged, because certificates are still checked by this machine's clock.
@@ -38,14 +39,33 @@ export async function followDatabaseClock({
   return { stop: () => clearInterval(timer) };
 }
 
+/**
+ * Throws a `StartError` if the clock of a cell's database differs from the service's, which is that of the
+ * default cell. All cells use that one: a second clock would let one database expire what is in another.
+ */
+export async function checkClockOfCell(db: Queryable): Promise<void> {
+  const { nowMs, atMs } = await askClock(db);
+  const serviceMs = systemClock.now() - (performance.now() - atMs);
+  const aheadMs = nowMs - serviceMs;
+  if (Math.abs(aheadMs) <= TOLERATED_MS) return;
+  throw new StartError(
+    `the clock of its database is ${Math.round(Math.abs(aheadMs) / 1000)} s ` +
+      `${aheadMs > 0 ? 'ahead of' : 'behind'} that of the first cell: set both by NTP`,
+  );
+}
+
 /** Sets the clock. Returns how far this machine's clock is ahead. */
 async function readClock(db: Queryable): Promise<number> {
-  const askedAt = performance.now();
-  const [row] = await db.query<{ now_ms: number }>(selectNow);
-  const atMs = (askedAt + performance.now()) / 2;
-  const nowMs = row?.now_ms ?? Date.now();
+  const { nowMs, atMs } = await askClock(db);
   setClock(nowMs, atMs);
   return Math.round(Date.now() - nowMs);
+}
+
+/** Returns the time of a database, and what `performance.now()` was then. */
+async function askClock(db: Queryable): Promise<{ nowMs: number; atMs: number }> {
+  const askedAt = performance.now();
+  const [row] = await db.query<{ now_ms: number }>(selectNow);
+  return { nowMs: row?.now_ms ?? Date.now(), atMs: (askedAt + performance.now()) / 2 };
 }
 
 const selectNow = sql(

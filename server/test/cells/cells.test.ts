@@ -12,7 +12,10 @@ import { sql } from '../../src/db/client.ts';
 import { newestSchema } from '../../src/db/schema.ts';
 import type { Hub } from '../../src/domain/after/realtime/hub.ts';
 import { preferencesUrl } from '../../src/domain/ground/links/preferences-link.ts';
+import { sealedCell } from '../../src/domain/setup/cells/cells.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
+import { openCell } from '../../src/open.ts';
 import { contextIn } from '../support/cells.ts';
 import { runCommand } from '../support/cli.ts';
 import { createDatabaseOn, createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -336,6 +339,25 @@ describe('a cell is not added', () => {
       /cannot be reached/,
     );
   });
+});
+
+test('a cell whose clock is wrong is not opened, and the time of the node remains', async () => {
+  const ahead = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => ahead.drop());
+  const { database } = ahead.connection;
+  for (const statement of [
+    `create function public.clock_timestamp() returns timestamptz language sql
+      return pg_catalog.clock_timestamp() + interval '1 hour'`,
+    `alter database ${database} set search_path = public, pg_catalog`,
+  ])
+    await onServer(statement, database);
+  const urls = { url: ahead.url, directUrl: ahead.url };
+  const cell = sealedCell(service.context, { name: 'ahead', schema: 'public', urls });
+  const opening = openCell(service.context, cell, { role: 'client', log: createLogger({ level: 'silent' }) });
+  await expect(opening).rejects.toThrow('cell ahead: the clock of its database is 3600 s ahead');
+  expect(Math.abs(systemClock.now() - Date.now())).toBeLessThan(60_000);
+  const { err } = await runCommand(['cell', 'add', 'ahead', '--database-url', ahead.url], settings);
+  expect(err).toMatch(/set both by NTP/);
 });
 
 describe('behind a connection pooler', () => {

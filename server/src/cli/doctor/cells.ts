@@ -1,5 +1,5 @@
 import type { Config } from '../../config.ts';
-import { type Database, openDatabase } from '../../db/client.ts';
+import { type Database, openDatabase, sql } from '../../db/client.ts';
 import { StartError } from '../../db/embedded/start-error.ts';
 import { newestSchema, schemaObstacle } from '../../db/schema.ts';
 import { connectionObstacle, obstacleTo, readFacts, readSchema } from '../../db/usability.ts';
@@ -10,6 +10,7 @@ import { keyFit } from '../../domain/setup/projects/sealing-key.ts';
 import { systemClock } from '../../lib/clock.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { currentSchema, type Place, placeOfCell } from '../../open.ts';
+import { MAX_CLOCK_MS } from './database.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 import { sealerOf } from './projects.ts';
 
@@ -34,7 +35,10 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
   let db: Database | undefined;
   try {
     db = openDatabase(placeOfCell(main, cell, sealer).direct, { size: 1, name: 'belfry doctor' });
+    await db.query(ping); // connects, so that the connection does not count as a difference of clocks
+    const askedAt = Date.now();
     const facts = await readFacts(db);
+    const clockMs = facts.now_ms - (askedAt + Date.now()) / 2;
     const schema = await currentSchema(db);
     if (schema !== cell.schema)
       return problem(
@@ -49,6 +53,13 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
     if (newer !== undefined) return problem(check, newer, 'run the newer release');
     if (version < newestSchema())
       return warning(check, `schema ${version}, this release has ${newestSchema()}`, 'run: belfry migrate');
+    if (Math.abs(clockMs) > MAX_CLOCK_MS)
+      return problem(
+        check,
+        `the clock of its database is ${(Math.abs(clockMs) / 1000).toFixed(1)} s ` +
+          `${clockMs > 0 ? 'ahead of' : 'behind'} that of this machine`,
+        'set both by NTP: a node does not open a cell whose clock differs by more than 30 s',
+      );
     return await checkContent(check, cell, { db, directory, sealer });
   } catch (error) {
     if (error instanceof StartError) return problem(check, error.message, 'add it once more, as that says');
@@ -85,3 +96,5 @@ async function checkContent(
   const count = `${projects.length} project${projects.length === 1 ? '' : 's'}`;
   return ok(check, `its database can be used, with ${count}`);
 }
+
+const ping = sql('doctor_ping_cell', 'select 1');

@@ -24,7 +24,7 @@ import { type Finding, ok, problem, warning } from './finding.ts';
 
 const CHECK = 'database';
 // With a larger difference, tokens would expire or become valid at the wrong time.
-const MAX_CLOCK_MS = 2_000;
+export const MAX_CLOCK_MS = 2_000;
 
 /** The findings about the database, and the open database for further checks. The caller closes it. */
 export interface DatabaseState {
