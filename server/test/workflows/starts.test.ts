@@ -192,6 +192,29 @@ describe('the first turn of a run', () => {
     ]);
   });
 
+  test('is listed in order: the start of the run, what it sends, then its end', async () => {
+    const own = await service.createProject('order');
+    await own.call('PUT', '/users', { external_id: 'ada', first_name: 'Ada' });
+    await own.call('PUT', '/workflows', { key: 'sends', steps: [hello] });
+    const { body } = await start('sends', { input: { user: { external_id: 'ada' } }, by: own });
+    await ended(own, body.id);
+    const ofRun = /^(workflow\.run|broadcast|delivery|notification)\./;
+    const listed = async () =>
+      (await own.call('GET', '/events?limit=100')).body.data
+        .map(({ type }: { type: string }) => type)
+        .filter((type: string) => ofRun.test(type))
+        .toReversed();
+    expect(await until(listed, (types) => types.includes('broadcast.processed'))).toEqual([
+      'workflow.run.started',
+      'broadcast.created',
+      'notification.created',
+      'delivery.sent',
+      'broadcast.processed',
+      'workflow.run.step',
+      'workflow.run.completed',
+    ]);
+  });
+
   test('sends nothing and changes no user if the run is not stored', async () => {
     const { body: user } = await project.call('PUT', '/users', { external_id: 'left', first_name: 'Bob' });
     await save('refused', [hello, { command: 'update_user', input: { first_name: 'Eve' } }]);

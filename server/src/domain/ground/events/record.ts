@@ -19,6 +19,8 @@ export const USERS_PER_EVENT_ROW = 1_000;
 export interface NewEvent {
   projectId: string;
   type: EventType;
+  /** The id of the only row, made before: the event is listed before others that are recorded first. */
+  rowId?: string;
   broadcastId?: string;
   userIds?: readonly string[];
   /** Shared by all users, or one for each of `userIds`. */
@@ -31,7 +33,7 @@ export async function recordEvents(tx: Queryable, given: readonly NewEvent[]): P
   if (events.length === 0) return;
   await tx.query(insertEvents, [
     uuidArray(events.map((event) => event.projectId)),
-    uuidArray(events.map(newEventId)),
+    uuidArray(events.map(({ rowId }) => rowId ?? newEventId())),
     textArray(events.map((event) => event.type)),
     textArray(events.map((event) => event.broadcastId)),
     textArray(events.map((event) => event.userIds && uuidArray(event.userIds))),

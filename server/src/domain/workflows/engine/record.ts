@@ -7,7 +7,7 @@ import { type JobKind, type NewJob, priorityFor } from '../../../queue/jobs.ts';
 import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
 import { followEvents } from '../feed/feed.ts';
 import { deleteDigests } from '../runs/digests.ts';
-import { type NewRunEvent, recordRunEvents, startedEvent } from '../runs/events.ts';
+import { type NewRunEvent, recordRunEvents, startedEvents } from '../runs/events.ts';
 import { runJob } from '../runs/jobs.ts';
 import { ENDED, type StepRow } from '../runs/row.ts';
 import type { NewRun } from '../runs/start.ts';
@@ -57,6 +57,8 @@ export async function recordTurns(
   const turns = decided.filter(({ run, hasActed }) => hasActed || updated.has(run.id));
   const current = turns.filter(({ run }) => updated.has(run.id));
   await markBroadcasts(tx, current);
+  // Before the events of their broadcasts.
+  const started = starting ? startedEvents(turns.map(({ run }) => subjectOf(run))) : [];
   await accept(
     tx,
     current.flatMap(({ broadcast }) => broadcast ?? []),
@@ -78,11 +80,7 @@ export async function recordTurns(
       return nextJob(turn, { priority: job?.priority ?? priorityFor(1), traceparent });
     }),
   );
-  await recordRunEvents(tx, [
-    ...(starting ? turns.map(({ run }) => startedEvent(subjectOf(run))) : []),
-    ...turns.flatMap(eventsOfSteps),
-    ...current.flatMap(eventOfEnd),
-  ]);
+  await recordRunEvents(tx, [...turns.flatMap(eventsOfSteps), ...current.flatMap(eventOfEnd)], started);
   await lookBack(
     tx,
     following.filter(({ run }) => updated.has(run.id)),

@@ -1,6 +1,6 @@
 import type { EventType } from '../../../contract/event.ts';
 import type { Queryable } from '../../../db/client.ts';
-import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { type EventDetails, type NewEvent, newEventId, recordEvents } from '../../ground/events/record.ts';
 
 /** An event of a run. */
 export interface NewRunEvent extends Omit<EventDetails, 'context'> {
@@ -16,14 +16,21 @@ const MAX_EVENTS_OF_ROW = 100;
 
 /**
  * Writes events of runs in the caller's transaction. Events of one type and project share rows, in their
- * order: each row is three entries in the largest indexes. Only events with a user can share one.
+ * order: each row is three entries in the largest indexes. Only events with a user can share one. `started`
+ * are those of runs that start.
  */
-export async function recordRunEvents(tx: Queryable, events: readonly NewRunEvent[]): Promise<void> {
-  await recordEvents(tx, rowsOf(events));
+export async function recordRunEvents(
+  tx: Queryable,
+  events: readonly NewRunEvent[],
+  started: readonly NewEvent[] = [],
+): Promise<void> {
+  await recordEvents(tx, [...started, ...rowsOf(events)]);
 }
 
-export function startedEvent(run: Omit<NewRunEvent, 'type'>): NewRunEvent {
-  return { ...run, type: 'workflow.run.started' };
+/** Events of runs that start. They are listed before all that is recorded after this call. */
+export function startedEvents(runs: readonly Omit<NewRunEvent, 'type'>[]): NewEvent[] {
+  const rows = rowsOf(runs.map((run) => ({ ...run, type: 'workflow.run.started' })));
+  return rows.map((row) => ({ ...row, rowId: newEventId() }));
 }
 
 interface Row {

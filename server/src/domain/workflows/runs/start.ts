@@ -11,13 +11,14 @@ import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
+import { recordEvents } from '../../ground/events/record.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
 import { findUsers } from '../../people/users/find-many.ts';
 import type { Person } from '../../people/users/plan.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
 import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { FIRST } from '../definitions/places.ts';
-import { recordRunEvents, startedEvent } from './events.ts';
+import { startedEvents } from './events.ts';
 import { runJob } from './jobs.ts';
 
 export interface StartContext {
@@ -151,12 +152,13 @@ export async function writeRuns(
     tx,
     runs.map((run) => runJob({ ...run, turn: 0 }, { priority })),
   );
-  await recordRunEvents(
-    tx,
-    runs.map(({ id, projectId, key }, at) =>
-      startedEvent({ runId: id, projectId, key, userId: userIds[at] }),
-    ),
-  );
+  const started = runs.map(({ id, projectId, key }, at) => ({
+    runId: id,
+    projectId,
+    key,
+    userId: userIds[at],
+  }));
+  await recordEvents(tx, startedEvents(started));
   return users;
 }
 
