@@ -149,7 +149,7 @@ export async function createServer(
   pushPage(v2);
   serveDescriptions(fastify, [v2.api, v1.api]);
   docsRoutes(v2, options.docsCache);
-  demoPage(v2);
+  if (options.front === undefined) demoPage(v2); // only the first cell has the project `demo`
   knownPaths.finish((request, reply) => countCaller(shared.limits, request, reply));
   checkRoleOfSockets(fastify, config.ROLE, options.passOn);
   await fastify.ready();

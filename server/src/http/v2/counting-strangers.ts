@@ -1,8 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ClientError } from '../../errors.ts';
 import type { App } from '../route.ts';
+import { UnknownSignature } from './webhooks-of-cells.ts';
 
-/** Runs the work and counts wrong signatures by address. Too many of them are a 429. */
+/** Runs the work and counts wrong and unknown signatures by address. Too many of them are a 429. */
 export async function countingStrangers<Result>(
   { limits }: App,
   request: FastifyRequest,
@@ -12,8 +13,8 @@ export async function countingStrangers<Result>(
   try {
     return await work();
   } catch (error) {
-    if (error instanceof ClientError && error.code === 'invalid_signature')
-      await limits.unsigned(request, reply);
+    const isInvalid = error instanceof ClientError && error.code === 'invalid_signature';
+    if (isInvalid || error instanceof UnknownSignature) await limits.unsigned(request, reply);
     throw error;
   }
 }

@@ -25,17 +25,33 @@ export async function inSigningCell<Result>(
       if (!(error instanceof ClientError && error.code === 'invalid_signature')) failure = error;
     }
   }
-  throw failure ?? new ClientError(isComplete(cells) ? 'invalid_signature' : 'service_unavailable');
+  throw failure ?? (isComplete(cells) ? new ClientError('invalid_signature') : new UnknownSignature());
 }
 
-/** Runs the work in all cells, and returns the result of the default one. */
+/** No cell that could be asked has signed the webhook; one that could not be asked may have. */
+export class UnknownSignature extends ClientError {
+  constructor() {
+    super('service_unavailable');
+  }
+}
+
+/**
+ * Runs the work in all cells, and returns the result of the default one. Cells that cannot be asked are
+ * logged: with an error, the vendor would stop sending to all others, too.
+ */
 export async function inEveryCell<Result>(
   { context, cells }: Pick<App, 'context' | 'cells'>,
   work: (context: HttpContext) => Promise<Result>,
 ): Promise<Result> {
-  const [result] = await Promise.all([work(context), ...(cells?.contexts ?? []).map(work)]);
-  if (!isComplete(cells)) throw new ClientError('service_unavailable');
-  return result as Result;
+  const result = await work(context); // first, so that an invalid one is not logged for each cell
+  const missed = [...(cells?.missing ?? [])];
+  await Promise.all(
+    (cells?.contexts ?? []).map(async (one) => {
+      await work(one).catch(() => missed.push(one.cell));
+    }),
+  );
+  if (missed.length > 0) context.log.warn({ cells: missed }, 'a webhook for all cells did not reach some');
+  return result;
 }
 
 const isComplete = (cells: App['cells']) => (cells?.missing.length ?? 0) === 0;
