@@ -1,5 +1,5 @@
 import { StartError } from './db/embedded/start-error.ts';
-import { type Cell, listCells } from './domain/setup/cells/cells.ts';
+import { type Cell, isSameCell, listCells } from './domain/setup/cells/cells.ts';
 import { type Opened, rememberCells } from './open.ts';
 
 // A cell that could not be opened is tried again after this time: its database may be restarting.
@@ -15,7 +15,7 @@ export class OpenCells<Kept extends Closable> {
   readonly #main: Opened;
   readonly #open: (cell: Cell) => Promise<Kept>;
   readonly #onChanged: (names: readonly string[]) => void;
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, { cell: Cell; one: Kept }>();
   /** Why cells could not be opened, as it was reported. */
   readonly #reported = new Map<string, string>();
   readonly #unsubscribe: () => void;
@@ -43,7 +43,7 @@ export class OpenCells<Kept extends Closable> {
 
   /** The cells that are open now. */
   get all(): Kept[] {
-    return [...this.#kept.values()];
+    return [...this.#kept.values()].map(({ one }) => one);
   }
 
   /** Opens the cells that are not open yet. Those that fail are reported, and tried again later. */
@@ -67,7 +67,7 @@ export class OpenCells<Kept extends Closable> {
     if (!rememberCells(this.#main, cells.length))
       this.#main.log.warn('Restart the server: its database has more cells than it has connections for');
     const names = cells.map(({ name }) => name);
-    await this.#closeRemoved(names);
+    await this.#closeRemoved(cells);
     this.#onChanged(names); // before they are open, too: until then their requests get a 503
     const failed = await Promise.all(
       cells.filter(({ name }) => !this.#kept.has(name)).map((cell) => this.#opened(cell)),
@@ -76,9 +76,10 @@ export class OpenCells<Kept extends Closable> {
     if (failed.includes(false)) this.#retryLater();
   }
 
-  async #closeRemoved(names: readonly string[]): Promise<void> {
-    for (const [name, one] of this.#kept) {
-      if (names.includes(name)) continue;
+  /** Also one that was removed and added again in another place: the messages about that may be lost. */
+  async #closeRemoved(cells: readonly Cell[]): Promise<void> {
+    for (const [name, { cell, one }] of this.#kept) {
+      if (cells.some((listed) => isSameCell(listed, cell))) continue;
       this.#kept.delete(name);
       await one.close().catch((error: unknown) => {
         this.#main.log.warn({ cell: name, err: error }, 'a part of a removed cell failed to stop');
@@ -90,7 +91,7 @@ export class OpenCells<Kept extends Closable> {
   async #opened(cell: Cell): Promise<boolean> {
     const { log } = this.#main;
     try {
-      this.#kept.set(cell.name, await this.#open(cell));
+      this.#kept.set(cell.name, { cell, one: await this.#open(cell) });
       this.#reported.delete(cell.name);
       log.info({ cell: cell.name }, 'cell opened');
       return true;

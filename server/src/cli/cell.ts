@@ -1,5 +1,6 @@
 import { type Database, openDatabase } from '../db/client.ts';
 import { StartError } from '../db/embedded/start-error.ts';
+import { runningPrograms } from '../db/schema.ts';
 import { connectionObstacle } from '../db/usability.ts';
 import { natsSubject } from '../domain/ground/bus/nats.ts';
 import {
@@ -23,6 +24,9 @@ import { print, printJson, printTable } from './output.ts';
 import { type CommandCells, reportFailures, withCells } from './with-cells.ts';
 import { linked } from './with-context.ts';
 
+// The migration that creates the directory. Older releases do not know cells.
+const SCHEMA_OF_CELLS = 58;
+
 /** `belfry cell add`: creates the tables of a cell, and enters it into the directory. */
 export async function addCellCommand(
   name: string,
@@ -37,6 +41,7 @@ export async function addCellCommand(
   const { cell, notified, fits } = await withCells(async (cells) => {
     const { main, names } = cells;
     if (names.includes(name)) throw new CommandError(`there is a cell ${name} already: see belfry cell list`);
+    await checkNodes(main);
     const notified = await linked(main);
     const schema = urls === undefined ? await createSchema(main, name) : await schemaAt(urls);
     const cell = sealedCell(main, { name, schema, urls });
@@ -52,6 +57,17 @@ export async function addCellCommand(
   print(`Create a project in it with: belfry project create <name> --cell ${name}`);
   if (!notified) print('The message for the running servers may be lost: restart them.');
   if (!fits) print('Restart the server: the embedded database needs more connections for it.');
+}
+
+/** Throws if a node runs that would look for the projects of all cells in the first one. */
+async function checkNodes({ db }: Opened): Promise<void> {
+  const old = (await runningPrograms(db)).filter((known) => known < SCHEMA_OF_CELLS);
+  if (old.length === 0) return;
+  const known = old.map((schema) => (schema === 0 ? 'an unknown schema' : `schema ${schema}`)).join(', ');
+  throw new CommandError(
+    `a server runs whose release does not know cells (it knows ${known}): ` +
+      `update all servers to a release that knows schema ${SCHEMA_OF_CELLS} or newer first`,
+  );
 }
 
 /** `belfry cell list`. */

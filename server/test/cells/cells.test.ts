@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,10 +12,11 @@ import { sql } from '../../src/db/client.ts';
 import { newestSchema } from '../../src/db/schema.ts';
 import type { Hub } from '../../src/domain/after/realtime/hub.ts';
 import { preferencesUrl } from '../../src/domain/ground/links/preferences-link.ts';
-import { sealedCell } from '../../src/domain/setup/cells/cells.ts';
+import { insertCell, sealedCell } from '../../src/domain/setup/cells/cells.ts';
+import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
-import { openCell } from '../../src/open.ts';
+import { type Opened, openCell } from '../../src/open.ts';
 import { contextIn } from '../support/cells.ts';
 import { runCommand } from '../support/cli.ts';
 import { createDatabaseOn, createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -35,6 +36,7 @@ import {
 const SECRET_KEY = randomBytes(32).toString('hex');
 const TO_ADA = [{ external_id: 'ada' }];
 const NAMES = ['near', 'far'] as const;
+const CHALLENGE = JSON.stringify({ type: 'url_verification', token: 't', challenge: 'c' });
 
 let service: TestService;
 let elsewhere: TestDatabase;
@@ -243,7 +245,11 @@ test('a cell whose database is lost gets a 503 until it is back; the others are 
   await command('cell', 'add', 'lost', '--database-url', database.url);
   const { id, apiKey, jwt } = await createIn('lost', 'of lost');
   await onServer(`alter database ${database.connection.database} allow_connections false`);
-  const node = await startService(service.context.config, { log: createLogger({ level: 'silent' }) });
+  const own = { RATE_LIMIT_IP: 3, SLACKBOT_SIGNING_SECRET: 'b'.repeat(32) };
+  const node = await startService(
+    { ...service.context.config, ...own },
+    { log: createLogger({ level: 'silent' }) },
+  );
   onTestFinished(async () => {
     await node.stop();
     await removeCell('lost');
@@ -268,11 +274,24 @@ test('a cell whose database is lost gets a 503 until it is back; the others are 
   });
   expect(await (await fetch(`${node.address}/metrics`)).text()).toContain('\nbelfry_cells_unavailable 1\n');
   // The vendor repeats the webhook: the cell of its integration may be the lost one.
-  const webhook = await fetch(`${node.address}/v2/integrations/stripe/webhooks/incoming/${id}`, {
-    method: 'POST',
-    body: '{}',
+  const post = async (path: string, headers: Record<string, string> = {}) => {
+    const url = `${node.address}/v2/integrations/${path}`;
+    const response = await fetch(url, { method: 'POST', body: CHALLENGE, headers });
+    return { status: response.status, body: await response.json() };
+  };
+  const unsigned: number[] = [];
+  for (let count = 0; count < 4; count += 1)
+    unsigned.push((await post(`stripe/webhooks/incoming/${id}`)).status);
+  expect(unsigned).toEqual([503, 503, 503, 429]);
+  // Those for all cells reach the others.
+  const seconds = Math.floor(Date.now() / 1000);
+  const hmac = createHmac('sha256', own.SLACKBOT_SIGNING_SECRET);
+  const challenge = await post('service_slackbot/webhooks/incoming', {
+    'content-type': 'application/json',
+    'x-slack-request-timestamp': `${seconds}`,
+    'x-slack-signature': `v0=${hmac.update(`v0:${seconds}:${CHALLENGE}`).digest('hex')}`,
   });
-  expect(webhook.status).toBe(503);
+  expect(challenge).toEqual({ status: 200, body: { challenge: 'c' } });
   // Commands work with the other cells, and report this one.
   const listed = await runCommand(['project', 'list', '--json'], settings);
   expect(listed.code).toBe(1);
@@ -332,6 +351,15 @@ describe('a cell is not added', () => {
     const error = await refused('again', '--database-url', used.url);
     expect(error).toMatch(/belfry: /);
     expect((await command('cell', 'list')).map(({ cell }: { cell: string }) => cell)).not.toContain('again');
+  });
+
+  test('while a server runs that does not know cells', async () => {
+    const name = 'belfry api (schema 57)';
+    const old = new pg.Client({ connectionString: settings.DATABASE_URL, application_name: name });
+    await old.connect();
+    expect(await refused('again').finally(() => old.end())).toMatch(
+      /it knows schema 57\): update all servers to a release that knows schema 58/,
+    );
   });
 
   test('in a database that cannot be reached', async () => {
@@ -417,6 +445,42 @@ test('a cell is removed when it has no project, and closed by the nodes', async 
   await until(isOpen, (open) => !open);
   await command('cell', 'add', 'brief'); // its tables are there
   await until(isOpen, (open) => open);
+});
+
+test('rows of the directory do not keep an empty cell from being removed', async () => {
+  await command('cell', 'add', 'stale');
+  const ids = { id: randomUUID(), apiKey: 'pk_stale', cell: 'stale' };
+  await assignToCell(contextIn(service, 'public').db, ids);
+  expect(await command('cell', 'remove', 'stale')).toEqual({ name: 'stale', removed: true });
+});
+
+test('a cell that was removed and added in another place is opened there', async () => {
+  const places = [await createTestDatabase(), await createTestDatabase()];
+  onTestFinished(async () => {
+    await removeCell('moved');
+    await Promise.all(places.map((place) => place.drop()));
+  });
+  const { db, bus } = contextIn(service, 'public');
+  for (const { url } of places) {
+    // In one transaction, as for a node that gets no message in between.
+    await db.transaction(async (tx) => {
+      await tx.query(sql('', "delete from cells where name = 'moved'"));
+      const urls = { url, directUrl: url };
+      await insertCell(tx, sealedCell(service.context, { name: 'moved', schema: 'public', urls }));
+    });
+    bus.publish({ type: 'cells_changed' });
+    await until(
+      () => service.contexts().find(({ cell }) => cell === 'moved') as Opened | undefined,
+      (moved) => moved?.place.connection.connectionString === url,
+    );
+  }
+});
+
+test('there is no demo in other cells', async () => {
+  const headers = { 'x-service-api-key': projects.near.apiKey };
+  expect((await service.request('POST', '/demo/session', { headers })).status).toBe(404);
+  expect((await service.request('POST', '/demo/session')).status).toBe(200);
+  expect(await projectsIn('near')).toEqual([projects.near.id]);
 });
 
 test('the lists show the cell of each project, and no password', async () => {

@@ -15,6 +15,17 @@ export interface Cell {
   sealedDirectUrl: Buffer | null;
 }
 
+/** Whether two rows of the directory are one cell, in the same place. */
+export function isSameCell(one: Cell, other: Cell): boolean {
+  const isSame = (a: Buffer | null, b: Buffer | null) => (a === null || b === null ? a === b : a.equals(b));
+  return (
+    one.name === other.name &&
+    one.schema === other.schema &&
+    isSame(one.sealedUrl, other.sealedUrl) &&
+    isSame(one.sealedDirectUrl, other.sealedDirectUrl)
+  );
+}
+
 /** The URLs of a database of its own. */
 export interface CellUrls {
   url: string;
@@ -79,7 +90,10 @@ export async function insertCell(db: Queryable, cell: Cell): Promise<boolean> {
   return (await db.query(insert, [name, schema, sealedUrl, sealedDirectUrl])).length > 0;
 }
 
-/** Removes a cell from the directory. Throws if it has projects there. */
+/**
+ * Removes a cell that has no projects from the directory, with rows that say otherwise: they remain if the
+ * creation of a project was interrupted, or if its cell was restored from an older backup.
+ */
 export async function deleteCell(db: Queryable, name: string): Promise<void> {
   await db.query(remove, [name]);
 }
@@ -107,5 +121,9 @@ const insert = sql(
   returning 1 as one`,
 );
 
-// cells_pkey. A foreign key protects projects.
-const remove = sql('delete_cell', 'delete from cells where name = $1');
+// cells_pkey, and all rows of the other table, for a command. A foreign key is checked after the statement.
+const remove = sql(
+  'delete_cell',
+  `with projects as (delete from cell_projects where cell = $1)
+  delete from cells where name = $1`,
+);
