@@ -281,6 +281,21 @@ describe('a template that cannot be rendered', () => {
     ]);
   });
 
+  test('because a partial has grown fails for all users at once', async () => {
+    const content = `{% render 'part' %}${'{{ data.a }}'.repeat(300)}`;
+    await save('part', { en: { content: 'short' } }, { kind: 'partial' });
+    await save('long', { en: { title: 'T', content }, de: { title: 'T {{ user.id }}', content } });
+    await save('part', { en: { content: '{{ data.b }}'.repeat(3_000) } }, { kind: 'partial' });
+    const users = [await user('ada'), await user('bob'), await user('eva', { locale: 'de' })];
+    const sent = await send({ template: { key: 'long' }, recipients: to('ada', 'bob', 'eva') });
+    const reason = 'The template cannot be rendered: its outputs and tags have more than 32768 characters';
+    expect(sent.status).toMatchObject({ summary: { total: 3, failures: 3 } });
+    const messages = sent.status.errors.map(({ message }: { message: string }) => message);
+    expect(messages.toSorted()).toEqual(users.map((id) => `user ${id}: ${reason}`).toSorted());
+    const { body } = await project.call('GET', '/events?type=delivery.failed');
+    expect(body.data.map(({ log }: { log: string }) => log)).toEqual([reason, reason, reason]);
+  });
+
   test('on one channel fails the delivery on that channel alone', async () => {
     await vendors.setUp(project);
     await reachEverywhere(project, vendors, 'ada');

@@ -57,7 +57,7 @@ export class MessageTemplate {
   readonly #ofChannel = new Map<string, TemplateTexts>();
   readonly #read = new Map<string, readonly VariablePath[]>();
   readonly #forAll = new Map<SetTemplate, boolean>();
-  readonly #parsed = new Map<Kind, Map<string, SetTemplate>>();
+  readonly #parsed = new Map<Kind, Map<string, ReturnType<TemplateSet['parse']>>>();
 
   private constructor({ message, parts }: MessageParts, locale: string, set: TemplateSet) {
     const layout = message.layout === null ? undefined : parts.get(message.layout);
@@ -91,9 +91,17 @@ export class MessageTemplate {
     return { ...texts, content: whole, has: this.#links(channel) };
   }
 
-  /** Whether the texts of the channel are the same for all users with the same locale. */
+  /**
+   * Whether the texts of the channel are the same for all users with the same locale. Not if one of them
+   * cannot be parsed, because a partial has grown since it was saved: then `render` throws for each user.
+   */
   isForAll(channel: string): boolean {
-    return !this.#variables(channel).some(readsUser);
+    try {
+      return !this.#variables(channel).some(readsUser);
+    } catch (error) {
+      if (error instanceof TemplateError) return false;
+      throw error;
+    }
   }
 
   #textsOn(channel: string): TemplateTexts {
@@ -163,12 +171,13 @@ export class MessageTemplate {
   }
 
   #parse(text: string, kind: Kind): SetTemplate {
-    const ofKind = this.#parsed.get(kind) ?? new Map<string, SetTemplate>();
-    const known = ofKind.get(text);
-    if (known !== undefined) return known;
-    const parsed = this.#set.parse(text, kind.form);
+    const ofKind = this.#parsed.get(kind) ?? new Map<string, ReturnType<TemplateSet['parse']>>();
+    let parsed = ofKind.get(text);
+    if (parsed === undefined) {
+      parsed = this.#set.parse(text, kind.form);
+      this.#parsed.set(kind, ofKind.set(text, parsed));
+    }
     if ('problem' in parsed) throw new TemplateError(parsed.problem);
-    this.#parsed.set(kind, ofKind.set(text, parsed));
     return parsed;
   }
 }
