@@ -86,12 +86,12 @@ describeInChromium('a long inbox', () => {
       }
       // What was released is shown once more, also after a jump to the middle.
       await expect.poll(() => page.locator('.item').count()).toBeGreaterThan(10);
+      const visible = () =>
+        page.evaluate(() => {
+          const root = document.querySelector('belfry-inbox')?.shadowRoot as ShadowRoot;
+          return root.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('.item') != null;
+        });
       for (const share of [0.5, 0.9, 0.2]) {
-        const visible = () =>
-          page.evaluate(() => {
-            const root = document.querySelector('belfry-inbox')?.shadowRoot as ShadowRoot;
-            return root.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('.item') != null;
-          });
         await page.evaluate((of) => {
           const root = document.querySelector('belfry-inbox')?.shadowRoot as ShadowRoot;
           const scroller = root.querySelector('.scroller') as HTMLElement;
@@ -99,6 +99,23 @@ describeInChromium('a long inbox', () => {
         }, share);
         await expect.poll(visible).toBe(true);
       }
+      // An app hides the inbox for a while, such as behind a tab.
+      const loaded = await page.evaluate(async () => {
+        const element = document.querySelector('belfry-inbox') as BelfryInbox;
+        const frames = async (many: number) => {
+          for (let i = 0; i < many; i += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
+        };
+        const loaded = () => element.inbox?.list().getSnapshot().notifications.length;
+        const before = loaded();
+        document.body.style.display = 'none';
+        await frames(5);
+        const whileHidden = loaded();
+        document.body.style.display = '';
+        await frames(5);
+        return { before, whileHidden };
+      });
+      expect(loaded.whileHidden).toBe(loaded.before);
+      await expect.poll(visible).toBe(true);
       await page.context().close();
     },
     TIMEOUT_MS,

@@ -101,10 +101,10 @@ test('an inbox opens with one request, that of its stream', async () => {
       token: project.userJwt({ user_external_id: user }),
       transports: [transport],
       pageSize: 2,
-      fetch(input, init) {
+      async fetch(input, init) {
         const { pathname, search } = new URL(String(input));
         fetched.push(pathname + search);
-        return fetch(input, init);
+        return inParts(await fetch(input, init));
       },
     });
     opened.push(inbox);
@@ -123,6 +123,16 @@ test('an inbox opens with one request, that of its stream', async () => {
     expect(titles()).toEqual(['c', 'b', 'a']);
   }
 });
+
+/** A response as a network passes it on: in parts that begin and end anywhere. */
+function inParts(response: Response): Response {
+  const parts = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      for (let at = 0; at < chunk.length; at += 100) controller.enqueue(chunk.subarray(at, at + 100));
+    },
+  });
+  return new Response(response.body?.pipeThrough(parts) ?? null, response);
+}
 
 test('without a stream, an inbox fetches what it shows', async () => {
   const user = newUser();

@@ -1,11 +1,11 @@
 const MARGIN_PX = 8;
 
-type Child = Node | string | false | undefined;
+type Child = Node | string | false | null | undefined;
 type Props = Record<string, unknown>;
 
 /**
  * Creates an element. Functions are listeners of the event that their name ends in; others are attributes,
- * which `false` and `undefined` leave out.
+ * which `false` and `undefined` leave out. Children without a value are left out, too.
  */
 export function h<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
@@ -18,7 +18,7 @@ export function h<Name extends keyof HTMLElementTagNameMap>(
     if (typeof value === 'function') element.addEventListener(key.slice(2), value as EventListener);
     else setAttribute(element, key, value);
   }
-  element.append(...children.filter((child) => child !== undefined && child !== false));
+  for (const child of children) if (child) element.append(child);
   return element;
 }
 

@@ -33,22 +33,20 @@ export function createItem(context: Context, notification: Notification): HTMLEl
         ),
         h('time', { part: 'time', datetime: at.toISOString(), title: times.full(at) }, times.ago(at)),
       ),
-      content !== null &&
-        content !== '' &&
-        h('div', { class: 'content', part: 'content', dir: 'auto' }, sanitized(content)),
-      (category !== null || Boolean(until)) &&
+      content && h('div', { class: 'content', part: 'content', dir: 'auto' }, sanitized(content)),
+      (category || until) &&
         h(
           'div',
           { class: 'meta', part: 'meta' },
-          until ? h('span', {}, messages.until.replace('{time}', times.soon(new Date(until)))) : undefined,
-          category !== null && h('span', { 'data-category': category }, context.categories().get(category)),
+          until && h('span', {}, messages.until.replace('{time}', times.soon(new Date(until)))),
+          category && h('span', { 'data-category': category }, context.categories().get(category)),
         ),
       createActions(context, notification),
     ),
     h(
       'div',
       { class: 'tools', part: 'tools' },
-      status !== 'archived' &&
+      !isArchived &&
         status !== 'snoozed' &&
         iconButton(
           isNew ? 'check' : 'dot',

@@ -174,7 +174,7 @@ export class ListView {
       if (place !== block.element) this.#items.insertBefore(block.element, place);
       block.update(page, before, index === 0);
       // Another view of the same list may have released it.
-      if (page.notifications === undefined && block.isNear) run(this.#list.load(page));
+      if (page.notifications === undefined && block.isNear) run(this.#load(block));
       before = page.notifications?.at(-1);
       previous = block.element;
       order.push(block);
@@ -199,6 +199,12 @@ export class ListView {
       one.textContent = labels.get(one.dataset.category ?? '') ?? '';
   }
 
+  async #load(block: Block): Promise<void> {
+    await this.#list.load(block.page as Page);
+    // It may have been left behind meanwhile.
+    if (!block.isNear) this.#list.release(block.page as Page);
+  }
+
   #observeNear(): void {
     const near = this.#order.flatMap(({ isNear }, index) => (isNear ? [index] : []));
     // None after a jump, such as with the scroll bar. Reading the place makes the browser lay out the page.
@@ -215,6 +221,8 @@ export class ListView {
   }
 
   #observe(entries: readonly IntersectionObserverEntry[]): void {
+    // Nothing is near while the app hides the list. It is shown again at the same place.
+    if (this.#scroller.clientHeight === 0) return;
     for (const { target, isIntersecting, boundingClientRect } of entries) {
       if (target === this.#end) {
         if (isIntersecting && this.#list.getSnapshot().hasMore) run(this.#list.loadMore());
@@ -224,7 +232,7 @@ export class ListView {
       const page = block?.page;
       if (block === undefined || page === undefined) continue;
       block.isNear = isIntersecting;
-      if (isIntersecting && page.notifications === undefined) run(this.#list.load(page));
+      if (isIntersecting && page.notifications === undefined) run(this.#load(block));
       // What has the focus stays.
       if (!isIntersecting && page.notifications !== undefined && focusIn(block.element) === undefined) {
         block.measure(boundingClientRect.height);
@@ -267,4 +275,4 @@ function restoreFocus(container: Element, { id, control, index }: Focus): void {
   (wanted ?? target?.querySelector<HTMLElement>('.primary'))?.focus({ preventScroll: same !== undefined });
 }
 
-const dayOf = ({ sent_at, created_at }: Notification) => startOfDay(new Date(sent_at ?? created_at));
+const dayOf = ({ sent_at, created_at }: Notification) => startOfDay(sent_at ?? created_at);

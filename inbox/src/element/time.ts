@@ -32,11 +32,10 @@ export class Times {
 
   /** The heading of a day: `Today`, `Yesterday`, a weekday, or a date. */
   day(at: Date, now = Date.now()): string {
-    const days = Math.round((startOfDay(new Date(now)) - startOfDay(at)) / DAY);
-    if (days >= 0 && days < 2) return capitalized(this.#days.format(-days, 'day'), this.#locale);
-    if (days > 0 && days < 7)
-      return capitalized(new Intl.DateTimeFormat(this.#locale, { weekday: 'long' }).format(at), this.#locale);
-    return this.#date(at, now, 'long');
+    const days = Math.round((startOfDay(now) - startOfDay(at)) / DAY);
+    if (days < 0 || days > 6) return this.#date(at, now, 'long');
+    const text = days < 2 ? this.#days.format(-days, 'day') : this.#format({ weekday: 'long' }, at);
+    return capitalized(text, this.#locale);
   }
 
   full(at: Date): string {
@@ -45,20 +44,22 @@ export class Times {
 
   /** A weekday and time, for a choice in the next days. */
   soon(at: Date): string {
-    const options = { weekday: 'short', hour: 'numeric', minute: '2-digit' } as const;
-    return new Intl.DateTimeFormat(this.#locale, options).format(at);
+    return this.#format({ weekday: 'short', hour: 'numeric', minute: '2-digit' }, at);
   }
 
   #date(at: Date, now: number, month: 'short' | 'long'): string {
     const isThisYear = at.getFullYear() === new Date(now).getFullYear();
-    const year = isThisYear ? {} : ({ year: 'numeric' } as const);
-    return new Intl.DateTimeFormat(this.#locale, { day: 'numeric', month, ...year }).format(at);
+    return this.#format({ day: 'numeric', month, year: isThisYear ? undefined : 'numeric' }, at);
+  }
+
+  #format(options: Intl.DateTimeFormatOptions, at: Date): string {
+    return new Intl.DateTimeFormat(this.#locale, options).format(at);
   }
 }
 
 /** Midnight of the day in local time, in milliseconds. */
-export function startOfDay(at: Date): number {
-  return new Date(at.getFullYear(), at.getMonth(), at.getDate()).getTime();
+export function startOfDay(at: Date | number | string): number {
+  return new Date(at).setHours(0, 0, 0, 0);
 }
 
 function capitalized(text: string, locale: string): string {

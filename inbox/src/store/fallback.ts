@@ -37,7 +37,8 @@ export async function overSse(live: Session): Promise<Ending> {
     for await (const { id, event, data } of blocks) {
       limit(end, live.idleTimeoutMs);
       if (id !== undefined) live.lastEventId = id;
-      if (readyAt === 0) {
+      // A part of the first block may have arrived. The block itself has an id, also from an older server.
+      if (readyAt === 0 && id !== undefined) {
         readyAt = Date.now();
         live.connected('sse', event === 'ready' ? parse<Opening>(data) : undefined);
       }
