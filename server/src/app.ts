@@ -150,10 +150,11 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     });
     undo.push(() => others.close());
     const contexts = () => [context, ...router.contexts];
-    telemetry = await exportTelemetry(context, contexts, supervised !== undefined);
+    const measure = () => measureAll(contexts(), router.missing.length);
+    telemetry = await exportTelemetry(context, measure, supervised !== undefined);
     const endStreams = async () => void (await Promise.all(others.all.map((cell) => cell.endStreams())));
     const main: RunningCell = await startCell(context, { ...node, cells: router, endStreams }, undo);
-    await others.sync();
+    await others.start();
     // Starts before the requests are drained, so that all drain at the same time.
     undo.push(async () => {
       for (const cell of [main, ...others.all]) cell.stopWork();
@@ -269,13 +270,13 @@ async function connected({ bus }: Opened): Promise<void> {
 /** Exports traces and metrics if a setting asks for them. Otherwise nothing of it is loaded. */
 async function exportTelemetry(
   { config, log, nodeId }: Opened,
-  contexts: () => Pick<Opened, 'db' | 'bus' | 'log'>[],
+  measure: () => Promise<void>,
   isOneOfSeveral: boolean,
 ): Promise<Telemetry | undefined> {
   const { traces, metrics } = telemetryOf(config);
   if (traces === undefined && metrics === undefined) return undefined;
   const { startTelemetry } = await import('./telemetry/start-telemetry.ts');
-  return startTelemetry({ config, log, nodeId, isOneOfSeveral, measure: () => measureAll(contexts()) });
+  return startTelemetry({ config, log, nodeId, isOneOfSeveral, measure });
 }
 
 /** Throws a `StartError` if roles are left to other nodes, although the database has only this one. */

@@ -79,7 +79,7 @@ export const busSilence = new Gauge({
 
 export const cellsUnavailable = new Gauge({
   name: 'belfry_cells_unavailable',
-  help: 'Cells that the node could not open, so that it responds with 503 to requests of their projects.',
+  help: 'Cells that the node could not open, or whose database fails: their projects get a 503.',
   aggregator: 'max',
   registers,
 });

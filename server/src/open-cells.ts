@@ -1,9 +1,12 @@
 import { StartError } from './db/embedded/start-error.ts';
 import { type Cell, isSameCell, listCells } from './domain/setup/cells/cells.ts';
+import { waitMs } from './lib/wait.ts';
 import { type Opened, rememberCells } from './open.ts';
 
 // A cell that could not be opened is tried again after this time: its database may be restarting.
 const RETRY_MS = 5_000;
+// A node starts without cells that take longer: the migration of a large one can take an hour.
+const START_WITHIN_MS = 5_000;
 
 /** What is kept of an open cell. */
 interface Closable {
@@ -18,12 +21,12 @@ export class OpenCells<Kept extends Closable> {
   readonly #kept = new Map<string, { cell: Cell; one: Kept }>();
   /** Why cells could not be opened, as it was reported. */
   readonly #reported = new Map<string, string>();
-  readonly #unsubscribe: () => void;
+  #unsubscribe = () => {};
   #running: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** `onChanged` gets the names of all cells of the directory, after those that can be were opened. */
+  /** `onChanged` gets the names of all cells of the directory, before those that are new are opened. */
   constructor({
     main,
     open,
@@ -36,9 +39,17 @@ export class OpenCells<Kept extends Closable> {
     this.#main = main;
     this.#open = open;
     this.#onChanged = onChanged;
-    this.#unsubscribe = main.bus.subscribe(({ type }) => {
+  }
+
+  /** Opens the cells, and from now on those that are added. Resolves without those that take long. */
+  async start(): Promise<void> {
+    this.#unsubscribe = this.#main.bus.subscribe(({ type }) => {
       if (type === 'cells_changed' || type === 'missed') void this.#syncSoon();
     });
+    const first = this.#sync();
+    this.#running = first.catch(() => this.#retryLater());
+    const waiting = new AbortController();
+    await Promise.race([first, waitMs(START_WITHIN_MS, waiting.signal)]).finally(() => waiting.abort());
   }
 
   /** The cells that are open now. */
@@ -47,7 +58,7 @@ export class OpenCells<Kept extends Closable> {
   }
 
   /** Opens the cells that are not open yet. Those that fail are reported, and tried again later. */
-  sync(): Promise<void> {
+  #next(): Promise<void> {
     const next = this.#running.then(() => this.#sync());
     this.#running = next.catch(() => {});
     return next;
@@ -72,7 +83,6 @@ export class OpenCells<Kept extends Closable> {
     const failed = await Promise.all(
       cells.filter(({ name }) => !this.#kept.has(name)).map((cell) => this.#opened(cell)),
     );
-    if (cells.length > 0) this.#onChanged(names);
     if (failed.includes(false)) this.#retryLater();
   }
 
@@ -107,7 +117,7 @@ export class OpenCells<Kept extends Closable> {
   }
 
   async #syncSoon(): Promise<void> {
-    await this.sync().catch((error: unknown) => {
+    await this.#next().catch((error: unknown) => {
       this.#main.log.warn({ err: error }, 'the directory of cells could not be read; retried');
       this.#retryLater();
     });

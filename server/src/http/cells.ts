@@ -31,8 +31,8 @@ export class CellRouter implements OtherCells {
   readonly #directory: Pick<CellDirectory, 'find'>;
   readonly #projectOf: ProjectReader;
   readonly #served = new Map<string, ServedCell>();
-  /** The cells that are in the directory and not served. */
-  #missing: readonly string[] = [];
+  /** The cells that are in the directory. */
+  #known: readonly string[] = [];
   #routes = false;
   readonly ofWebhooks = new LRUCache<string, HttpContext>(cacheLimit(MAX_WEBHOOKS));
 
@@ -53,11 +53,11 @@ export class CellRouter implements OtherCells {
 
   /** Sets which cells there are. Requests for those that are not served get a 503. */
   setKnown(names: readonly string[]): void {
-    this.#missing = names.filter((name) => !this.#served.has(name));
+    this.#known = names;
   }
 
   get missing(): readonly string[] {
-    return this.#missing;
+    return this.#known.filter((name) => !this.#served.has(name));
   }
 
   get contexts(): HttpContext[] {

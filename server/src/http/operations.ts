@@ -45,7 +45,7 @@ export function operationsRoutes(
 ): void {
   const hidden = { schema: { hide: true }, config: { role: 'any' as const } };
   const all = () => [context, ...(cells?.contexts ?? [])];
-  const measured = remembered(() => measureDatabases(all()));
+  const measured = remembered(() => measureDatabases(all(), cells?.missing.length));
   const details = remembered(() => detailsOf(context, cells));
 
   fastify.get('/healthz', hidden, (_request, reply) => {
@@ -61,7 +61,6 @@ export function operationsRoutes(
 
   fastify.get('/metrics', hidden, async (_request, reply) => {
     measureConnections(all());
-    cellsUnavailable.set(cells?.missing.length ?? 0);
     // The metrics of the process matter most when its database is unavailable.
     await measured();
     return reply.header('content-type', registry.contentType).send(await metricsText(metricsOfOthers));
@@ -73,10 +72,13 @@ type Cells = Pick<OtherCells, 'contexts' | 'missing'>;
 /** What is measured of a cell. */
 type Measured = Pick<HttpContext, 'db' | 'bus' | 'log'>;
 
-/** Measures what `/metrics` shows of all cells. What cannot be measured keeps its value. */
-export async function measureAll(cells: readonly Measured[]): Promise<void> {
+/**
+ * Measures what `/metrics` shows of all cells, besides `missing` ones that are not open. What cannot be
+ * measured keeps its value.
+ */
+export async function measureAll(cells: readonly Measured[], missing: number): Promise<void> {
   measureConnections(cells);
-  await measureDatabases(cells);
+  await measureDatabases(cells, missing);
 }
 
 /** Returns the metrics of this process, for another one of the same node. */
@@ -213,7 +215,7 @@ interface MeasuredDatabase {
 }
 
 /** Shows the sums of all cells that can be measured; if there is none, the last ones. */
-async function measureDatabases(cells: readonly Measured[]): Promise<void> {
+async function measureDatabases(cells: readonly Measured[], missing = 0): Promise<void> {
   const measured = await Promise.all(
     cells.map(({ db, log }) =>
       within(READY_TIMEOUT_MS, measureDatabase(db)).catch((error: unknown) => {
@@ -223,6 +225,7 @@ async function measureDatabases(cells: readonly Measured[]): Promise<void> {
     ),
   );
   const known = measured.flat();
+  cellsUnavailable.set(missing + cells.length - known.length);
   if (known.length > 0) show(known);
 }
 

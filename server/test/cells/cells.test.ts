@@ -302,6 +302,38 @@ test('a cell whose database is lost gets a 503 until it is back; the others are 
   await until(list, (response) => response.status === 200);
 });
 
+test('a node listens before a cell is open whose migration takes long', async () => {
+  const migrating = new pg.Client({ connectionString: elsewhere.url });
+  await migrating.connect();
+  await migrating.query('begin; lock table migrations in access exclusive mode');
+  const node = await startService(service.context.config, { log: createLogger({ level: 'silent' }) });
+  onTestFinished(() => node.stop());
+  const list = (cell: (typeof NAMES)[number]) =>
+    caller(() => node.address, projects[cell].jwt)('GET', '/broadcasts');
+  expect((await list('near')).status).toBe(200);
+  expect((await list('far')).status).toBe(503);
+  await migrating.end();
+  await until(
+    () => list('far'),
+    ({ status }) => status === 200,
+  );
+});
+
+test('the metrics count an open cell whose database fails', async () => {
+  const database = await createTestDatabase();
+  await command('cell', 'add', 'failing', '--database-url', database.url);
+  const unavailable = async () => {
+    const text = await (await fetch(`${service.address}/metrics`)).text();
+    return /^belfry_cells_unavailable (.*)$/m.exec(text)?.[1];
+  };
+  const isOpen = () => service.contexts().some(({ cell }) => cell === 'failing');
+  await until(isOpen, (open) => open);
+  await until(unavailable, (count) => count === '0');
+  await database.drop();
+  await until(unavailable, (count) => count === '1');
+  await removeCell('failing');
+});
+
 /** Removes a cell with its projects, and waits until the node has closed it. */
 async function removeCell(name: string): Promise<void> {
   const { db, bus } = contextIn(service, 'public');

@@ -61,7 +61,7 @@ export async function supervise(
     await context.close();
   };
   try {
-    await cells.sync();
+    await cells.start();
     if (config.DATABASE_URL === undefined) for (const { db } of [context, ...cells.all]) await rescueAll(db);
     await context.bus.listening();
     const listening = await processes.start();
