@@ -145,7 +145,8 @@ export function placeOfCell({ connection, direct, embedded }: Place, cell: Cell,
 // A connection pooler gives connections to any client, so they cannot have a schema of their own.
 const NOT_BEHIND_A_POOLER =
   'DATABASE_URL is a connection pooler, whose connections have no schema of their own: ' +
-  'add the cell with --database-url, for a user with a search_path of its own';
+  'use the URL of the database itself, or a cell that was added with --database-url, ' +
+  'for a user with a search_path of its own';
 
 /** Opens and migrates a cell. `stop` is called last, also if it fails. */
 async function openAt(
@@ -172,7 +173,7 @@ async function openAt(
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
     if (direct !== connection) {
       const obstacle = await obstacleInPooler(connection, direct);
-      if (obstacle !== undefined) throw unreachable('DATABASE_URL', obstacle);
+      if (obstacle !== undefined) throw unreachable(nameOfUrl(place), obstacle);
       await checkSchema(db, place.schema);
     }
     if (reports) {
@@ -514,11 +515,12 @@ async function ofCell<Result>(cell: string, work: () => Promise<Result>): Promis
 
 /** Migrates the database, and reads the durability that it has by default. */
 async function prepare(
-  { connection, direct, schema }: Pick<Place, 'connection' | 'direct' | 'schema'>,
+  place: Omit<Place, 'cell'>,
   report: (line: string) => void,
 ): Promise<{ migrated: number[]; durability: Durability }> {
+  const { connection, direct, schema } = place;
   const db = openDatabase(direct, { size: 1, name: 'belfry start' });
-  const setting = direct === connection ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
+  const setting = direct === connection ? nameOfUrl(place) : nameOfDirectUrl(place);
   try {
     await checkSchema(db, schema).catch((error: unknown) => {
       throw error instanceof StartError ? error : unreachable(setting, connectionObstacle(error), error);
@@ -558,6 +560,19 @@ async function migrated(db: Database, setting: string, report: (line: string) =>
   } finally {
     await client.end();
   }
+}
+
+/** What errors call the URL of `connection`. A cell with a URL of its own has no setting for it. */
+function nameOfUrl(place: Omit<Place, 'cell'>): string {
+  return hasOwnUrl(place) ? 'the URL of the cell' : 'DATABASE_URL';
+}
+
+function nameOfDirectUrl(place: Omit<Place, 'cell'>): string {
+  return hasOwnUrl(place) ? 'the direct URL of the cell' : 'DATABASE_DIRECT_URL';
+}
+
+function hasOwnUrl({ schema, isBesideDefault }: Omit<Place, 'cell'>): boolean {
+  return schema !== undefined && !isBesideDefault;
 }
 
 function unreachable(setting: string, { message, advice }: Obstacle, cause?: unknown): StartError {

@@ -10,39 +10,71 @@ import { indexProjects } from '../domain/setup/cells/directory.ts';
 import { listProjects } from '../domain/setup/projects/find.ts';
 import type { Place } from '../open.ts';
 import { fileOfCell } from './backup.ts';
+import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
-import { withConnection } from './with-connection.ts';
+import { reportFailures } from './with-cells.ts';
+import { inWords, withConnection } from './with-connection.ts';
 
 /** `belfry restore`: restores everything or nothing, into an empty database. */
 export async function restoreCommand(file: string, { json }: { json?: boolean }): Promise<void> {
   const shown = progress();
   const onProgress = (moved: Progressed) => shown.show(movedText(moved));
-  const { moved, cells, missing } = await withConnection(file, async (main, others) => {
+  const { moved, cells, failures } = await withConnection(file, async (main, others) => {
     const moved = await restoreFrom(file, { connection: main.direct, onProgress });
-    const cells: { cell: string; file: string; rows: number }[] = [];
-    const missing: string[] = [];
+    const cells: RestoredCell[] = [];
+    const failures: Error[] = [];
+    // The directory that was restored says which cells there are. One that fails does not stop the others.
     for (const place of await others()) {
       const source = fileOfCell(file, place.cell);
-      if (existsSync(source)) {
+      if (!existsSync(source)) {
+        failures.push(new CommandError(`${source} is missing, so its cell was not restored`));
+        continue;
+      }
+      try {
         await createSchema(main, place);
         const { rows } = await restoreFrom(source, { connection: place.direct, onProgress });
         await enterProjects(main, place);
-        cells.push({ cell: place.cell, file: source, rows });
-      } else missing.push(source);
+        cells.push({ cell: place.cell, file: source, rows, database: databaseOf(place) });
+      } catch (error) {
+        failures.push(failureOf(error, place.cell, source));
+      }
     }
-    return { moved, cells, missing };
+    return { moved, cells, failures };
   }).finally(() => shown.end());
-  for (const source of missing) console.error(`belfry: ${source} is missing, so its cell was not restored`);
-  if (missing.length > 0) process.exitCode = 1;
+  reportFailures(failures);
   const { schema, tables, rows } = moved;
   if (json) return printJson({ file, schema, tables, rows, ...(cells.length > 0 ? { cells } : {}) });
   print(`Restored ${rows} rows of schema ${schema}.`);
-  for (const one of cells) print(`Restored ${one.rows} rows of the cell ${one.cell}.`);
+  for (const { cell, rows, database } of cells)
+    print(`Restored ${rows} rows of the cell ${cell}${database === undefined ? '' : `, in ${database}`}.`);
+  if (cells.some(({ database }) => database !== undefined))
+    print('A server with this directory opens these databases: stop all others that use them.');
   const { SECRET_KEY, DATA_DIR } = readConfig();
   const key = join(DATA_DIR, 'secret.key');
   if (SECRET_KEY.length === 0 && !existsSync(key))
     print(`Before the next start, copy the secret.key of the backed-up server to ${key}`);
+}
+
+interface RestoredCell {
+  cell: string;
+  file: string;
+  rows: number;
+  /** Where its own URL points to. */
+  database: string | undefined;
+}
+
+/** Without the password. */
+function databaseOf({ isBesideDefault, direct: { connectionString } }: Place): string | undefined {
+  if (isBesideDefault || connectionString === undefined) return undefined;
+  const url = URL.parse(connectionString);
+  return url === null ? 'an invalid URL' : `${url.host}${url.pathname}`;
+}
+
+function failureOf(error: unknown, cell: string, source: string): Error {
+  const known = inWords(error, source);
+  if (!(known instanceof Error)) return new Error(String(known));
+  return new CommandError(`cell ${cell}, from ${source}: ${known.message}`);
 }
 
 async function restoreFrom(file: string, options: MoveOptions): Promise<Moved> {

@@ -17,7 +17,8 @@ export async function withConnection<Result>(
   );
 }
 
-function inWords(error: unknown, file: string): unknown {
+/** Describes a failure of a command that moves a cell from or to `file`. */
+export function inWords(error: unknown, file: string): unknown {
   if (error instanceof UnusableDatabase || error instanceof UnusableBackup)
     return new CommandError(error.message);
   if (!(error instanceof Error)) return error;

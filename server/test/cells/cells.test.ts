@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'graphql-ws';
@@ -395,9 +395,15 @@ describe('a cell is not added', () => {
   });
 
   test('in a database that cannot be reached', async () => {
-    expect(await refused('again', '--database-url', 'postgres://belfry@127.0.0.1:1/none')).toMatch(
-      /cannot be reached/,
-    );
+    const url = 'postgres://belfry@127.0.0.1:1/none';
+    expect(await refused('again', '--database-url', url)).toMatch(/cannot be reached/);
+    const urls = { url, directUrl: url };
+    const cell = sealedCell(service.context, { name: 'gone', schema: 'public', urls });
+    const opening = openCell(service.context, cell, {
+      role: 'client',
+      log: createLogger({ level: 'silent' }),
+    });
+    await expect(opening).rejects.toThrow('cell gone: the database of the URL of the cell cannot be reached');
   });
 });
 
@@ -555,6 +561,7 @@ test('a backup has a file for each cell, and restores all of them', async () => 
   const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, 'all.backup');
+  await command('cell', 'add', 'broken');
   const written = await command('backup', file);
   expect(written.cells.map(({ cell }: { cell: string }) => cell)).toEqual(
     expect.arrayContaining(['near', 'far']),
@@ -564,12 +571,15 @@ test('a backup has a file for each cell, and restores all of them', async () => 
   const target = await createDatabaseOn(inject('testServer'));
   onTestFinished(() => target.drop());
   for (const { cell, file: ofCell } of written.cells) if (cell !== 'near') await rm(ofCell);
+  const broken = `${file}.broken`;
+  await writeFile(broken, 'no backup');
   const { code, out, err } = await runCommand(['restore', file, '--json'], {
     ...settings,
     DATABASE_URL: target.url,
   });
   expect(code).toBe(1);
   expect(err).toContain(`${file}.far is missing, so its cell was not restored`);
+  expect(err).toContain(`cell broken, from ${broken}: `);
   expect(JSON.parse(out).cells).toMatchObject([{ cell: 'near' }]);
   const restored = await runCommand(['project', 'list', '--json'], { ...settings, DATABASE_URL: target.url });
   expect(JSON.parse(restored.out)).toContainEqual(

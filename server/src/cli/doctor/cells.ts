@@ -8,7 +8,7 @@ import { CellDirectory } from '../../domain/setup/cells/directory.ts';
 import { listProjects } from '../../domain/setup/projects/find.ts';
 import { keyFit } from '../../domain/setup/projects/sealing-key.ts';
 import { systemClock } from '../../lib/clock.ts';
-import type { Sealer } from '../../lib/seal.ts';
+import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { currentSchema, type Place, placeOfCell } from '../../open.ts';
 import { MAX_CLOCK_MS } from './database.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
@@ -62,7 +62,10 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
       );
     return await checkContent(check, cell, { db, directory, sealer });
   } catch (error) {
-    if (error instanceof StartError) return problem(check, error.message, 'add it once more, as that says');
+    if (error instanceof StartError)
+      return problem(check, error.message, 'only an empty cell can be removed, and added in another place');
+    if (error instanceof CannotOpen)
+      return problem(check, `its URL cannot be opened: ${error.message}`, 'add the key that sealed it');
     const { message, advice } = connectionObstacle(error);
     return problem(check, message, advice);
   } finally {
