@@ -410,6 +410,7 @@ async function tablesOfUsers(): Promise<{ table: string; column: string }[]> {
     `select table_name::text as table, column_name::text as column
     from information_schema.columns
     where table_schema = current_schema()
+          and not (select relispartition from pg_class where oid = table_name::regclass)
           and (column_name in ('user_id', 'owner_id')
                or (table_name = 'users' and column_name = 'id'))`,
   );
