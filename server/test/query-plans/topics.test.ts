@@ -197,7 +197,7 @@ test('failed deliveries of a broadcast are found by index, and only those shown 
       `insert into deliveries (
         user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
       )
-      select gen_random_uuid(), gen_random_uuid(), 'email', $1, 'failed', 1, now(), now()
+      select gen_random_uuid(), $1, 'email', $1, 'failed', 1, now(), now()
       from generate_series(1, 3000)`,
     ),
     [id],
@@ -225,9 +225,9 @@ test('failed deliveries of a broadcast are found by index, and only those shown 
     list(users),
     list(notifications),
   ]);
-  expect(counted).toMatch(/Index (Only )?Scan using deliveries_pkey/);
+  expect(counted).toMatch(/Index (Only )?Scan using deliveries_first_(pkey|failed) /);
   expect(counted).not.toContain('Seq Scan on deliveries');
   const read = await planOf('select_broadcast', [`'${id}'`, `'${id}'`]);
-  expect(read).toMatch(/Index Scan using deliveries_failed .*actual rows=1000\.?0* /);
+  expect(read).toMatch(/Index Scan using deliveries_first_failed .*actual rows=1000\.?0* /);
   expect(read).not.toContain('Seq Scan');
 });
