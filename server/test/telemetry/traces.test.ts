@@ -184,17 +184,22 @@ test('a message to a webhook is a trace with the response', async () => {
   await project.call('PUT', '/webhooks', { url: webhook.url, event_types: ['user.updated'] });
   await project.call('PUT', '/users', { external_id: 'zoe-of-shop' });
   await project.call('PUT', '/users', { external_id: 'zoe-of-shop', email: 'zoe@example.com' });
-  await webhook.waitFor(1);
+  // Transactions of other tests delay webhooks: their events are read in the order of transactions.
+  const [message] = await webhook.waitFor(1, 45_000);
   const send = await until(
-    () => receiver.spans.find(({ name }) => name === 'send webhook'),
+    () => receiver.spans.find(({ attributes }) => attributes['belfry.event.id'] === message?.id),
     (span) => span !== undefined,
   );
   expect(send).toMatchObject({
+    name: 'send webhook',
     parentId: '',
     failed: true,
     attributes: { 'belfry.event.type': 'user.updated', 'error.type': '500' },
   });
-  const below = receiver.spans.filter(({ parentId }) => parentId === send?.spanId);
+  const below = await until(
+    () => receiver.spans.filter(({ parentId }) => parentId === send?.spanId),
+    (spans) => spans.length > 0,
+  );
   expect(below.map(({ attributes }) => attributes['http.response.status_code'])).toEqual([500]);
 });
 
