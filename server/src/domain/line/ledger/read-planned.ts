@@ -1,8 +1,7 @@
-import type { UserName } from '../../../contract/common.ts';
 import type { DeliveryRecord, DeliveryStatus } from '../../../contract/delivery.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { maskedEmail } from '../../ground/identities/user-names.ts';
+import { userNames } from '../../ground/identities/user-names.ts';
 import { dueTimes } from './due-times.ts';
 import {
   COLUMNS,
@@ -16,7 +15,7 @@ import {
 
 /**
  * Returns planned deliveries with their present state: all, or those in one state, at most `limit`, in their
- * order. Two statements for any number, and one more if some have not ended.
+ * order. Three statements for any number, and one more if some have not ended.
  */
 export async function readPlanned<One extends Planned>(
   db: Queryable,
@@ -32,16 +31,21 @@ export async function readPlanned<One extends Planned>(
     .filter((one) => state === undefined || stateOf(one, rowOf(one)) === state)
     .slice(0, limit);
   const open = listed.filter((one) => isOpen(stateOf(one, rowOf(one))));
-  const [users, due] = await Promise.all([readUsers(db, listed), dueTimes(db, open)]);
+  const inInbox = listed.filter(({ plan }) => plan.channel === 'in_app');
+  const userIds = listed.map(({ userId }) => userId);
+  const [shown, due, names] = await Promise.all([
+    readShown(db, inInbox),
+    dueTimes(db, open),
+    userNames(db, userIds),
+  ]);
   return listed.map((one) => {
-    const { shown, user } = users.get(one.notificationId) ?? {};
     const delivery = plannedDelivery(one, {
       row: rowOf(one),
-      shown: one.plan.channel === 'in_app' ? shown : undefined,
+      shown: one.plan.channel === 'in_app' ? shown.get(one.notificationId) : undefined,
       due: due(one.userId, one.broadcastId, one.plan.channel),
       brand,
     });
-    return { planned: one, delivery: { ...delivery, user: user ?? null } };
+    return { planned: one, delivery: { ...delivery, user: names.get(one.userId) ?? null } };
   });
 }
 
@@ -59,49 +63,25 @@ async function readRows(db: Queryable, planned: readonly Planned[]): Promise<Map
   return new Map(rows.map((row) => [`${row.notification_id}.${row.channel}`, row]));
 }
 
-/** The user of a planned delivery, and its notification as the inbox shows it; undefined if it is erased. */
-interface UserOf {
-  shown: ShownRow | undefined;
-  user: UserName | undefined;
-}
-
-/** Returns the users by the ids of their notifications. */
-async function readUsers(db: Queryable, planned: readonly Planned[]): Promise<Map<string, UserOf>> {
+async function readShown(db: Queryable, planned: readonly Planned[]): Promise<Map<string, ShownRow>> {
   if (planned.length === 0) return new Map();
-  const userOf = new Map(planned.map((one) => [one.notificationId, one.userId]));
-  const rows = await db.query<UserOfRow>(selectUsers, [
-    uuidArray([...userOf.values()]),
-    uuidArray([...userOf.keys()]),
+  const rows = await db.query<ShownRow>(selectShown, [
+    uuidArray(planned.map((one) => one.userId)),
+    uuidArray(planned.map((one) => one.notificationId)),
   ]);
-  return new Map(
-    rows.map(({ id, sent_at, clicked_at, clicks, known, external_id, email }) => [
-      id,
-      {
-        shown: sent_at === null ? undefined : { sent_at, clicked_at, clicks },
-        user: known ? { external_id, email } : undefined,
-      },
-    ]),
-  );
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
-interface UserOfRow extends UserName, Omit<ShownRow, 'sent_at'> {
-  id: string;
-  sent_at: Date | null;
-  known: boolean;
-}
-
-// Primary keys of deliveries (user_id, notification_id, channel), notifications (user_id, id) and users.
+// Primary keys of deliveries (user_id, notification_id, channel) and notifications (user_id, id).
 const selectRows = sql(
   'read_deliveries',
   `select ${COLUMNS}
   from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
   join deliveries using (user_id, notification_id, channel)`,
 );
-const selectUsers = sql(
-  'read_planned_users',
-  `select wanted.id, n.sent_at, n.clicked_at, n.clicks,
-    u.id is not null as known, u.external_id, ${maskedEmail('u.email')} as email
+const selectShown = sql(
+  'read_shown',
+  `select n.id, n.sent_at, n.clicked_at, n.clicks
   from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, id)
-  left join notifications n using (user_id, id)
-  left join users u on u.id = wanted.user_id and u.deleted_at is null`,
+  join notifications n using (user_id, id)`,
 );
