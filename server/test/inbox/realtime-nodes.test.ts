@@ -113,7 +113,8 @@ test.runIf(process.platform === 'linux')('a connection that hangs is replaced, a
     async () => {
       const { rows } = await client.query<{ pid: number }>(
         `select pid from pg_stat_activity
-        where datname = current_database() and query like 'unlisten belfry_proof_%'`,
+        where datname = current_database()
+          and (query like 'unlisten belfry_proof_%' or query like 'select clock_timestamp() as now')`,
       );
       return Number(rows[0]?.pid);
     },

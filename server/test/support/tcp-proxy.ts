@@ -8,6 +8,8 @@ export interface TcpProxy {
   onReply: (bytes: Buffer) => unknown;
   /** Stops reading what the server sends, until `resume`. */
   stall(): void;
+  /** Stops reading what the clients send, for good. */
+  hold(): void;
   resume(): void;
   /** Breaks all open connections. */
   cut(): void;
@@ -17,6 +19,7 @@ export interface TcpProxy {
 /** Forwards connections to 127.0.0.1 to a server on loopback or on a Unix socket. */
 export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
+  const clients = new Set<Socket>();
   const servers = new Set<Socket>();
   const kept = (socket: Socket) => {
     sockets.add(socket);
@@ -28,11 +31,15 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
     const outgoing = kept(connect(target));
     outgoing.once('close', () => servers.delete(outgoing));
     servers.add(outgoing);
+    clients.add(incoming);
     kept(incoming).pipe(outgoing);
     outgoing.on('data', (bytes: Buffer) => {
       if (proxy.onReply(bytes) !== false) incoming.write(bytes);
     });
-    incoming.once('close', () => outgoing.destroy());
+    incoming.once('close', () => {
+      clients.delete(incoming);
+      outgoing.destroy();
+    });
     outgoing.once('close', () => incoming.end());
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -41,6 +48,9 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
     onReply: () => {},
     stall() {
       for (const socket of servers) socket.pause();
+    },
+    hold() {
+      for (const socket of clients) socket.unpipe().pause();
     },
     resume() {
       for (const socket of servers) socket.resume();

@@ -2,13 +2,15 @@ import { systemClock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 import type { Channel, Transport } from './channel.ts';
 import type { RealtimeMessage } from './messages.ts';
-import { decodeMessages, encodeMessages, withoutContent } from './wire.ts';
+import { decodeMessages, encodeMessages, encodePresence, withoutContent } from './wire.ts';
 import { NoResponse, withTimeout } from './with-timeout.ts';
 
 // The channel is probed this often, and closed when no response arrives in time. Both together have to stay
 // well below the margin of a resume (resume-cursor.ts), which covers messages published before the loss was
 // noticed.
-const HEARTBEAT_MS = 8_000;
+const HEARTBEAT_MS = 4_000;
+// A node from which nothing has come for two heartbeats and a bit was killed, or has lost its connection.
+const SILENT_MS = 9_000;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
 // Messages kept while the link is down. When there are more, other nodes get one `missed` message instead.
@@ -37,7 +39,8 @@ export interface LinkState {
 
 /**
  * Keeps a channel to other nodes open. Messages that wait are sent when it is back, and `missed` makes
- * subscribers read the database. Messages arrive in the order in which they were published.
+ * subscribers read the database. So does a node that falls silent: if it was killed, it may have committed
+ * what it did not publish. Messages arrive in the order in which they were published.
  */
 export class Link {
   readonly #transport: Transport;
@@ -48,12 +51,15 @@ export class Link {
   readonly #closing = new AbortController();
   readonly #tried = Promise.withResolvers<void>();
   readonly #kept: Promise<void>;
+  /** When other nodes were last heard. Excludes those of releases that do not say that they are connected. */
+  readonly #heardMs = new Map<string, number>();
   #listening = Promise.withResolvers<void>();
   #channel: Channel | undefined;
   #waiting: RealtimeMessage[] = [];
   // Messages that waited for a connection are sent without users and contents, which could be 800 MB.
   #hasBacklog = false;
   #timer: NodeJS.Timeout | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
   #aliveAtMs: number | undefined;
   #lostAtMs: number | undefined;
@@ -103,6 +109,9 @@ export class Link {
     // A command-line program may publish and close before it is connected.
     if (this.#waiting.length > 0) await withTimeout(this.listening()).catch(() => {});
     await this.#flush();
+    const channel = this.#channel;
+    clearInterval(this.#heartbeat);
+    if (channel !== undefined) await this.#greet(channel, { leaves: true }).catch(() => {});
     this.#closing.abort();
     await this.#kept;
   }
@@ -171,14 +180,14 @@ export class Link {
     const stop = () => closing.resolve();
     this.#closing.signal.addEventListener('abort', stop, { once: true });
     if (this.#closing.signal.aborted) stop();
-    let heartbeat: NodeJS.Timeout | undefined;
     try {
+      await this.#greet(channel, { leaves: false });
       this.#aliveAtMs = await withTimeout(channel.probe());
       this.#opened(channel);
-      heartbeat = setInterval(() => void this.#beat(channel), HEARTBEAT_MS);
+      this.#heartbeat = setInterval(() => void this.#beat(channel), HEARTBEAT_MS);
       await Promise.race([channel.ended, closing.promise]);
     } finally {
-      clearInterval(heartbeat);
+      clearInterval(this.#heartbeat);
       this.#closing.signal.removeEventListener('abort', stop);
       const wasOpen = this.#channel === channel;
       this.#channel = undefined;
@@ -197,6 +206,7 @@ export class Link {
     this.#lostAtMs = undefined;
     this.#listening.resolve();
     this.#tried.resolve();
+    for (const nodeId of this.#heardMs.keys()) this.#heardMs.set(nodeId, systemClock.now());
     if (lostAtMs !== undefined)
       this.#onMessage({ type: 'missed', sinceMs: this.#carriesAll ? lostAtMs : undefined });
     void this.#flush();
@@ -210,17 +220,42 @@ export class Link {
 
   async #beat(channel: Channel): Promise<void> {
     try {
+      await this.#greet(channel, { leaves: false });
       const aliveAtMs = await withTimeout(channel.probe());
-      if (this.#channel === channel) this.#aliveAtMs = aliveAtMs;
+      if (this.#channel !== channel) return;
+      this.#aliveAtMs = aliveAtMs;
+      this.#missSilent(aliveAtMs);
     } catch {
       channel.drop();
+    }
+  }
+
+  /** Announces to other nodes that this one is connected, or that it `leaves`. */
+  async #greet(channel: Channel, presence: { leaves: boolean }): Promise<void> {
+    if (this.#carriesAll) await withTimeout(channel.send([encodePresence(this.#nodeId, presence)]));
+  }
+
+  /** Of each node that is silent: publishes that its last messages are missing. */
+  #missSilent(aliveAtMs: number): void {
+    for (const [nodeId, sinceMs] of this.#heardMs) {
+      if (aliveAtMs - sinceMs < SILENT_MS) continue;
+      this.#heardMs.delete(nodeId);
+      this.#log.warn(
+        { silent: nodeId },
+        'a node fell silent: its last changes are read from the database, in case it was killed',
+      );
+      this.#onMessage({ type: 'missed', sinceMs: this.#carriesAll ? sinceMs : undefined });
     }
   }
 
   #receive(payload: string): void {
     const received = decodeMessages(payload);
     if (received === undefined || received.nodeId === this.#nodeId) return;
-    for (const message of received.messages) this.#onMessage(message);
+    const { nodeId, messages, presence } = received;
+    if (presence === 'leaves') this.#heardMs.delete(nodeId);
+    else if (presence === 'connected' || this.#heardMs.has(nodeId))
+      this.#heardMs.set(nodeId, systemClock.now());
+    for (const message of messages) this.#onMessage(message);
   }
 }
 

@@ -57,16 +57,36 @@ export function encodeMessages(
   return payloads;
 }
 
+/** Encodes that a node is connected, or that it `leaves`: other nodes need not wait for it any more. */
+export function encodePresence(nodeId: string, { leaves }: { leaves: boolean }): string {
+  return JSON.stringify(leaves ? [nodeId, LEAVES] : [nodeId]);
+}
+
+export interface Decoded {
+  nodeId: string;
+  messages: RealtimeMessage[];
+  /** What the payload says of its node; undefined if it has messages only. */
+  presence: 'connected' | 'leaves' | undefined;
+}
+
 /** Decodes a payload. Returns undefined if it is not Belfry's or comes from an incompatible release. */
-export function decodeMessages(payload: string): { nodeId: string; messages: RealtimeMessage[] } | undefined {
+export function decodeMessages(payload: string): Decoded | undefined {
   try {
     const [nodeId, ...messages] = JSON.parse(payload) as [unknown, ...unknown[]];
     if (typeof nodeId !== 'string') return undefined;
-    return { nodeId, messages: messages.filter(isMessage).map(withBuffers) };
+    const presence = messages.length === 0 ? 'connected' : messages.some(isLeaves) ? 'leaves' : undefined;
+    return { nodeId, messages: messages.filter(isMessage).map(withBuffers), presence };
   } catch {
     // Any program with access to the database can write into the channel.
     return undefined;
   }
+}
+
+// Releases that do not know it ignore it.
+const LEAVES = { type: 'leaves' };
+
+function isLeaves(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'type' in value && value.type === LEAVES.type;
 }
 
 function encode(message: RealtimeMessage, format: WireFormat, room: number): string {
