@@ -68,6 +68,9 @@ const READY = 'j.kind = $1 and j.due_at is null and j.lease_id is null';
 // than about its share of the batch: it would lock the others needlessly until the statement ends, and
 // locking is writing.
 //
+// The table is often empty, and a plan that PostgreSQL makes then reads all jobs in a join. With the ids in an
+// array, it cannot.
+//
 // The commit of a claim does not wait for the disk. If a crash of the database undoes it, `complete` notices.
 const claimJobs = (column: Column, classes: string, order: string) => `
   with recursive partitions (key, turn, wrapped, busy) as (
@@ -115,7 +118,7 @@ const claimJobs = (column: Column, classes: string, order: string) => `
       ) ready
     where not busy
   ),
-  chosen as (
+  chosen as materialized (
     select id, key, turn, place, sum(weight) over (order by ${order}) - weight as weight_before
     from candidates
     order by ${order}
@@ -125,7 +128,7 @@ const claimJobs = (column: Column, classes: string, order: string) => `
     update jobs
     set lease_id = $2, attempt = attempt + 1
     from chosen
-    where jobs.id = chosen.id and chosen.weight_before < $4
+    where jobs.id = any (array(select id from chosen)) and jobs.id = chosen.id and chosen.weight_before < $4
     returning jobs.id, jobs.project_id, key, jobs.priority, jobs.weight, jobs.attempt, jobs.payload,
       turn, place
   )

@@ -55,6 +55,6 @@ const deleteHeldJobs = sql(
   'complete_held_jobs',
   `delete from jobs
   using unnest($1::bigint[], $2::uuid[]) as f (id, lease_id)
-  where jobs.id = f.id and jobs.lease_id = f.lease_id
+  where jobs.id = any ($1::bigint[]) and jobs.id = f.id and jobs.lease_id = f.lease_id
   returning jobs.id`,
 );

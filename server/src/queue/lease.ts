@@ -166,12 +166,12 @@ const rescueJobs = sql(
     select jobs.id
     from jobs
     join stale on jobs.id = stale.id and jobs.lease_id = stale.lease_id
+    where jobs.id = any (array(select id from stale))
     for update of jobs skip locked
   )
   update jobs
   set lease_id = null
-  from locked
-  where jobs.id = locked.id
+  where id = any (array(select id from locked))
   returning kind`,
 );
 // leases has a row per process. Index jobs_leased (lease_id).

@@ -10,18 +10,19 @@ export async function promote(db: Queryable, nowMs: number): Promise<{ kinds: Se
   return { kinds: new Set(rows.map((row) => row.kind)), more: rows.length === MAX_JOBS };
 }
 
-// Index jobs_scheduled (due_at). A job waits from when it is due.
+// Index jobs_scheduled (due_at), then the primary key; for the array see claim.ts. A job waits from when it is
+// due.
 const promoteDue = sql(
   'promote',
   `update jobs
   set due_at = null, enqueued_at = due_at
-  where id in (
+  where id = any (array(
     select id
     from jobs
     where due_at <= $1 and lease_id is null
     order by due_at
     limit $2
     for update skip locked
-  )
+  ))
   returning kind`,
 );

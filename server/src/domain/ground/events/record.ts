@@ -29,16 +29,20 @@ export interface NewEvent {
 
 /** Writes events in the caller's transaction, so that they are committed with the change. */
 export async function recordEvents(tx: Queryable, given: readonly NewEvent[]): Promise<void> {
+  if (given.length > 0) await tx.query(insertEvents, eventColumns(given));
+}
+
+/** The values of a statement with `insertEventsText`. */
+export function eventColumns(given: readonly NewEvent[]): unknown[] {
   const events = given.flatMap(inRows);
-  if (events.length === 0) return;
-  await tx.query(insertEvents, [
+  return [
     uuidArray(events.map((event) => event.projectId)),
     uuidArray(events.map(({ rowId }) => rowId ?? newEventId())),
     textArray(events.map((event) => event.type)),
     textArray(events.map((event) => event.broadcastId)),
     textArray(events.map((event) => event.userIds && uuidArray(event.userIds))),
     textArray(events.map((event) => event.details && JSON.stringify(event.details))),
-  ]);
+  ];
 }
 
 /** Splits an event of more users than a row may have. */
@@ -58,14 +62,20 @@ function isForEach(details: NewEvent['details']): details is readonly EventDetai
   return Array.isArray(details);
 }
 
-// unnest needs arrays of equal length, so each list of users is passed as the text of an array.
-const insertEvents = sql(
-  'insert_events',
-  `insert into events (project_id, id, type, broadcast_id, user_ids, details)
+/**
+ * Inserts events, alone or as a part of another statement. `first` is the number of the first of its six
+ * parameters.
+ */
+export function insertEventsText(first: number): string {
+  const $ = (offset: number) => `$${first + offset}`;
+  // unnest needs arrays of equal length, so each list of users is passed as the text of an array.
+  return `insert into events (project_id, id, type, broadcast_id, user_ids, details)
   select project_id, id, type, broadcast_id, user_ids::uuid[], details::json
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::text[])
-    as e (project_id, id, type, broadcast_id, user_ids, details)`,
-);
+  from unnest(${$(0)}::uuid[], ${$(1)}::uuid[], ${$(2)}::text[], ${$(3)}::uuid[], ${$(4)}::text[],
+    ${$(5)}::text[]) as e (project_id, id, type, broadcast_id, user_ids, details)`;
+}
+
+const insertEvents = sql('insert_events', insertEventsText(1));
 
 /** Returns a row id: its low 16 bits are zero, because they number the events of the row. */
 export function newEventId(): string {

@@ -239,6 +239,7 @@ const releasePermits = sql(
     select w.name, g.places, g.second
     from unnest($1::text[], $3::int[], $4::bigint[]) as g (name, places, second)
     join rate_windows w on w.name = g.name
+    where w.name = any ($1::text[])
     order by w.name
     for update of w
   ),
@@ -251,7 +252,7 @@ const releasePermits = sql(
       end,
       held = w.held - $2::text
     from given
-    where w.name = given.name
+    where w.name = any ($1::text[]) and w.name = given.name
     returning 1
   )
   select from released, (select set_config('synchronous_commit', 'off', true)) without_waiting`,

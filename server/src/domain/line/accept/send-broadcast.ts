@@ -201,15 +201,17 @@ export class Acceptor {
   }
 
   /**
-   * Runs a transaction that accepts prepared broadcasts by their ids. Each time that it runs, it passes those
-   * that it accepts to `accept`, or none. Those that were accepted before stay as they are.
+   * Runs a transaction that accepts prepared broadcasts. Each time that it runs, it passes those that it
+   * accepts to `accept`, or none. With `once`, those that were accepted before stay as they are; without it,
+   * none may have been.
    */
   async acceptIn<Result>(
     broadcasts: readonly PendingBroadcast[],
+    { once }: { once: 'by id' | undefined },
     transaction: (accept: AcceptIn) => Promise<Result>,
   ): Promise<Result> {
     if (broadcasts.length === 0) return transaction(async () => {});
-    const acceptance = await this.#begin(broadcasts, 'by id');
+    const acceptance = await this.#begin(broadcasts, once);
     const running = transaction((tx, chosen) => acceptance.write(tx, chosen));
     const result = await running.catch((error: unknown) => {
       acceptance.failed(error);
@@ -304,7 +306,7 @@ export class Acceptor {
         const jobs = queued.flatMap((one) => fanOutJob(one, jobIds.get(one.id)) ?? []);
         if (reservation) reservation.end(jobs);
         else if (jobs.length > 0) this.#fanOut.wake();
-        if (once === 'by key') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
+        if (once !== 'by id') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
         if (ids.size > 0) broadcastsAccepted.inc(ids.size);
         this.#publish(known, ids, accepted[0]?.sentAt.getTime() ?? nowMs);
         return ids;

@@ -117,7 +117,10 @@ function contentOf({ message, category, topic }: BroadcastTexts): (members: obje
 /** The data has exactly the members that are known when a condition is saved; attributes are added. */
 type WithoutAttributes<Of extends Members> = DataOf<Omit<Of, 'custom_attributes'>>;
 
-type ConditionUser = Omit<UserRow, 'updated_at' | 'last_notified_at'>;
+/** The columns of `users` from which `userData` makes the `user` of conditions. */
+export type ConditionUser = Omit<UserRow, 'updated_at' | 'last_notified_at'>;
+export const CONDITION_USER_COLUMNS = `id, external_id, email, first_name, last_name, locale,
+    custom_attributes::text as custom_attributes, phone_numbers, created_at, last_seen_at`;
 
 /** The `user` of conditions. */
 export type UserData = Pick<UserRow, 'id' | 'external_id' | 'email' | 'locale'>;
@@ -191,10 +194,7 @@ function notificationData({
 // Primary keys.
 const selectUsers = sql(
   'condition_users',
-  `select id, external_id, email, first_name, last_name, locale,
-    custom_attributes::text as custom_attributes, phone_numbers, created_at, last_seen_at
-  from users
-  where id = any ($1::uuid[])`,
+  `select ${CONDITION_USER_COLUMNS} from users where id = any ($1::uuid[])`,
 );
 const selectNotifications = sql(
   'condition_notifications',

@@ -201,6 +201,6 @@ const swapSchedules = sql(
     (extract(epoch from now()) * 1000)::float8 as database_ms
   from (select set_config('synchronous_commit', 'off', true)) without_waiting, unnest($1::text[]) as g (key)
   left join swapped s on s.key = g.key
-  left join rate_schedules k on k.key = g.key and s.key is null`,
+  left join rate_schedules k on k.key = any ($1::text[]) and k.key = g.key and s.key is null`,
 );
 const deleteOldSchedules = sql('purge_rate_schedules', 'delete from rate_schedules where expires_at < $1');

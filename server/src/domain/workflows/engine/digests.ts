@@ -157,14 +157,14 @@ const closeDue = sql(
     select d.run_id, d.closes_at, d.count, not d.open or d.closes_at <= w.now as closed
     from unnest($1::uuid[], $2::timestamptz[]) as w (run_id, now)
     join workflow_digests d using (run_id)
+    where d.run_id = any ($1::uuid[])
     order by d.key
     for update of d
   ),
   closed as (
-    update workflow_digests d
+    update workflow_digests
     set open = false
-    from waiting w
-    where d.run_id = w.run_id and w.closed and d.open
+    where run_id = any (array(select run_id from waiting where closed)) and open
   )
   select run_id, closes_at, count, closed from waiting`,
 );

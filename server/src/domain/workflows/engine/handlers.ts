@@ -72,7 +72,7 @@ async function record(
   turns: readonly Advanced[],
 ): Promise<readonly JobKind[]> {
   const broadcasts = turns.flatMap(({ broadcast }) => broadcast ?? []);
-  return acceptor().acceptIn(broadcasts, (accept) =>
+  return acceptor().acceptIn(broadcasts, { once: 'by id' }, (accept) =>
     db.transaction(async (tx) => {
       await complete(
         tx,

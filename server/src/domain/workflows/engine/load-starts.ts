@@ -1,13 +1,20 @@
-import type { Queryable } from '../../../db/client.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
 import type { ClientError } from '../../../errors.ts';
+import {
+  CONDITION_USER_COLUMNS,
+  type ConditionUser,
+  type UserData,
+  userData,
+} from '../../line/routing/condition-data.ts';
 import { findExisting } from '../../people/users/find-existing.ts';
 import { FIRST } from '../definitions/places.ts';
 import { STAGES } from '../runs/row.ts';
 import {
-  findVersions,
   inStartTransaction,
   type NewRun,
   namedUser,
+  refusalBy,
   resolveUsersOf,
   type StartContext,
 } from '../runs/start.ts';
@@ -18,38 +25,70 @@ export type LoadedStart = { run: LoadedRun } | { refusal: ClientError };
 
 type LoadContext = StartContext & { db: Queryable };
 
-/** Loads what the first turns of runs need, with a few statements for all of them. Creates their users. */
+/**
+ * Loads what the first turns of runs need: by one statement, if their users are known and their programs were
+ * loaded before. Creates users.
+ */
 export async function loadStarts(context: LoadContext, runs: readonly NewRun[]): Promise<LoadedStart[]> {
-  const { db, clock } = context;
-  const { versionOf, refusalOf } = await findVersions(db, runs);
+  const { db, clock, identities } = context;
+  const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
+  const existing = await findExisting(db, identities, named);
+  const { refusalOf, versionOf, users } = await findWorkflowsAndUsers(db, runs, existing);
   const accepted = runs.filter((run) => refusalOf(run) === undefined);
-  const userIds = await findOrCreateUsers(context, accepted);
+  const existingOf = new Map(runs.map((run, index) => [run, existing[index]]));
+  const created = await createUsers(
+    context,
+    accepted.filter((run) => existingOf.get(run) === undefined),
+  );
   const now = new Date(clock.now());
-  const begun = accepted.map((run, index) => ({
+  const begun = accepted.map((run) => ({
     ...beforeTurn(run, now),
     version: versionOf(run),
-    user_id: userIds[index] ?? null,
+    user_id: existingOf.get(run) ?? created.get(run) ?? null,
   }));
-  const loaded = new Map((await withPrograms(db, begun)).map((run) => [run.id, run]));
+  const loaded = new Map((await withPrograms(db, begun, users)).map((run) => [run.id, run]));
   return runs.map((run) => {
     const refusal = refusalOf(run);
     return refusal === undefined ? { run: loaded.get(run.id) as LoadedRun } : { refusal };
   });
 }
 
-async function findOrCreateUsers(
+type StartRow = { version: number | null; disabled: boolean } & (ConditionUser | { id: null });
+
+/** Finds the newest version of the workflow of each run, and the data of its user. */
+async function findWorkflowsAndUsers(
+  db: Queryable,
+  runs: readonly NewRun[],
+  userIds: readonly (string | null | undefined)[],
+) {
+  const rows = await db.query<StartRow>(selectStarts, [
+    uuidArray(runs.map(({ projectId }) => projectId)),
+    textArray(runs.map(({ key }) => key)),
+    textArray(userIds),
+  ]);
+  const rowOf = new Map(runs.map((run, index) => [run, rows[index]]));
+  const users = new Map<string, UserData>();
+  for (const row of rows) if (row.id !== null && !users.has(row.id)) users.set(row.id, userData(row));
+  return {
+    users,
+    versionOf: (run: NewRun) => rowOf.get(run)?.version ?? 0,
+    refusalOf(run: NewRun) {
+      const row = rowOf.get(run);
+      return refusalBy(row?.version === null ? undefined : row);
+    },
+  };
+}
+
+/** Creates or finds the users of runs. */
+async function createUsers(
   context: LoadContext,
   runs: readonly NewRun[],
-): Promise<(string | null | undefined)[]> {
-  const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
-  const found = await findExisting(context.db, context.identities, named);
-  const others = runs.filter((_, index) => found[index] === undefined);
-  if (others.length === 0) return found;
-  const created = await inStartTransaction(context, async (tx) => {
-    const { userIds, users } = await resolveUsersOf(tx, context.identities, others);
-    return { users, result: new Map(others.map((run, index) => [run, userIds[index]])) };
+): Promise<ReadonlyMap<NewRun, string | undefined>> {
+  if (runs.length === 0) return new Map();
+  return inStartTransaction(context, async (tx) => {
+    const { userIds, users } = await resolveUsersOf(tx, context.identities, runs);
+    return { users, result: new Map(runs.map((run, index) => [run, userIds[index]])) };
   });
-  return runs.map((run, index) => found[index] ?? created.get(run));
 }
 
 function beforeTurn({ id, projectId, key, input, size, depth }: NewRun, now: Date) {
@@ -74,3 +113,23 @@ function beforeTurn({ id, projectId, key, input, size, depth }: NewRun, now: Dat
     completed_at: null,
   };
 }
+
+// Primary keys.
+const selectStarts = sql(
+  'starts_of_workflow_runs',
+  `select w.version, w.disabled, u.*
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) with ordinality as r (project_id, key, user_id, place)
+  left join lateral (
+    select version, disabled
+    from workflows
+    where project_id = r.project_id and key = r.key
+    limit 1
+  ) w on true
+  left join lateral (
+    select ${CONDITION_USER_COLUMNS}
+    from users
+    where id = r.user_id
+    limit 1
+  ) u on true
+  order by r.place`,
+);

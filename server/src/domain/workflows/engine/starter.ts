@@ -94,8 +94,12 @@ export class RunStarter {
   async #commit(runs: readonly PendingRun[]): Promise<StartResult[]> {
     const distinct = firstOfEachKey(runs);
     const broadcasts = distinct.flatMap(({ turn }) => turn?.broadcast ?? []);
-    const { results, kinds } = await this.#context.acceptor.acceptIn(broadcasts, (accept) =>
-      retryOnConflict(() => this.#context.db.transaction((tx) => this.#start(tx, distinct, accept))),
+    // Their ids follow from those of the runs, which are new.
+    const { results, kinds } = await this.#context.acceptor.acceptIn(
+      broadcasts,
+      { once: undefined },
+      (accept) =>
+        retryOnConflict(() => this.#context.db.transaction((tx) => this.#start(tx, distinct, accept))),
     );
     for (const kind of kinds) this.#wake(kind);
     // The others reused a key, of an earlier request or of another one in this batch.

@@ -69,5 +69,5 @@ const updateThrottles = sql(
   `update workflow_throttles t
   set passed = g.passed::json, expires_at = g.expires_at
   from unnest($1::bytea[], $2::text[], $3::timestamptz[]) as g (key, passed, expires_at)
-  where t.key = g.key`,
+  where t.key = any ($1::bytea[]) and t.key = g.key`,
 );

@@ -14,22 +14,14 @@ export interface NewRunEvent extends Omit<EventDetails, 'context'> {
 // A row is read whole when one of its events is.
 const MAX_EVENTS_OF_ROW = 100;
 
-/**
- * Writes events of runs in the caller's transaction. Events of one type and project share rows, in their
- * order: each row is three entries in the largest indexes. Only events with a user can share one. `started`
- * are those of runs that start.
- */
-export async function recordRunEvents(
-  tx: Queryable,
-  events: readonly NewRunEvent[],
-  started: readonly NewEvent[] = [],
-): Promise<void> {
-  await recordEvents(tx, [...started, ...rowsOf(events)]);
+/** Writes events of runs in the caller's transaction. */
+export async function recordRunEvents(tx: Queryable, events: readonly NewRunEvent[]): Promise<void> {
+  await recordEvents(tx, runEvents(events));
 }
 
 /** Events of runs that start. They are listed before all that is recorded after this call. */
 export function startedEvents(runs: readonly Omit<NewRunEvent, 'type'>[]): NewEvent[] {
-  const rows = rowsOf(runs.map((run) => ({ ...run, type: 'workflow.run.started' })));
+  const rows = runEvents(runs.map((run) => ({ ...run, type: 'workflow.run.started' })));
   return rows.map((row) => ({ ...row, rowId: newEventId() }));
 }
 
@@ -40,7 +32,11 @@ interface Row {
   details: EventDetails[];
 }
 
-function rowsOf(events: readonly NewRunEvent[]): NewEvent[] {
+/**
+ * Returns events of runs as they are recorded. Those of one type and project share rows, in their order: each
+ * row is three entries in the largest indexes. Only events with a user can share one.
+ */
+export function runEvents(events: readonly NewRunEvent[]): NewEvent[] {
   const rows: Row[] = [];
   const open = new Map<string, Row>();
   for (const { projectId, runId, key, userId, type, ...own } of events) {

@@ -112,13 +112,15 @@ export async function findVersions(tx: Queryable, runs: readonly OfWorkflow[]): 
   const found = new Map(rows.map((row) => [nameOf(named[row.place - 1] as OfWorkflow), row]));
   return {
     versionOf: (run) => found.get(nameOf(run))?.version ?? 0,
-    refusalOf(run) {
-      const workflow = found.get(nameOf(run));
-      if (workflow === undefined) return new ClientError('not_found');
-      if (!workflow.disabled) return undefined;
-      return new ClientError('validation_failed', ["Param 'key' names a workflow that is disabled"]);
-    },
+    refusalOf: (run) => refusalBy(found.get(nameOf(run))),
   };
+}
+
+/** Returns why a workflow starts no run, if so: it does not exist or is disabled. */
+export function refusalBy(workflow: { disabled: boolean } | undefined): ClientError | undefined {
+  if (workflow === undefined) return new ClientError('not_found');
+  if (!workflow.disabled) return undefined;
+  return new ClientError('validation_failed', ["Param 'key' names a workflow that is disabled"]);
 }
 
 function nameOf({ projectId, key }: OfWorkflow): string {

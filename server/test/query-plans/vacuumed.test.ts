@@ -1,0 +1,88 @@
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, namedStatements, openDatabase, sql } from '../../src/db/client.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url));
+const PROGRAMS = /(^main|make-template)\.ts$|\.test\.ts$/;
+// Tables that are emptied and filled again. The plans that PostgreSQL makes after it has vacuumed them empty
+// are used until the next vacuum, although 600,000 rows may have come meanwhile.
+const TABLES = [
+  'jobs',
+  'rate_windows',
+  'rate_schedules',
+  'webhook_messages',
+  'workflow_digests',
+  'workflow_digest_items',
+  'workflow_throttles',
+];
+// What reads a whole index nevertheless.
+const ALLOWED = new Set([
+  // Of the jobs at work: at most a few thousand.
+  'lease_end: jobs by jobs_leased',
+  'release_node: jobs by jobs_leased',
+  'rescue: jobs by jobs_leased',
+  'rescue_everything: jobs by jobs_leased',
+  // With a limit.
+  'measure_queue: jobs by jobs_leased',
+  'measure_queue: jobs by jobs_scheduled',
+  // Jobs of an earlier release.
+  'convert_webhook_jobs: jobs by jobs_of_webhooks',
+  // Of one run, by an index of open digests.
+  'close_workflow_digest: workflow_digests by workflow_digests_open',
+  // Every ten minutes, and rows that expire after minutes.
+  'rate_purge: rate_windows by Seq Scan',
+  'purge_rate_schedules: rate_schedules by Seq Scan',
+  // Of runs that retention deletes, a thousand at a time.
+  'purge_workflow_runs: workflow_digests by workflow_digests_pkey',
+  'purge_workflow_runs: workflow_digest_items by workflow_digest_items_pkey',
+  'erase_broadcast_content: jobs by Seq Scan',
+]);
+
+interface Node {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Index Cond'?: string;
+  'Recheck Cond'?: string;
+  'TID Cond'?: string;
+  Plans?: Node[];
+}
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'vacuumed' });
+  await db.query(sql('', 'vacuum analyze'));
+  for (const file of readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }))
+    if (file.endsWith('.ts') && !PROGRAMS.test(file)) await import(`${SOURCES}${file}`);
+});
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+/** Reads of a whole table or index, as `table by index`. */
+function wholeReads(node: Node): string[] {
+  const below = (node.Plans ?? []).flatMap(wholeReads);
+  const table = node['Relation Name'];
+  const isBounded = [node['Index Cond'], node['Recheck Cond'], node['TID Cond']].some(Boolean);
+  if (table === undefined || isBounded || !node['Node Type'].endsWith('Scan')) return below;
+  return [`${table} by ${node['Index Name'] ?? node['Node Type']}`, ...below];
+}
+
+test('no plan that is made while a queue is empty reads all of it later', async () => {
+  const found = new Set<string>();
+  for (const [name, text] of namedStatements) {
+    if (!/^\s*(select|with|insert|update|delete)\b/.test(text)) continue;
+    const [row] = await db.query<{ 'QUERY PLAN': string }>(
+      sql('', `explain (generic_plan, format json) ${text}`),
+    );
+    const [{ Plan: plan }] = JSON.parse(row?.['QUERY PLAN'] ?? '') as [{ Plan: Node }];
+    for (const read of wholeReads(plan))
+      if (TABLES.some((table) => read.startsWith(`${table} `))) found.add(`${name}: ${read}`);
+  }
+  expect([...found].filter((one) => !ALLOWED.has(one))).toEqual([]);
+});
