@@ -115,3 +115,33 @@ test('a running light batch delays the next, a heavy one does not', async () => 
   for (const run of runs) run.end();
   await Promise.all(next);
 });
+
+test('a batcher waits while the one after it gathers, and not for a heavy batch', async () => {
+  const second = controlled({ concurrency: 2, maxItems: 9, gatherBelow: 10, weigh: (item) => item });
+  const loaded: number[][] = [];
+  const first = new Batcher<number, number>({
+    concurrency: 1,
+    maxItems: 9,
+    async run(items) {
+      loaded.push(items);
+      return items;
+    },
+    after: second.batcher,
+  });
+  let begun = second.nextRun();
+  const light = second.batcher.add(1);
+  await begun;
+  const waiting = Promise.all([first.add(1), first.add(2)]);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(loaded).toEqual([]);
+  second.runs[0]?.end();
+  await light;
+  await waiting;
+  expect(loaded).toEqual([[1, 2]]);
+  begun = second.nextRun();
+  const heavy = second.batcher.add(20);
+  await begun;
+  expect(await first.add(3)).toBe(3);
+  second.runs[1]?.end();
+  await heavy;
+});

@@ -12,12 +12,14 @@ export class Batcher<Item, Result> {
   readonly #lingerMs: number;
   readonly #gatherBelow: number;
   readonly #splitAfter: (error: unknown) => boolean;
+  readonly #after: Gathering | undefined;
   #queue: Entry<Item, Result>[] = [];
   #running = 0;
   /** The number of running batches that weigh less than `gatherBelow`. */
   #light = 0;
   #scheduled = false;
   #linger: NodeJS.Timeout | undefined;
+  readonly #calm: (() => void)[] = [];
   readonly #idle: (() => void)[] = [];
 
   /**
@@ -34,6 +36,8 @@ export class Batcher<Item, Result> {
     lingerMs?: number;
     /** While a batch lighter than this runs, no other starts, so that the next one is larger. */
     gatherBelow?: number;
+    /** While this gathers, no batch starts either: its items would only queue there. */
+    after?: Gathering;
     /** Whether `run` is called for each item alone after a batch failed with this error. */
     splitAfter?: (error: unknown) => boolean;
   }) {
@@ -44,6 +48,7 @@ export class Batcher<Item, Result> {
     this.#weigh = options.weigh ?? (() => 1);
     this.#gatherBelow = options.gatherBelow ?? 0;
     this.#lingerMs = options.lingerMs ?? 0;
+    this.#after = options.after;
     this.#splitAfter = options.splitAfter ?? (() => false);
   }
 
@@ -54,10 +59,19 @@ export class Batcher<Item, Result> {
     });
   }
 
+  /** Whether new items would queue behind others, or behind a batch lighter than `gatherBelow`. */
+  get isGathering(): boolean {
+    return this.#queue.length > 0 || this.#light > 0;
+  }
+
+  /** Resolves when it does not gather. */
+  async gathered(): Promise<void> {
+    if (this.isGathering) await new Promise<void>((resolve) => this.#calm.push(resolve));
+  }
+
   /** Resolves when nothing is queued or running. */
   async drained(): Promise<void> {
-    if (this.#queue.length === 0 && this.#running === 0) return;
-    await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (!this.#isIdle) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   #schedule(): void {
@@ -75,7 +89,17 @@ export class Batcher<Item, Result> {
     this.#scheduled = false;
     clearTimeout(this.#linger);
     this.#linger = undefined;
+    if (this.#after?.isGathering) {
+      this.#scheduled = true;
+      void this.#after.gathered().then(() => this.#startAll());
+      return;
+    }
     while (this.#hasRoom() && this.#queue.length > 0) void this.#start(this.#take());
+    this.#notify();
+  }
+
+  get #isIdle(): boolean {
+    return this.#queue.length === 0 && this.#running === 0;
   }
 
   #hasRoom(): boolean {
@@ -101,7 +125,12 @@ export class Batcher<Item, Result> {
     this.#running -= 1;
     if (isLight) this.#light -= 1;
     if (this.#queue.length > 0) this.#schedule();
-    else if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    this.#notify();
+  }
+
+  #notify(): void {
+    if (!this.isGathering) for (const resolve of this.#calm.splice(0)) resolve();
+    if (this.#isIdle) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   async #settle(entries: Entry<Item, Result>[]): Promise<void> {
@@ -126,3 +155,6 @@ interface Entry<Item, Result> {
   resolve: (result: Result) => void;
   reject: (error: unknown) => void;
 }
+
+/** What another batcher waits for. */
+type Gathering = Pick<Batcher<never, never>, 'isGathering' | 'gathered'>;

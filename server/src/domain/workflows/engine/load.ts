@@ -87,21 +87,23 @@ export async function loadRuns(
   );
 }
 
-/** Loads the programs and the users of runs that have not begun. */
+/** Loads the programs of runs that have not begun, and those of their users that are not `known`. */
 export async function withPrograms(
   db: Queryable,
   runs: readonly Omit<LoadedRun, Loaded>[],
+  known: ReadonlyMap<string, UserData>,
 ): Promise<LoadedRun[]> {
   const programs = await loadPrograms(db, runs);
   const users = await loadUsers(
     db,
-    runs.filter(({ id }) => programs.get(id)?.reads.user),
+    runs.filter(({ id, user_id: userId }) => programs.get(id)?.reads.user && !known.has(userId ?? '')),
   );
+  const userOf = (id = '') => known.get(id) ?? users.get(id) ?? null;
   return runs.map((run) => ({
     ...run,
     program: programs.get(run.id) as Program,
     steps: [],
-    user: users.get(run.user_id ?? '') ?? null,
+    user: userOf(run.user_id ?? undefined),
     notification: null,
     awaitsNotification: false,
     digest: null,

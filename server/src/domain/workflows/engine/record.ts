@@ -4,10 +4,11 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type JobKind, type NewJob, priorityFor } from '../../../queue/jobs.ts';
+import { eventColumns, insertEventsText, type NewEvent } from '../../ground/events/record.ts';
 import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
 import { followEvents } from '../feed/feed.ts';
 import { deleteDigests } from '../runs/digests.ts';
-import { type NewRunEvent, recordRunEvents, startedEvents } from '../runs/events.ts';
+import { type NewRunEvent, runEvents, startedEvents } from '../runs/events.ts';
 import { runJob } from '../runs/jobs.ts';
 import { ENDED, type StepRow } from '../runs/row.ts';
 import type { NewRun } from '../runs/start.ts';
@@ -51,9 +52,7 @@ export async function recordTurns(
       following.map(({ run }) => run.project_id),
     );
   const decided = await decideShared(tx, advanced, { nowMs, stored: starting === undefined });
-  const updated = starting
-    ? await insertRuns(tx, decided, { starting, nowMs })
-    : await updateRuns(tx, decided, nowMs);
+  const updated = starting ? new Set(decided.map(({ run }) => run.id)) : await updateRuns(tx, decided, nowMs);
   const turns = decided.filter(({ run, hasActed }) => hasActed || updated.has(run.id));
   const current = turns.filter(({ run }) => updated.has(run.id));
   await markBroadcasts(tx, current);
@@ -63,13 +62,17 @@ export async function recordTurns(
     tx,
     current.flatMap(({ broadcast }) => broadcast ?? []),
   );
-  await writeSteps(
-    tx,
-    turns.flatMap(({ run, steps }) => {
-      const recorded = updated.has(run.id) ? steps : steps.map((step) => aborted(step, nowMs));
-      return recorded.map((step) => ({ ...step, runId: run.id }));
-    }),
-  );
+  const steps = turns.flatMap(({ run, steps }) => {
+    const recorded = updated.has(run.id) ? steps : steps.map((step) => aborted(step, nowMs));
+    return recorded.map((step) => ({ ...step, runId: run.id }));
+  });
+  const events = [
+    ...started,
+    ...runEvents([...turns.flatMap(eventsOfSteps), ...current.flatMap(eventOfEnd)]),
+  ];
+  const history = historyColumns(steps, events);
+  if (starting) await insertRuns(tx, decided, { starting, nowMs, history });
+  else if (steps.length > 0 || events.length > 0) await tx.query(writeHistory, history);
   const jobOf = new Map(jobs.map((job) => [job.payload.run_id, job]));
   const ready = await enqueue(
     tx,
@@ -80,7 +83,6 @@ export async function recordTurns(
       return nextJob(turn, { priority: job?.priority ?? priorityFor(1), traceparent });
     }),
   );
-  await recordRunEvents(tx, [...turns.flatMap(eventsOfSteps), ...current.flatMap(eventOfEnd)], started);
   await lookBack(
     tx,
     following.filter(({ run }) => updated.has(run.id)),
@@ -147,13 +149,14 @@ async function updateRuns(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Inserts runs as they are after their first turn, and returns their ids. */
+/** Inserts runs as they are after their first turn, with their history. */
 async function insertRuns(
   tx: Queryable,
   turns: readonly Advanced[],
-  { starting, nowMs }: { starting: ReadonlyMap<string, NewRun>; nowMs: number },
-): Promise<ReadonlySet<string>> {
+  { starting, nowMs, history }: { starting: ReadonlyMap<string, NewRun>; nowMs: number; history: unknown[] },
+): Promise<void> {
   await tx.query(insertRunsAfterTurn, [
+    ...history,
     ...columnsOf(turns, new Date(nowMs)),
     uuidArray(turns.map(({ run }) => run.project_id)),
     textArray(turns.map(({ run }) => run.workflow_key)),
@@ -164,10 +167,9 @@ async function insertRuns(
     turns.map(({ run }) => run.created_at),
     turns.map(({ run }) => run.depth),
   ]);
-  return new Set(turns.map(({ run }) => run.id));
 }
 
-/** The values $1 to $13 of the statements that write runs after a turn. */
+/** The first 13 values of the statements that write runs after a turn. */
 function columnsOf(turns: readonly Advanced[], now: Date): unknown[] {
   return [
     uuidArray(turns.map(({ run }) => run.id)),
@@ -257,12 +259,14 @@ function subjectOf(run: LoadedRun) {
   return { runId, projectId, key, userId };
 }
 
-/** Writes steps, over what is recorded of them. */
-async function writeSteps(tx: Queryable, steps: readonly (StepRow & { runId: string })[]): Promise<void> {
+/** The values $1 to $14 of the statements that write steps and events. */
+function historyColumns(
+  steps: readonly (StepRow & { runId: string })[],
+  events: readonly NewEvent[],
+): unknown[] {
   // A step that waited and ended in the same turn is one row.
   const rows = [...new Map(steps.map((step) => [`${step.runId} ${step.place}`, step])).values()];
-  if (rows.length === 0) return;
-  await tx.query(upsertSteps, [
+  return [
     uuidArray(rows.map((step) => step.runId)),
     textArray(rows.map((step) => step.place)),
     textArray(rows.map((step) => step.command)),
@@ -271,7 +275,8 @@ async function writeSteps(tx: Queryable, steps: readonly (StepRow & { runId: str
     rows.map((step) => step.completed_at),
     textArray(rows.map((step) => step.output)),
     textArray(rows.map((step) => step.error)),
-  ]);
+    ...eventColumns(events),
+  ];
 }
 
 // Primary keys, all.
@@ -297,36 +302,43 @@ const updateRunsInTurn = sql(
   where r.id = t.id and r.turn = t.turn
   returning r.id`,
 );
-const insertRunsAfterTurn = sql(
-  'start_workflow_runs_with_turns',
-  `insert into workflow_runs (
-    id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input, prepared,
-    data, broadcast_id, waits_for, error, created_at, started_at, completed_at, depth
-  )
-  select id, project_id, key, version, user_id, state, place, stage, turn + 1, due_at, size + added, input,
-    prepared, data::json, broadcast_id, waits_for, error, created_at,
-    $10::timestamptz, case when state >= ${ENDED} then $10::timestamptz end, depth
-  from unnest(
-    $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
-    $8::uuid[], $9::text[], $11::int[], $12::text[], $13::bytea[], $14::uuid[], $15::text[], $16::int[],
-    $17::uuid[], $18::int[], $19::bytea[], $20::timestamptz[], $21::smallint[]
-  ) as t (
-    id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for, prepared, project_id,
-    key, version, user_id, size, input, created_at, depth
-  )`,
-);
-const upsertSteps = sql(
-  'record_workflow_steps',
-  `insert into workflow_run_steps as s (
+const insertStepsText = `insert into workflow_run_steps as s (
     run_id, place, command, state, started_at, completed_at, output, error
   )
   select run_id, place, command, state, started_at, completed_at, output::json, error
   from unnest(
     $1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::text[],
     $8::text[]
-  ) as t (run_id, place, command, state, started_at, completed_at, output, error)
-  on conflict (run_id, place) do update
-  set state = excluded.state, completed_at = excluded.completed_at, error = excluded.error,
-    output = coalesce(excluded.output, case when s.state = 'waiting' then s.output end),
-    started_at = case when s.state = 'waiting' then s.started_at else excluded.started_at end`,
+  ) as t (run_id, place, command, state, started_at, completed_at, output, error)`;
+// Over what is recorded of the steps.
+const writeHistory = sql(
+  'record_workflow_history',
+  `with steps as (
+    ${insertStepsText}
+    on conflict (run_id, place) do update
+    set state = excluded.state, completed_at = excluded.completed_at, error = excluded.error,
+      output = coalesce(excluded.output, case when s.state = 'waiting' then s.output end),
+      started_at = case when s.state = 'waiting' then s.started_at else excluded.started_at end
+  )
+  ${insertEventsText(9)}`,
+);
+const insertRunsAfterTurn = sql(
+  'start_workflow_runs_with_turns',
+  `with steps as (${insertStepsText}),
+  events as (${insertEventsText(9)})
+  insert into workflow_runs (
+    id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input, prepared,
+    data, broadcast_id, waits_for, error, created_at, started_at, completed_at, depth
+  )
+  select id, project_id, key, version, user_id, state, place, stage, turn + 1, due_at, size + added, input,
+    prepared, data::json, broadcast_id, waits_for, error, created_at,
+    $24::timestamptz, case when state >= ${ENDED} then $24::timestamptz end, depth
+  from unnest(
+    $15::uuid[], $16::int[], $17::smallint[], $18::text[], $19::smallint[], $20::timestamptz[], $21::text[],
+    $22::uuid[], $23::text[], $25::int[], $26::text[], $27::bytea[], $28::uuid[], $29::text[], $30::int[],
+    $31::uuid[], $32::int[], $33::bytea[], $34::timestamptz[], $35::smallint[]
+  ) as t (
+    id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for, prepared, project_id,
+    key, version, user_id, size, input, created_at, depth
+  )`,
 );

@@ -56,13 +56,6 @@ export class RunStarter {
     this.#wake = wake;
     // One run may have made a statement fail: the others of the batch must not fail with it.
     const splitAfter = (error: unknown) => !isDatabaseUnavailable(error);
-    this.#loads = new Batcher({
-      concurrency: CONCURRENCY,
-      gatherBelow: MAX_RUNS,
-      maxItems: MAX_RUNS,
-      run: (runs) => loadStarts(this.#context, runs),
-      splitAfter,
-    });
     this.#commits = new Batcher({
       concurrency: CONCURRENCY,
       gatherBelow: GATHER_BELOW_BYTES,
@@ -70,6 +63,15 @@ export class RunStarter {
       maxWeight: MAX_BYTES,
       weigh: ({ packed, turn }: PendingRun) => packed.length + (turn?.broadcast?.bytes ?? 0),
       run: (runs) => this.#commit(runs),
+      splitAfter,
+    });
+    this.#loads = new Batcher({
+      concurrency: CONCURRENCY,
+      gatherBelow: MAX_RUNS,
+      maxItems: MAX_RUNS,
+      run: (runs) => loadStarts(this.#context, runs),
+      // The requests that come meanwhile share its statement and, most of them, the next commit.
+      after: this.#commits,
       splitAfter,
     });
   }
