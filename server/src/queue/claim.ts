@@ -68,8 +68,8 @@ const READY = 'j.kind = $1 and j.due_at is null and j.lease_id is null';
 // than about its share of the batch: it would lock the others needlessly until the statement ends, and
 // locking is writing.
 //
-// The table is often empty, and a plan that PostgreSQL makes then reads all jobs in a join. With the ids in an
-// array, it cannot.
+// The table is often empty, and a plan that PostgreSQL makes then would read all jobs in a join. With the ids
+// in an array, it cannot.
 //
 // The commit of a claim does not wait for the disk. If a crash of the database undoes it, `complete` notices.
 const claimJobs = (column: Column, classes: string, order: string) => `

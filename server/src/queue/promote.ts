@@ -10,8 +10,8 @@ export async function promote(db: Queryable, nowMs: number): Promise<{ kinds: Se
   return { kinds: new Set(rows.map((row) => row.kind)), more: rows.length === MAX_JOBS };
 }
 
-// Index jobs_scheduled (due_at), then the primary key; for the array see claim.ts. A job waits from when it is
-// due.
+// Index jobs_scheduled (due_at), then the primary key; for the array see claim.ts. A job waits from when it
+// is due.
 const promoteDue = sql(
   'promote',
   `update jobs

@@ -29,7 +29,7 @@ const ALLOWED = new Set([
   'measure_queue: jobs by jobs_scheduled',
   // Jobs of an earlier release.
   'convert_webhook_jobs: jobs by jobs_of_webhooks',
-  // Of one run, by an index of open digests.
+  // By an index of open digests.
   'close_workflow_digest: workflow_digests by workflow_digests_open',
   // Every ten minutes, and rows that expire after minutes.
   'rate_purge: rate_windows by Seq Scan',
