@@ -29,7 +29,7 @@ import { measureWorkflows } from './scenarios/workflows.ts';
 import { Report } from './support/report.ts';
 import type { Scenario } from './support/scenario.ts';
 
-// npm run bench [-- --only a,b] [--quick] [--keep <data directory>] [--profile]
+const USAGE = 'npm run bench -- [--only a,b] [--quick] [--keep <data directory>] [--profile]';
 
 const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   f: { title: 'memory', measure: measureMemory },
@@ -62,15 +62,10 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
 };
 
 process.setMaxListeners(0); // every child process adds one
-const { values } = parseArgs({
-  options: {
-    only: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-    keep: { type: 'string' },
-    profile: { type: 'boolean', default: false },
-  },
-});
+const values = options();
 const chosen = values.only === undefined ? Object.keys(SCENARIOS) : values.only.split(',');
+const unknown = chosen.filter((part) => !Object.hasOwn(SCENARIOS, part));
+if (unknown.length > 0) end(`no such part: ${unknown.join(', ')}`);
 const results = join(import.meta.dirname, 'results');
 const dataDir = values.keep ?? mkdtempSync(join(tmpdir(), 'belfry-bench-'));
 const report = new Report();
@@ -92,3 +87,28 @@ try {
   if (values.keep === undefined) rmSync(dataDir, { recursive: true, force: true });
 }
 process.exit();
+
+/** The options of the command line. */
+function options() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        only: { type: 'string' },
+        quick: { type: 'boolean', default: false },
+        keep: { type: 'string' },
+        profile: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    });
+    return values.help ? end() : values;
+  } catch (error) {
+    return end((error as Error).message);
+  }
+}
+
+/** Prints how to use it, after a problem if there is one, and ends the process. */
+function end(problem?: string): never {
+  const parts = Object.entries(SCENARIOS).map(([part, { title }]) => `  ${part.padEnd(12)}${title}`);
+  console.log([...(problem ? [problem, ''] : []), USAGE, '', 'Parts:', ...parts].join('\n'));
+  process.exit(problem === undefined ? 0 : 2);
+}

@@ -13,7 +13,7 @@ const BESIDE = 3;
 // The height of a page that was released before it was shown.
 const ITEM_PX = 84;
 // Rendering of a page stops after this time and continues in the next frame.
-const FRAME_BUDGET_MS = 2;
+const FRAME_BUDGET_MS = 4;
 const FIRST_ITEMS = 10;
 
 /** A page of a list as it is shown: its notifications, or an empty box of the same height. */
@@ -53,7 +53,7 @@ class Block {
     this.#render(
       page.notifications,
       before,
-      wasEmpty ? (isFirst ? FIRST_ITEMS : 1) : page.notifications.length,
+      wasEmpty ? FIRST_ITEMS : page.notifications.length,
       isFirst && !wasEmpty,
     );
   }
