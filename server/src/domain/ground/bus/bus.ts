@@ -27,6 +27,8 @@ export interface BusOptions {
    * exchanged.
    */
   shared: boolean;
+  /** Whether other nodes notice when this one is killed; false for commands. */
+  announces?: boolean;
   /** Exchanges messages with other nodes over NATS instead of the database. */
   nats?: NatsOptions | undefined;
   /** The channel in the database, if it is not that of the default cell. */
@@ -51,13 +53,13 @@ export class NodeBus implements Bus {
   readonly #nats: Link | undefined;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ db, log, nodeId, shared, nats, channel = CHANNEL }: BusOptions) {
+  constructor({ db, log, nodeId, shared, announces = true, nats, channel = CHANNEL }: BusOptions) {
     this.#log = log;
     const usesNats = shared && nats !== undefined;
     this.#sharesDatabase = shared && !usesNats;
     this.#database = new Link({
       transport: postgresTransport({ db, log, channel }),
-      ...{ log, nodeId, carriesAll: this.#sharesDatabase },
+      ...{ log, nodeId, announces, carriesAll: this.#sharesDatabase },
       onMessage: (message) => {
         if (usesNats && isOfNode(message)) this.#reportNodeWithoutNats();
         this.#dispatch(message);
@@ -66,7 +68,7 @@ export class NodeBus implements Bus {
     if (!usesNats) return;
     this.#nats = new Link({
       transport: natsTransport(nats),
-      ...{ log, nodeId, carriesAll: true, aliveAtMs: systemClock.now() },
+      ...{ log, nodeId, announces, carriesAll: true, aliveAtMs: systemClock.now() },
       onMessage: (message) => this.#dispatch(message),
     });
   }

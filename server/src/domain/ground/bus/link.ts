@@ -11,6 +11,8 @@ import { NoResponse, withTimeout } from './with-timeout.ts';
 const HEARTBEAT_MS = 4_000;
 // A node from which nothing has come for two heartbeats and a bit was killed, or has lost its connection.
 const SILENT_MS = 9_000;
+// When a silent node is forgotten. If it is heard before that, it was cut off, and may have sent more.
+const FORGET_MS = 600_000;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
 // Messages kept while the link is down. When there are more, other nodes get one `missed` message instead.
@@ -23,10 +25,20 @@ export interface LinkOptions {
   nodeId: string;
   /** Whether it carries notifications: if not, a loss concerns settings only. */
   carriesAll: boolean;
+  /** Whether other nodes notice when this one is killed. Not for commands, which end at any time. */
+  announces: boolean;
   /** Until when other nodes' messages are known, before the first connection. */
   aliveAtMs?: number;
   /** Called with each message of other nodes, and with `missing` and `missed` of this link. */
   onMessage: (message: RealtimeMessage) => void;
+}
+
+/** Another node that announced itself. */
+interface Peer {
+  /** When it was last heard, as `performance.now()`. */
+  heardMs: number;
+  /** If it is silent, since when: unix milliseconds of the database's clock. */
+  silentSinceMs?: number;
 }
 
 export interface LinkState {
@@ -47,28 +59,29 @@ export class Link {
   readonly #log: Logger;
   readonly #nodeId: string;
   readonly #carriesAll: boolean;
+  readonly #announces: boolean;
   readonly #onMessage: (message: RealtimeMessage) => void;
   readonly #closing = new AbortController();
   readonly #tried = Promise.withResolvers<void>();
   readonly #kept: Promise<void>;
-  /** When other nodes were last heard. Excludes those of releases that do not say that they are connected. */
-  readonly #heardMs = new Map<string, number>();
+  /** Other nodes, by their ids. */
+  readonly #peers = new Map<string, Peer>();
   #listening = Promise.withResolvers<void>();
   #channel: Channel | undefined;
   #waiting: RealtimeMessage[] = [];
   // Messages that waited for a connection are sent without users and contents, which could be 800 MB.
   #hasBacklog = false;
   #timer: NodeJS.Timeout | undefined;
-  #heartbeat: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
   #aliveAtMs: number | undefined;
   #lostAtMs: number | undefined;
 
-  constructor({ transport, log, nodeId, carriesAll, aliveAtMs, onMessage }: LinkOptions) {
+  constructor({ transport, log, nodeId, carriesAll, announces, aliveAtMs, onMessage }: LinkOptions) {
     this.#transport = transport;
     this.#log = log.child({ bus: transport.name });
     this.#nodeId = nodeId;
     this.#carriesAll = carriesAll;
+    this.#announces = carriesAll && announces;
     this.#aliveAtMs = aliveAtMs;
     this.#onMessage = onMessage;
     this.#kept = this.#keepOpen();
@@ -109,9 +122,6 @@ export class Link {
     // A command-line program may publish and close before it is connected.
     if (this.#waiting.length > 0) await withTimeout(this.listening()).catch(() => {});
     await this.#flush();
-    const channel = this.#channel;
-    clearInterval(this.#heartbeat);
-    if (channel !== undefined) await this.#greet(channel, { leaves: true }).catch(() => {});
     this.#closing.abort();
     await this.#kept;
   }
@@ -180,14 +190,17 @@ export class Link {
     const stop = () => closing.resolve();
     this.#closing.signal.addEventListener('abort', stop, { once: true });
     if (this.#closing.signal.aborted) stop();
+    let heartbeat: NodeJS.Timeout | undefined;
     try {
-      await this.#greet(channel, { leaves: false });
+      await this.#announce(channel, { leaves: false });
       this.#aliveAtMs = await withTimeout(channel.probe());
       this.#opened(channel);
-      this.#heartbeat = setInterval(() => void this.#beat(channel), HEARTBEAT_MS);
+      heartbeat = setInterval(() => void this.#beat(channel), HEARTBEAT_MS);
       await Promise.race([channel.ended, closing.promise]);
+      clearInterval(heartbeat);
+      if (this.#closing.signal.aborted) await this.#announce(channel, { leaves: true }).catch(() => {});
     } finally {
-      clearInterval(this.#heartbeat);
+      clearInterval(heartbeat);
       this.#closing.signal.removeEventListener('abort', stop);
       const wasOpen = this.#channel === channel;
       this.#channel = undefined;
@@ -206,9 +219,8 @@ export class Link {
     this.#lostAtMs = undefined;
     this.#listening.resolve();
     this.#tried.resolve();
-    for (const nodeId of this.#heardMs.keys()) this.#heardMs.set(nodeId, systemClock.now());
-    if (lostAtMs !== undefined)
-      this.#onMessage({ type: 'missed', sinceMs: this.#carriesAll ? lostAtMs : undefined });
+    for (const peer of this.#peers.values()) peer.heardMs = performance.now();
+    if (lostAtMs !== undefined) this.#miss(lostAtMs);
     void this.#flush();
   }
 
@@ -220,7 +232,7 @@ export class Link {
 
   async #beat(channel: Channel): Promise<void> {
     try {
-      await this.#greet(channel, { leaves: false });
+      await this.#announce(channel, { leaves: false });
       const aliveAtMs = await withTimeout(channel.probe());
       if (this.#channel !== channel) return;
       this.#aliveAtMs = aliveAtMs;
@@ -231,31 +243,58 @@ export class Link {
   }
 
   /** Announces to other nodes that this one is connected, or that it `leaves`. */
-  async #greet(channel: Channel, presence: { leaves: boolean }): Promise<void> {
-    if (this.#carriesAll) await withTimeout(channel.send([encodePresence(this.#nodeId, presence)]));
+  async #announce(channel: Channel, presence: { leaves: boolean }): Promise<void> {
+    if (this.#announces) await withTimeout(channel.send([encodePresence(this.#nodeId, presence)]));
   }
 
-  /** Of each node that is silent: publishes that its last messages are missing. */
+  /** Publishes that the last messages of nodes are missing that have fallen silent. */
   #missSilent(aliveAtMs: number): void {
-    for (const [nodeId, sinceMs] of this.#heardMs) {
-      if (aliveAtMs - sinceMs < SILENT_MS) continue;
-      this.#heardMs.delete(nodeId);
-      this.#log.warn(
-        { silent: nodeId },
-        'a node fell silent: its last changes are read from the database, in case it was killed',
-      );
-      this.#onMessage({ type: 'missed', sinceMs: this.#carriesAll ? sinceMs : undefined });
+    const silent: string[] = [];
+    let sinceMs = aliveAtMs;
+    for (const [nodeId, peer] of this.#peers) {
+      const silentMs = performance.now() - peer.heardMs;
+      if (silentMs > FORGET_MS) this.#peers.delete(nodeId);
+      if (silentMs < SILENT_MS || peer.silentSinceMs !== undefined) continue;
+      peer.silentSinceMs = aliveAtMs - silentMs;
+      sinceMs = Math.min(sinceMs, peer.silentSinceMs);
+      silent.push(nodeId);
     }
+    if (silent.length === 0) return;
+    this.#log.warn(
+      { silent },
+      'a node fell silent: its last changes are read from the database, in case it was killed',
+    );
+    this.#miss(sinceMs);
+  }
+
+  #miss(sinceMs: number): void {
+    this.#onMessage({ type: 'missed', sinceMs: this.#carriesAll ? sinceMs : undefined });
   }
 
   #receive(payload: string): void {
     const received = decodeMessages(payload);
     if (received === undefined || received.nodeId === this.#nodeId) return;
     const { nodeId, messages, presence } = received;
-    if (presence === 'leaves') this.#heardMs.delete(nodeId);
-    else if (presence === 'connected' || this.#heardMs.has(nodeId))
-      this.#heardMs.set(nodeId, systemClock.now());
+    if (presence === 'leaves') this.#peers.delete(nodeId);
+    else this.#heard(nodeId, presence);
     for (const message of messages) this.#onMessage(message);
+  }
+
+  #heard(nodeId: string, presence: 'connected' | undefined): void {
+    const peer = this.#peers.get(nodeId);
+    if (peer === undefined) {
+      // Nodes of releases that do not announce themselves are never missed.
+      if (presence === undefined) return;
+      this.#peers.set(nodeId, { heardMs: performance.now() });
+      // The new node must not miss this one either. If it fails, so does the next heartbeat.
+      if (this.#channel !== undefined) this.#announce(this.#channel, { leaves: false }).catch(() => {});
+      return;
+    }
+    peer.heardMs = performance.now();
+    const sinceMs = peer.silentSinceMs;
+    if (sinceMs === undefined) return;
+    delete peer.silentSinceMs;
+    this.#miss(sinceMs);
   }
 }
 
