@@ -15,6 +15,8 @@ const TABLES = [
   'webhook_messages',
   'workflow_digests',
   'workflow_digest_items',
+  'workflow_runs',
+  'workflow_run_steps',
   'workflow_throttles',
 ];
 // What reads a whole index nevertheless.
@@ -34,9 +36,7 @@ const ALLOWED = new Set([
   // Every ten minutes, and rows that expire after minutes.
   'rate_purge: rate_windows by Seq Scan',
   'purge_rate_schedules: rate_schedules by Seq Scan',
-  // Of runs that retention deletes, a thousand at a time.
-  'purge_workflow_runs: workflow_digests by workflow_digests_pkey',
-  'purge_workflow_runs: workflow_digest_items by workflow_digest_items_pkey',
+  // Only for broadcasts that have not been fanned out.
   'erase_broadcast_content: jobs by Seq Scan',
 ]);
 

@@ -284,15 +284,15 @@ const deleteRuns = sql(
   ),
   steps as (
     delete from workflow_run_steps
-    where run_id in (select id from expired)
+    where run_id = any (array(select id from expired))
   ),
   digests as (
     delete from workflow_digests
-    where run_id in (select id from expired)
+    where run_id = any (array(select id from expired))
   ),
   items as (
     delete from workflow_digest_items
-    where run_id in (select id from expired)
+    where run_id = any (array(select id from expired))
   )
   select 1 from expired`,
 );

@@ -176,5 +176,5 @@ const storeOutputs = sql(
   `update workflow_run_steps s
   set output = ($4::text[])[o.output]::json
   from unnest($1::uuid[], $2::text[], $3::int[]) as o (run_id, place, output)
-  where s.run_id = o.run_id and s.place = o.place`,
+  where s.run_id = any ($1::uuid[]) and s.run_id = o.run_id and s.place = o.place`,
 );
