@@ -274,7 +274,7 @@ const deleteRuns = sql(
   ),
   steps as (
     delete from workflow_run_steps
-    where run_id in (select id from deleted)
+    where run_id = any (array(select id from deleted))
   )
   select id from deleted`,
 );

@@ -119,7 +119,7 @@ async function continueRuns(
 }
 
 // Index workflow_runs_waiting (project_id, waits_for, user_id). `offset 0`, so that each event is looked up
-// in it.
+// in it. With `is not null`, a plan that is made while there are no runs reads workflow_runs_of_user instead.
 const selectWaiting = sql(
   'runs_that_wait_for_events',
   `with arrived as (
@@ -149,7 +149,7 @@ const selectWaiting = sql(
   cross join lateral (
     select id
     from workflow_runs
-    where project_id = $1 and waits_for = a.name and user_id is not null
+    where project_id = $1 and waits_for = a.name and (user_id is null) is false
     offset 0
   ) r
   where a.user_id is null
