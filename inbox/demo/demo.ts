@@ -119,13 +119,15 @@ function page(): void {
     recipients: [{ external_id: 'ada' }, { external_id: 'ben' }],
   });
 
+  const chosenChannels = () => channels.flatMap(({ name, box }) => (box.checked ? [name] : []));
+
   const showCurl = async () => {
+    choices.disabled = category.value === '';
     const { project_jwt } = await currentSession();
-    const members = Object.entries(body()).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`);
-    const json = `{\n    ${members.join(',\n    ')}\n  }`.replaceAll("'", "'\\''");
-    curl.textContent =
-      `curl -X POST ${baseUrl}/broadcasts \\\n  -H 'Authorization: Bearer ${project_jwt}' \\\n` +
-      `  -H 'Content-Type: application/json' \\\n  -d '${json}'`;
+    const config = configOf(category.value, chosenChannels());
+    const requests = [...(config ? [curlOf('PUT', '/channels', config)] : [])];
+    requests.push(curlOf('POST', '/broadcasts', body()));
+    curl.textContent = [`TOKEN='${project_jwt}'`, ...requests].join('\n\n');
   };
 
   /** Shows the next sample, unless the user wrote a title. */
@@ -144,10 +146,7 @@ function page(): void {
     event.preventDefault();
     button.disabled = true;
     try {
-      await saveChannels(
-        category.value,
-        channels.flatMap(({ name, box }) => (box.checked ? [name] : [])),
-      );
+      await saveChannels(configOf(category.value, chosenChannels()));
       const sentMs = performance.now();
       const broadcast = await belfry.broadcasts.create(body());
       result.textContent = `Accepted in ${Math.round(performance.now() - sentMs)} ms. `;
@@ -160,6 +159,13 @@ function page(): void {
     }
   };
 
+  const choices = element(
+    'fieldset',
+    {},
+    element('legend', {}, 'Channels of the category'),
+    ...channels.map(({ box, label }) => element('label', { class: 'choice' }, box, label)),
+    element('p', { class: 'hint' }, 'Without a category, every channel that is set up is used.'),
+  );
   const form = element(
     'form',
     { onsubmit: (event) => void send(event), oninput: () => void showCurl() },
@@ -171,12 +177,7 @@ function page(): void {
       { id: 'categories' },
       ...SAMPLES.map((one) => element('option', { value: one.category })),
     ),
-    element(
-      'fieldset',
-      {},
-      element('legend', {}, 'Channels of the category'),
-      ...channels.map(({ box, label }) => element('label', { class: 'choice' }, box, label)),
-    ),
+    choices,
     button,
     result,
   );
@@ -217,16 +218,31 @@ function page(): void {
   fill();
 }
 
-const savedChannels = new Map<string, string>();
+type ConfigOfCategory = Parameters<typeof belfry.categoryDelivery.saveConfig>[0];
 
-/** Saves the channels of a category, unless they are what was saved before. */
-async function saveChannels(category: string, channels: readonly Channel[]): Promise<void> {
-  if (category === '' || savedChannels.get(category) === channels.join()) return;
-  await belfry.categoryDelivery.saveConfig({
-    key: category,
-    channels: channels.map((channel) => ({ channel })),
-  });
-  savedChannels.set(category, channels.join());
+/** The config of a category; undefined if there is none. */
+function configOf(category: string, channels: readonly Channel[]): ConfigOfCategory | undefined {
+  if (category === '') return undefined;
+  return { key: category, channels: channels.map((channel) => ({ channel })) };
+}
+
+/** A request as a command, with the token in a variable. */
+function curlOf(method: string, path: string, body: object): string {
+  const members = Object.entries(body).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`);
+  const json = `{\n    ${members.join(',\n    ')}\n  }`.replaceAll("'", "'\\''");
+  return (
+    `curl -X ${method} ${baseUrl}${path} \\\n  -H "Authorization: Bearer $TOKEN" \\\n` +
+    `  -H 'Content-Type: application/json' \\\n  -d '${json}'`
+  );
+}
+
+const saved = new Map<string, string>();
+
+/** Saves the config of a category, unless it is as it was saved before. */
+async function saveChannels(config: ConfigOfCategory | undefined): Promise<void> {
+  if (config === undefined || saved.get(config.key) === JSON.stringify(config)) return;
+  await belfry.categoryDelivery.saveConfig(config);
+  saved.set(config.key, JSON.stringify(config));
 }
 
 /** Resolves to the states of the deliveries, as soon as each was attempted. */

@@ -1,29 +1,24 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { example } from '../../server/src/providers/inbox/example.ts';
-import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
-import {
-  processed,
-  startTestService,
-  type TestProject,
-  type TestService,
-  until,
-} from '../../server/test/support/service.ts';
+import { axeViolations, describeInChromium } from '../../server/test/support/browser.ts';
+import { until } from '../../server/test/support/service.ts';
 import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
-import { addInbox, type Site, startSite } from './support/inbox-page.ts';
+import { type ElementPages, startElementPages, titles } from './support/element-pages.ts';
+import { addInbox } from './support/inbox-page.ts';
 
 const { full: fullConfig } = example;
 
 // `<belfry-inbox>` in Chromium, on pages with a strict content security policy and trusted types.
 
 describeInChromium('belfry-inbox', () => {
-  let service: TestService;
-  let project: TestProject;
-  let browser: Browser;
-  let site: Site;
+  let pages: ElementPages;
+  let service: ElementPages['service'];
+  let project: ElementPages['project'];
+  let site: ElementPages['site'];
   beforeAll(async () => {
-    [service, browser, site] = await Promise.all([startTestService(), openChromium(), startSite()]);
-    project = service.project;
+    pages = await startElementPages();
+    ({ service, project, site } = pages);
     for (const [key, critical] of [
       ['orders', false],
       ['security', true],
@@ -32,42 +27,11 @@ describeInChromium('belfry-inbox', () => {
       expect((await project.call('PUT', '/channels', { key, critical, channels })).status).toBe(200);
     }
   });
-  afterAll(async () => {
-    await Promise.all([service?.stop(), browser?.close(), site?.close()]);
-  });
+  afterAll(() => pages?.close());
 
-  let users = 0;
-  const newUser = () => {
-    users += 1;
-    return `element-${users}`;
-  };
-
-  const propertiesOf = (user: string) => ({
-    baseUrl: `${service.address}/v2`,
-    token: project.userJwt({ user_external_id: user }),
-  });
-
-  /** Sends notifications, and waits until the last one is in the inbox. */
-  async function send(user: string, ...broadcasts: object[]): Promise<void> {
-    for (const one of broadcasts) {
-      const given = { title: 'Hello', ...one, recipients: [{ external_id: user }] };
-      const { status, body } = await project.call('POST', '/broadcasts', given);
-      expect(status).toBe(201);
-      await processed(project.call, body.id); // the next one is above it
-    }
-  }
-
-  async function open(
-    user: string,
-    properties: Partial<BelfryInbox> = {},
-    options: Parameters<Site['open']>[1] = {},
-  ) {
-    const page = await site.open(browser, options);
-    await addInbox(page, { ...propertiesOf(user), ...properties });
-    return page;
-  }
-
-  const titles = (page: Page) => page.locator('.primary').allTextContents();
+  const newUser = () => pages.newUser();
+  const send: ElementPages['send'] = (...given) => pages.send(...given);
+  const open: ElementPages['open'] = (...given) => pages.open(...given);
   const badge = (page: Page) => page.locator('.badge').textContent();
 
   test('a new notification is on the bell and in the list at once, and read in the other tab', async () => {
@@ -281,7 +245,9 @@ describeInChromium('belfry-inbox', () => {
     };
     const saved = await themed.call('PUT', '/integrations/inbox', { ...fullConfig, theme });
     expect(saved.status).toBe(200);
-    const page = await site.open(browser, { style: '.own { --belfry-footer-text-color: rgb(4, 5, 6) }' });
+    const page = await site.open(pages.browser, {
+      style: '.own { --belfry-footer-text-color: rgb(4, 5, 6) }',
+    });
     const token = themed.userJwt({ user_external_id: 'ada' });
     await addInbox(page, { baseUrl: `${service.address}/v2`, token, mode: 'page' });
     await page.locator('.empty img').waitFor({ state: 'attached' }); // its host does not exist

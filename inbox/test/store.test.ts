@@ -345,3 +345,44 @@ test('preferences are saved at once, and restored if the server rejects them', a
   expect(enabled()).toBe(false);
   proxy.decide = () => 'pass';
 });
+
+test('a snoozed notification leaves the lists and counts, on all devices, and returns on top', async () => {
+  const user = newUser();
+  const [inbox, other] = [await open(user), await open(user)];
+  const [all, snoozed, there] = [show(inbox), show(inbox, { status: 'snoozed' }), show(other)];
+  await expect.poll(() => snoozed.list.getSnapshot().status).toBe('ready');
+  await send(user, { title: 'Old' });
+  await send(user, { title: 'New' });
+  await expect.poll(all.titles).toEqual(['New', 'Old']);
+  await expect.poll(there.titles).toEqual(['New', 'Old']);
+  const old = all.list.getSnapshot().notifications.find(({ title }) => title === 'Old');
+  const returned: string[] = [];
+  inbox.onNew(({ title }) => returned.push(title));
+
+  const snoozing = inbox.snooze(old?.id ?? '', new Date(Date.now() + 3_600_000));
+  expect(all.titles()).toEqual(['New']); // at once
+  await snoozing;
+  expect(snoozed.titles()).toEqual(['Old']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+  await expect.poll(there.titles).toEqual(['New']);
+
+  await expect(inbox.snooze(old?.id ?? '', new Date(0))).rejects.toMatchObject({ status: 422 });
+  expect(snoozed.titles()).toEqual(['Old']);
+
+  await inbox.snooze(old?.id ?? '', null);
+  await expect.poll(all.titles).toEqual(['Old', 'New']);
+  await expect.poll(there.titles).toEqual(['Old', 'New']);
+  expect(snoozed.titles()).toEqual([]);
+  await expect.poll(() => returned).toEqual(['Old']);
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
+});
+
+test('a list shows one topic', async () => {
+  const user = newUser();
+  const inbox = await open(user);
+  await send(user, { title: 'One', topic: 'a' });
+  const { titles } = show(inbox, { topic: 'a' });
+  await send(user, { title: 'Other', topic: 'b' });
+  await send(user, { title: 'Two', topic: 'a' });
+  await expect.poll(titles).toEqual(['Two', 'One']);
+});

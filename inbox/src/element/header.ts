@@ -83,10 +83,9 @@ export function createHeader(
       title.textContent = isPreferences ? messages.preferences : messages.title;
       back.hidden = !isPreferences;
       tabRow.hidden = isPreferences;
-      chip.hidden = isPreferences || topic === undefined || fixed.topic !== undefined;
+      chip.hidden = isPreferences || !topic || !!fixed.topic;
       topicName.textContent = filled(messages.topic, { topic: topic ?? '' });
-      select.hidden =
-        isPreferences || topic !== undefined || fixed.category !== undefined || choices.size < 2;
+      select.hidden = isPreferences || !!(topic || fixed.category) || choices.size < 2;
       for (const button of bulk) button.hidden = isPreferences || tab === 'snoozed' || tab === 'archived';
       const options = [['', messages.allCategories] as const, ...choices];
       if (select.options.length !== options.length)

@@ -3,6 +3,9 @@ import type { DetailsContext } from './context.ts';
 import { h, type IconName, icon, moveFocus, placeAt, run } from './dom.ts';
 import { snoozeChoices } from './snooze-choices.ts';
 
+// A day less than the server allows.
+const MAX_SNOOZE_MS = 399 * 86_400_000;
+
 /** The menu of a notification, which also offers the times of a snooze. One serves all notifications. */
 export class Menu {
   readonly element: HTMLElement;
@@ -100,6 +103,7 @@ export class Menu {
       required: true,
       'aria-label': messages.pickTime,
       min: localTime(new Date(Date.now() + 60_000)),
+      max: localTime(new Date(Date.now() + MAX_SNOOZE_MS)),
       value: localTime(tomorrow),
     });
     return h(

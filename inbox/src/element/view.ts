@@ -172,7 +172,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   // Loaded with the first list, so that it is there when the user opens it.
   async function loadDetails(): Promise<Details> {
     const { createDetails } = await import('./details.ts');
-    if (details === undefined) {
+    if (!details) {
       details = createDetails(context, shadow, {
         isListBroken: () => list?.getSnapshot().error !== undefined,
         onDismiss: header.focus,
@@ -234,18 +234,18 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   }
 
   function renderList(): void {
-    if (list === undefined) return;
+    if (!list) return;
     listView?.render(list.getSnapshot());
     renderPlaceholder();
     details?.banner.render();
   }
 
   function renderPlaceholder(): void {
-    if (list === undefined) return;
+    if (!list) return;
     const snapshot = list.getSnapshot();
     setAttribute(scroller, 'aria-busy', String(snapshot.status === 'loading'));
     const isShown = snapshot.pages.some(({ size }) => size > 0);
-    skeleton.hidden = isShown || (snapshot.status !== 'loading' && details !== undefined);
+    skeleton.hidden = isShown || (!!details && snapshot.status !== 'loading');
     const image = safeUrl(inbox.getSnapshot().appearance?.images?.emptyInboxUrl);
     details?.placeholder.render(snapshot, selection.tab, image);
   }
@@ -255,12 +255,12 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     const now = inbox.getSnapshot();
     const last = before;
     before = now;
-    if (last !== undefined && now.appearance !== last.appearance) onAppearance();
+    if (last && now.appearance !== last.appearance) onAppearance();
     if (signal.aborted) return; // the language changed
     if (now.counts !== last?.counts) showCounts(now.counts);
     details?.banner.render();
     preferences?.render();
-    if (listView === undefined) return;
+    if (!listView) return;
     if (now.preferences !== last?.preferences) listView.updateTexts();
     if (now.preferences !== last?.preferences || now.counts !== last?.counts) header.render(selection, false);
     renderPlaceholder();
@@ -279,13 +279,13 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   /** What the list shows is seen while it is open in a visible tab. */
   function markSeen(): void {
     const { connection, counts } = inbox.getSnapshot();
-    if (isMarkingSeen || listView === undefined || document.visibilityState === 'hidden') return;
+    if (isMarkingSeen || !listView || document.visibilityState === 'hidden') return;
     if (connection !== 'live' && connection !== 'polling') return;
     const { category, topic } = selection;
-    const isFiltered = category !== undefined || topic !== undefined;
-    const hasUnseen = isFiltered
-      ? list?.getSnapshot().notifications.some((one) => one.status === 'unseen')
-      : counts.unseen;
+    const hasUnseen =
+      category || topic
+        ? list?.getSnapshot().notifications.some((one) => one.status === 'unseen')
+        : counts.unseen;
     if (!hasUnseen) return;
     isMarkingSeen = true;
     // If that fails, it is tried once more with the next arrival or when the list opens.

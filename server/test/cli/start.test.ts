@@ -40,6 +40,7 @@ test('the first start creates a project and explains its use; the second has the
   expect(first.credentials.base_url).toBe(`${first.address}/v2`);
   const printed = first.output.join('\n');
   expect(printed).toContain(first.address);
+  expect(printed).toContain(`${first.address}/demo`);
   expect(printed).toContain('npx belfry listen ada');
   // The printed command must work unchanged.
   const curl = printed.slice(printed.indexOf('curl -X POST'));

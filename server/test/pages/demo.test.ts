@@ -1,9 +1,13 @@
+import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
+import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { axeViolations, describeInChromium, openChromium } from '../support/browser.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+
+const hasCurl = spawnSync('curl', ['--version']).error === undefined;
 
 let service: TestService;
 beforeAll(async () => {
@@ -79,6 +83,10 @@ describeInChromium('the page', () => {
     await page.goto(`${service.address}/demo`);
   });
   afterAll(() => browser?.close());
+  const configs = async () => {
+    const { project_jwt: token } = (await service.request('POST', '/demo/session')).body;
+    return (await service.request('GET', '/v2/channels', { token })).body.data;
+  };
   const device = (name: string) => page.getByRole('region', { name });
 
   test('shows what is sent on all devices, and what is read on both of its user', async () => {
@@ -95,6 +103,35 @@ describeInChromium('the page', () => {
     await device("Ada's laptop").getByRole('button', { name: 'Mark all as read' }).click();
     await expect.poll(() => unread("Ada's phone")).not.toMatch(/\d/);
     expect(await unread("Ben's phone")).toMatch(/\d/);
+  });
+
+  test('sends content, a category and its channels, and shows the commands for it', async () => {
+    await page.getByLabel('Title').fill(`It's "here"`);
+    await page.getByLabel('Content').fill('With <b>content</b> & more');
+    await page.locator('input[name=category]').fill('orders');
+    await page.getByLabel('SMS').check();
+    await page.getByRole('button', { name: 'Send' }).click();
+    await expect.poll(() => page.getByRole('status').first().textContent()).toContain('Inbox sent: 2');
+    const channels = ['in_app', 'sms'].map((channel) => ({ channel }));
+    expect(await configs()).toMatchObject([{ key: 'orders', channels }]);
+
+    await page.locator('input[name=category]').fill('');
+    expect(await page.getByLabel('SMS').isVisible()).toBe(false);
+    await page.getByText('every channel that is set up').waitFor();
+  });
+
+  test.runIf(hasCurl)('shows commands that send the same', async () => {
+    await page.getByLabel('Title').fill(`By 'curl'`);
+    await page.locator('input[name=category]').fill('news');
+    await page.getByLabel('SMS').uncheck();
+    const shown = page.getByRole('region', { name: 'Send a broadcast' }).locator('pre');
+    await expect.poll(() => shown.textContent()).toMatch(/"key": "news"[\s\S]*"category": "news"/);
+    await promisify(execFile)('sh', ['-ec', (await shown.textContent()) ?? '']);
+    await device("Ben's phone").getByText(`By 'curl'`).first().waitFor();
+    expect(await configs()).toMatchObject([
+      { key: 'news', channels: [{ channel: 'in_app' }] },
+      { key: 'orders' },
+    ]);
   });
 
   test('loads nothing from elsewhere, reports no error, and is accessible', async () => {

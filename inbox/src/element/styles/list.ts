@@ -88,6 +88,7 @@ export const LIST = /* css */ `
   height: 8px;
   margin-top: 8px;
   border-radius: 50%;
+  background: var(${DEFAULT}-state-color);
   .snoozed & {
     border: 2px solid var(--_muted);
   }

@@ -1,0 +1,272 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { example } from '../../server/src/providers/inbox/example.ts';
+import { describeInChromium } from '../../server/test/support/browser.ts';
+import { until } from '../../server/test/support/service.ts';
+import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
+import { DETAILS } from '../src/element/styles/details.ts';
+import { STYLES } from '../src/element/styles.ts';
+import { themeProperties } from '../src/element/theme.ts';
+import { type ElementPages, startElementPages, titles } from './support/element-pages.ts';
+import { addInbox, appendInbox } from './support/inbox-page.ts';
+
+// What users do with the filters, the menu and the preferences of `<belfry-inbox>`, and what it shows when
+// something fails.
+
+test('the styles use every key of a theme', () => {
+  const styles = `${STYLES}${DETAILS}`;
+  const keys = themeProperties(example.full.theme).map(([name]) => name);
+  expect(keys.length).toBeGreaterThan(20);
+  expect(keys.filter((name) => !new RegExp(`var\\(\\s*${name}[,)\\s]`).test(styles))).toEqual([]);
+});
+
+describeInChromium('belfry-inbox, by its users', () => {
+  let pages: ElementPages;
+  beforeAll(async () => {
+    pages = await startElementPages();
+    const channels = [{ channel: 'in_app' }, { channel: 'email' }];
+    for (const config of [
+      { key: 'orders', label: 'Orders', description: 'Of your shop' },
+      { key: 'security', critical: true },
+    ])
+      expect((await pages.project.call('PUT', '/channels', { ...config, channels })).status).toBe(200);
+  });
+  afterAll(() => pages?.close());
+
+  const tab = (page: Page, name: RegExp) => page.getByRole('tab', { name });
+  const menuItem = (page: Page, name: string) => page.getByRole('menuitem', { name });
+  const openMenu = async (page: Page) => {
+    await page.locator('.item').first().hover();
+    await page.locator('.menu-button').first().click();
+  };
+
+  test('a notification is snoozed by the menu, for a choice or a time, and returns', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'Later' });
+    const page = await pages.open(user, { mode: 'page' });
+    await page.locator('.primary').waitFor();
+    const storedUntil = async () => {
+      const { body } = await pages.project.as(user)('GET', '/notifications?status=snoozed');
+      return body.data[0]?.snoozed_until as string | undefined;
+    };
+    await openMenu(page);
+    await menuItem(page, 'Snooze').click();
+    await menuItem(page, 'Tomorrow').click();
+    await expect.poll(() => titles(page)).toEqual([]);
+    const tomorrow = await until(storedUntil, (found) => found !== undefined);
+    expect(Date.parse(tomorrow ?? '')).toBeGreaterThan(Date.now());
+    await tab(page, /Snoozed/).click();
+    await expect.poll(() => titles(page)).toEqual(['Later']);
+    expect(await page.locator('.meta').textContent()).toMatch(/^Until /);
+    await openMenu(page);
+    await menuItem(page, 'Return now').click();
+    await expect.poll(() => titles(page)).toEqual([]);
+    await tab(page, /All/).click();
+    await expect.poll(() => titles(page)).toEqual(['Later']);
+
+    await openMenu(page);
+    await menuItem(page, 'Snooze').click();
+    await menuItem(page, 'Pick date and time').click();
+    const field = page.locator('input[type=datetime-local]');
+    const chosen = `${Number((await field.inputValue()).slice(0, 4)) + 1}-01-02T07:08`; // next year
+    await field.fill('2199-05-06T07:08'); // too late for the server
+    await page.getByRole('button', { name: 'Snooze', exact: true }).click();
+    expect(await field.evaluate((one) => (one as HTMLInputElement).validity.rangeOverflow)).toBe(true);
+    await field.fill(chosen);
+    await page.getByRole('button', { name: 'Snooze', exact: true }).click();
+    await expect.poll(() => titles(page)).toEqual([]);
+    const stored = new Date((await until(storedUntil, (found) => found !== undefined)) ?? '');
+    expect(stored.getTime()).toBe(await page.evaluate((time) => new Date(time).getTime(), chosen));
+    await page.context().close();
+  });
+
+  test('filters show what belongs to them, and the page can set them', async () => {
+    const user = pages.newUser();
+    await pages.send(
+      user,
+      { title: 'order', category: 'orders', topic: 'order-1' },
+      { title: 'other order', category: 'orders', topic: 'order-2' },
+      { title: 'news', category: 'news' },
+    );
+    const page = await pages.open(user, { mode: 'page' });
+    await expect.poll(() => titles(page)).toEqual(['news', 'other order', 'order']);
+    await page.getByLabel('Category').selectOption('Orders');
+    await expect.poll(() => titles(page)).toEqual(['other order', 'order']);
+    await openMenu(page);
+    await menuItem(page, 'Only this topic').click();
+    await expect.poll(() => titles(page)).toEqual(['other order']);
+    expect(await page.locator('.chip').textContent()).toContain('order-2');
+    await page.getByRole('button', { name: 'Show all topics' }).click();
+    await expect.poll(() => titles(page)).toEqual(['other order', 'order']);
+    await page.locator('.primary').first().click(); // reads it
+    await tab(page, /Unread/).click();
+    await expect.poll(() => titles(page)).toEqual(['order']);
+    await page.context().close();
+
+    for (const [attributes, shown] of [
+      [{ category: 'news' }, ['news']],
+      [{ topic: 'order-1' }, ['order']],
+      [{ status: 'unread', category: 'orders' }, ['order']],
+    ] as const) {
+      const fixed = await pages.site.open(pages.browser);
+      await fixed.evaluate(
+        (given) => {
+          const element = document.createElement('belfry-inbox');
+          for (const [name, value] of Object.entries(given)) element.setAttribute(name, value);
+          document.body.append(element);
+        },
+        {
+          ...attributes,
+          mode: 'page',
+          'base-url': pages.propertiesOf(user).baseUrl,
+          token: String(pages.propertiesOf(user).token),
+        },
+      );
+      await expect.poll(() => titles(fixed)).toEqual(shown);
+      await fixed.context().close();
+    }
+  });
+
+  test('a theme that is saved changes open inboxes', async () => {
+    const { service, site, browser } = pages;
+    const project = await service.createProject('live theme');
+    const page = await site.open(browser);
+    const token = project.userJwt({ user_external_id: 'ada' });
+    await addInbox(page, { baseUrl: `${service.address}/v2`, token, mode: 'page' });
+    await page.locator('.empty').waitFor();
+    expect(await page.locator('h2').textContent()).toBe('Notifications');
+    const { theme } = example.full;
+    const header = { ...theme.header, backgroundColor: 'rgb(1, 2, 3)' };
+    const config = { ...example.full, theme: { ...theme, header }, locale: 'fr' };
+    expect((await project.call('PUT', '/integrations/inbox', config)).status).toBe(200);
+    await expect
+      .poll(() => page.locator('.header').evaluate((one) => getComputedStyle(one).backgroundColor))
+      .toBe('rgb(1, 2, 3)');
+    await expect.poll(() => page.locator('.root').getAttribute('lang')).toBe('fr');
+    await page.context().close();
+  });
+
+  test('preferences name their categories, keep what is required, and save quiet hours', async () => {
+    const user = pages.newUser();
+    const page = await pages.open(user, { mode: 'page' });
+    await page.getByRole('button', { name: 'Preferences' }).click();
+    const required = page.getByRole('group', { name: 'security' });
+    await required.getByText('Always on').waitFor();
+    for (const one of await required.getByRole('switch').all())
+      expect([await one.isChecked(), await one.isDisabled()]).toEqual([true, true]);
+    await page.getByRole('group', { name: 'Orders' }).getByText('Of your shop').waitFor();
+    const saved = async () => (await pages.project.as(user)('GET', '/channels/user_preferences')).body;
+    await page.getByRole('switch', { name: 'Quiet hours' }).click();
+    await until(saved, ({ quiet_hours: hours }) => hours?.from === '22:00' && hours.to === '07:00');
+    await page.getByLabel('From').fill('21:30');
+    await until(saved, ({ quiet_hours: hours }) => hours?.from === '21:30');
+    await page.getByLabel('Time zone').selectOption('Asia/Tokyo');
+    await until(saved, ({ time_zone: zone }) => zone === 'Asia/Tokyo');
+    await page.getByRole('switch', { name: 'Quiet hours' }).click();
+    await until(saved, ({ quiet_hours: hours }) => hours === null);
+    await page.context().close();
+  });
+
+  test('a list that cannot be loaded says so, and is loaded again', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'archived' });
+    const [{ id }] = (await pages.project.as(user)('GET', '/notifications')).body.data;
+    await pages.project.as(user)('POST', `/notifications/${id}/archive`);
+    const page = await pages.open(user, { mode: 'page' });
+    await page.locator('.empty').waitFor();
+    const isList = /\/v2\/notifications\?/;
+    await page.route(isList, (route) =>
+      route.fulfill({ status: 500, headers: { 'access-control-allow-origin': '*' } }),
+    );
+    await tab(page, /Archive/).click();
+    await page.getByText('Notifications could not be loaded.').waitFor();
+    await page.unroute(isList);
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await expect.poll(() => titles(page)).toEqual(['archived']);
+    await page.context().close();
+  });
+
+  test('a session that has ended is reported', async () => {
+    const page = await pages.site.open(pages.browser);
+    const values = { ...pages.propertiesOf('ada'), token: 'not.a.token', mode: 'page' as const };
+    await page.evaluate(appendInbox, values as { pageSize?: number });
+    await page.getByText('Your session has ended.').waitFor();
+    await page.context().close();
+  });
+
+  test('everything is archived after a confirmation', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'a' }, { title: 'b' });
+    const page = await pages.open(user, { mode: 'page' });
+    await page.locator('.primary').nth(1).waitFor();
+    await page.getByRole('button', { name: 'Archive all' }).click();
+    await page.getByText('Archive all notifications?').waitFor();
+    await page.getByRole('button', { name: 'Dismiss' }).click();
+    expect(await titles(page)).toEqual(['b', 'a']);
+    await page.getByRole('button', { name: 'Archive all' }).click();
+    await page.locator('.banner').getByRole('button', { name: 'Archive all' }).click();
+    await expect.poll(() => titles(page)).toEqual([]);
+    await tab(page, /Archive/).click();
+    await expect.poll(() => titles(page)).toEqual(['b', 'a']);
+    await page.context().close();
+  });
+
+  test('links to other sites open beside the page and do not know it, own links replace it', async () => {
+    const user = pages.newUser();
+    const { site } = pages;
+    await pages.send(
+      user,
+      { title: 'bad', action_url: 'javascript:alert(1)' },
+      { title: 'own', action_url: `${site.url}/own` },
+      { title: 'foreign', action_url: `${site.url.replace('127.0.0.1', 'localhost')}/foreign` },
+    );
+    const page = await pages.open(user, { mode: 'page' });
+    await page.locator('.primary').nth(2).waitFor();
+    const linkOf = (title: string) => page.locator('.primary', { hasText: title });
+    expect(await linkOf('bad').evaluate((one) => one.localName)).toBe('button');
+    expect(await linkOf('own').getAttribute('target')).toBeNull();
+    const [opened] = await Promise.all([page.context().waitForEvent('page'), linkOf('foreign').click()]);
+    await opened.waitForLoadState();
+    expect(await opened.evaluate(() => [opener, document.referrer])).toEqual([null, '']);
+    expect(new URL(page.url()).pathname).toBe('/');
+    await linkOf('own').click();
+    await page.waitForURL(`${site.url}/own`);
+    await page.context().close();
+  });
+
+  test('is light or dark as its property says, or as the system is', async () => {
+    const user = pages.newUser();
+    const colors: string[] = [];
+    for (const [colorScheme, system] of [
+      ['dark', 'light'],
+      ['light', 'dark'],
+      ['system', 'dark'],
+      ['system', 'light'],
+    ] as const) {
+      const page = await pages.open(
+        user,
+        { mode: 'page', colorScheme },
+        { context: { colorScheme: system } },
+      );
+      const style = page.locator('.scroller');
+      colors.push(await style.evaluate((one) => getComputedStyle(one).backgroundColor));
+      await page.context().close();
+    }
+    const [dark, light, systemDark, systemLight] = colors;
+    expect(dark).not.toBe(light);
+    expect([systemDark, systemLight]).toEqual([dark, light]);
+  });
+
+  test('its texts can be replaced', async () => {
+    const page = await pages.open(pages.newUser(), { mode: 'page' });
+    await page.evaluate(() => {
+      (document.querySelector('belfry-inbox') as BelfryInbox).messages = {
+        title: 'Nieuws',
+        emptyAll: 'Nog niets',
+      };
+    });
+    await page.getByText('Nog niets').waitFor();
+    expect(await page.locator('h2').textContent()).toBe('Nieuws');
+    await page.context().close();
+  });
+});
