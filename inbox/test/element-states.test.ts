@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { example } from '../../server/src/providers/inbox/example.ts';
@@ -18,6 +19,25 @@ test('the styles use every key of a theme', () => {
   const keys = themeProperties(example.full.theme).map(([name]) => name);
   expect(keys.length).toBeGreaterThan(20);
   expect(keys.filter((name) => !new RegExp(`var\\(\\s*${name}[,)\\s]`).test(styles))).toEqual([]);
+});
+
+test('the README lists the parts of the element', async () => {
+  const [readme, ...sources] = await Promise.all(
+    [
+      '../README.md',
+      ...['banner', 'header', 'item', 'list-view', 'placeholder', 'preferences-view', 'menu', 'view'].map(
+        (name) => `../src/element/${name}.ts`,
+      ),
+    ].map((path) => readFile(new URL(path, import.meta.url), 'utf8')),
+  );
+  const listed = /CSS parts: ([^.]*)\./
+    .exec(readme ?? '')?.[1]
+    ?.replace(/\(.*?\)/s, '')
+    .match(/(?<=`)[a-z-]+(?=`)/g);
+  const used = sources.flatMap((source) =>
+    [...source.matchAll(/\bpart: ['`]([a-z-]+)/g)].map(([, name]) => name),
+  );
+  expect(new Set(used)).toEqual(new Set(listed));
 });
 
 describeInChromium('belfry-inbox, by its users', () => {
@@ -183,6 +203,21 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.unroute(isList);
     await page.getByRole('button', { name: 'Try again' }).click();
     await expect.poll(() => titles(page)).toEqual(['archived']);
+    await page.context().close();
+  });
+
+  test('behind a proxy without WebSockets it is live by Server-Sent Events', async () => {
+    const user = pages.newUser();
+    const page = await pages.site.open(pages.browser);
+    await page.routeWebSocket(/.*/, (socket) => socket.close());
+    await addInbox(page, { ...pages.propertiesOf(user), mode: 'page' });
+    const transport = () =>
+      page.evaluate(
+        () => (document.querySelector('belfry-inbox') as BelfryInbox).inbox?.getSnapshot().transport,
+      );
+    await expect.poll(transport).toBe('sse');
+    await pages.send(user, { title: 'By events' });
+    await expect.poll(() => titles(page)).toEqual(['By events']);
     await page.context().close();
   });
 

@@ -8,6 +8,7 @@ import {
   until,
 } from '../../server/test/support/service.ts';
 import { createInbox, type Inbox, type InboxOptions, type ListSnapshot } from '../src/store/index.ts';
+import { backoffMs } from '../src/store/live.ts';
 
 // The store of an inbox: lists and counts follow the server, and the actions of the user are shown at once.
 
@@ -385,4 +386,18 @@ test('a list shows one topic', async () => {
   await send(user, { title: 'Other', topic: 'b' });
   await send(user, { title: 'Two', topic: 'a' });
   await expect.poll(titles).toEqual(['Two', 'One']);
+});
+
+test('attempts to connect are further and further apart, at most 30 s, and not all at the same time', () => {
+  for (const [failures, longest] of [
+    [0, 1_000],
+    [3, 8_000],
+    [5, 30_000],
+    [10_000, 30_000],
+  ] as const) {
+    const waits = Array.from({ length: 500 }, () => backoffMs(failures));
+    expect(Math.max(...waits)).toBeLessThanOrEqual(longest);
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(longest / 10);
+    expect(Math.max(...waits) - Math.min(...waits)).toBeGreaterThan(longest / 2);
+  }
 });

@@ -207,8 +207,8 @@ type Message =
       data?: LiveEvent;
     };
 
-/** Half of the time is random, so that the clients of a server do not return at the same moment. */
-function backoffMs(failures: number): number {
+/** Nine tenths of the time are random, so that the clients of a server do not return at the same moment. */
+export function backoffMs(failures: number): number {
   return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures) * (0.1 + Math.random() * 0.9);
 }
 
