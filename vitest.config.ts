@@ -35,6 +35,7 @@ const ALONE = [
   'test/database/sql-rules.test.ts',
   'test/deliveries/node-clock.test.ts',
   'test/inbox/realtime.test.ts',
+  'test/query-plans/vacuumed.test.ts',
 ];
 
 export default defineConfig({
