@@ -5,7 +5,7 @@ import { axeViolations, describeInChromium } from '../../server/test/support/bro
 import { until } from '../../server/test/support/service.ts';
 import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
 import { type ElementPages, startElementPages, titles } from './support/element-pages.ts';
-import { addInbox } from './support/inbox-page.ts';
+import { addInbox, POLICY } from './support/inbox-page.ts';
 
 const { full: fullConfig } = example;
 
@@ -172,12 +172,34 @@ describeInChromium('belfry-inbox', () => {
     await page.context().close();
   });
 
-  test('works under a strict content security policy with trusted types', async () => {
-    const page = await open(newUser(), { mode: 'page' });
-    await page.locator('.empty').waitFor();
-    expect(site.problems.filter((problem) => !problem.includes('WebSocket'))).toEqual([]);
-    await page.context().close();
-  });
+  for (const [name, policy, parses, bold] of [
+    ['with the parser of the browser', POLICY, true, 1],
+    [
+      'with a policy for its own parser',
+      POLICY.replace("trusted-types 'none'", 'trusted-types belfry-inbox'),
+      false,
+      1,
+    ],
+    ['as text, without a parser', POLICY, false, 0],
+  ] as const)
+    test(`shows HTML under a strict content security policy with trusted types, ${name}`, async () => {
+      const user = newUser();
+      const content = 'It is <b>bold</b><script>alert(1)</script>, see <a href="/x">this</a>';
+      await send(user, { title: 'HTML', content });
+      const context = await pages.browser.newContext({ locale: 'en-GB' });
+      if (!parses) await context.addInitScript('delete Document.parseHTML');
+      site.problems.length = 0;
+      const page = await site.open(context, { policy });
+      await addInbox(page, { ...pages.propertiesOf(user), mode: 'page' });
+      await page.locator('.content').waitFor();
+      expect(await page.locator('.content').textContent()).toMatch(/It is\s+bold/);
+      expect(await page.locator('.content b').count()).toBe(bold);
+      expect(await page.locator('.content script').count()).toBe(0);
+      // Without a parser, the page reports the policy that the inbox tried to create.
+      const allowed = bold === 1 ? /WebSocket/ : /WebSocket|trusted-types|belfry-inbox/;
+      expect(site.problems.filter((problem) => !allowed.test(problem))).toEqual([]);
+      await context.close();
+    });
 
   test('an action that the server rejects is undone, and reported', async () => {
     const user = newUser();

@@ -40,7 +40,8 @@ export interface PageOptions {
   policy?: string;
 }
 
-const POLICY = [
+/** What a strict site allows. */
+export const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
