@@ -299,6 +299,29 @@ describeInChromium('in Chromium', () => {
     await page.close();
   });
 
+  test('a prompt that is dismissed changes nothing, and one that is denied is explained', async () => {
+    const page = await browser.newPage();
+    await page.addInitScript(`
+      let permission = 'default';
+      Object.defineProperty(Notification, 'permission', { get: () => permission });
+      Notification.requestPermission = async () => (permission = window.chosen);
+    `);
+    await page.goto(app.url);
+    for (const [chosen, status] of [
+      ['default', 'off'],
+      ['denied', 'denied'],
+    ]) {
+      await page.evaluate(`window.chosen = '${chosen}'`);
+      await page.getByRole('button', { name: 'Turn on' }).click();
+      await expect
+        .poll(() => page.evaluate('push.getSnapshot()'))
+        .toMatchObject({ status, permission: chosen, isBusy: false });
+      expect(await page.evaluate('push.getSnapshot().error')).toBeUndefined();
+    }
+    expect(await page.getByRole('button').count()).toBe(0);
+    await page.close();
+  });
+
   test('the button is accessible in light, in dark, and from right to left', async () => {
     const context = await browser.newContext();
     await context.grantPermissions(['notifications'], { origin: new URL(app.url).origin });
