@@ -185,6 +185,15 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.getByRole('switch', { name: 'Quiet hours' }).click();
     await until(saved, ({ quiet_hours: hours }) => hours === null);
     await page.context().close();
+
+    const hours = { from: '20:00', to: '24:00' };
+    await pages.project.as(user)('PUT', '/channels/user_preferences', { quiet_hours: hours });
+    const again = await pages.open(user, { mode: 'page' });
+    await again.getByRole('button', { name: 'Preferences' }).click();
+    expect(await again.getByLabel('To', { exact: true }).inputValue()).toBe('00:00');
+    await again.getByLabel('From').fill('21:00');
+    await until(saved, ({ quiet_hours: now }) => now?.from === '21:00' && now.to === '24:00');
+    await again.context().close();
   });
 
   test('a list that cannot be loaded says so, and is loaded again', async () => {

@@ -223,6 +223,15 @@ describeInChromium('in Chromium', () => {
       expect(await statusOf((await click({})).id)).toBe('read');
     });
 
+    test('changes the badge of the app', async () => {
+      await worker.evaluate(`(() => {
+        globalThis.badges = [];
+        navigator.setAppBadge = async (count) => void badges.push(count);
+      })()`);
+      await click({});
+      expect(await worker.evaluate('badges')).toEqual([1, 0]);
+    });
+
     test('is reported when a page of the same user passes a new token', async () => {
       await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }));
       const { id } = await click({});

@@ -97,7 +97,7 @@ export class PreferencesView {
         id: `quiet-${id}`,
         class: 'field',
         required: true,
-        value: hours?.[id],
+        value: hours?.[id].replace(/^24/, '00'), // the field knows no 24:00
         onchange: () => {
           const changed = { ...DEFAULT_HOURS, ...hours, [id]: input.value };
           if (input.value !== '' && changed.from !== changed.to)
