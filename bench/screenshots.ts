@@ -154,7 +154,7 @@ async function pictureOfDemo(browserOf: Browser, server: Belfry): Promise<void> 
   // The token and the port would change with every run.
   await page.evaluate(`{
     const code = document.querySelector('pre code');
-    code.textContent = code.textContent.replace(/Bearer [^']+/, 'Bearer eyJ…').replace(/:\\d+/, ':3000');
+    code.textContent = code.textContent.replace(/TOKEN='[^']+/, "TOKEN='eyJ…").replace(/:\\d+/g, ':3000');
   }`);
   await save(page, 'demo');
 }
