@@ -145,10 +145,13 @@ function page(): void {
   const send = async (event: Event) => {
     event.preventDefault();
     button.disabled = true;
+    result.textContent = '';
+    const given = body();
+    const config = configOf(category.value, chosenChannels());
     try {
-      await saveChannels(configOf(category.value, chosenChannels()));
+      if (config !== undefined) await belfry.categoryDelivery.saveConfig(config);
       const sentMs = performance.now();
-      const broadcast = await belfry.broadcasts.create(body());
+      const broadcast = await belfry.broadcasts.create(given);
       result.textContent = `Accepted in ${Math.round(performance.now() - sentMs)} ms. `;
       result.append(await outcome(broadcast));
       fill();
@@ -231,18 +234,9 @@ function curlOf(method: string, path: string, body: object): string {
   const members = Object.entries(body).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`);
   const json = `{\n    ${members.join(',\n    ')}\n  }`.replaceAll("'", "'\\''");
   return (
-    `curl -X ${method} ${baseUrl}${path} \\\n  -H "Authorization: Bearer $TOKEN" \\\n` +
+    `curl -X ${method} '${baseUrl}${path}' \\\n  -H "Authorization: Bearer $TOKEN" \\\n` +
     `  -H 'Content-Type: application/json' \\\n  -d '${json}'`
   );
-}
-
-const saved = new Map<string, string>();
-
-/** Saves the config of a category, unless it is as it was saved before. */
-async function saveChannels(config: ConfigOfCategory | undefined): Promise<void> {
-  if (config === undefined || saved.get(config.key) === JSON.stringify(config)) return;
-  await belfry.categoryDelivery.saveConfig(config);
-  saved.set(config.key, JSON.stringify(config));
 }
 
 /** Resolves to the states of the deliveries, as soon as each was attempted. */

@@ -8,7 +8,6 @@ import { openDatabase } from '../../src/db/client.ts';
 import { createBus } from '../../src/domain/ground/bus/bus.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { natsSubject } from '../../src/domain/ground/bus/nats.ts';
-import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { startBelfry } from '../support/belfry-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -21,10 +20,8 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 // messages passes a proxy that no longer forwards them.
 
 const WAIT = { timeout: 30_000 };
-const TOGETHER = { timeout: 90_000 };
+const TOGETHER = { timeout: 240_000 };
 const SECRET_KEY = randomBytes(32).toString('hex');
-const log = createLogger({ level: 'silent' });
-
 let nats: NatsServer | undefined;
 beforeAll(async () => {
   nats = hasNats ? await startNatsServer() : undefined;
@@ -116,13 +113,15 @@ test.concurrent.for(WAYS.slice(1))(
     const { target } = wayOf(database);
     const overNats = wayOf === byNats;
     const proxy = await startTcpProxy(target);
-    const start = async (port: number | undefined) => {
+    const lines: string[] = [];
+    const log = createLogger({ level: 'warn', stream: { write: (line) => lines.push(line) } });
+    const start = async (nodeId: string, port?: number) => {
       const through = port !== undefined && !overNats ? { host: '127.0.0.1', port } : {};
       const db = openDatabase({ ...database.connection, ...through }, { size: 2, name: 'test' });
       const subject = await natsSubject(db);
       const servers = [`127.0.0.1:${port ?? nats?.port}`];
       const bus = createBus({
-        ...{ db, log, nodeId: newId(), shared: true },
+        ...{ db, log, nodeId, shared: true },
         ...(overNats ? { nats: { servers, tls: false, subject } } : {}),
       });
       onTestFinished(async () => {
@@ -132,13 +131,15 @@ test.concurrent.for(WAYS.slice(1))(
       await bus.listening();
       return bus;
     };
-    const observer = await start(undefined);
+    const observer = await start('observer');
     const missed: RealtimeMessage[] = [];
     observer.subscribe((message) => message.type === 'missed' && missed.push(message));
-    const leaving = await start(undefined);
-    await start(proxy.port);
+    const leaving = await start('leaving');
+    await start('cut off', proxy.port);
     await leaving.close();
     await proxy.close();
     await expect.poll(() => missed.length, WAIT).toBe(1);
+    const silent = lines.flatMap((line) => JSON.parse(line).silent ?? []);
+    expect(silent).toEqual(['cut off']);
   },
 );

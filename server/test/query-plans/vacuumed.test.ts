@@ -60,8 +60,8 @@ beforeAll(async () => {
     if (file.endsWith('.ts') && !PROGRAMS.test(file)) await import(`${SOURCES}${file}`);
 });
 afterAll(async () => {
-  await db.close();
-  await database.drop();
+  await db?.close();
+  await database?.drop();
 });
 
 /** Reads of a whole table or index, as `table by index`. */

@@ -1,7 +1,7 @@
 // A transaction with an earlier time stamp may commit later, by at most a statement timeout.
 const LATEST_COMMIT_MS = 30_000;
-/** A broken link between nodes is noticed within this time (bus.ts: heartbeat and response). */
-export const NOTICE_MS = 15_000;
+/** A broken link between nodes, or a silent node, is noticed within this time (link.ts). */
+export const NOTICE_MS = 20_000;
 /** How far before the newest delivery a resume looks. */
 export const RESUME_MARGIN_MS = LATEST_COMMIT_MS + NOTICE_MS;
 /** Deliveries within the margin that are listed one by one: 6 bytes each in the event ids of a busy user. */

@@ -11,8 +11,6 @@ import { NoResponse, withTimeout } from './with-timeout.ts';
 const HEARTBEAT_MS = 4_000;
 // A node from which nothing has come for two heartbeats and a bit was killed, or has lost its connection.
 const SILENT_MS = 9_000;
-// When a silent node is forgotten. If it is heard before that, it was cut off, and may have sent more.
-const FORGET_MS = 600_000;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
 // Messages kept while the link is down. When there are more, other nodes get one `missed` message instead.
@@ -31,14 +29,6 @@ export interface LinkOptions {
   aliveAtMs?: number;
   /** Called with each message of other nodes, and with `missing` and `missed` of this link. */
   onMessage: (message: RealtimeMessage) => void;
-}
-
-/** Another node that announced itself. */
-interface Peer {
-  /** When it was last heard, as `performance.now()`. */
-  heardMs: number;
-  /** If it is silent, since when: unix milliseconds of the database's clock. */
-  silentSinceMs?: number;
 }
 
 export interface LinkState {
@@ -64,8 +54,8 @@ export class Link {
   readonly #closing = new AbortController();
   readonly #tried = Promise.withResolvers<void>();
   readonly #kept: Promise<void>;
-  /** Other nodes, by their ids. */
-  readonly #peers = new Map<string, Peer>();
+  /** When other nodes were last heard, as `performance.now()`. */
+  readonly #peers = new Map<string, number>();
   #listening = Promise.withResolvers<void>();
   #channel: Channel | undefined;
   #waiting: RealtimeMessage[] = [];
@@ -219,7 +209,7 @@ export class Link {
     this.#lostAtMs = undefined;
     this.#listening.resolve();
     this.#tried.resolve();
-    for (const peer of this.#peers.values()) peer.heardMs = performance.now();
+    for (const nodeId of this.#peers.keys()) this.#peers.set(nodeId, performance.now());
     if (lostAtMs !== undefined) this.#miss(lostAtMs);
     void this.#flush();
   }
@@ -251,12 +241,11 @@ export class Link {
   #missSilent(aliveAtMs: number): void {
     const silent: string[] = [];
     let sinceMs = aliveAtMs;
-    for (const [nodeId, peer] of this.#peers) {
-      const silentMs = performance.now() - peer.heardMs;
-      if (silentMs > FORGET_MS) this.#peers.delete(nodeId);
-      if (silentMs < SILENT_MS || peer.silentSinceMs !== undefined) continue;
-      peer.silentSinceMs = aliveAtMs - silentMs;
-      sinceMs = Math.min(sinceMs, peer.silentSinceMs);
+    for (const [nodeId, heardMs] of this.#peers) {
+      const silentMs = performance.now() - heardMs;
+      if (silentMs < SILENT_MS) continue;
+      this.#peers.delete(nodeId);
+      sinceMs = Math.min(sinceMs, aliveAtMs - silentMs);
       silent.push(nodeId);
     }
     if (silent.length === 0) return;
@@ -281,20 +270,13 @@ export class Link {
   }
 
   #heard(nodeId: string, presence: 'connected' | undefined): void {
-    const peer = this.#peers.get(nodeId);
-    if (peer === undefined) {
-      // Nodes of releases that do not announce themselves are never missed.
-      if (presence === undefined) return;
-      this.#peers.set(nodeId, { heardMs: performance.now() });
-      // The new node must not miss this one either. If it fails, so does the next heartbeat.
-      if (this.#channel !== undefined) this.#announce(this.#channel, { leaves: false }).catch(() => {});
+    const isKnown = this.#peers.has(nodeId);
+    // Nodes of releases that do not announce themselves are never missed.
+    if (isKnown || presence !== undefined) this.#peers.set(nodeId, performance.now());
+    if (isKnown || presence === undefined || this.#channel === undefined || this.#closing.signal.aborted)
       return;
-    }
-    peer.heardMs = performance.now();
-    const sinceMs = peer.silentSinceMs;
-    if (sinceMs === undefined) return;
-    delete peer.silentSinceMs;
-    this.#miss(sinceMs);
+    // The new node must not miss this one either. If it fails, so does the next heartbeat.
+    this.#announce(this.#channel, { leaves: false }).catch(() => {});
   }
 }
 
