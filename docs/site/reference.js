@@ -21,4 +21,18 @@ const settings = () => ({
 
 main.replaceChildren();
 const reference = globalThis.Scalar.createApiReference(main, settings());
-document.addEventListener('theme', () => reference.updateConfiguration(settings()));
+document.addEventListener('theme', () => {
+  reference.updateConfiguration(settings());
+  follow();
+});
+
+// It follows the system by a listener of its own, which may run later and set what was configured before.
+new MutationObserver(follow).observe(document.body, { attributeFilter: ['class'] });
+
+/** Gives the reference the mode of the page. */
+function follow() {
+  const { classList } = document.body;
+  if (classList.contains('dark-mode') === isDark()) return;
+  classList.toggle('dark-mode', isDark());
+  classList.toggle('light-mode', !isDark());
+}
