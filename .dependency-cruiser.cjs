@@ -168,7 +168,7 @@ module.exports = {
     {
       name: 'the-pages-know-the-sdk-only',
       severity: 'error',
-      from: { path: '^(dashboard|inbox)/', pathNot: [TESTS, '^inbox/test/'] },
+      from: { path: '^(dashboard|inbox)/', pathNot: TESTS },
       to: { path: '^(server|bench|examples|dashboard|inbox)/', pathNot: '^$1/' },
     },
     {

@@ -125,7 +125,7 @@ function page(): void {
     choices.disabled = category.value === '';
     const { project_jwt } = await currentSession();
     const config = configOf(category.value, chosenChannels());
-    const requests = [...(config ? [curlOf('PUT', '/channels', config)] : [])];
+    const requests = config ? [curlOf('PUT', '/channels', config)] : [];
     requests.push(curlOf('POST', '/broadcasts', body()));
     curl.textContent = [`TOKEN='${project_jwt}'`, ...requests].join('\n\n');
   };

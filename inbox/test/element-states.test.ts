@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import type { Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { example } from '../../server/src/providers/inbox/example.ts';
-import { describeInChromium } from '../../server/test/support/browser.ts';
-import { until } from '../../server/test/support/service.ts';
+import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { processed, startTestService, type TestService, until } from '../../server/test/support/service.ts';
 import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
 import { DETAILS } from '../src/element/styles/details.ts';
 import { STYLES } from '../src/element/styles.ts';
@@ -42,16 +42,19 @@ test('the README lists the parts of the element', async () => {
 
 describeInChromium('belfry-inbox, by its users', () => {
   let pages: ElementPages;
+  let service: TestService;
+  let browser: Browser;
   beforeAll(async () => {
-    pages = await startElementPages();
+    [service, browser] = await Promise.all([startTestService(), openChromium()]);
+    pages = await startElementPages({ service, browser, processed });
     const channels = [{ channel: 'in_app' }, { channel: 'email' }];
     for (const config of [
       { key: 'orders', label: 'Orders', description: 'Of your shop' },
       { key: 'security', critical: true },
     ])
-      expect((await pages.project.call('PUT', '/channels', { ...config, channels })).status).toBe(200);
+      expect((await service.project.call('PUT', '/channels', { ...config, channels })).status).toBe(200);
   });
-  afterAll(() => pages?.close());
+  afterAll(() => Promise.all([service?.stop(), browser?.close(), pages?.site.close()]));
 
   const tab = (page: Page, name: RegExp) => page.getByRole('tab', { name });
   const menuItem = (page: Page, name: string) => page.getByRole('menuitem', { name });
@@ -66,7 +69,7 @@ describeInChromium('belfry-inbox, by its users', () => {
     const page = await pages.open(user, { mode: 'page' });
     await page.locator('.primary').waitFor();
     const storedUntil = async () => {
-      const { body } = await pages.project.as(user)('GET', '/notifications?status=snoozed');
+      const { body } = await service.project.as(user)('GET', '/notifications?status=snoozed');
       return body.data[0]?.snoozed_until as string | undefined;
     };
     await openMenu(page);
@@ -128,7 +131,7 @@ describeInChromium('belfry-inbox, by its users', () => {
       [{ topic: 'order-1' }, ['order']],
       [{ status: 'unread', category: 'orders' }, ['order']],
     ] as const) {
-      const fixed = await pages.site.open(pages.browser);
+      const fixed = await pages.site.open(browser);
       await fixed.evaluate(
         (given) => {
           const element = document.createElement('belfry-inbox');
@@ -148,7 +151,7 @@ describeInChromium('belfry-inbox, by its users', () => {
   });
 
   test('a theme that is saved changes open inboxes', async () => {
-    const { service, site, browser } = pages;
+    const { site } = pages;
     const project = await service.createProject('live theme');
     const page = await site.open(browser);
     const token = project.userJwt({ user_external_id: 'ada' });
@@ -175,7 +178,7 @@ describeInChromium('belfry-inbox, by its users', () => {
     for (const one of await required.getByRole('switch').all())
       expect([await one.isChecked(), await one.isDisabled()]).toEqual([true, true]);
     await page.getByRole('group', { name: 'Orders' }).getByText('Of your shop').waitFor();
-    const saved = async () => (await pages.project.as(user)('GET', '/channels/user_preferences')).body;
+    const saved = async () => (await service.project.as(user)('GET', '/channels/user_preferences')).body;
     await page.getByRole('switch', { name: 'Quiet hours' }).click();
     await until(saved, ({ quiet_hours: hours }) => hours?.from === '22:00' && hours.to === '07:00');
     await page.getByLabel('From').fill('21:30');
@@ -187,7 +190,7 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
 
     const hours = { from: '20:00', to: '24:00' };
-    await pages.project.as(user)('PUT', '/channels/user_preferences', { quiet_hours: hours });
+    await service.project.as(user)('PUT', '/channels/user_preferences', { quiet_hours: hours });
     const again = await pages.open(user, { mode: 'page' });
     await again.getByRole('button', { name: 'Preferences' }).click();
     expect(await again.getByLabel('To', { exact: true }).inputValue()).toBe('00:00');
@@ -199,8 +202,8 @@ describeInChromium('belfry-inbox, by its users', () => {
   test('a list that cannot be loaded says so, and is loaded again', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'archived' });
-    const [{ id }] = (await pages.project.as(user)('GET', '/notifications')).body.data;
-    await pages.project.as(user)('POST', `/notifications/${id}/archive`);
+    const [{ id }] = (await service.project.as(user)('GET', '/notifications')).body.data;
+    await service.project.as(user)('POST', `/notifications/${id}/archive`);
     const page = await pages.open(user, { mode: 'page' });
     await page.locator('.empty').waitFor();
     const isList = /\/v2\/notifications\?/;
@@ -217,7 +220,7 @@ describeInChromium('belfry-inbox, by its users', () => {
 
   test('behind a proxy without WebSockets it is live by Server-Sent Events', async () => {
     const user = pages.newUser();
-    const page = await pages.site.open(pages.browser);
+    const page = await pages.site.open(browser);
     await page.routeWebSocket(/.*/, (socket) => socket.close());
     await addInbox(page, { ...pages.propertiesOf(user), mode: 'page' });
     const transport = () =>
@@ -231,7 +234,7 @@ describeInChromium('belfry-inbox, by its users', () => {
   });
 
   test('a session that has ended is reported', async () => {
-    const page = await pages.site.open(pages.browser);
+    const page = await pages.site.open(browser);
     const values = { ...pages.propertiesOf('ada'), token: 'not.a.token', mode: 'page' as const };
     await page.evaluate(appendInbox, values as { pageSize?: number });
     await page.getByText('Your session has ended.').waitFor();

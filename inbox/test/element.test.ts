@@ -1,8 +1,14 @@
-import type { Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { example } from '../../server/src/providers/inbox/example.ts';
-import { axeViolations, describeInChromium } from '../../server/test/support/browser.ts';
-import { until } from '../../server/test/support/service.ts';
+import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import {
+  processed,
+  startTestService,
+  type TestProject,
+  type TestService,
+  until,
+} from '../../server/test/support/service.ts';
 import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
 import { type ElementPages, startElementPages, titles } from './support/element-pages.ts';
 import { addInbox, POLICY } from './support/inbox-page.ts';
@@ -13,12 +19,15 @@ const { full: fullConfig } = example;
 
 describeInChromium('belfry-inbox', () => {
   let pages: ElementPages;
-  let service: ElementPages['service'];
-  let project: ElementPages['project'];
+  let service: TestService;
+  let project: TestProject;
+  let browser: Browser;
   let site: ElementPages['site'];
   beforeAll(async () => {
-    pages = await startElementPages();
-    ({ service, project, site } = pages);
+    [service, browser] = await Promise.all([startTestService(), openChromium()]);
+    pages = await startElementPages({ service, browser, processed });
+    project = service.project;
+    site = pages.site;
     for (const [key, critical] of [
       ['orders', false],
       ['security', true],
@@ -27,7 +36,7 @@ describeInChromium('belfry-inbox', () => {
       expect((await project.call('PUT', '/channels', { key, critical, channels })).status).toBe(200);
     }
   });
-  afterAll(() => pages?.close());
+  afterAll(() => Promise.all([service?.stop(), browser?.close(), site?.close()]));
 
   const newUser = () => pages.newUser();
   const send: ElementPages['send'] = (...given) => pages.send(...given);
@@ -186,7 +195,7 @@ describeInChromium('belfry-inbox', () => {
       const user = newUser();
       const content = 'It is <b>bold</b><script>alert(1)</script>, see <a href="/x">this</a>';
       await send(user, { title: 'HTML', content });
-      const context = await pages.browser.newContext({ locale: 'en-GB' });
+      const context = await browser.newContext({ locale: 'en-GB' });
       if (!parses) await context.addInitScript('delete Document.parseHTML');
       site.problems.length = 0;
       const page = await site.open(context, { policy });
@@ -267,7 +276,7 @@ describeInChromium('belfry-inbox', () => {
     };
     const saved = await themed.call('PUT', '/integrations/inbox', { ...fullConfig, theme });
     expect(saved.status).toBe(200);
-    const page = await site.open(pages.browser, {
+    const page = await site.open(browser, {
       style: '.own { --belfry-footer-text-color: rgb(4, 5, 6) }',
     });
     const token = themed.userJwt({ user_external_id: 'ada' });

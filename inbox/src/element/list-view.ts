@@ -14,6 +14,7 @@ const BESIDE = 3;
 const ITEM_PX = 84;
 // Rendering of a page stops after this time and continues in the next frame.
 const FRAME_BUDGET_MS = 4;
+// The first of a page are rendered at once, however long it takes.
 const FIRST_ITEMS = 4;
 
 /** A page of a list as it is shown: its notifications, or an empty box of the same height. */

@@ -81,8 +81,8 @@ export class Inbox {
   /** While the first stream opens, nothing is fetched: it brings what is shown. */
   #opening: ReturnType<typeof deferred<Opening | undefined>> | undefined;
   #counting: Promise<void> | undefined;
-  /** Rises with everything that makes counts stale which are being fetched. */
-  #counted = 0;
+  /** Rises with everything that makes counts stale that are being fetched. */
+  #countsVersion = 0;
 
   constructor(options: InboxOptions) {
     const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
@@ -267,7 +267,7 @@ export class Inbox {
     if (config !== undefined) this.#state.set({ appearance: config });
     else void this.#loadAppearance();
     if (counts !== undefined) {
-      this.#counted += 1; // those that are being fetched
+      this.#countsVersion += 1; // those that are being fetched
       this.#setCounts(counts);
     }
     this.#endOpening(opening);
@@ -409,13 +409,13 @@ export class Inbox {
     const end = this.#journal.begin({ change });
     this.#commit(changes);
     if (counts !== undefined) this.#setCounts(counts);
-    const counted = this.#counted;
+    const version = this.#countsVersion;
     try {
       await send();
       end('succeeded');
       if (isBulk) this.#refreshByStatus();
       // Counts that were fetched meanwhile may lack the change.
-      if (isBulk || changes.size < wanted.size || counted < this.#counted) this.#countSoon();
+      if (isBulk || changes.size < wanted.size || version < this.#countsVersion) this.#countSoon();
     } catch (error) {
       end('failed');
       const undone = [...changes].filter(([id, { after }]) => (this.#find(id) ?? after) === after);
@@ -442,7 +442,7 @@ export class Inbox {
   #addCounts(notification: Notification, sign: 1 | -1): void {
     if (notification.discarded_at !== null) return;
     const { unread, unseen } = this.getSnapshot().counts;
-    this.#counted += 1;
+    this.#countsVersion += 1;
     const add = (count: number | undefined, applies: boolean) =>
       count === undefined || !applies ? count : Math.max(0, count + sign);
     const counts = {
@@ -459,16 +459,16 @@ export class Inbox {
 
   /** Fetches the counts, and once more if something changed meanwhile. */
   #count(): Promise<void> {
-    this.#counted += 1;
+    this.#countsVersion += 1;
     const fetchCounts = async () => {
       for (;;) {
-        this.#counted += 1;
-        const counted = this.#counted;
+        this.#countsVersion += 1;
+        const version = this.#countsVersion;
         const [{ count: unread }, { count: unseen }] = await Promise.all([
           this.#send<UnreadCount>('GET', '/notifications/unread/count'),
           this.#send<UnreadCount>('GET', '/notifications/unseen/count'),
         ]);
-        if (counted === this.#counted) return this.#setCounts({ unread, unseen });
+        if (version === this.#countsVersion) return this.#setCounts({ unread, unseen });
       }
     };
     this.#counting ??= fetchCounts().finally(() => {

@@ -1,20 +1,25 @@
 import type { Browser, Page } from 'playwright-core';
-import { expect } from 'vitest';
-import { openChromium } from '../../../server/test/support/browser.ts';
-import {
-  processed,
-  startTestService,
-  type TestProject,
-  type TestService,
-} from '../../../server/test/support/service.ts';
 import type { BelfryInbox } from '../../src/element/belfry-inbox.ts';
 import { addInbox, type Site, startSite } from './inbox-page.ts';
 
-/** A service, and pages with `<belfry-inbox>` in Chromium that show the inboxes of its users. */
-export interface ElementPages {
-  service: TestService;
-  project: TestProject;
+/** What the pages need of a service. */
+interface Service {
+  address: string;
+  project: {
+    userJwt(claims: { user_external_id: string }): string;
+    call(method: string, path: string, body: unknown): Promise<{ status: number; body: { id: string } }>;
+  };
+}
+
+interface Options {
+  service: Service;
   browser: Browser;
+  /** Waits until a broadcast is processed. */
+  processed(call: Service['project']['call'], id: string): Promise<unknown>;
+}
+
+/** Pages with `<belfry-inbox>` in Chromium that show the inboxes of users. */
+export interface ElementPages {
   site: Site;
   /** The name of a user that does not exist yet. */
   newUser(): string;
@@ -24,19 +29,18 @@ export interface ElementPages {
   send(user: string, ...broadcasts: object[]): Promise<void>;
   /** Opens a page with the inbox of a user, and waits until it is connected. */
   open(user: string, properties?: Partial<BelfryInbox>, options?: Parameters<Site['open']>[1]): Promise<Page>;
-  close(): Promise<void>;
 }
 
-export async function startElementPages(): Promise<ElementPages> {
-  const [service, browser, site] = await Promise.all([startTestService(), openChromium(), startSite()]);
-  const { project } = service;
+export async function startElementPages({ service, browser, processed }: Options): Promise<ElementPages> {
+  const site = await startSite();
+  const { address, project } = service;
   let users = 0;
   const propertiesOf = (user: string) => ({
-    baseUrl: `${service.address}/v2`,
+    baseUrl: `${address}/v2`,
     token: project.userJwt({ user_external_id: user }),
   });
   return {
-    ...{ service, project, browser, site, propertiesOf },
+    ...{ site, propertiesOf },
     newUser() {
       users += 1;
       return `element-${users}`;
@@ -45,7 +49,7 @@ export async function startElementPages(): Promise<ElementPages> {
       for (const one of broadcasts) {
         const given = { title: 'Hello', ...one, recipients: [{ external_id: user }] };
         const { status, body } = await project.call('POST', '/broadcasts', given);
-        expect(status).toBe(201);
+        if (status !== 201) throw new Error(`the response to a broadcast was ${status}`);
         await processed(project.call, body.id); // the next one is above it
       }
     },
@@ -53,9 +57,6 @@ export async function startElementPages(): Promise<ElementPages> {
       const page = await site.open(browser, options);
       await addInbox(page, { ...propertiesOf(user), ...properties });
       return page;
-    },
-    async close() {
-      await Promise.all([service.stop(), browser.close(), site.close()]);
     },
   };
 }

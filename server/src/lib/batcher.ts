@@ -19,7 +19,7 @@ export class Batcher<Item, Result> {
   #light = 0;
   #scheduled = false;
   #linger: NodeJS.Timeout | undefined;
-  readonly #calm: (() => void)[] = [];
+  readonly #gathered: (() => void)[] = [];
   readonly #idle: (() => void)[] = [];
 
   /**
@@ -66,7 +66,7 @@ export class Batcher<Item, Result> {
 
   /** Resolves when it does not gather. */
   async gathered(): Promise<void> {
-    if (this.isGathering) await new Promise<void>((resolve) => this.#calm.push(resolve));
+    if (this.isGathering) await new Promise<void>((resolve) => this.#gathered.push(resolve));
   }
 
   /** Resolves when nothing is queued or running. */
@@ -129,7 +129,7 @@ export class Batcher<Item, Result> {
   }
 
   #notify(): void {
-    if (!this.isGathering) for (const resolve of this.#calm.splice(0)) resolve();
+    if (!this.isGathering) for (const resolve of this.#gathered.splice(0)) resolve();
     if (this.#isIdle) for (const resolve of this.#idle.splice(0)) resolve();
   }
 

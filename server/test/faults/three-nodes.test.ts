@@ -155,7 +155,7 @@ class Listener {
 
 test.runIf(process.platform === 'linux')(
   'three nodes, PostgreSQL and NATS are killed in turns, and everything happens once',
-  { timeout: THOROUGH_MS + 400_000 },
+  { timeout: THOROUGH_MS + 240_000 },
   async () => {
     const seed = newSeed();
     const random = randomFrom(seed);
