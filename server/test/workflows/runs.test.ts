@@ -305,6 +305,30 @@ describe('starting runs', () => {
     expect(page.body.data[0]).not.toHaveProperty('input');
     const failed = await project.call('GET', `/workflows/flow/runs?state=${STATE.failed}`);
     expect(failed.body.data).toEqual([]);
+    const completedRuns = await project.call(
+      'GET',
+      `/workflows/flow/runs?state=${STATE.completed}&limit=100`,
+    );
+    expect(completedRuns.body.data).toHaveLength(100);
+    const tooMany = [...inputs, { user: { external_id: 'one-more' } }];
+    const refused = await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs: tooMany });
+    expect(refused.status).toBe(422);
+  });
+
+  test('is listed by its state', async () => {
+    const [failing, waiting] = [
+      await startRun(project, [{ command: 'abort_everything' }]),
+      await startRun(project, [{ command: 'pause' }]),
+    ];
+    await ended(project, failing);
+    await inState(project, waiting, STATE.waiting);
+    const listed = async (state: number) => {
+      const { body } = await project.call('GET', `/workflows/flow/runs?state=${state}`);
+      return body.data.map(({ id }: { id: string }) => id);
+    };
+    expect(await listed(STATE.failed)).toContain(failing);
+    expect(await listed(STATE.failed)).not.toContain(waiting);
+    expect(await listed(STATE.waiting)).toContain(waiting);
   });
 
   test('with a user that cannot be identified has no user', async () => {
