@@ -309,6 +309,32 @@ describe('a webhook of a vendor', () => {
     await expect.poll(() => titles('ada')).toEqual(['Hello']);
   });
 
+  test('of GitHub starts the workflow of its event', async () => {
+    const secret = 'a-secret-of-github';
+    const saved = await project.call('PUT', '/integrations/github', { webhook_signing_secret: secret });
+    expect(saved.status).toBe(200);
+    const { body: list } = await project.call('GET', '/integrations/github');
+    await save('integration.github.push', [], [hello]);
+    const payload = { ref: 'refs/heads/main', ...ADA };
+    const body = JSON.stringify(payload);
+    const { status } = await service.request(
+      'POST',
+      `/v2/integrations/github/webhooks/incoming/${list.data[0].id}`,
+      {
+        raw: body,
+        headers: {
+          'content-type': 'application/json',
+          'x-github-event': 'push',
+          'x-github-delivery': `github-${made}`,
+          'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+        },
+      },
+    );
+    expect(status).toBe(201);
+    const [run] = await started('integration.github.push', 1);
+    expect(run.input).toEqual(payload);
+  });
+
   test('starts nothing if the workflow is disabled, and is recorded', async () => {
     const id = await integration();
     const key = 'integration.eventsource.paid';
