@@ -70,7 +70,8 @@ export interface JobPayloads {
   /** Continue a run of a workflow that is in this turn. `traceparent` as above. */
   run_workflow: { run_id: string; turn: number; traceparent?: string };
   /**
-   * The same, where the next step waits for another host. `attempt` counts the attempts before this one.
+   * The same, where the next step waits for another host. `attempt` counts the attempts before this one. The
+   * partition key is of the project and the host, so that a slow host does not delay requests to others.
    */
   call_workflow: { run_id: string; turn: number; attempt: number; traceparent?: string };
   /** Start a run of a workflow by one of its schedules: that of this trigger, at this time. */
@@ -108,7 +109,7 @@ export const JOB_KINDS: readonly JobKind[] = [
 ];
 
 /** The kinds whose jobs have a partition key. The queue is fair over projects in all others. */
-export const PARTITIONED_KINDS: ReadonlySet<JobKind> = new Set<JobKind>(['send_webhook']);
+export const PARTITIONED_KINDS: ReadonlySet<JobKind> = new Set<JobKind>(['send_webhook', 'call_workflow']);
 
 /** A job as a worker has claimed it. */
 export interface Job<Kind extends JobKind = JobKind> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
@@ -569,6 +569,43 @@ describe('the commands', () => {
         body: JSON.stringify({ user: ADA.user }),
       })),
     );
+  });
+
+  test('http fails when its host hangs', async () => {
+    const impatient = await startTestService({ timeouts: { replyMs: 500 }, pollMs: 50 });
+    onTestFinished(() => impatient.stop());
+    host.reply('hang');
+    const steps = [{ command: 'http', input: { url: host.address, retries: 1 } }, hello];
+    const run = await ended(impatient.project, await startRun(impatient.project, steps));
+    expect(run.status).toMatchObject({
+      state: STATE.failed,
+      error: `${new URL(host.address).host}: Headers Timeout Error`,
+    });
+    expect(stepsOf(run)).toEqual(['0 http failed']);
+    expect(host.requests).toHaveLength(2);
+  });
+
+  test('a host that hangs delays no requests to others', async () => {
+    const hanging = await startVendor();
+    onTestFinished(() => hanging.stop());
+    const inputs = Array.from({ length: 100 }, (_, at) => ({ at }));
+    const start = async (key: string, url: string): Promise<string[]> => {
+      await project.call('PUT', '/workflows', { key, steps: [{ command: 'http', input: { url } }] });
+      return (await project.call('POST', '/workflows/runs/bulk', { key, inputs })).body.ids;
+    };
+    const states = async (ids: readonly string[]) =>
+      new Set(await Promise.all(ids.map(async (id) => (await ended(project, id)).status.state)));
+    hanging.reply('hang');
+    const stuck = await start('stuck', hanging.address);
+    await expect.poll(() => hanging.requests.length).toBeGreaterThan(0);
+    host.reply({ status: 200 });
+    expect(await states(await start('good', host.address))).toEqual(new Set([STATE.completed]));
+    // Not even half of the others: they wait for 30 s.
+    expect(hanging.requests.length).toBeLessThan(inputs.length / 2);
+    hanging.reply({ status: 200 });
+    await hanging.outages.stop();
+    await hanging.outages.restart();
+    expect(await states(stuck)).toEqual(new Set([STATE.completed]));
   });
 
   test('http shows no credentials of its headers, although the host repeats them', async () => {

@@ -7,6 +7,7 @@ import { TemplateError } from '../../../lib/template.ts';
 import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
 import { placeAfter, placeIn, stepAt } from '../definitions/places.ts';
 import { inputProblems, type ProgramStep } from '../definitions/program.ts';
+import { type Call, partitionOfCalls } from '../runs/jobs.ts';
 import { STAGES, type Stage, type StepRow } from '../runs/row.ts';
 import type { SharedResult, StepResult, WorkflowContext } from '../steps/command.ts';
 import { COMMANDS } from '../steps/commands.ts';
@@ -41,17 +42,14 @@ export interface Advanced {
 
 /** What follows a turn. */
 export type Next =
-  | { kind: 'continue'; dueAtMs?: number; calls?: { attempt: number } }
+  | { kind: 'continue'; dueAtMs?: number; calls?: Call }
   | { kind: 'wait'; untilMs?: number; event?: string }
   | { kind: 'complete' }
   | { kind: 'abort'; reason: string | null }
   | { kind: 'fail'; error: string };
 
-/** The attempt of a job that may call another host; undefined for other jobs. */
-export type Calls = { attempt: number } | undefined;
-
 /** What takes a turn: a job, or the request that starts the run, which is not stored before the turn ends. */
-export type TakenBy = { calls: Calls } | 'start';
+export type TakenBy = { calls: Call | undefined } | 'start';
 
 // The JSON text of `run.data`, and of the output of a step.
 const MAX_DATA_CHARACTERS = 64 * 1024;
@@ -90,7 +88,8 @@ class Turn {
   #shared: Advanced['shared'];
   readonly #context: WorkflowContext;
   readonly #run: LoadedRun;
-  readonly #calls: Calls;
+  /** Undefined if the job must not wait for another host. */
+  readonly #call: Call | undefined;
   readonly #starts: boolean;
   readonly #beganMs = performance.now();
   readonly #now: Date;
@@ -102,7 +101,7 @@ class Turn {
     this.#context = context;
     this.#run = run;
     this.#starts = takenBy === 'start';
-    this.#calls = takenBy === 'start' ? undefined : takenBy.calls;
+    this.#call = takenBy === 'start' ? undefined : takenBy.calls;
     this.#now = new Date(context.clock.now());
     this.place = run.place;
     this.stage = run.stage;
@@ -182,10 +181,13 @@ class Turn {
     const problems = isPrepared ? [] : inputProblems(step.command, input);
     if (problems.length > 0) return this.#fail(step, problems.join('; '));
     this.#varies ||= step.inputVaries;
-    if (!isPrepared && command.acts && (this.#varies || this.#starts || command.calls)) {
+    const needsCall = command.calls !== undefined && this.#call === undefined;
+    if (needsCall || (!isPrepared && command.acts && (this.#varies || this.#starts))) {
       this.stage = STAGES.prepared;
       this.prepared = JSON.stringify(input);
-      return { kind: 'continue', ...(command.calls ? { calls: { attempt: 0 } } : {}) };
+      const origin = command.calls?.(input as never);
+      if (origin === undefined) return { kind: 'continue' };
+      return { kind: 'continue', calls: { attempt: 0, partitionKey: partitionOfCalls(projectId, origin) } };
     }
     this.#hasActed ||= command.acts === true;
     const result = await command.begin(this.#context, {
@@ -197,7 +199,7 @@ class Turn {
       get broadcastId() {
         return broadcastIdOf(run);
       },
-      attempt: this.#calls?.attempt ?? 0,
+      attempt: this.#call?.attempt ?? 0,
     });
     if (result.kind !== 'collect' && result.kind !== 'throttle') return this.#apply(step, result);
     const { place, stage, steps, data, broadcastId, broadcast, prepared } = this;
@@ -230,12 +232,11 @@ class Turn {
         this.#record(step, { state: 'waiting' });
         this.stage = STAGES.waiting;
         return result;
-      case 'retry':
-        return {
-          kind: 'continue',
-          calls: { attempt: (this.#calls?.attempt ?? 0) + 1 },
-          dueAtMs: this.#now.getTime() + result.delayMs,
-        };
+      case 'retry': {
+        const dueAtMs = this.#now.getTime() + result.delayMs;
+        const call = this.#call;
+        return { kind: 'continue', dueAtMs, ...(call && { calls: { ...call, attempt: call.attempt + 1 } }) };
+      }
       case 'end':
         this.#end(step, { state: 'completed', output: JSON.stringify(result.output) });
         return { kind: 'complete' };

@@ -1,8 +1,9 @@
 import { complete } from '../../../queue/complete.ts';
 import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
+import type { Call } from '../runs/jobs.ts';
 import type { WorkflowContext } from '../steps/command.ts';
-import { type Advanced, type Calls, idleTurn } from './advance.ts';
+import { type Advanced, idleTurn } from './advance.ts';
 import { closeDigest, closeDigests } from './digests.ts';
 import { dateLateTurns, loadRuns, type RunJob } from './load.ts';
 import { recordTurns } from './record.ts';
@@ -25,11 +26,15 @@ export function runHandler(deps: Deps): Handler<'run_workflow'> {
   };
 }
 
-/** Continues runs whose next step waits for another host, each on its own. */
+/**
+ * Continues runs whose next step waits for another host, each on its own. The queue is fair over hosts, and a
+ * request that waits for more than a second frees its slot: a host that hangs delays requests to itself only.
+ */
 export function callHandler(deps: Deps): Handler<'call_workflow'> {
   return {
     slots: 32,
     slotsPerPartition: 8,
+    beyond: { maxWeight: 1_024, silentMs: 1_000, silentPerPartition: 24 },
     ...ONE_JOB,
     run: (jobs, leaseId) => continueRuns(deps, jobs, leaseId),
     discard: (job, leaseId) => discard(deps, job, leaseId),
@@ -61,8 +66,8 @@ async function continueRuns(
   return record(deps, leaseId, jobs, turns);
 }
 
-function callsOf({ payload }: RunJob): Calls {
-  return 'attempt' in payload ? { attempt: payload.attempt } : undefined;
+function callsOf({ payload, partitionKey }: RunJob): Call | undefined {
+  return 'attempt' in payload ? { attempt: payload.attempt, partitionKey } : undefined;
 }
 
 async function record(

@@ -218,14 +218,10 @@ function nextJob(
   const { id, project_id: projectId, turn } = run;
   const size = run.size + added + (prepared?.length ?? 0);
   const to = { id, projectId, turn: turn + 1, size, traceparent };
-  if (next.kind === 'continue') return [runJob(to, { priority, dueAtMs: next.dueAtMs, ...withCalls(next) })];
+  if (next.kind === 'continue') return [runJob(to, { priority, dueAtMs: next.dueAtMs, calls: next.calls })];
   if (next.kind === 'wait' && next.untilMs !== undefined)
     return [runJob(to, { priority, dueAtMs: next.untilMs })];
   return [];
-}
-
-function withCalls({ calls }: { calls?: { attempt: number } }): { calls?: { attempt: number } } {
-  return calls === undefined ? {} : { calls };
 }
 
 const FINAL_EVENTS = { complete: 'completed', abort: 'aborted', fail: 'failed' } as const;

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { NewJob } from '../../../queue/jobs.ts';
 
 // So many characters weigh as much as another run.
@@ -14,14 +15,17 @@ export interface RunToContinue {
   traceparent?: string | undefined;
 }
 
-/** Returns the job of a turn of a run. `calls` is for a step that waits for another host. */
+/** A step that waits for another host. */
+export interface Call {
+  /** The attempts before this one. */
+  attempt: number;
+  partitionKey: string;
+}
+
+/** Returns the job of a turn of a run. */
 export function runJob(
   { id, projectId, turn, size, traceparent }: RunToContinue,
-  {
-    priority,
-    dueAtMs,
-    calls,
-  }: { priority: number; dueAtMs?: number | undefined; calls?: { attempt: number } },
+  { priority, dueAtMs, calls }: { priority: number; dueAtMs?: number | undefined; calls?: Call | undefined },
 ): NewJob {
   const common = {
     projectId,
@@ -32,5 +36,15 @@ export function runJob(
   const payload = { run_id: id, turn, ...(traceparent === undefined ? {} : { traceparent }) };
   return calls === undefined
     ? { ...common, kind: 'run_workflow', payload }
-    : { ...common, kind: 'call_workflow', payload: { ...payload, attempt: calls.attempt } };
+    : {
+        ...common,
+        kind: 'call_workflow',
+        partitionKey: calls.partitionKey,
+        payload: { ...payload, attempt: calls.attempt },
+      };
+}
+
+/** Returns the partition key of the calls of a project to a host. The queue is fair over them. */
+export function partitionOfCalls(projectId: string, origin: string): string {
+  return createHash('sha256').update(`${projectId} ${origin}`).digest('hex').slice(0, 32);
 }

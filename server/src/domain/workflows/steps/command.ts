@@ -69,8 +69,8 @@ export interface Command<Input = never> {
   acts?: true;
   /** Sends a broadcast, whose id follows from the turn. */
   sends?: true;
-  /** Waits for another host, so that it runs in a job of its own. */
-  calls?: true;
+  /** The origin of another host that it waits for, so that it runs in a job of its own. */
+  calls?(input: Input): string;
   /** The output if it has waited until its time. */
   timedOut?: object;
   begin(context: WorkflowContext, call: StepCall<Input>): StepResult | SharedResult | Promise<StepResult>;

@@ -17,10 +17,10 @@ const MAX_REASON = 200;
 /** Sends a request to another host, at least once. The run shows no credentials of it. */
 export const http: Command<Input> = {
   acts: true,
-  calls: true,
+  calls: ({ url }) => new URL(url).origin,
   async begin({ transport }, { input, attempt }) {
     const { url, method = 'POST', headers = {}, body, retries = DEFAULT_RETRIES } = input;
-    const { protocol, origin, pathname, search, username } = new URL(url);
+    const { protocol, origin, host, pathname, search, username } = new URL(url);
     if (protocol !== 'https:' && protocol !== 'http:')
       return { kind: 'fail', error: "Param 'url' must begin with https://" };
     if (username !== '') return { kind: 'fail', error: "Param 'url' must not contain a password" };
@@ -44,7 +44,7 @@ export const http: Command<Input> = {
       'error' in response
         ? response.error.message || response.error.code
         : `responded with ${response.status}${response.text.trim() === '' ? '' : `: ${response.text}`}`;
-    return { kind: 'fail', error: `${new URL(url).host}: ${tidy(redact(reason), MAX_REASON)}` };
+    return { kind: 'fail', error: `${host}: ${tidy(redact(reason), MAX_REASON)}` };
   },
 };
 
