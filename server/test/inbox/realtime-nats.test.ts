@@ -275,7 +275,8 @@ describe.runIf(hasNats)('realtime over NATS', () => {
     const { log, lines } = recordingLog('warn');
     const { bus } = await startBus({ nats: { ...nats, ...at(own.port), user: 'a', pass: 'b' }, log });
     expect(connected(bus)).toBe(false);
-    expect(lines.join('')).toContain('Permissions Violation');
+    // The report may come after the attempt has failed.
+    await expect.poll(() => lines.join(''), WAIT).toContain('Permissions Violation');
   });
 
   test('a node without NATS_URL beside one with it is reported', async () => {

@@ -247,8 +247,9 @@ test.each(Array.from({ length: ROUNDS }, (_, round) => round))(
       return chaos;
     });
     const continued = () => posted.reduce((sum, one) => sum + one.continued, 0);
-    // Few events come while a run waits for them: it goes on until one does.
-    for (let at = 0; at < WORKFLOWS || (continued() === 0 && at < 10 * WORKFLOWS); at += 1) {
+    const isComplete = async () => continued() > 0 && (await hasAllKinds(keys.id));
+    // Few events come while a run waits for them, and few runs meet in a throttle: it goes on until some do.
+    for (let at = 0; at < WORKFLOWS || (at < 10 * WORKFLOWS && !(await isComplete())); at += 1) {
       flows.push(await saveFlow(nodes, at));
       const shared = flows.filter(({ users }) => users !== undefined).slice(-2);
       for (const flow of [...flows.slice(-1), ...shared])
@@ -325,6 +326,22 @@ test.each(Array.from({ length: ROUNDS }, (_, round) => round))(
       expect(count ?? 0).toBeGreaterThan(0);
   },
 );
+
+/** Whether some runs have completed, failed, been throttled and joined a digest. */
+async function hasAllKinds(projectId: string): Promise<boolean> {
+  const { completed, failed } = RUN_STATES;
+  const [row] = await query<{ all_kinds: boolean }>(
+    `select bool_or(state = ${completed}) and bool_or(state = ${failed})
+      and bool_or(error like 'throttled: %')
+      and bool_or(
+        exists (select from shared_steps_log s where s.run_id = r.id and s.output ->> 'digest' is not null)
+      ) as all_kinds
+    from workflow_runs r
+    where project_id = $1`,
+    [projectId],
+  );
+  return row?.all_kinds === true;
+}
 
 async function readInboxes(
   projectId: string,
