@@ -9,6 +9,7 @@ import { measureEmail } from './scenarios/email.ts';
 import { measureFairness } from './scenarios/fairness.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureGraphql } from './scenarios/graphql.ts';
+import { measureGrowth } from './scenarios/growth.ts';
 import { measureHttpProviders } from './scenarios/http-providers.ts';
 import { measureImports } from './scenarios/imports.ts';
 import { measureInbox } from './scenarios/inbox.ts';
@@ -31,7 +32,8 @@ import type { Scenario } from './support/scenario.ts';
 
 const USAGE = 'npm run bench -- [--only a,b] [--quick] [--keep <data directory>] [--profile]';
 
-const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
+/** A part that takes long runs only if it is named. */
+const SCENARIOS: Record<string, { title: string; measure: Scenario; takesLong?: true }> = {
   f: { title: 'memory', measure: measureMemory },
   a: { title: 'notifications from broadcasts of 1000 recipients', measure: measureFanOut },
   b: { title: 'accepting broadcasts', measure: measureAccept },
@@ -59,11 +61,17 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   push: { title: 'pushes to phones', measure: measurePush },
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },
   webhooks: { title: 'events to webhooks, with a history', measure: measureWebhooks },
+  growth: {
+    title: 'frequent operations in tables of 50 million rows (only if named: half an hour, 40 GB)',
+    measure: measureGrowth,
+    takesLong: true,
+  },
 };
 
 process.setMaxListeners(0); // every child process adds one
 const values = options();
-const chosen = values.only === undefined ? Object.keys(SCENARIOS) : values.only.split(',');
+const usual = Object.keys(SCENARIOS).filter((part) => SCENARIOS[part]?.takesLong !== true);
+const chosen = values.only?.split(',') ?? usual;
 const unknown = chosen.filter((part) => !Object.hasOwn(SCENARIOS, part));
 if (unknown.length > 0) end(`no such part: ${unknown.join(', ')}`);
 const results = join(import.meta.dirname, 'results');

@@ -53,6 +53,28 @@ export async function growTo(db: Database, rows: number): Promise<void> {
   await db.query(sql('bench_vacuum', 'vacuum analyze notifications'));
 }
 
+/** Adds the users `user-1` to `user-<count>`, with both identities. */
+export async function growUsers(db: Database, projectId: string, count: number): Promise<void> {
+  const portion = 100_000;
+  for (let from = 1; from <= count; from += portion)
+    await db.query(insertUsers, [projectId, from, Math.min(count, from + portion - 1)]);
+  await db.query(sql('bench_vacuum_users', 'vacuum analyze users, user_keys'));
+}
+
+/**
+ * Gives each of these users more notifications, number `from + 1` to number `to`, one in four of them read,
+ * and each with an e-mail that was sent.
+ */
+export async function growWithDeliveries(
+  db: Database,
+  { users, from, to }: { users: number; from: number; to: number },
+): Promise<void> {
+  const portion = Math.max(1, Math.floor(500_000 / (to - from)));
+  for (let first = 1; first <= users; first += portion)
+    await db.query(insertWithDeliveries, [first, Math.min(users, first + portion - 1), from + 1, to]);
+  await db.query(sql('bench_vacuum_both', 'vacuum analyze notifications, deliveries'));
+}
+
 async function addUser(db: Database, projectId: string, id: string, externalId: string): Promise<void> {
   await db.query(insertUser, [id, projectId, externalId]);
   await db.query(insertKey, [projectId, externalId, id]);
@@ -111,4 +133,36 @@ const insertOthers = sql(
   from generate_series($1::int, $1::int + $2::int - 1) as u,
     lateral (select (u::bigint * 7919 + k * 9973) % ${HEAVY} + 1 as n from generate_series(1, 10) as k) as k
   on conflict do nothing`,
+);
+const insertUsers = sql(
+  'bench_users',
+  `with made as (
+    insert into users (id, project_id, external_id, email, first_name, created_at, updated_at)
+    select ${ID_OF('n')}, $1::uuid, 'user-' || n, 'person' || n || '@example.com', 'Ada', now(), now()
+    from generate_series($2::int, $3::int) as n
+    returning id, external_id, email
+  )
+  insert into user_keys (project_id, kind, value, user_id)
+  select $1::uuid, 'external_id', external_id, id from made
+  union all
+  select $1::uuid, 'email', email, id from made`,
+);
+const insertWithDeliveries = sql(
+  'bench_with_deliveries',
+  `with made as (
+    insert into notifications (user_id, id, broadcast_id, sent_at, category, read_at, seen_at, updated_at)
+    select ${ID_OF('u')}, ${NOTIFICATION_OF('n', 'u')}, ${ID_OF('n')}, now(), 'orders',
+      case when k % 4 = 0 then now() end, case when k % 4 = 0 then now() end,
+      case when k % 4 = 0 then now() end
+    from generate_series($1::int, $2::int) as u,
+      generate_series($3::int, $4::int) as k,
+      lateral (select (u::bigint * 7919 + k * 9973) % ${HEAVY} + 1 as n) as b
+    on conflict do nothing
+    returning user_id, id, broadcast_id
+  )
+  insert into deliveries
+    (user_id, notification_id, channel, broadcast_id, state, attempts, provider, provider_id,
+      first_attempt_at, last_attempt_at)
+  select user_id, id, 'email', broadcast_id, 'sent', 1, 'smtp', 'accepted', now(), now()
+  from made`,
 );

@@ -13,9 +13,15 @@ import {
   problemOfCellName,
   schemaOfCell,
   sealedCell,
+  updateCell,
   urlsOf,
 } from '../domain/setup/cells/cells.ts';
-import { countProjects, indexProjects } from '../domain/setup/cells/directory.ts';
+import {
+  countProjects,
+  firstMissingProject,
+  indexProjects,
+  projectIdsOf,
+} from '../domain/setup/cells/directory.ts';
 import { listProjects } from '../domain/setup/projects/find.ts';
 import { createLogger } from '../lib/log.ts';
 import { currentSchema, type Opened, openCell, rememberCells } from '../open.ts';
@@ -57,6 +63,40 @@ export async function addCellCommand(
   print(`Create a project in it with: belfry project create <name> --cell ${name}`);
   if (!notified) print('The message for the running servers may be lost: restart them.');
   if (!fits) print('Restart the server: the embedded database needs more connections for it.');
+}
+
+/** `belfry cell set`: changes how the database of a cell is reached. */
+export async function setCellCommand(
+  name: string,
+  { databaseUrl, directUrl, json }: { databaseUrl: string; directUrl?: string; json?: boolean },
+): Promise<void> {
+  if (name === DEFAULT_CELL) throw new UsageError(`the URL of the cell ${DEFAULT_CELL} is DATABASE_URL`);
+  const urls = { url: databaseUrl, directUrl: directUrl ?? databaseUrl };
+  const { schema, notified } = await withCells(async (cells) => {
+    const { main, names } = cells;
+    if (!names.includes(name)) throw new CommandError(`there is no cell ${name}: see belfry cell list`);
+    const schema = await schemaAt(urls);
+    await checkProjects(main, name, urls);
+    const cell = sealedCell(main, { name, schema, urls });
+    await withCell(cells, cell, async () => {});
+    const notified = await linked(main);
+    await updateCell(main.db, cell);
+    main.bus.publish({ type: 'cells_changed' });
+    return { schema, notified };
+  });
+  if (json) return printJson({ name, schema });
+  print(`Cell ${name} is in the schema ${schema} of that database. Running servers open it there now.`);
+  if (!notified) print('The message for the running servers may be lost: restart them.');
+}
+
+/** Throws if a database does not have all projects that the directory has in a cell. Writes nothing. */
+async function checkProjects({ db }: Opened, name: string, { directUrl }: CellUrls): Promise<void> {
+  const ids = await projectIdsOf(db, name);
+  const missing = await withDatabase({ connectionString: directUrl }, '--database-url', (other) =>
+    firstMissingProject(other, ids),
+  );
+  if (missing !== undefined)
+    throw new CommandError(`the database of --database-url does not have the project ${missing} of ${name}`);
 }
 
 /** Throws if a node runs that would look for the projects of all cells in the first one. */
@@ -155,19 +195,30 @@ async function schemaAt({ directUrl }: CellUrls): Promise<string> {
 }
 
 /** Creates the tables. Throws a `CommandError` if the cell cannot be used. */
-async function checkAndMigrate({ main, all }: CommandCells, cell: Cell): Promise<void> {
+function checkAndMigrate(cells: CommandCells, cell: Cell): Promise<void> {
+  return withCell(cells, cell, async (opened) => {
+    if ((await listProjects(opened)).length > 0)
+      throw new CommandError('there are projects in the database already: a new cell is empty');
+  });
+}
+
+/** Opens a cell as the servers will, unless its tables are those of another one. */
+async function withCell(
+  { main, all }: CommandCells,
+  cell: Cell,
+  work: (opened: Opened) => Promise<void>,
+): Promise<void> {
   // One that cannot be reached is not the same: this one can be.
-  const { contexts: others } = await all();
+  const { contexts } = await all();
   const opened = await openCell(main, cell, { role: 'client', log: createLogger({ level: 'silent' }) });
   try {
     const identity = await natsSubject(opened.db);
-    for (const other of others)
+    for (const other of contexts.filter((one) => one.cell !== cell.name))
       if (identity === (await natsSubject(other.db)))
         throw new CommandError(
           `these are the tables of the cell ${other.cell}: choose another schema or database`,
         );
-    if ((await listProjects(opened)).length > 0)
-      throw new CommandError('there are projects in the database already: a new cell is empty');
+    await work(opened);
   } finally {
     await opened.close();
   }

@@ -297,7 +297,7 @@ function databaseCommands(belfry: Command): void {
     .action(verb(async () => (await import('./migrate.ts')).migrateCommand));
 
   const cell = command(belfry, 'cell', 'belfry cell list').description(
-    'add, list and remove cells, which store projects apart from others',
+    'add, change, list and remove cells, which store projects apart from others',
   );
   command(
     cell,
@@ -311,6 +311,13 @@ function databaseCommands(belfry: Command): void {
     .option('--direct-url <url>', 'the same database without its connection pooler')
     .addOption(json())
     .action(verb(async () => (await import('./cell.ts')).addCellCommand));
+  command(cell, 'set', "belfry cell set us --database-url 'postgres://belfry@db3.example.com/belfry'")
+    .description('change how the database of a cell is reached; it must have all projects of the cell')
+    .argument('<name>')
+    .requiredOption('--database-url <url>', 'its database; stored encrypted')
+    .option('--direct-url <url>', 'the same database without its connection pooler')
+    .addOption(json())
+    .action(verb(async () => (await import('./cell.ts')).setCellCommand));
   command(cell, 'list', 'belfry cell list --json')
     .description('list the cells')
     .addOption(json())

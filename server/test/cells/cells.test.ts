@@ -514,6 +514,54 @@ test('a cell that was removed and added in another place is opened there', async
   }
 });
 
+test('the URL of a cell is changed to a database with its projects, and nodes use it', async () => {
+  const [first, empty] = [await createTestDatabase(), await createDatabaseOn(inject('testServer'))];
+  const copied = `${first.connection.database}_copy`;
+  onTestFinished(async () => {
+    await removeCell('placed');
+    await onServer(`drop database if exists ${copied} with (force)`);
+    await Promise.all([first.drop(), empty.drop()]);
+  });
+  await command('cell', 'add', 'placed', '--database-url', first.url);
+  const project = await createIn('placed', 'of placed');
+  const title = async () => (await project.as('ada')('GET', '/notifications')).body.data?.[0]?.title;
+  const send = async (text: string) => {
+    const sent = await until(
+      () => project.call('POST', '/broadcasts', { title: text, recipients: TO_ADA }),
+      ({ status }) => status === 201,
+    );
+    await processed(project.call, sent.body.id);
+  };
+  await send('before');
+
+  // While the nodes are away from it, as the guide says.
+  await onServer(`alter database ${first.connection.database} allow_connections false`);
+  await onServer(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${first.connection.database}'`,
+  );
+  await onServer(`create database ${copied} template ${first.connection.database}`);
+  await onServer(`alter database ${copied} allow_connections true`);
+  const url = new URL(first.url);
+  url.pathname = `/${copied}`;
+  const set = (to: string, name = 'placed') =>
+    runCommand(['cell', 'set', name, '--database-url', to, '--json'], settings);
+  expect((await set(empty.url)).err).toContain(`does not have the project ${project.id} of placed`);
+  const client = new pg.Client({ connectionString: empty.url });
+  await client.connect();
+  const { rows } = await client.query('select from pg_tables where schemaname = current_schema()');
+  await client.end();
+  expect(rows).toEqual([]); // it was left as it is
+  expect((await set('postgres://belfry@127.0.0.1:1/none')).err).toMatch(/cannot be reached/);
+  expect((await set(url.href, 'public')).err).toMatch(/is DATABASE_URL/);
+  expect((await set(url.href, 'none')).err).toMatch(/there is no cell none/);
+  expect(await set(url.href)).toMatchObject({ code: 0, err: '' });
+  await until(title, (found) => found === 'before');
+  await send('after');
+  await until(title, (found) => found === 'after');
+  const context = contextIn(service, 'placed') as unknown as Opened;
+  expect(context.place.connection.connectionString).toBe(url.href);
+});
+
 test('there is no demo in other cells', async () => {
   const headers = { 'x-service-api-key': projects.near.apiKey };
   expect((await service.request('POST', '/demo/session', { headers })).status).toBe(404);

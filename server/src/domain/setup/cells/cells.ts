@@ -90,6 +90,12 @@ export async function insertCell(db: Queryable, cell: Cell): Promise<boolean> {
   return (await db.query(insert, [name, schema, sealedUrl, sealedDirectUrl])).length > 0;
 }
 
+/** Changes where a cell is. */
+export async function updateCell(db: Queryable, cell: Cell): Promise<void> {
+  const { name, schema, sealedUrl, sealedDirectUrl } = cell;
+  await db.query(update, [name, schema, sealedUrl, sealedDirectUrl]);
+}
+
 /**
  * Removes a cell that has no projects from the directory, with rows that say otherwise: they remain if the
  * creation of a project was interrupted, or if its cell was restored from an older backup.
@@ -119,6 +125,12 @@ const insert = sql(
   values ($1, $2, $3, $4)
   on conflict (name) do nothing
   returning 1 as one`,
+);
+
+// cells_pkey.
+const update = sql(
+  'update_cell',
+  'update cells set schema_name = $2, sealed_url = $3, sealed_direct_url = $4 where name = $1',
 );
 
 // cells_pkey, and all rows of the other table, for a command. A foreign key is checked after the statement.

@@ -89,6 +89,23 @@ export async function indexProjects(
   ]);
 }
 
+/** Returns the ids of the projects that the directory has in a cell. */
+export async function projectIdsOf(db: Queryable, cell: string): Promise<string[]> {
+  const rows = await db.query<{ id: string }>(selectProjectsOfCell, [cell]);
+  return rows.map(({ id }) => id);
+}
+
+/** Returns one of these projects that a database does not have, also if it has no tables. */
+export async function firstMissingProject(
+  db: Queryable,
+  ids: readonly string[],
+): Promise<string | undefined> {
+  const [table] = await db.query<{ exists: boolean }>(findProjectsTable);
+  if (table?.exists !== true) return ids[0];
+  const [missing] = await db.query<{ id: string }>(selectMissingProject, [uuidArray(ids)]);
+  return missing?.id;
+}
+
 /** Counts the projects of the cells besides the default one. */
 export async function countProjects(db: Queryable): Promise<ReadonlyMap<string, number>> {
   const rows = await db.query<{ cell: string; projects: number }>(countProjectsOfCells);
@@ -133,4 +150,21 @@ const upsertProjectsOfCell = sql(
 const countProjectsOfCells = sql(
   'count_projects_of_cells',
   'select cell, count(*) as projects from cell_projects group by cell',
+);
+
+// The whole table, for a command.
+const selectProjectsOfCell = sql(
+  'select_projects_of_cell',
+  'select project_id as id from cell_projects where cell = $1',
+);
+
+const findProjectsTable = sql('find_projects_table', "select to_regclass('projects') is not null as exists");
+
+// projects_pkey.
+const selectMissingProject = sql(
+  'select_missing_project',
+  `select id
+  from unnest($1::uuid[]) as wanted (id)
+  where not exists (select from projects p where p.id = wanted.id)
+  limit 1`,
 );

@@ -1,0 +1,162 @@
+import { join } from 'node:path';
+import { sql } from '../../server/src/db/client.ts';
+import { type Belfry, startBelfry } from '../support/belfry.ts';
+import { broadcastBody, randomIds } from '../support/broadcast-body.ts';
+import { preload, resetStatements } from '../support/database-costs.ts';
+import { fillInboxes, growUsers, growWithDeliveries, type LargeTable } from '../support/large-table.ts';
+import { type Mailers, startMailers } from '../support/mailers.ts';
+import { queueEmpty } from '../support/queue.ts';
+import type { Bench, Scenario } from '../support/scenario.ts';
+import { percentile } from '../support/statistics.ts';
+
+const MANY_USERS = 1_000_000;
+const MILLION = 1_000_000;
+
+/** One request, repeated. */
+interface Operation {
+  name: string;
+  times: number;
+  send(): Promise<{ status: number }>;
+  begin?(): Promise<unknown>;
+  /** Makes the next request find what this one found. */
+  undo?(): Promise<unknown>;
+  end?(): Promise<unknown>;
+}
+
+/**
+ * (growth) What every frequent operation costs the database while the tables of notifications and deliveries
+ * grow from 1 to 10 and to 50 million rows each, of a million users. The larger ones do not fit into memory
+ * that PostgreSQL manages. Takes half an hour and 40 GB, so it runs only if it is named.
+ */
+export const measureGrowth: Scenario = async (bench) => {
+  const dataDir = join(bench.dataDir, 'growth');
+  await preload(dataDir, 'pg_stat_statements');
+  const mailers = await startMailers();
+  const belfry = await startBelfry({ ...bench, dataDir });
+  const users = bench.quick ? 10_000 : MANY_USERS;
+  try {
+    const known = await fillInboxes(belfry.db, belfry.projectId);
+    await growUsers(belfry.db, belfry.projectId, users);
+    let perUser = 0;
+    for (const rows of bench.quick ? [users, 10 * users] : [MILLION, 10 * MILLION, 50 * MILLION]) {
+      await growWithDeliveries(belfry.db, { users, from: perUser, to: rows / users });
+      perUser = rows / users;
+      for (const operation of operations(belfry, known, { users, mailers }))
+        await measure(bench, belfry, operation, rows);
+    }
+  } finally {
+    mailers.stop();
+    await belfry.stop();
+  }
+};
+
+function operations(
+  belfry: Belfry,
+  { busyUser }: LargeTable,
+  { users, mailers }: { users: number; mailers: Mailers },
+): Operation[] {
+  const { call, userJwt, db } = belfry;
+  const any = () => Math.floor(Math.random() * users) + 1;
+  const send = (count: number) => () =>
+    call('POST', '/broadcasts', JSON.parse(broadcastBody(randomIds('user-', users, count))) as object);
+  const as = (name: () => string, method: string, path: string) => () =>
+    call(method, path, undefined, userJwt(name()));
+  const anyUser = () => `user-${any()}`;
+  const firstOf = async (jwt: string, path: string) => {
+    const { body } = await call('GET', `${path}?limit=1`, undefined, jwt);
+    return (body as { data: { id: string }[] }).data[0]?.id ?? '';
+  };
+  const setAsUnread = (userId: string) =>
+    db.query(
+      sql(
+        'bench_unread',
+        `update notifications set read_at = null, seen_at = null, archived_at = null, updated_at = null
+        where user_id = $1`,
+      ),
+      [userId],
+    );
+  const change = (action: string) => async () => {
+    const jwt = userJwt(anyUser());
+    return call('POST', `/notifications/${await firstOf(jwt, '/notifications')}/${action}`, undefined, jwt);
+  };
+  return [
+    { name: 'broadcast to 1,000 users', times: 30, send: send(1_000) },
+    { name: 'broadcast to one user', times: 200, send: send(1) },
+    { name: 'list of 20', times: 300, send: as(anyUser, 'GET', '/notifications?limit=20') },
+    { name: 'list of 20, of 100,000', times: 300, send: as(() => 'heavy', 'GET', '/notifications?limit=20') },
+    { name: 'unread count', times: 300, send: as(anyUser, 'GET', '/notifications/unread/count') },
+    {
+      name: 'unread count, of 100,000',
+      times: 300,
+      send: as(() => 'heavy', 'GET', '/notifications/unread/count'),
+    },
+    { name: 'find one and mark it as read', times: 200, send: change('read') },
+    { name: 'find one and archive it', times: 200, send: change('archive') },
+    { name: 'mark all as read', times: 200, send: as(anyUser, 'POST', '/notifications/read') },
+    {
+      name: 'mark 10,000 as read',
+      times: 10,
+      send: as(() => 'busy', 'POST', '/notifications/read'),
+      undo: () => setAsUnread(busyUser),
+    },
+    {
+      name: 'page of broadcasts',
+      times: 200,
+      send: () => call('GET', '/broadcasts?limit=20'),
+    },
+    { name: 'page of events', times: 200, send: () => call('GET', '/events?limit=20') },
+    {
+      name: 'page of the notifications of a user',
+      times: 200,
+      send: () => call('GET', `/users/external_id:user-${any()}/notifications?limit=20`),
+    },
+    {
+      name: 'broadcast to 1,000 users, in the inbox and by e-mail',
+      times: 10,
+      send: send(1_000),
+      begin: () => call('PUT', '/integrations/ping_email', { url: mailers.url }),
+      end: () => call('DELETE', '/integrations/ping_email'),
+    },
+  ];
+}
+
+async function measure(
+  { figure, quick }: Bench,
+  belfry: Belfry,
+  { name, times, send, begin, undo, end }: Operation,
+  rows: number,
+): Promise<void> {
+  const count = quick ? Math.min(times, 5) : times;
+  const wallMs: number[] = [];
+  await begin?.();
+  await undo?.();
+  await resetStatements(belfry.db);
+  for (let place = 0; place < count; place += 1) {
+    const startedMs = performance.now();
+    const { status } = await send();
+    wallMs.push(performance.now() - startedMs);
+    if (status >= 300) throw new Error(`${name} returned ${status}`);
+    await undo?.();
+  }
+  await queueEmpty(belfry);
+  await end?.();
+  const [total] = await belfry.db.query<{ ms: number; blocks: number }>(costOfStatements);
+  const per = (value = 0) => value / count;
+  figure({
+    name: `${name}, ${rows.toLocaleString('en-US')} rows`,
+    value: per(total?.ms),
+    unit: 'ms in database',
+    note:
+      `${per(total?.blocks).toFixed(0)} blocks; by HTTP p50 ${percentile(wallMs, 50).toFixed(1)}, ` +
+      `p99 ${percentile(wallMs, 99).toFixed(1)} ms`,
+  });
+}
+
+// The statements of the server.
+const costOfStatements = sql(
+  'bench_cost_of_statements',
+  `select sum(total_exec_time) as ms, sum(shared_blks_hit + shared_blks_read)::float8 as blocks
+  from pg_stat_statements s
+  where query not like '%bench%' and query not like 'select exists (select from jobs)%'
+    and query not like 'update notifications set read_at = null, seen_at = null, archived_at = null%'`,
+);
