@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -76,6 +76,8 @@ const unknown = chosen.filter((part) => !Object.hasOwn(SCENARIOS, part));
 if (unknown.length > 0) end(`no such part: ${unknown.join(', ')}`);
 const results = join(import.meta.dirname, 'results');
 const dataDir = values.keep ?? mkdtempSync(join(tmpdir(), 'belfry-bench-'));
+// As root: PostgreSQL runs as another user inside it, and would else be outside, where nothing removes it.
+if (values.keep === undefined) chmodSync(dataDir, 0o711);
 const report = new Report();
 try {
   for (const [part, { title, measure }] of Object.entries(SCENARIOS)) {
