@@ -62,7 +62,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario; takesLong?: 
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },
   webhooks: { title: 'events to webhooks, with a history', measure: measureWebhooks },
   growth: {
-    title: 'frequent operations in tables of 50 million rows (only if named: half an hour, 40 GB)',
+    title: 'frequent operations in tables of 50 million rows (only if named: 20 minutes, 30 GB)',
     measure: measureGrowth,
     takesLong: true,
   },

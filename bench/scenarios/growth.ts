@@ -25,8 +25,8 @@ interface Operation {
 
 /**
  * (growth) What every frequent operation costs the database while the tables of notifications and deliveries
- * grow from 1 to 10 and to 50 million rows each, of a million users. The larger ones do not fit into memory
- * that PostgreSQL manages. Takes half an hour and 40 GB, so it runs only if it is named.
+ * grow from 1 to 10 and to 50 million rows each, of a million users. The larger ones do not fit into the
+ * memory of PostgreSQL. Takes 20 minutes and 30 GB, so it runs only if it is named.
  */
 export const measureGrowth: Scenario = async (bench) => {
   const dataDir = join(bench.dataDir, 'growth');
