@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm, utimes } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -190,6 +190,17 @@ describe('the build', () => {
     await new DocsSite({ log, cache: join(cache, 'removes') }).files();
     const left = await readdir(join(cache, 'removes'));
     expect(left).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), 'recent']);
+  });
+
+  test('can be read by another user than the one that builds it, such as root', async () => {
+    const folder = join(cache, 'shared');
+    await new DocsSite({ log, cache: folder }).files();
+    const [name = ''] = await readdir(folder);
+    for (const path of await readdir(join(folder, name), { recursive: true })) {
+      const { mode } = await stat(join(folder, name, path));
+      expect([path, mode & 0o004]).toEqual([path, 0o004]);
+    }
+    expect((await stat(join(folder, name))).mode & 0o005).toBe(0o005);
   });
 
   test('ends with the server', async () => {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { extname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -99,6 +99,8 @@ export class DocsSite {
     const startedAt = performance.now();
     try {
       await this.#run(['docs', 'build', temporary, '--base', BASE, '--served']);
+      // Root may build what a user without rights serves.
+      await chmod(temporary, 0o755);
       await rename(temporary, folder).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST' && error.code !== 'EPERM') throw error;
       });
