@@ -10,6 +10,8 @@ export type TextForm = 'html' | 'text';
 export interface SetTemplate extends Template {
   /** The partials that it renders itself. If the set has them, `variables` includes theirs. */
   partials: ReadonlySet<string>;
+  /** Whether its text, or one of the partials if it renders any, matches. */
+  mentions(pattern: RegExp): boolean;
 }
 
 /** A value that is HTML already: its output is not escaped. */
@@ -18,6 +20,10 @@ export class Html {
 
   constructor(text: string) {
     this.text = text;
+  }
+
+  toString(): string {
+    return this.text;
   }
 }
 
@@ -102,6 +108,8 @@ export class TemplateSet {
       const plain = plainRendering(this.#library, nodes, form);
       return {
         partials,
+        mentions: (pattern) =>
+          [text, ...(partials.size > 0 ? this.#partials.values() : [])].some((one) => pattern.test(one)),
         variables: () =>
           variablesOf(
             engine,

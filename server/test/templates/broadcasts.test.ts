@@ -102,6 +102,36 @@ describe('the inbox shows', () => {
     expect(await titles('eve')).toEqual(['Hello friend']);
   });
 
+  test.each([
+    [
+      'an expression in a string',
+      '{% assign own = data.items | where_exp: "i", "i.of == user.external_id" %}{{ own[0].name }}',
+    ],
+    ['a name that is computed', '{{ [data.name].external_id }}'],
+    [
+      'a variable that is assigned at times',
+      '{% if data.no %}{% assign user = data.no %}{% endif %}{{ user.external_id }}',
+    ],
+    ['a partial that is rendered in two ways', "{% render 'who', user: data.no %}{% render 'who' %}"],
+    ['the end of a range', '{% for n in (1..user.custom_attributes.age) %}{{ n }}{% endfor %}'],
+  ])('each user their own texts by %s', async (_, content) => {
+    await project.call('PUT', '/templates/who', {
+      kind: 'partial',
+      default_locale: 'en',
+      locales: { en: { content: '{{ user.external_id }}' } },
+    });
+    await save('own', { en: { title: 'Yours', content } });
+    await user('ada', { custom_attributes: { age: 1 } });
+    await user('bob', { custom_attributes: { age: 2 } });
+    const items = ['ada', 'bob'].map((name) => ({ of: name, name }));
+    await send({ template: { key: 'own', data: { items, name: 'user' } }, recipients: to('ada', 'bob') });
+    const contents = [(await inbox('ada'))[0].content, (await inbox('bob'))[0].content];
+    expect([
+      ['ada', 'bob'],
+      ['1', '12'],
+    ]).toContainEqual(contents);
+  });
+
   test('the texts in every interface', async () => {
     await save('welcome', GREETINGS);
     const id = await user('ada', { first_name: 'Ada' });

@@ -97,7 +97,7 @@ export class MessageTemplate {
    */
   isForAll(channel: string): boolean {
     try {
-      return !this.#variables(channel).some(readsUser);
+      return !this.#parsedOn(channel).some(mayReadUser);
     } catch (error) {
       if (error instanceof TemplateError) return false;
       throw error;
@@ -139,16 +139,19 @@ export class MessageTemplate {
   #variables(channel: string): readonly VariablePath[] {
     const found = this.#read.get(channel);
     if (found !== undefined) return found;
+    const variables = this.#parsedOn(channel).flatMap((one) => one.variables());
+    this.#read.set(channel, variables);
+    return variables;
+  }
+
+  #parsedOn(channel: string): SetTemplate[] {
     const { title = '', content, action_url: actionUrl } = this.#textsOn(channel);
-    const parsed = [
+    return [
       this.#parse(title, TITLE),
       this.#parse(content ?? '', CONTENT),
       this.#parse(actionUrl ?? '', ACTION_URL),
       ...(channel === 'email' ? [this.#parse(this.#layout ?? '', LAYOUT)] : []),
     ];
-    const variables = parsed.flatMap((one) => one.variables());
-    this.#read.set(channel, variables);
-    return variables;
   }
 
   #render(text: string, kind: Kind, data: object, shared?: SharedTexts): string {
@@ -165,7 +168,7 @@ export class MessageTemplate {
   }
 
   #isTextForAll(template: SetTemplate): boolean {
-    const isForAll = this.#forAll.get(template) ?? !template.variables().some(readsUser);
+    const isForAll = this.#forAll.get(template) ?? !mayReadUser(template);
     this.#forAll.set(template, isForAll);
     return isForAll;
   }
@@ -209,10 +212,13 @@ const ACTION_URL: Kind = {
 };
 const LAYOUT: Kind = { form: 'html', finish: (rendered) => rendered };
 
-const OF_USERS: ReadonlySet<unknown> = new Set(['user', 'unsubscribe_url', 'preferences_url']);
+// The names of what differs by user, unless they are members (but a range such as `1..user.age` has dots, too);
+// names that are computed, such as `[data.name]`; and expressions in strings. The library's analysis of
+// variables misses some of these, and the texts of a user must not go to another.
+const OF_USERS = /(?<!(?<!\.)\.)\b(?:user|unsubscribe_url|preferences_url)\b|(?<![\w\]'"?-])\[|_exp\b/;
 
-function readsUser([root]: VariablePath): boolean {
-  return OF_USERS.has(root);
+function mayReadUser(template: SetTemplate): boolean {
+  return template.mentions(OF_USERS);
 }
 
 /** A text without elements is no HTML to its author, even if an output was escaped: it keeps its lines. */
