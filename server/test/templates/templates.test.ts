@@ -406,6 +406,20 @@ describe('a preview', () => {
     expect((await preview('main', { channel: 'email' })).status).toBe(404);
   });
 
+  test('puts the content into a layout that outputs it as raw, too', async () => {
+    await layout('main', '<html><body>{{ content | raw }}</body></html>');
+    await saved('welcome', inEnglish({ title: 'A', content: '<b>B</b>' }, { layout: 'main' }));
+    const { body } = await preview('welcome', { channel: 'email' });
+    expect(body.content).toMatch(/^<html><body><b>B<\/b></);
+  });
+
+  test.each(['javascript:alert(1)', '/relative'])('leaves the link %s out of a layout', async (url) => {
+    await layout('main', '<html><body>{{ content }}<a href="{{ action_url }}">Go</a></body></html>');
+    await saved('welcome', inEnglish({ title: 'A', content: 'B', action_url: url }, { layout: 'main' }));
+    const { body } = await preview('welcome', { channel: 'email' });
+    expect(body.content).toContain('<a href="">Go</a>');
+  });
+
   test('escapes what it outputs in HTML, unless it is raw', async () => {
     const data = { data: { html: '<b>x</b>' }, user: { first_name: '<img src=x onerror=alert(1)>' } };
     expect(

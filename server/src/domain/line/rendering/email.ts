@@ -167,7 +167,7 @@ const UNSAFE_SCHEMES = new Set([
 /**
  * The URL, normalised; nothing for an unsafe scheme and for a relative URL, which an e-mail has no base for.
  */
-function safeLink(actionUrl: string | null): string | undefined {
+export function safeLink(actionUrl: string | null): string | undefined {
   const url = actionUrl === null ? null : URL.parse(clean(actionUrl).trim());
   return url === null || UNSAFE_SCHEMES.has(url.protocol) ? undefined : url.href;
 }

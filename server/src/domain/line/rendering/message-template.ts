@@ -12,7 +12,7 @@ import type { Project } from '../../setup/projects/cache.ts';
 import type { TemplateContent } from '../../setup/templates/get.ts';
 import { contentIn, localeIn, partialsIn } from '../../setup/templates/locales.ts';
 import type { TemplatePart } from '../../setup/templates/parts.ts';
-import { htmlOf, withParagraphs } from './email.ts';
+import { htmlOf, safeLink, withParagraphs } from './email.ts';
 import { clean, hasElements, looksLikeHtml } from './plain-text.ts';
 
 /** What the texts of a template read. */
@@ -121,7 +121,8 @@ export class MessageTemplate {
       ...data,
       title,
       content: new Html(looksLikeHtml(body) ? body : htmlOf(body)),
-      action_url: actionUrl,
+      // As the button that Belfry adds: no unsafe scheme, and no relative URL.
+      action_url: safeLink(actionUrl) === undefined ? null : actionUrl,
     });
   }
 
