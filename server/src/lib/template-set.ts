@@ -1,7 +1,14 @@
 import type { Liquid, Parser, TagToken, TopLevelToken } from 'liquidjs';
 import { countTags, type LiquidLibrary, loadLiquid, type TagCount } from './liquid.ts';
 import { plainRendering } from './plain-template.ts';
-import { orProblem, renderedInTime, TEXT_OPTIONS, type Template, variablesOf } from './template.ts';
+import {
+  limited,
+  openTextEngine,
+  orProblem,
+  renderedInTime,
+  type Template,
+  variablesOf,
+} from './template.ts';
 
 /** What a template makes: in `html` every output is escaped, except after the filter `raw`. */
 export type TextForm = 'html' | 'text';
@@ -51,7 +58,7 @@ export class TemplateSet {
   /** `partials` are texts by name. `locale` is the language of names of months and days. */
   static async open(partials: ReadonlyMap<string, string>, locale = 'en'): Promise<TemplateSet> {
     const library = await loadLiquid();
-    const { Liquid: Engine, RenderTag, filters } = library;
+    const { RenderTag, filters } = library;
     const found = new Set<string>();
     class Render extends RenderTag {
       constructor(token: TagToken, remaining: TopLevelToken[], liquid: Liquid, parser: Parser) {
@@ -66,16 +73,15 @@ export class TemplateSet {
     const templates: Record<string, string> = Object.create(null);
     for (const [name, text] of partials) templates[name] = text;
     const open = (form: TextForm) => {
-      const engine = new Engine({
-        ...TEXT_OPTIONS,
+      const engine = openTextEngine(library, {
         cache: true,
         locale,
         templates,
         ...(form === 'html'
           ? {
-              outputEscape(this: unknown, value: unknown) {
+              outputEscape: limited(function (this: unknown, value: unknown) {
                 return value instanceof Html ? value.text : escaped.call(this, value);
-              },
+              }),
             }
           : {}),
       });

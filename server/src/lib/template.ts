@@ -1,4 +1,11 @@
-import type { Liquid, LiquidOptions, Template as LiquidTemplate, Operators } from 'liquidjs';
+import type {
+  Context,
+  FilterImplOptions,
+  Liquid,
+  LiquidOptions,
+  Template as LiquidTemplate,
+  Operators,
+} from 'liquidjs';
 import { countTags, type LiquidLibrary, loadLiquid } from './liquid.ts';
 import { plainRendering } from './plain-template.ts';
 import type { VariablePath } from './variables.ts';
@@ -27,14 +34,17 @@ export class TemplateError extends Error {}
 
 // A broadcast's content may be a template. The parser takes a microsecond for ten characters.
 const MAX_CHARACTERS = 10_485_760;
-// The limit of strings and lists that a rendering may create. The library counts characters and elements.
-const MAX_MADE = 32 * 1024 * 1024;
-// Rendering blocks the event loop. The library checks the time before each tag and output.
+// Rendering blocks the event loop. The library checks the time before each tag and output only, so what a
+// single output does has limits: about 100 ms.
 const MAX_RENDER_MS = 100;
+// The characters that filters of a rendering may read and make.
+const MAX_WORK_OF_TEXT = 2 * 1024 * 1024;
+// The members of ranges such as `(1..10)` and of lists made by `split`.
+const MAX_MEMBERS_OF_TEXT = 64 * 1024;
 // The limits of all outputs of a condition together, about 30 ms. An output is a name and one or two filters.
 const MAX_MADE_BY_OUTPUTS = 1024 * 1024;
 const MAX_WORK_OF_OUTPUTS = 1024 * 1024;
-// Work is counted in characters. A member of a list takes as long as 32 characters.
+// Work is counted in characters. A member of a list takes as long as this many characters.
 const WORK_PER_MEMBER = 32;
 // A search for up to this many characters costs nothing extra, because the runtime skips positions.
 const SHORT_NEEDLE = 64;
@@ -62,7 +72,7 @@ export async function parseOutput(text: string): Promise<Output | { problem: str
     return {
       value(data: object, number = 1) {
         const memoryLimit = Math.floor(MAX_MADE_BY_OUTPUTS / number);
-        work.left = Math.floor(MAX_WORK_OF_OUTPUTS / number);
+        startWork(Math.floor(MAX_WORK_OF_OUTPUTS / number));
         return rendered((): unknown => values.renderSync(parsed, data, { memoryLimit }));
       },
       variables: () => variablesOf(values, parsed),
@@ -95,9 +105,12 @@ let engines: Promise<Engines> | undefined;
 function loadEngines(): Promise<Engines> {
   engines ??= loadLiquid().then((library) => {
     const { Liquid: Engine, defaultOperators } = library;
-    const texts = new Engine(TEXT_OPTIONS);
+    const texts = openTextEngine(library);
     const operators = Object.fromEntries(
-      Object.entries(defaultOperators).map(([name, operator]) => [name, counted(operator as Operator)]),
+      Object.entries(defaultOperators).map(([name, operator]) => [
+        name,
+        counted(operator as Operator, SEARCHES.has(name)),
+      ]),
     ) as Operators;
     const values = new Engine({
       ...OPTIONS,
@@ -109,13 +122,58 @@ function loadEngines(): Promise<Engines> {
       const handler = typeof filter === 'function' ? filter : filter.handler;
       // CEL has loops, with counted steps.
       if (name.endsWith('_exp')) delete values.filters[name];
-      else if (CONSTANT_TIME.has(name)) continue;
-      else values.registerFilter(name, counted(handler));
+      else if (!CONSTANT_TIME.has(name)) values.registerFilter(name, counted(handler, SEARCHES.has(name)));
     }
     for (const { tags } of [texts, values]) for (const tag of FILE_TAGS) delete tags[tag];
     return { library, texts, values };
   });
   return engines;
+}
+
+/** Opens an engine that renders texts, with limits for what filters do. */
+export function openTextEngine({ Liquid: Engine }: LiquidLibrary, options: LiquidOptions = {}): Liquid {
+  const engine = new Engine({ ...OPTIONS, memoryLimit: MAX_MEMBERS_OF_TEXT, ...options });
+  for (const [name, filter] of Object.entries(engine.filters)) {
+    if (CONSTANT_TIME.has(name)) continue;
+    const { handler, raw = false } = typeof filter === 'function' ? { handler: filter } : filter;
+    engine.registerFilter(name, {
+      raw,
+      handler: limited(counted(handler, SEARCHES.has(name)), MAKES_LISTS.has(name)),
+    });
+  }
+  return engine;
+}
+
+type FilterHandler = Extract<FilterImplOptions, (...operands: never) => unknown>;
+
+/**
+ * Wraps a filter of texts. Characters that it makes are work, unless it `makesLists`; and one that evaluates
+ * something for each member ends when the time is over.
+ */
+export function limited(own: FilterHandler, makesLists = false): FilterHandler {
+  return function (...operands: Parameters<FilterHandler>) {
+    const context: Context = makesLists ? this.context : Object.create(this.context, MADE_IS_WORK);
+    const value: unknown = own.apply({ ...this, context }, operands);
+    return isGenerator(value) ? inTime(value, this.context) : value;
+  };
+}
+
+const MADE_IS_WORK = { memoryLimit: { value: { use: doWork } } };
+
+/** Checks the time at each step of a filter. */
+function* inTime(steps: Generator<unknown, unknown>, { renderLimit }: Context): Generator<unknown, unknown> {
+  for (let step = steps.next(); ; step = steps.next(yield step.value)) {
+    if (step.done) return step.value;
+    renderLimit.check(performance.now());
+  }
+}
+
+function isGenerator(value: unknown): value is Generator<unknown, unknown> {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    Object.prototype.toString.call(value) === '[object Generator]'
+  );
 }
 
 type Operator = (...operands: unknown[]) => unknown;
@@ -124,15 +182,25 @@ type Operator = (...operands: unknown[]) => unknown;
  * The work that the current output may still do. Only one is evaluated at a time, because evaluation is
  * synchronous.
  */
-const work = { left: 0 };
+const work = { most: 0, left: 0 };
 
-/** Wraps a filter or an operator: counts its work before it runs. */
+function startWork(most: number): void {
+  work.most = most;
+  work.left = most;
+}
+
+function doWork(characters: number): void {
+  work.left -= characters;
+  if (work.left < 0) throw new Error(`works on more than ${work.most} characters`);
+}
+
+/** Wraps a filter or an operator: counts its work before it runs. One that `searches` looks for a text. */
 function counted<Operands extends unknown[], Value>(
   own: (this: never, ...operands: Operands) => Value,
+  searches: boolean,
 ): (this: unknown, ...operands: Operands) => Value {
   return function (this: unknown, ...operands) {
-    work.left -= workOn(operands, work.left);
-    if (work.left < 0) throw new Error(`works on more than ${MAX_WORK_OF_OUTPUTS} characters`);
+    doWork(workOn(operands, searches, work.left));
     return own.apply(this as never, operands);
   };
 }
@@ -141,15 +209,13 @@ function counted<Operands extends unknown[], Value>(
  * Estimates the work in characters; stops counting at `most`. The names of a filter's named arguments do not
  * count.
  */
-function workOn([subject, ...others]: readonly unknown[], most: number): number {
+function workOn([subject, ...others]: readonly unknown[], searches: boolean, most: number): number {
   const lengths = others.map((other) => (typeof other === 'string' ? other.length : 0));
   const texts = lengths.reduce((sum, length) => sum + length, 0);
-  if (typeof subject === 'string')
-    return (
-      subject.length +
-      texts +
-      (subject.length * Math.max(0, ...lengths.map((one) => one - SHORT_NEEDLE))) / SHORT_NEEDLE
-    );
+  if (typeof subject === 'string') {
+    const longest = searches ? Math.max(0, ...lengths.map((one) => one - SHORT_NEEDLE)) : 0;
+    return subject.length + texts + (subject.length * longest) / SHORT_NEEDLE;
+  }
   const mostMembers = most / WORK_PER_MEMBER;
   const members = membersOf(subject, mostMembers);
   return members * (WORK_PER_MEMBER + texts) + texts + WORK_PER_MEMBER * membersOf(others, mostMembers);
@@ -172,7 +238,20 @@ function isObject(value: unknown): value is object {
 }
 
 // Filters that read a single member and take no time.
-const CONSTANT_TIME = new Set(['size', 'first', 'last', 'default']);
+const CONSTANT_TIME = new Set(['size', 'first', 'last', 'default', 'raw']);
+// Filters and operators that look for a text in another.
+const SEARCHES = new Set([
+  'contains',
+  'remove',
+  'remove_first',
+  'remove_last',
+  'replace',
+  'replace_first',
+  'replace_last',
+  'split',
+]);
+// Filters that make many members of a text.
+const MAKES_LISTS = new Set(['sample', 'split']);
 const FILE_TAGS = ['include', 'render', 'layout', 'block'];
 
 const OPTIONS = {
@@ -183,9 +262,6 @@ const OPTIONS = {
   timezoneOffset: 0,
   templates: {},
 } satisfies LiquidOptions;
-
-/** The options of engines that render texts. */
-export const TEXT_OPTIONS = { ...OPTIONS, memoryLimit: MAX_MADE };
 
 /** Returns a parse error as a problem, because it concerns the template. */
 export function orProblem<Parsed>(parse: () => Parsed): Parsed | { problem: string } {
@@ -204,6 +280,7 @@ export function renderedInTime(render: () => string): string {
   return rendered(() => {
     for (let number = 1; ; number += 1) {
       const before = usedBefore();
+      startWork(MAX_WORK_OF_TEXT);
       try {
         return render();
       } catch (error) {

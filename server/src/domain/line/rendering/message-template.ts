@@ -213,8 +213,8 @@ const ACTION_URL: Kind = {
 };
 const LAYOUT: Kind = { form: 'html', finish: (rendered) => rendered };
 
-// The names of what differs by user, unless they are members (but a range such as `1..user.age` has dots, too);
-// names that are computed, such as `[data.name]`; and expressions in strings. The library's analysis of
+// The names of what differs by user, unless they are members (but a range such as `1..user.age` has dots,
+// too); names that are computed, such as `[data.name]`; and expressions in strings. The library's analysis of
 // variables misses some of these, and the texts of a user must not go to another.
 const OF_USERS = /(?<!(?<!\.)\.)\b(?:user|unsubscribe_url|preferences_url)\b|(?<![\w\]'"?-])\[|_exp\b/;
 
