@@ -96,7 +96,7 @@ async function measureOnRead(bench: Bench, { db, projectId, pid }: Belfry): Prom
     const templates = await openTemplates(db, rows);
     const data = (await loadUserData(db, [user?.id ?? ''])).get(user?.id ?? '') ?? null;
     for (const { template, data: of } of templates.values()) {
-      const texts = await template.forLocale(data?.locale ?? null);
+      const texts = await template.forLocale(data?.locale ?? null, null);
       texts.render('in_app', { user: data, data: of, project, unsubscribe_url: '', preferences_url: '' });
     }
   };

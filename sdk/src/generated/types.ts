@@ -1926,9 +1926,9 @@ export type Template = {
     version: number;
     created_at: string;
     updated_at: string;
-    /** The locale for users without one, or with one that the template lacks. */
+    /** The locale for users whose own, and that of the project, the template lacks. */
     default_locale: string;
-    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of `default_locale`. */
+    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of the `default_locale` of the project, or else of this one. */
     locales: {
         [key: string]: TemplateTexts;
     };
@@ -1967,9 +1967,9 @@ export type TemplateDeletedMessage = {
 export type TemplateInput = {
     /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
     kind?: 'message' | 'layout' | 'partial';
-    /** The locale for users without one, or with one that the template lacks. */
+    /** The locale for users whose own, and that of the project, the template lacks. */
     default_locale: string;
-    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of `default_locale`. */
+    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of the `default_locale` of the project, or else of this one. */
     locales: {
         [key: string]: TemplateTexts;
     };
@@ -1999,7 +1999,7 @@ export type TemplatePreview = {
 
 export type TemplatePreviewInput = {
     channel: Channel;
-    /** Default: that of `user`, or else that of the template. */
+    /** Default: that of `user`, or else those of the project and of the template. */
     locale?: string | null;
     /** Members of a user that does not need to exist. */
     user?: {
@@ -2059,9 +2059,9 @@ export type TemplateVersion = {
     created_at: string;
     /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
     kind: 'message' | 'layout' | 'partial';
-    /** The locale for users without one, or with one that the template lacks. */
+    /** The locale for users whose own, and that of the project, the template lacks. */
     default_locale: string;
-    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of `default_locale`. */
+    /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of the `default_locale` of the project, or else of this one. */
     locales: {
         [key: string]: TemplateTexts;
     };

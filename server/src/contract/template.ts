@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { MAX_LOCALE_CHARACTERS } from '../lib/locale.ts';
 import { ChannelOverrides } from './broadcast.ts';
 import { Channel } from './channel.ts';
-import { described, FreeObject, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import { described, FreeObject, Id, Locale, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
 import { TemplateKey } from './template-key.ts';
 
 const MAX_LOCALES = 100;
@@ -81,7 +81,7 @@ const exampleLocales = {
 };
 
 const members = {
-  default_locale: localeName('The locale for users without one, or with one that the template lacks.'),
+  default_locale: localeName('The locale for users whose own, and that of the project, the template lacks.'),
   locales: Type.Unsafe<Record<string, TemplateTexts>>({
     type: 'object',
     minProperties: 1,
@@ -90,7 +90,7 @@ const members = {
     examples: [exampleLocales],
     description:
       'The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of ' +
-      '`pt-BR`, or else of `pt`, or else of `default_locale`.',
+      '`pt-BR`, or else of `pt`, or else of the `default_locale` of the project, or else of this one.',
   }),
 };
 
@@ -158,7 +158,11 @@ export const TemplateVersionInPath = Type.Object({
 export const PreviewTemplate = Type.Object(
   {
     channel: Channel,
-    locale: Type.Optional(nullable(localeName('Default: that of `user`, or else that of the template.'))),
+    locale: Type.Optional(
+      nullable(
+        described(Locale, 'Default: that of `user`, or else those of the project and of the template.'),
+      ),
+    ),
     user: Type.Optional(nullable(described(FreeObject, 'Members of a user that does not need to exist.'))),
     data: Type.Optional(nullable(described(FreeObject, 'The `data` of a broadcast.'))),
   },

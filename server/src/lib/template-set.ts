@@ -1,14 +1,8 @@
 import type { Liquid, Parser, TagToken, TopLevelToken } from 'liquidjs';
+import { openHtmlEngine } from './html-engine.ts';
 import { countTags, type LiquidLibrary, loadLiquid, type TagCount } from './liquid.ts';
 import { plainRendering } from './plain-template.ts';
-import {
-  limited,
-  openTextEngine,
-  orProblem,
-  renderedInTime,
-  type Template,
-  variablesOf,
-} from './template.ts';
+import { openTextEngine, orProblem, renderedInTime, type Template, variablesOf } from './template.ts';
 
 /** What a template makes: in `html` every output is escaped, except after the filter `raw`. */
 export type TextForm = 'html' | 'text';
@@ -21,24 +15,12 @@ export interface SetTemplate extends Template {
   mentions(pattern: RegExp): boolean;
 }
 
-/** A value that is HTML already: its output is not escaped. */
-export class Html {
-  readonly text: string;
-
-  constructor(text: string) {
-    this.text = text;
-  }
-
-  toString(): string {
-    return this.text;
-  }
-}
-
 /** Templates that share partials, which they render by `{% render 'name' %}`. */
 export class TemplateSet {
   readonly #library: LiquidLibrary;
   readonly #partials: ReadonlyMap<string, string>;
   readonly #engines: Record<TextForm, Liquid>;
+  readonly #html: (text: string) => object;
   /** The partials of the template that is being parsed. */
   readonly #rendered: Set<string>;
   #count: TagCount | undefined;
@@ -47,18 +29,20 @@ export class TemplateSet {
     library: LiquidLibrary,
     partials: ReadonlyMap<string, string>,
     engines: Record<TextForm, Liquid>,
+    html: (text: string) => object,
     found: Set<string>,
   ) {
     this.#library = library;
     this.#partials = partials;
     this.#engines = engines;
+    this.#html = html;
     this.#rendered = found;
   }
 
   /** `partials` are texts by name. `locale` is the language of names of months and days. */
   static async open(partials: ReadonlyMap<string, string>, locale = 'en'): Promise<TemplateSet> {
     const library = await loadLiquid();
-    const { RenderTag, filters } = library;
+    const { RenderTag } = library;
     const found = new Set<string>();
     class Render extends RenderTag {
       constructor(token: TagToken, remaining: TopLevelToken[], liquid: Liquid, parser: Parser) {
@@ -68,29 +52,22 @@ export class TemplateSet {
         found.add(name);
       }
     }
-    const escaped = filters.escape as (value: unknown) => string;
     // Without a prototype, because the library looks names up as members.
     const templates: Record<string, string> = Object.create(null);
     for (const [name, text] of partials) templates[name] = text;
-    const open = (form: TextForm) => {
-      const engine = openTextEngine(library, {
-        cache: true,
-        locale,
-        templates,
-        ...(form === 'html'
-          ? {
-              outputEscape: limited(function (this: unknown, value: unknown) {
-                return value instanceof Html ? value.text : escaped.call(this, value);
-              }),
-            }
-          : {}),
-      });
-      engine.registerTag('render', Render);
-      for (const tag of ['include', 'layout', 'block']) delete engine.tags[tag];
-      return engine;
-    };
-    const engines = { html: open('html'), text: open('text') };
-    return new TemplateSet(library, partials, engines, found);
+    const options = { cache: true, locale, templates };
+    const { engine, html } = openHtmlEngine(library, options);
+    const engines = { html: engine, text: openTextEngine(library, options) };
+    for (const one of Object.values(engines)) {
+      one.registerTag('render', Render);
+      for (const tag of ['include', 'layout', 'block']) delete one.tags[tag];
+    }
+    return new TemplateSet(library, partials, engines, html, found);
+  }
+
+  /** Makes a value of a text that is HTML already: its output is not escaped. */
+  html(text: string): object {
+    return this.#html(text);
   }
 
   #countOfPartials(): TagCount {

@@ -52,8 +52,8 @@ const READS: [string, () => Promise<unknown>, number][] = [
   [
     'saving',
     () => saveTemplate({ db: joined(), clock }, projectId, 't-1', partial("{% render 't-2' %}")),
-    // The sizes of all others.
-    TEMPLATES + 10,
+    // The sizes of all others, and which of them use it.
+    2 * TEMPLATES + 10,
   ],
   ['the parts of a broadcast', () => openTemplates(db, [{ id: projectId, projectId, template }]), 2],
   [

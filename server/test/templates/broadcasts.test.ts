@@ -287,6 +287,44 @@ test('every channel gets its texts, in the language of the user', async () => {
   expect((await deliveriesOf(service, id)).map(({ state }) => state)).toEqual(Array(6).fill('sent'));
 });
 
+test('the links differ by channel, locale and user', async () => {
+  await vendors.setUp(project);
+  const link = (path: string) => `https://shop.example/${path}/{{ user.external_id }}`;
+  const texts = (title: string, path: string) => ({
+    title,
+    content: 'Read <a href="{{ unsubscribe_url }}">A</a> <a href="{{ preferences_url }}">B</a>',
+    action_url: link(path),
+    overrides: { channels: { mobile_push: { action_url: link(`${path}-push`) } } },
+  });
+  await save('sent', { en: texts('Sent', 'en'), de: texts('Unterwegs', 'de') });
+  const locales: Record<string, string> = { ada: 'en', ben: 'de' };
+  for (const [name, locale] of Object.entries(locales)) {
+    await reachEverywhere(project, vendors, name);
+    await user(name, { locale, email: `${name}@example.com` });
+  }
+  await send({ template: { key: 'sent' }, recipients: to('ada', 'ben') });
+  const links = new Set<string>();
+  for (const [name, locale] of Object.entries(locales)) {
+    expect(await inbox(name)).toMatchObject([{ action_url: `https://shop.example/${locale}/${name}` }]);
+    const received = vendors.mail.received.find((one) => one.to.includes(`${name}@example.com`));
+    const html = String((await received?.parsed())?.html);
+    expect(html).toContain(`href="https://shop.example/${locale}/${name}"`);
+    for (const kind of ['unsubscribe', 'preferences']) {
+      const [, url = ''] = new RegExp(`href="[^"]+(/${kind}/[^"]+)"`).exec(html) ?? [];
+      links.add(url);
+      const page = await fetch(`${service.address}${url}`, { headers: { Accept: 'text/html' } });
+      expect([kind, page.status]).toEqual([kind, 200]);
+    }
+  }
+  expect(links.size).toBe(4);
+  expect(vendors.apple.pushes.map(({ payload }) => JSON.stringify(payload))).toEqual(
+    expect.arrayContaining([
+      expect.stringContaining('https://shop.example/de-push/ben'),
+      expect.stringContaining('https://shop.example/en-push/ada'),
+    ]),
+  );
+});
+
 describe('a template that cannot be rendered', () => {
   test('for one user fails for that user alone', async () => {
     await save('welcome', { en: { title: '{{ user.first_name }}' } });

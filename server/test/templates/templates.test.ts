@@ -125,7 +125,25 @@ describe('a template', () => {
     });
     expect((await project.call('DELETE', '/templates/welcome')).status).toBe(204);
     expect((await project.call('DELETE', '/templates/welcome')).status).toBe(404);
+    expect((await project.call('POST', '/templates/welcome/versions/1/restore')).status).toBe(404);
     expect((await saved('welcome', content)).version).toBe(4);
+    expect((await project.call('POST', '/templates/welcome/versions/2/restore')).body).toMatchObject({
+      version: 5,
+      ...inEnglish({ title: 'Hi' }),
+    });
+  });
+
+  test('is not restored without what that version uses', async () => {
+    await partial('footer', 'Bye');
+    await saved('welcome', inEnglish({ title: 'Hi', content: "{% render 'footer' %}" }));
+    await saved('welcome', content);
+    await project.call('DELETE', '/templates/footer');
+    const restored = await project.call('POST', '/templates/welcome/versions/1/restore');
+    expect([restored.status, restored.messages]).toEqual([
+      422,
+      ["Param 'locales' renders footer, which is not a partial of the project"],
+    ]);
+    expect((await project.call('GET', '/templates/welcome')).body).toMatchObject({ version: 2, ...content });
   });
 
   test('is saved by many at once, each change as a version', async () => {
@@ -273,6 +291,11 @@ describe('a mistake is reported with its place:', () => {
     expect(await problems('p6', inEnglish({ content: "{% render 'p5' %}" }, { kind: 'partial' }))).toEqual([
       "Param 'locales' renders partials that are nested in more than 5 levels",
     ]);
+    // Neither by a partial that others use.
+    await partial('deeper', 'end');
+    expect(
+      await problems('p0', inEnglish({ content: "{% render 'deeper' %}" }, { kind: 'partial' })),
+    ).toEqual(["Param 'locales' renders partials that are nested in more than 5 levels"]);
     for (const name of ['p0', 'p3'])
       expect(
         await problems('p0', inEnglish({ content: `{% render '${name}' %}` }, { kind: 'partial' })),
@@ -326,7 +349,7 @@ describe('a preview', () => {
       locales: { en: { title: 'Hello' }, pt: { title: 'Olá' }, 'pt-BR': { title: 'Oi' } },
     });
     const titles: Record<string, unknown> = {};
-    for (const locale of [null, 'en', 'pt', 'pt-BR', 'pt-PT', 'pt-BR-x-a', 'de', 'constructor']) {
+    for (const locale of [null, 'en', 'pt', 'pt-BR', 'pt-PT', 'pt-BR-x-a', 'pt-br', 'de']) {
       const { body } = await preview('welcome', { channel: 'in_app', locale });
       titles[String(locale)] = [body.locale, body.title];
     }
@@ -337,12 +360,26 @@ describe('a preview', () => {
       'pt-BR': ['pt-BR', 'Oi'],
       'pt-PT': ['pt', 'Olá'],
       'pt-BR-x-a': ['pt-BR', 'Oi'],
+      'pt-br': ['pt-BR', 'Oi'],
       de: ['en', 'Hello'],
-      constructor: ['en', 'Hello'],
     });
     const user = { locale: 'pt-br' };
     expect((await preview('welcome', { channel: 'in_app', user })).body.locale).toBe('pt-BR');
     expect((await preview('welcome', { channel: 'in_app', user, locale: 'en' })).body.locale).toBe('en');
+  });
+
+  test('is in one language: that of the project for users whose own has no texts', async () => {
+    await saved('welcome', {
+      default_locale: 'en',
+      locales: { en: { title: 'Hello' }, de: { title: 'Hallo' } },
+    });
+    expect((await project.call('PUT', '/project', { default_locale: 'de-AT' })).status).toBe(200);
+    const seen: Record<string, unknown> = {};
+    for (const locale of [null, 'en', 'fr']) {
+      const { body } = await preview('welcome', { channel: 'email', locale });
+      seen[String(locale)] = [body.title, /<html[^>]* lang="(\w+)"/.exec(body.content)?.[1]];
+    }
+    expect(seen).toEqual({ null: ['Hallo', 'de'], en: ['Hello', 'en'], fr: ['Hallo', 'de'] });
   });
 
   test('has the texts of the channel', async () => {
@@ -474,6 +511,7 @@ describe('a preview', () => {
       {},
       { channel: 'fax' },
       { channel: 'sms', locale: 'x'.repeat(100) },
+      { channel: 'sms', locale: 'constructor' },
       { channel: 'sms', to: 'x' },
     ])
       expect((await preview('welcome', body)).status).toBe(422);

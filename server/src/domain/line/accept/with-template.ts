@@ -3,7 +3,7 @@ import type { Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import type { ProjectCache } from '../../setup/projects/cache.ts';
-import { getTemplate, type TemplateContent } from '../../setup/templates/get.ts';
+import { localeIn } from '../../setup/templates/locales.ts';
 import { loadParts } from '../../setup/templates/parts.ts';
 import type { TemplateReference } from '../broadcasts/stored-broadcast.ts';
 import { MessageTemplate, projectData, type TemplateData } from '../rendering/message-template.ts';
@@ -24,21 +24,23 @@ export async function withTemplate(
   broadcast: NewBroadcast,
   { key, data = null }: NonNullable<NewBroadcast['template']>,
 ): Promise<WithTemplate> {
-  const stored = await getTemplate(db, projectId, key);
-  const message: TemplateContent | undefined = stored && JSON.parse(stored.content);
-  if (stored === undefined || message?.kind !== 'message')
+  // In one statement, so that the versions are of the same moment.
+  const parts = await loadParts(db, projectId, [key]);
+  const stored = parts.get(key);
+  if (stored?.kind !== 'message')
     throw new ClientError('validation_failed', [
       `Param 'template.key' must be the key of a message template: the project has no ${key}`,
     ]);
-  const parts = await loadParts(db, projectId, stored.uses);
-  const uses = Object.fromEntries([...parts.values()].map((part) => [part.key, part.version]));
+  const { version, content: message } = stored;
+  const used = [...parts.values()].filter((part) => part !== stored);
+  const uses = Object.fromEntries(used.map((part) => [part.key, part.version]));
   const project = await projects.byId(projectId);
   if (project === undefined) throw new Error('a broadcast of a project that does not exist');
-  const texts = await MessageTemplate.open({ message, parts }, null);
+  const texts = await MessageTemplate.open({ message, parts }, localeIn(message, project.defaultLocale));
   const shown = withoutUser(texts, { user: null, data: data ?? {}, project: projectData(project) });
   return {
     broadcast: { ...broadcast, ...(shown ?? { title: key }) },
-    template: { key, version: stored.version, data, uses },
+    template: { key, version, data, uses },
   };
 }
 

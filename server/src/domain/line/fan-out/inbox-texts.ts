@@ -138,7 +138,7 @@ async function renderPage(
   for (const userId of userIds) {
     const user = users.get(userId) ?? null;
     const locale = user?.locale ?? locales.get(userId) ?? null;
-    const message = messages.get(locale) ?? (await template.forLocale(locale));
+    const message = messages.get(locale) ?? (await template.forLocale(locale, project.defaultLocale));
     messages.set(locale, message);
     const isForAll = message.isForAll('in_app');
     if (isForAll && byLocale.has(message.locale)) {

@@ -36,8 +36,10 @@ export interface ChannelTexts {
 }
 
 /** The texts with everything that is rendered once for all users. */
-export type Prepared = ChannelTexts &
-  ({ email: PreparedEmail; has?: { unsubscribeUrl: boolean; preferencesUrl: boolean } } | { text: string });
+export type Prepared = ChannelTexts & {
+  /** The locale of a template's texts. */
+  locale?: string;
+} & ({ email: PreparedEmail; has?: { unsubscribeUrl: boolean; preferencesUrl: boolean } } | { text: string });
 
 /** A broadcast's content, as it is stored. */
 export interface StoredContent {
@@ -160,9 +162,9 @@ function renderEmail(content: DraftContent, email: string, integration: OpenedIn
   };
 }
 
-/** The language of the fixed texts in the messages of a delivery. */
-function languageOf({ user, project }: DraftContent): Language {
-  return languageFor([user.locale, project.defaultLocale]);
+/** The language of the fixed texts of a delivery: that of the template's texts, if it has a template. */
+function languageOf({ user, project, texts }: DraftContent): Language {
+  return languageFor([texts.locale, user.locale, project.defaultLocale]);
 }
 
 /** What the messages of all other channels have in common. */

@@ -6,11 +6,12 @@ import {
   type TemplateTexts,
 } from '../../../contract/template.ts';
 import { TemplateError } from '../../../lib/template.ts';
-import { Html, type SetTemplate, TemplateSet, type TextForm } from '../../../lib/template-set.ts';
+import { type SetTemplate, TemplateSet, type TextForm } from '../../../lib/template-set.ts';
 import type { VariablePath } from '../../../lib/variables.ts';
 import type { Project } from '../../setup/projects/cache.ts';
+import { senderOf } from '../../setup/projects/sender.ts';
 import type { TemplateContent } from '../../setup/templates/get.ts';
-import { contentIn, localeIn, partialsIn } from '../../setup/templates/locales.ts';
+import { contentIn, partialsIn } from '../../setup/templates/locales.ts';
 import type { TemplatePart } from '../../setup/templates/parts.ts';
 import { htmlOf, safeLink, withParagraphs } from './email.ts';
 import { clean, hasElements, looksLikeHtml } from './plain-text.ts';
@@ -26,8 +27,9 @@ export interface TemplateData {
 }
 
 /** Returns the `project` that texts read. */
-export function projectData({ id, name, displayName, logoUrl }: Project): TemplateData['project'] {
-  return { id, name: displayName ?? name, logo_url: logoUrl };
+export function projectData(project: Project): TemplateData['project'] {
+  const { name, logoUrl } = senderOf(project);
+  return { id: project.id, name: name ?? '', logo_url: logoUrl };
 }
 
 /** The texts of a template on a channel. */
@@ -67,9 +69,8 @@ export class MessageTemplate {
     this.#layout = layout && contentIn(layout.content, locale);
   }
 
-  /** Opens the texts for users with this locale. */
-  static async open(parts: MessageParts, wanted: string | null): Promise<MessageTemplate> {
-    const locale = localeIn(parts.message, wanted);
+  /** Opens the texts in a locale of the message. */
+  static async open(parts: MessageParts, locale: string): Promise<MessageTemplate> {
     const set = await TemplateSet.open(partialsIn(parts.parts, locale), locale);
     return new MessageTemplate(parts, locale, set);
   }
@@ -120,7 +121,7 @@ export class MessageTemplate {
     return this.#render(this.#layout, LAYOUT, {
       ...data,
       title,
-      content: new Html(looksLikeHtml(body) ? body : htmlOf(body)),
+      content: this.#set.html(looksLikeHtml(body) ? body : htmlOf(body)),
       // As the button that Belfry adds: no unsafe scheme, and no relative URL.
       action_url: safeLink(actionUrl) === undefined ? null : actionUrl,
     });

@@ -32,7 +32,7 @@ const shared = new WeakMap<BroadcastTemplate, Map<string, Prepared>>();
 export function prepareTemplate(templated: Templated): Promise<Prepared> {
   return oneAtATime.run(1, async () => {
     const { config, project, template, category, channel, user } = templated;
-    const message = await template.template.forLocale(user.locale);
+    const message = await template.template.forLocale(user.locale, project.defaultLocale);
     const name = `${channel} ${message.locale}`;
     const known = shared.get(template)?.get(name);
     if (known !== undefined) return known;
@@ -48,7 +48,7 @@ export function prepareTemplate(templated: Templated): Promise<Prepared> {
         return preferencesUrl(config, project, { userId: user.id, category });
       },
     });
-    const prepared = prepare(channel, rendered);
+    const prepared = { ...prepare(channel, rendered), locale: message.locale };
     if (message.isForAll(channel))
       shared.set(template, (shared.get(template) ?? new Map()).set(name, prepared));
     return prepared;

@@ -8,7 +8,7 @@ import { TemplateError } from '../../../lib/template.ts';
 import { type Language, languageFor } from '../../ground/catalogues/languages.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { type Sender, senderOf } from '../../setup/projects/sender.ts';
-import { getTemplate, type TemplateContent } from '../../setup/templates/get.ts';
+import { localeIn } from '../../setup/templates/locales.ts';
 import { loadParts } from '../../setup/templates/parts.ts';
 import { finishEmail, prepareEmail } from './email.ts';
 import { MessageTemplate, projectData, type RenderedTexts } from './message-template.ts';
@@ -22,8 +22,7 @@ const MAX_BYTES: Readonly<Record<string, number>> = {
   teams: 28 * 1024,
 };
 
-function localeOf(user: PreviewTemplate['user']): string | null {
-  const locale = memberOf(user, 'locale');
+function canonicalOf(locale: unknown): string | null {
   return (typeof locale === 'string' && canonicalLocale(locale)) || null;
 }
 
@@ -37,13 +36,14 @@ export async function previewTemplate(
   key: string,
   { channel, locale: given, user, data }: PreviewTemplate,
 ): Promise<TemplatePreview | undefined> {
-  const stored = await getTemplate(db, project.id, key);
-  if (stored === undefined) return undefined;
-  const message: TemplateContent = JSON.parse(stored.content);
-  if (message.kind !== 'message') return undefined;
-  const parts = await loadParts(db, project.id, stored.uses);
-  const locale = given ?? localeOf(user);
-  const template = await MessageTemplate.open({ message, parts }, locale);
+  const parts = await loadParts(db, project.id, [key]);
+  const message = parts.get(key)?.content;
+  if (message?.kind !== 'message') return undefined;
+  const locale = canonicalOf(given) ?? canonicalOf(memberOf(user, 'locale'));
+  const template = await MessageTemplate.open(
+    { message, parts },
+    localeIn(message, locale, project.defaultLocale),
+  );
   const base = config.PUBLIC_URL ?? `http://${config.HOST}:${config.PORT}`;
   try {
     const rendered = template.render(channel, {
@@ -54,7 +54,7 @@ export async function previewTemplate(
       preferences_url: `${base}/preferences/preview`,
     });
     const fixed = {
-      language: languageFor([locale, project.defaultLocale]),
+      language: languageFor([template.locale, locale, project.defaultLocale]),
       sender: senderOf(project),
       unsubscribeUrl: `${base}/unsubscribe/preview`,
       preferencesUrl: `${base}/preferences/preview`,

@@ -17,9 +17,12 @@ export class OpenTemplate {
     this.#parts = parts;
   }
 
-  /** Returns the texts for users with this locale. */
-  forLocale(wanted: string | null): Promise<MessageTemplate> {
-    const locale = localeIn(this.#parts.message, wanted);
+  /** Returns the texts for users with this locale in a project with this default. */
+  forLocale(wanted: string | null, ofProject: string | null): Promise<MessageTemplate> {
+    return this.#in(localeIn(this.#parts.message, wanted, ofProject));
+  }
+
+  #in(locale: string): Promise<MessageTemplate> {
     const known = this.#texts.get(locale);
     if (known !== undefined) return known;
     const texts = MessageTemplate.open(this.#parts, locale);
@@ -30,7 +33,7 @@ export class OpenTemplate {
   /** Whether the texts of the channel differ between users with the same locale, in any locale. */
   async readsUsers(channel: string): Promise<boolean> {
     for (const locale of Object.keys(this.#parts.message.locales))
-      if (!(await this.forLocale(locale)).isForAll(channel)) return true;
+      if (!(await this.#in(locale)).isForAll(channel)) return true;
     return false;
   }
 }

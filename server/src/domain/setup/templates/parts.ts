@@ -32,10 +32,20 @@ export async function loadParts(
   );
 }
 
-/** Returns the problems of what a template uses: missing templates, wrong kinds, circles, too many levels. */
+/** How deep templates are nested that use this one; stops beyond the limit. */
+export async function levelsAbove(db: Queryable, projectId: string, key: string): Promise<number> {
+  const [above] = await db.query<{ levels: number }>(countLevelsAbove, [projectId, key, MAX_DEPTH]);
+  return above?.levels ?? 0;
+}
+
+/**
+ * Returns the problems of what a template uses: missing templates, wrong kinds, circles, too many levels.
+ * `above` is the number of levels of templates that use it.
+ */
 export function partProblems(
   { key, layout, partials }: { key: string; layout: string | null; partials: Iterable<string> },
   parts: ReadonlyMap<string, TemplatePart>,
+  above: number,
 ): string[] {
   const problems: string[] = [];
   if (layout !== null && parts.get(layout)?.kind !== 'layout')
@@ -44,7 +54,7 @@ export function partProblems(
     if (parts.get(name)?.kind !== 'partial')
       problems.push(`Param 'locales' renders ${name}, which is not a partial of the project`);
   if (parts.has(key)) problems.push(`Param 'locales' renders ${key} within itself`);
-  else if (depthOf([...partials, ...(layout === null ? [] : [layout])], parts) > MAX_DEPTH)
+  else if (above + depthOf([...partials, ...(layout === null ? [] : [layout])], parts) > MAX_DEPTH)
     problems.push(`Param 'locales' renders partials that are nested in more than ${MAX_DEPTH} levels`);
   return problems;
 }
@@ -83,4 +93,18 @@ const selectParts = sql(
     where project_id = $1 and key = p.key and version = p.version
     limit 1
   ) v`,
+);
+
+// A project has 1,000 templates at most.
+const countLevelsAbove = sql(
+  'count_levels_above_template',
+  `with recursive above as (
+    select $2::text collate "C" as key, 0 as level
+    union
+    select t.key, a.level + 1
+    from above a
+    join templates t on t.project_id = $1 and a.key = any (t.uses)
+    where a.level <= $3
+  )
+  select max(level) as levels from above`,
 );

@@ -8,7 +8,7 @@ import { packJson } from '../../../lib/packed-json.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { examineTemplate } from './examine.ts';
 import { getTemplate, getVersion, type SavedTemplate, type TemplateContent, VERSIONS } from './get.ts';
-import { loadParts, partProblems } from './parts.ts';
+import { levelsAbove, loadParts, partProblems } from './parts.ts';
 
 const MAX_TEMPLATES = 1_000;
 // The contents of all templates of a project, as JSON.
@@ -45,7 +45,8 @@ async function save(
     refuse(["Param 'kind' cannot be changed"]);
   const uses = [...partials, ...(layout === null ? [] : [layout])];
   const parts = await loadParts(tx, projectId, uses);
-  refuse(partProblems({ key, layout, partials }, parts));
+  const above = before === undefined ? 0 : await levelsAbove(tx, projectId, key);
+  refuse(partProblems({ key, layout, partials }, parts, above));
   if (parts.size > 0) refuse((await examineTemplate(content, parts)).problems);
   await refuseTooMany(tx, projectId, key, text.length);
   const [added] = await tx.query<{ version: number }>(insertVersion, [projectId, key, packJson(text), now]);
