@@ -1,4 +1,5 @@
 import { setClock, systemClock } from '../lib/clock.ts';
+import { resetIds } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import { type Queryable, sql } from './client.ts';
 import { StartError } from './embedded/start-error.ts';
@@ -19,6 +20,8 @@ export async function followDatabaseClock({
   log: Logger;
 }): Promise<{ stop(): void }> {
   const differsByMs = await readClock(db);
+  // Ids rise: without this, all would have the time of one that was made by a clock that is ahead.
+  resetIds(systemClock.now());
   if (Math.abs(differsByMs) > TOLERATED_MS)
     log.warn(
       { differs_by_ms: differsByMs },

@@ -19,9 +19,9 @@ export function newId(nowMs: number = systemClock.now()): string {
   return format(lastTime, counter, randomHex());
 }
 
-/** Lets ids start at the current time after ids of a later time: for tests that move the clock. */
-export function resetIds(): void {
-  lastMs = 0;
+/** Lets the next id have the current time if the last is of a time after `nowMs`, made by a wrong clock. */
+export function resetIds(nowMs = 0): void {
+  if (lastMs > nowMs) lastMs = 0;
 }
 
 /** Returns the smallest possible id of a record created at `ms`, for use as a cursor. */

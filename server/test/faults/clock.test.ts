@@ -1,8 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { dueNow, expectExactlyOnce, load, messageIdOf, saveSmtp } from '../support/faults.ts';
-import { startTestService, type TestService, until } from '../support/service.ts';
+import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import { startMeasuredServer } from '../support/start-measured-server.ts';
+import { ended, inState, STATE, startRun } from '../support/workflows.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -64,4 +66,43 @@ test('the expiry of tokens follows the current clock', async () => {
   expect(await status()).toBe(401);
   clock.offMs = 0;
   expect(await status()).toBe(200);
+});
+
+// A module that moves the clock of a process by 31 days.
+const AHEAD = `data:text/javascript,${encodeURIComponent(`
+  const Right = Date;
+  const now = () => Right.now() + 31 * 86_400_000;
+  globalThis.Date = class extends Right {
+    constructor(...given) { super(...(given.length === 0 ? [now()] : given)); }
+    static now() { return now(); }
+  };
+`)}`;
+
+test('a node whose clock is 31 days ahead follows the clock of the database', {
+  timeout: 60_000,
+}, async () => {
+  const server = await startMeasuredServer(['--import', AHEAD]);
+  undo.push(() => server.stop());
+  const [project] = server.projects;
+  if (project === undefined) throw new Error('it has no project');
+  const recipients = [{ external_id: 'ada' }];
+  const sendAt = new Date(Date.now() + HOUR_MS).toISOString();
+  const later = await project.call('POST', '/broadcasts', { title: 'Later', recipients, send_at: sendAt });
+  expect(later.status).toBe(201);
+  const user = { user: recipients[0] };
+  const hello = { command: 'broadcast', input: { title: 'Waited' } };
+  const waiting = await startRun(project, [{ command: 'wait', input: { duration: 86_400 } }, hello], user);
+  await inState(project, waiting, STATE.waiting);
+  // What is due at once, after them.
+  const soon = await startRun(project, [{ command: 'wait', input: { duration: 1 } }, hello], user);
+  expect((await ended(project, soon)).status.state).toBe(STATE.completed);
+  const { body } = await project.call('POST', '/broadcasts', { title: 'Now', recipients });
+  expect(Math.abs(Date.parse(body.created_at) - Date.now())).toBeLessThan(HOUR_MS);
+  await processed(project.call, body.id);
+  const inbox = (await project.as('ada')('GET', '/notifications')).body.data;
+  expect(inbox.map(({ title }: { title: string }) => title)).toEqual(['Now', 'Waited']);
+  await inState(project, waiting, STATE.waiting);
+  expect((await project.call('GET', `/broadcasts/${later.body.id}`)).body.status).toMatchObject({
+    status: 'enqueued',
+  });
 });

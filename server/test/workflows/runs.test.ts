@@ -375,6 +375,19 @@ describe('a wait', () => {
     await expect.poll(() => inbox('ada')).toEqual(['Hello']);
   });
 
+  test('lasts as long if the clock is set back and forth meanwhile, and ends once', async () => {
+    const id = await startRun(project, [{ command: 'wait', input: { duration: 86_400 } }, hello], ADA);
+    await inState(project, id, STATE.waiting);
+    for (const hours of [-30, 50, -21]) {
+      laterMs += hours * 3_600_000;
+      await ended(project, await startRun(project, [], {}, `meanwhile-${made}-${hours}`));
+      expect((await runOf(project, id)).status.state).toBe(STATE.waiting);
+    }
+    laterMs += 25 * 3_600_000;
+    await ended(project, id);
+    await expect.poll(() => inbox('ada')).toEqual(['Hello']);
+  });
+
   test('until a time that is over lasts no time, and a wrong time fails the run', async () => {
     const until = (given: unknown) =>
       startRun(project, [{ command: 'wait', input: { until: '{{ input.at }}' } }], { at: given });
