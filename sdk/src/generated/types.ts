@@ -1991,7 +1991,7 @@ export type TemplatePreview = {
     action_url: string | null;
     /** The plain text of the e-mail. */
     text?: string;
-    /** The size of these texts in UTF-8. */
+    /** The size of these texts in UTF-8; of an e-mail, that of its HTML. */
     bytes: number;
     /** The size that fits the channel, with what the provider adds. Longer push messages are shortened, and Gmail clips longer e-mails. `null` if the channel counts characters. */
     max_bytes: number | null;

@@ -183,7 +183,7 @@ export const TemplatePreview = Type.Object(
     ),
     action_url: nullable(Type.String()),
     text: Type.Optional(Type.String({ description: 'The plain text of the e-mail.' })),
-    bytes: Type.Integer({ description: 'The size of these texts in UTF-8.' }),
+    bytes: Type.Integer({ description: 'The size of these texts in UTF-8; of an e-mail, that of its HTML.' }),
     max_bytes: nullable(
       Type.Integer({
         description:

@@ -1,16 +1,13 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { belfry, type Ended, ended, Output, runCommand } from '../support/cli.ts';
-import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 
 // Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
@@ -207,30 +204,11 @@ test('reseal does not use a key that a running server does not have', async () =
   expect((await run(['reseal'])).code).toBe(0);
 });
 
-const hasScript = (() => {
-  try {
-    return execFileSync('script', ['--version'], { encoding: 'utf8' }).includes('util-linux');
-  } catch {
-    return false;
-  }
-})();
-
-describe.skipIf(!hasScript)('on a terminal', () => {
+describe.skipIf(!hasTerminals)('on a terminal', () => {
   /** Runs a command on a pseudo-terminal. Returns what it prints there, with standard error. */
   async function onTerminal(args: string[], more: Record<string, string> = {}): Promise<string> {
-    const command = [process.execPath, MAIN, ...args].map((part) => `'${part}'`).join(' ');
-    const env = {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      NODE_COMPILE_CACHE,
-      TERM: 'xterm-256color',
-      ...settings,
-      ...more,
-    };
-    const child = spawn('script', ['-qec', command, '/dev/null'], {
-      env,
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
+    const child = belfryOnTerminal(args, { ...settings, ...more });
+    if (child.stdout === null) throw new Error('its output is not piped');
     return (await text(child.stdout)).replaceAll('\r\n', '\n');
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the test looks for them

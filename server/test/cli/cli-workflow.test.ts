@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { fileNames } from '../../src/cli/workflow-files.ts';
-import { type Ended, runCommand } from '../support/cli.ts';
+import { type Ended, Output, runCommand } from '../support/cli.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 import { inState, STATE } from '../support/workflows.ts';
 
 // Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
@@ -179,6 +181,49 @@ deleted unknown
   });
   expect(await keys()).toEqual(['changed', 'new', 'same']);
   expect((await saved())[0]?.steps[1]).toEqual({ command: 'wait', input: { duration: 9 } });
+});
+
+test('triggers and options of a definition are pulled and pushed', async () => {
+  const definition = {
+    key: 'with-all',
+    triggers: [
+      { schedule: '0 9 * * 1', time_zone: 'Europe/Berlin', missed: 'skip', input: { report: 'weekly' } },
+      { event: 'notification.seen', if: "event.context.category == 'orders'" },
+    ],
+    steps: [pause],
+  };
+  const file = join(folder, 'with-all.json');
+  await write('with-all.json', definition);
+  expect(await run('push', folder, '--yes')).toMatchObject({ code: 0, err: '' });
+  expect((await service.project.call('GET', '/workflows/with-all')).body).toMatchObject(definition);
+  await rm(file);
+  expect(await run('pull', folder)).toMatchObject({ code: 0, err: '' });
+  expect(JSON.parse(await readFile(file, 'utf8'))).toEqual(definition);
+  await write('with-all.json', { ...definition, triggers: definition.triggers.slice(1) });
+  const { out } = await run('push', folder, '--yes');
+  expect(out).toContain('-      "schedule": "0 9 * * 1",\n');
+  expect((await service.project.call('GET', '/workflows/with-all')).body.triggers).toHaveLength(1);
+});
+
+test.skipIf(!hasTerminals)('push asks on a terminal, and writes only after yes', async () => {
+  await write('asked.json', { key: 'asked', steps: [pause] });
+  const answered = async (typed: string) => {
+    const child = belfryOnTerminal([
+      ...['workflow', 'push', folder],
+      ...['--url', service.address, '--jwt', service.project.jwt],
+    ]);
+    const shown = new Output(child, 'stdout');
+    await shown.until(/Write these changes to the project\? \[y\/N\] /);
+    child.stdin?.write(typed);
+    await once(child, 'close');
+    return shown.text;
+  };
+  for (const typed of ['\r', 'no\r', '\u0003', '\u0004']) {
+    expect(await answered(typed)).not.toContain('saved');
+    expect(await keys()).toEqual([]);
+  }
+  expect(await answered('y\r')).toContain('saved asked: version 1');
+  expect(await keys()).toEqual(['asked']);
 });
 
 test('push writes nothing if a file is wrong', async () => {

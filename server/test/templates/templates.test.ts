@@ -405,6 +405,16 @@ describe('a preview', () => {
       content: 'Your plan is a & b.',
       max_bytes: 4096,
     });
+    const text = { title: 'Plan a & b', content: 'Your plan is a & b.', bytes: 57 };
+    for (const [channel, more] of [
+      ['web_push', { max_bytes: 4_096 }],
+      ['teams', { max_bytes: 28_672 }],
+      ['slack', { max_bytes: null }],
+    ] as const)
+      expect([channel, (await preview('welcome', { channel, data })).body]).toMatchObject([
+        channel,
+        { ...text, ...more, action_url: 'https://shop.example/a+%26+b' },
+      ]);
     expect((await preview('welcome', { channel: 'sms', data })).body).toMatchObject({
       title: 'Plan a & b',
       content: 'Plan: a & b',
@@ -413,6 +423,7 @@ describe('a preview', () => {
     const { body } = await preview('welcome', { channel: 'email', data });
     expect(body).toMatchObject({ title: 'Plan a & b', max_bytes: 102_400 });
     expect(body.content).toContain('<b>a &amp; b</b>');
+    expect(body.bytes).toBe(Buffer.byteLength(body.content));
     expect(body.content).toContain('/unsubscribe/preview');
     expect(body.content).toContain('/preferences/preview');
     expect(body.text).toContain('Your plan is a & b.\n\nhttps://shop.example/a+%26+b');
@@ -441,6 +452,44 @@ describe('a preview', () => {
         `<a href="${PUBLIC_URL}/preferences/preview">Choose</a></body></html>`,
     );
     expect((await preview('main', { channel: 'email' })).status).toBe(404);
+  });
+
+  test('has layout, partials and logo in the language of the texts', async () => {
+    const logo_url = 'https://shop.example/logo.png';
+    await project.call('PUT', '/project', { logo_url, display_name: 'The Shop' });
+    await saved('footer', {
+      kind: 'partial',
+      default_locale: 'fr',
+      locales: { fr: { content: 'Salut' }, de: { content: 'Tschüss' } },
+    });
+    const page = (word: string) => ({
+      content: `<i>${word}</i><img src="{{ project.logo_url }}">{{ project.name }}: {{ content }}`,
+    });
+    await saved('main', {
+      kind: 'layout',
+      default_locale: 'en',
+      locales: { en: page('Dear'), 'de-AT': page('Servus') },
+    });
+    const texts = { title: 'T', content: "{% render 'footer' %}" };
+    await saved('welcome', {
+      default_locale: 'en',
+      layout: 'main',
+      locales: { en: texts, de: texts, 'de-AT': texts, es: texts },
+    });
+    const begins: Record<string, string> = {};
+    for (const locale of ['en', 'de-AT', 'de-DE', 'es'])
+      begins[locale] = (await preview('welcome', { channel: 'email', locale })).body.content.split(
+        '<hr',
+        1,
+      )[0];
+    const shown = (word: string, footer: string) =>
+      expect.stringContaining(`<i>${word}</i><img src="${logo_url}">The Shop: <p>${footer}</p>`);
+    expect(begins).toEqual({
+      en: shown('Dear', 'Salut'),
+      'de-AT': shown('Servus', 'Tschüss'),
+      'de-DE': shown('Dear', 'Tschüss'),
+      es: shown('Dear', 'Salut'),
+    });
   });
 
   test('puts the content into a layout that outputs it as raw, too', async () => {

@@ -14,7 +14,7 @@ import { finishEmail, prepareEmail } from './email.ts';
 import { MessageTemplate, projectData, type RenderedTexts } from './message-template.ts';
 import { plainTextOn } from './plain-text.ts';
 
-// Gmail clips e-mails. Push services reject longer requests, and Teams longer cards.
+// Gmail clips the HTML of e-mails. Push services reject longer requests, and Teams longer cards.
 const MAX_BYTES: Readonly<Record<string, number>> = {
   email: 102_400,
   mobile_push: 4_096,
@@ -60,12 +60,16 @@ export async function previewTemplate(
       preferencesUrl: `${base}/preferences/preview`,
     };
     const texts = shownOn(channel, rendered, fixed);
-    const bytes = Object.values(texts).reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
+    const bytes = bytesOf(channel === 'email' ? [texts.content] : Object.values(texts));
     return { locale: template.locale, ...texts, bytes, max_bytes: MAX_BYTES[channel] ?? null };
   } catch (error) {
     if (!(error instanceof TemplateError)) throw error;
     throw new ClientError('validation_failed', [`The template ${key} cannot be rendered: ${error.message}`]);
   }
+}
+
+function bytesOf(texts: readonly (string | null)[]): number {
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
 }
 
 type Shown = Pick<TemplatePreview, 'title' | 'content' | 'action_url'> & { text?: string };

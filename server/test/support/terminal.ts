@@ -1,0 +1,27 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { NODE_COMPILE_CACHE } from './compile-cache.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** Whether this machine has the program that makes pseudo-terminals. */
+export const hasTerminals = (() => {
+  try {
+    return execFileSync('script', ['--version'], { encoding: 'utf8' }).includes('util-linux');
+  } catch {
+    return false;
+  }
+})();
+
+/** Starts `belfry …` on a pseudo-terminal. Its standard output is what it shows, with standard error. */
+export function belfryOnTerminal(args: string[], settings: Record<string, string> = {}): ChildProcess {
+  const command = [process.execPath, MAIN, ...args].map((part) => `'${part}'`).join(' ');
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    NODE_COMPILE_CACHE,
+    TERM: 'xterm-256color',
+    ...settings,
+  };
+  return spawn('script', ['-qec', command, '/dev/null'], { env, stdio: ['pipe', 'pipe', 'ignore'] });
+}
