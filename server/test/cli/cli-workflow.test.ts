@@ -207,7 +207,7 @@ test('triggers and options of a definition are pulled and pushed', async () => {
 
 test.skipIf(!hasTerminals)('push asks on a terminal, and writes only after yes', async () => {
   await write('asked.json', { key: 'asked', steps: [pause] });
-  const answered = async (typed: string) => {
+  const shownAfter = async (typed: string) => {
     const child = belfryOnTerminal([
       ...['workflow', 'push', folder],
       ...['--url', service.address, '--jwt', service.project.jwt],
@@ -219,10 +219,10 @@ test.skipIf(!hasTerminals)('push asks on a terminal, and writes only after yes',
     return shown.text;
   };
   for (const typed of ['\r', 'no\r', '\u0003', '\u0004']) {
-    expect(await answered(typed)).not.toContain('saved');
+    expect(await shownAfter(typed)).not.toContain('saved');
     expect(await keys()).toEqual([]);
   }
-  expect(await answered('y\r')).toContain('saved asked: version 1');
+  expect(await shownAfter('y\r')).toContain('saved asked: version 1');
   expect(await keys()).toEqual(['asked']);
 });
 
