@@ -315,6 +315,23 @@ describe('the deliveries of a broadcast', () => {
     expect(tried.map((one: Listed) => names.get(one.user_id)).toSorted()).toEqual(['ada', 'bob']);
   });
 
+  test('fail if the channel has no integration any more when they are tried again', async () => {
+    await withMail();
+    mail.fail({ at: 'rcpt', how: { reply: '451 4.3.0 Later' } });
+    const id = await send({ recipients: [person('ada')] });
+    await until(
+      () => states(id, 'channel=email&state=retrying'),
+      (list) => list.length === 1,
+    );
+    await project.call('DELETE', '/integrations/smtp');
+    await bringForward();
+    await until(
+      () => states(id, 'channel=email'),
+      ([state = '']) => !state.includes('retrying'),
+    );
+    expect(await states(id, 'channel=email')).toEqual(['ada email failed no_integration']);
+  });
+
   test('that the inbox shows later are listed once', async () => {
     await configure([{ channel: 'in_app', delay: 60 }]);
     const id = await send({ recipients: [person('ada')] });

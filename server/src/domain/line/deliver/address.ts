@@ -89,9 +89,9 @@ function isDue({ left }: Progress, id: string, nowMs: number): boolean {
 }
 
 function withoutIntegration(delivery: Delivery): Addressed {
-  const { channel, progress } = delivery;
-  // The delivery is sent if some of its targets have accepted the message.
-  if (progress !== undefined)
+  const { channel, progress, wasSent } = delivery;
+  // The delivery stays sent if some of its targets have accepted the message.
+  if (progress !== undefined && (wasSent || progress.accepted > 0))
     return { delivery, kind: 'targets', now: [], later: {}, lost: Object.keys(progress.left).length };
   return {
     delivery,
