@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { waitMs } from '../../server/src/lib/wait.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
 import { costOf, showCost } from '../support/cost.ts';
-import { memoryOf } from '../support/processes.ts';
+import { cpuOf, memoryOf, used } from '../support/processes.ts';
 import { queueEmpty } from '../support/queue.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 
@@ -25,7 +25,8 @@ const TEN_STEPS = Array.from({ length: 10 }, (_, index) =>
 
 /**
  * (workflows) Runs with one broadcast step, and with ten steps and conditions, in CPU time of the server
- * against plain broadcasts to the same users; and many runs that are due in the same second.
+ * against plain broadcasts to the same users; many runs that are due in the same second; and what runs cost
+ * while they wait.
  */
 export const measureWorkflows: Scenario = async (bench) => {
   const belfry = await startBelfry({ ...bench, dataDir: join(bench.dataDir, 'workflows') });
@@ -53,6 +54,7 @@ export const measureWorkflows: Scenario = async (bench) => {
       });
     }
     await measureDue(bench, belfry, bench.quick ? 5_000 : 100_000);
+    await measureWaiting(bench, belfry, bench.quick ? 5_000 : 100_000);
   } finally {
     await belfry.stop();
   }
@@ -110,6 +112,35 @@ async function measureDue(bench: Bench, belfry: Belfry, count: number): Promise<
       `${startedLate ? 'some were started later' : 'all waited'}; ` +
       `at most Node ${node} MiB, PostgreSQL ${postgres} MiB`,
   });
+}
+
+/** What the server uses at rest, without runs that wait and with them. */
+async function measureWaiting(bench: Bench, belfry: Belfry, count: number): Promise<void> {
+  await save(belfry, 'waiting', [{ command: 'wait', input: { duration: 90 * 86_400 } }, ...ONE_STEP]);
+  const before = await atRest(belfry);
+  await bulk(belfry, 'waiting', count);
+  const waiting = await atRest(belfry);
+  bench.figure({
+    name: `at rest while ${count} runs wait`,
+    value: waiting.cpuMs,
+    unit: 'ms of CPU/s',
+    note: `before ${before.cpuMs.toFixed(1)} ms; Node ${waiting.nodeMiB} MiB, before ${before.nodeMiB} MiB`,
+  });
+}
+
+// After requests, memory is returned within a minute.
+const SETTLES_MS = 90_000;
+const RESTS_MS = 30_000;
+
+async function atRest({ pid }: Belfry): Promise<{ cpuMs: number; nodeMiB: number }> {
+  await waitMs(SETTLES_MS);
+  const before = cpuOf(pid);
+  await waitMs(RESTS_MS);
+  const { nodeCpuMs, postgresCpuMs } = used(before, cpuOf(pid));
+  return {
+    cpuMs: (nodeCpuMs + postgresCpuMs) / (RESTS_MS / 1_000),
+    nodeMiB: Math.round(memoryOf(pid).nodeBytes / 2 ** 20),
+  };
 }
 
 /** Samples the memory of the server. `end` returns the highest values in MiB. */

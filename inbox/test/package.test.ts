@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { build } from 'vite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { servePage } from '../../server/test/support/app-page.ts';
@@ -23,6 +23,10 @@ let consumer: string;
 
 beforeAll(async () => {
   service = await startTestService();
+  await service.project.call('PUT', '/channels', {
+    key: 'orders',
+    channels: [{ channel: 'in_app' }, { channel: 'email' }],
+  });
   folder = await mkdtemp(join(tmpdir(), 'belfry-inbox-'));
   consumer = join(folder, 'consumer');
   await mkdir(consumer);
@@ -119,16 +123,42 @@ describeInChromium('in Chromium', () => {
   });
   afterAll(() => browser.close());
 
-  test.each(Object.keys(APPS))('an app with %s shows the inbox of the user, live', async (name) => {
+  test.each(Object.keys(APPS))('an app with %s shows the inbox of the user, live', (name) =>
+    showsInbox(name),
+  );
+
+  // Their packages are fetched, so this is run only by `npm run proof:package`.
+  test.runIf(process.env.PACKAGE_BY_NPM === '1')(
+    'apps with the oldest supported versions of React and Vue show it, too',
+    { timeout: 300_000 },
+    async () => {
+      const oldest = join(folder, 'oldest');
+      await mkdir(oldest);
+      const { peerDependencies } = JSON.parse(await readFile(join(root, 'inbox/package.json'), 'utf8'));
+      const lowest = (name: string) => peerDependencies[name].replace(/^>=/, '');
+      const packages = [`react@${lowest('react')}`, `react-dom@${lowest('react')}`, `vue@${lowest('vue')}`];
+      await run('npm', ['install', '--prefix', oldest, '--no-audit', '--no-fund', ...packages]);
+      for (const name of ['react', 'vue']) await showsInbox(name, join(oldest, 'node_modules'));
+    },
+  );
+
+  async function showsInbox(name: string, packages?: string): Promise<void> {
+    const user = packages === undefined ? name : `${name}-oldest`;
     const settings = {
       baseUrl: `${service.address}/v2`,
-      token: service.project.userJwt({ user_external_id: name }),
+      token: service.project.userJwt({ user_external_id: user }),
     };
-    const out = join(folder, `${name}-built`);
+    const out = join(folder, `${user}-built`);
     await build({
       root: join(consumer, name),
       configFile: false,
       logLevel: 'error',
+      resolve: {
+        alias: (packages === undefined ? [] : ['react', 'react-dom', 'vue']).map((one) => ({
+          find: new RegExp(`^${one}(?=$|/)`),
+          replacement: join(packages ?? '', one),
+        })),
+      },
       define: { settings: JSON.stringify(settings) },
       build: { outDir: out, emptyOutDir: true },
     });
@@ -139,9 +169,12 @@ describeInChromium('in Chromium', () => {
       .map(async (path) => [`/${relative(out, path)}`, await readFile(path, 'utf8')] as const);
     const app = await servePage(Object.fromEntries(await Promise.all(files)));
     const send = (title: string) =>
-      service.project.call('POST', '/broadcasts', { title, recipients: [{ external_id: name }] });
+      service.project.call('POST', '/broadcasts', { title, recipients: [{ external_id: user }] });
     await send('First');
-    const page = await browser.newPage();
+    const context = await browser.newContext();
+    // Without a screen, Chromium denies this permission to all pages.
+    await context.addInitScript(GRANTED);
+    const page = await context.newPage();
     const errors: Error[] = [];
     page.on('pageerror', (error) => errors.push(error));
     await page.goto(app.url);
@@ -153,13 +186,33 @@ describeInChromium('in Chromium', () => {
     await expect.poll(() => titles.allTextContents()).toEqual(['Second', 'First']);
     await page.getByRole('button', { name: 'Read all of them' }).click();
     await expect.poll(shown).toBe('0 unread: Second, First');
-    const unread = () => service.project.as(name)('GET', '/notifications/unread/count');
+    const unread = () => service.project.as(user)('GET', '/notifications/unread/count');
     await expect.poll(async () => (await unread()).body).toEqual({ count: 0 });
+    if (name !== 'vanilla') await showsOthers(page, user);
     expect(errors).toEqual([]);
-    await page.close();
+    await context.close();
     await app.stop();
-  });
+  }
 });
+
+const GRANTED = `
+  Object.defineProperty(Notification, 'permission', { value: 'granted' });
+  Notification.requestPermission = async () => 'granted';
+`;
+
+/** The rest of the bindings: what arrives, filters, preferences and web push. */
+async function showsOthers(page: Page, user: string): Promise<void> {
+  const shown = (id: string) => page.locator(id).textContent();
+  await expect.poll(() => shown('#others')).toBe('live; Second; 0 unread; in_app true, email true');
+  await page.getByRole('button', { name: 'Mute orders' }).click();
+  await expect.poll(() => shown('#others')).toBe('live; Second; 0 unread; in_app false, email true');
+  const saved = async () => (await service.project.as(user)('GET', '/channels/user_preferences')).body;
+  await expect.poll(async () => (await saved()).categories[0].channels[0].enabled).toBe(false);
+  // The app hosts no service worker.
+  await expect.poll(() => shown('#push')).toBe('off, fine');
+  await page.getByRole('button', { name: 'Enable pushes' }).click();
+  await expect.poll(() => shown('#push')).toBe('off, failed');
+}
 
 const VANILLA = `
 import { createInbox } from '@belfry/inbox';
@@ -188,8 +241,11 @@ document.querySelector('#app')?.append(counts, button, element);
 `;
 
 const REACT = `
-import { BelfryInbox, InboxProvider, useCounts, useInbox, useNotifications } from '@belfry/inbox/react';
-import { StrictMode } from 'react';
+import {
+  BelfryInbox, InboxProvider, useCounts, useInbox, useInboxState, useNewNotification, useNotifications,
+  usePreferences, useWebPush,
+} from '@belfry/inbox/react';
+import { StrictMode, useState } from 'react';
 // @ts-expect-error the test has no types of react-dom
 import { createRoot } from 'react-dom/client';
 
@@ -208,10 +264,31 @@ function Counts() {
   );
 }
 
+function Others() {
+  const [arrived, setArrived] = useState('none');
+  useNewNotification(({ title }) => setArrived(title));
+  const { connection } = useInboxState();
+  const { notifications } = useNotifications({ status: 'unread' });
+  const { preferences, save } = usePreferences();
+  const { status, error, enable } = useWebPush(settings);
+  const orders = preferences?.categories.find(({ key }) => key === 'orders');
+  const channels = orders?.channels.map(({ name, enabled }) => name + ' ' + enabled).join(', ');
+  const mute = () => save({ categories: [{ key: 'orders', channels: [{ name: 'in_app', enabled: false }] }] });
+  return (
+    <>
+      <p id="others">{[connection, arrived, notifications.length + ' unread', channels].join('; ')}</p>
+      <p id="push">{[status, error ? 'failed' : 'fine'].join(', ')}</p>
+      <button onClick={mute}>Mute orders</button>
+      <button onClick={enable}>Enable pushes</button>
+    </>
+  );
+}
+
 createRoot(document.querySelector('#app')).render(
   <StrictMode>
     <InboxProvider {...settings}>
       <Counts />
+      <Others />
       <BelfryInbox mode="embedded" onNew={({ detail }) => console.log(detail.notification.title)} />
     </InboxProvider>
   </StrictMode>,
@@ -219,8 +296,10 @@ createRoot(document.querySelector('#app')).render(
 `;
 
 const VUE = `
-import { BelfryInbox, provideInbox, useCounts, useInbox, useNotifications } from '@belfry/inbox/vue';
-import { createApp, defineComponent, h } from 'vue';
+import {
+  BelfryInbox, provideInbox, useCounts, useInbox, useInboxState, useNotifications, usePreferences, useWebPush,
+} from '@belfry/inbox/vue';
+import { createApp, defineComponent, h, ref } from 'vue';
 
 declare const settings: { baseUrl: string; token: string };
 
@@ -237,10 +316,31 @@ const Counts = defineComponent(() => {
   ];
 });
 
+const Others = defineComponent(() => {
+  const arrived = ref('none');
+  useInbox().onNew(({ title }) => { arrived.value = title; });
+  const inbox = useInboxState();
+  const { list } = useNotifications(() => ({ status: 'unread' }));
+  const { preferences, save } = usePreferences();
+  const { state, enable } = useWebPush(settings);
+  const mute = () => save({ categories: [{ key: 'orders', channels: [{ name: 'in_app', enabled: false }] }] });
+  return () => {
+    const orders = preferences.value?.categories.find(({ key }) => key === 'orders');
+    const channels = orders?.channels.map(({ name, enabled }) => name + ' ' + enabled).join(', ');
+    const unread = list.value.notifications.length + ' unread';
+    return [
+      h('p', { id: 'others' }, [inbox.value.connection, arrived.value, unread, channels].join('; ')),
+      h('p', { id: 'push' }, [state.value.status, state.value.error ? 'failed' : 'fine'].join(', ')),
+      h('button', { onClick: mute }, 'Mute orders'),
+      h('button', { onClick: enable }, 'Enable pushes'),
+    ];
+  };
+});
+
 createApp(
   defineComponent(() => {
     provideInbox(settings);
-    return () => [h(Counts), h(BelfryInbox, { mode: 'embedded' })];
+    return () => [h(Counts), h(Others), h(BelfryInbox, { mode: 'embedded' })];
   }),
 ).mount('#app');
 `;
