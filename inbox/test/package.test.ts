@@ -273,7 +273,8 @@ function Others() {
   const { status, error, enable } = useWebPush(settings);
   const orders = preferences?.categories.find(({ key }) => key === 'orders');
   const channels = orders?.channels.map(({ name, enabled }) => name + ' ' + enabled).join(', ');
-  const mute = () => save({ categories: [{ key: 'orders', channels: [{ name: 'in_app', enabled: false }] }] });
+  const off = [{ name: 'in_app', enabled: false }];
+  const mute = () => save({ categories: [{ key: 'orders', channels: off }] });
   return (
     <>
       <p id="others">{[connection, arrived, notifications.length + ' unread', channels].join('; ')}</p>
@@ -323,7 +324,8 @@ const Others = defineComponent(() => {
   const { list } = useNotifications(() => ({ status: 'unread' }));
   const { preferences, save } = usePreferences();
   const { state, enable } = useWebPush(settings);
-  const mute = () => save({ categories: [{ key: 'orders', channels: [{ name: 'in_app', enabled: false }] }] });
+  const off = [{ name: 'in_app', enabled: false }];
+  const mute = () => save({ categories: [{ key: 'orders', channels: off }] });
   return () => {
     const orders = preferences.value?.categories.find(({ key }) => key === 'orders');
     const channels = orders?.channels.map(({ name, enabled }) => name + ' ' + enabled).join(', ');
