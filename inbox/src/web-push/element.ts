@@ -45,6 +45,7 @@ export class BelfryWebPush extends Base {
   ];
   /** The User JWT, or a function that returns it. Takes precedence over the attribute. */
   #token: string | (() => string | Promise<string>) | undefined;
+  #messages: Partial<WebPushTexts> = {};
   #webPush: WebPush | undefined;
   #ownWebPush: WebPush | undefined;
   #unsubscribe: (() => void) | undefined;
@@ -57,6 +58,16 @@ export class BelfryWebPush extends Base {
   set token(token: string | (() => string | Promise<string>) | undefined) {
     this.#token = token;
     this.#connect();
+  }
+
+  /** Texts of your own, such as those of another language. */
+  get messages(): Partial<WebPushTexts> {
+    return this.#messages;
+  }
+
+  set messages(messages: Partial<WebPushTexts>) {
+    this.#messages = messages;
+    this.#render();
   }
 
   /** A state of your own, instead of the attributes. */
@@ -133,7 +144,8 @@ export class BelfryWebPush extends Base {
   #render(): void {
     if (this.#shown === undefined) return;
     const { text, button } = this.#shown;
-    const { texts, lang } = textsFor(this.getAttribute('locale'));
+    const { texts: own, lang } = textsFor(this.getAttribute('locale'));
+    const texts = { ...own, ...this.#messages };
     const { status, isBusy, error } = this.#webPush?.getSnapshot() ?? {
       status: 'loading',
       isBusy: false,

@@ -144,7 +144,7 @@ export function createWebPush(options: WebPushOptions): WebPush {
     if ((await Notification.requestPermission()) !== 'granted') return;
     const { public_key } = await api().installations.webPush.start();
     const publicKey = public_key.replace(/=+$/, '');
-    const registered = await navigator.serviceWorker.register(serviceWorkerUrl());
+    const registered = await navigator.serviceWorker.register(trusted(serviceWorkerUrl()));
     await activated(registered);
     const subscription = await subscribeWith(registered.pushManager, publicKey);
     await configure(publicKey);
@@ -198,6 +198,21 @@ export function createWebPush(options: WebPushOptions): WebPush {
   function registration(): Promise<ServiceWorkerRegistration | undefined> {
     return navigator.serviceWorker.getRegistration(serviceWorkerUrl());
   }
+}
+
+interface TrustedTypes {
+  createPolicy(
+    name: string,
+    rules: { createScriptURL(url: string): string },
+  ): { createScriptURL(url: string): string };
+}
+let policy: { createScriptURL(url: string): string } | undefined;
+
+/** The URL that the app has chosen, as pages with `require-trusted-types-for 'script'` want it. */
+function trusted(url: string): string {
+  const { trustedTypes } = globalThis as { trustedTypes?: TrustedTypes };
+  policy ??= trustedTypes?.createPolicy('belfry-web-push', { createScriptURL: (given) => given });
+  return policy?.createScriptURL(url) ?? url;
 }
 
 function isSupported(): boolean {

@@ -273,6 +273,26 @@ test('without categories there is a choice for all messages', async () => {
   expect(channels.map(({ value }) => value)).toEqual(['uncategorized in_app', 'uncategorized email']);
 });
 
+test('the page is in the language of the user, and shows the name and the logo of the project', async () => {
+  const logo_url = 'https://shop.example/logo.png';
+  await project.call('PUT', '/project', { display_name: 'The <Shop>', logo_url, default_locale: 'es' });
+  const shown = async (headers: Record<string, string> = {}) => {
+    const { html } = await open(url, headers);
+    const [, lang = '', dir] = /<html lang="(\w+)" dir="(\w+)"/.exec(html) ?? [];
+    const { preferences = '' } = LANGUAGES.get(lang)?.texts ?? {};
+    expect(html).toContain(`<h1>${preferences}</h1>`);
+    return `${lang} ${dir}`;
+  };
+  expect(await shown()).toBe('es ltr');
+  expect(await shown({ 'accept-language': 'fr' })).toBe('fr ltr');
+  await project.call('PUT', '/users', { external_id: 'ada', locale: 'ar-EG' });
+  expect(await shown({ 'accept-language': 'fr' })).toBe('ar rtl');
+  const { html, response } = await open();
+  expect(html).toContain(`<img src="${logo_url}" alt="The &#60;Shop&#62;">`);
+  expect(html).toContain('<bdi>الطلبات</bdi>');
+  expect(response.headers.get('content-security-policy')).toContain("img-src 'self' https://shop.example");
+});
+
 test('a forged, changed or cut link is a 404 with a page, and changes nothing', async () => {
   const token = url.slice(url.lastIndexOf('/') + 1);
   const unsubscribe = url.replace('/preferences/', '/unsubscribe/');

@@ -58,7 +58,8 @@ export async function servePage(files: Record<string, string>): Promise<AppPage>
   };
 }
 
-const PAGE =
+/** The page of a program. */
+export const PAGE =
   '<!doctype html><html lang="en"><meta charset="utf-8"><title>App</title>' +
   '<link rel="stylesheet" href="/stdin.css"><div id="root"></div>' +
   '<script type="module" src="/stdin.js"></script></html>';
