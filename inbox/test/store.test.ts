@@ -318,6 +318,81 @@ test('a wrong token is reported, and a new one connects', async () => {
   await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
 });
 
+test('a token that cannot be one is reported', async () => {
+  for (const token of ['a b', '"quoted"', 'line\nbreak', 'ключ']) {
+    const inbox = createInbox({ baseUrl: `${service.address}/v2`, token });
+    opened.push(inbox);
+    inbox.subscribe(() => {});
+    await expect.poll(() => inbox.getSnapshot().connection).toBe('unauthorized');
+  }
+});
+
+/** A `fetch` whose responses to some requests are held until `release`. */
+function holding(isHeld: (url: URL) => boolean) {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const { promise: held, resolve: hold } = Promise.withResolvers<void>();
+  return {
+    held,
+    release,
+    async fetch(...[input, init]: Parameters<typeof fetch>) {
+      const response = await fetch(input, init);
+      if (isHeld(new URL(String(input)))) {
+        hold();
+        await released;
+      }
+      return response;
+    },
+  };
+}
+
+test.each(['the same inbox', 'another'])(
+  'what %s archives while the archive is being fetched is in it',
+  async (who) => {
+    const user = newUser();
+    await send(user, { title: 'Kept' });
+    const { held, release, fetch } = holding(({ search }) => search.includes('status=archived'));
+    const inbox = await open(user, { fetch });
+    const all = show(inbox);
+    await expect.poll(all.titles).toEqual(['Kept']);
+    const archive = show(inbox, { status: 'archived' });
+    await held;
+    const by = who === 'another' ? await open(user) : inbox;
+    await by.archive(all.list.getSnapshot().notifications[0]?.id ?? '');
+    await expect.poll(all.titles).toEqual([]);
+    release();
+    await expect.poll(archive.titles).toEqual(['Kept']);
+  },
+);
+
+test('counts are right if a list has a notification before its event comes', async () => {
+  const user = newUser();
+  await send(user, { title: 'First' });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const inbox = await open(user, {
+    transports: ['sse'],
+    async fetch(input, init) {
+      const response = await fetch(input, init);
+      if (!String(input).includes('/stream')) return response;
+      const decoder = new TextDecoder();
+      const late = new TransformStream<Uint8Array, Uint8Array>({
+        async transform(part, stream) {
+          if (decoder.decode(part).includes('notifications/new')) await released;
+          stream.enqueue(part);
+        },
+      });
+      return new Response(response.body?.pipeThrough(late), response);
+    },
+  });
+  const all = show(inbox);
+  await expect.poll(() => all.list.getSnapshot().status).toBe('ready');
+  await send(user, { title: 'Early' });
+  await all.list.refresh();
+  expect(all.titles()).toEqual(['Early', 'First']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+  release();
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
+});
+
 test('preferences are saved at once, and restored if the server rejects them', async () => {
   await project.call('PUT', '/channels', {
     key: 'news',

@@ -335,10 +335,10 @@ export class Inbox {
   /** A notification as the server has it now. */
   #arrive(notification: Notification, isNew: boolean): void {
     const before = this.#find(notification.id);
-    this.#journal.record({ arrived: notification });
     this.#commit(new Map([[notification.id, { before, after: notification }]]));
-    if (before === undefined && !isNew) this.#countSoon();
-    if (before === undefined && isNew) this.#addCounts(notification, 1);
+    // One that was fetched before its event, or that was not known, may be counted already or not.
+    if (!before !== isNew) this.#countSoon();
+    else if (isNew) this.#addCounts(notification, 1);
     if (isNew && notification.status === 'unseen') this.#announce(notification);
   }
 
@@ -430,12 +430,13 @@ export class Inbox {
 
   /** Shows changed notifications in all lists and counts. */
   #commit(changes: Changes): void {
-    const after = [...changes.values()].map((one) => one.after);
-    for (const list of this.#lists.values()) list.update(after);
-    for (const one of changes.values()) {
-      if (one.before === undefined) continue;
-      this.#addCounts(one.before, -1);
-      this.#addCounts(one.after, 1);
+    const arrived = [...changes.values()].map(({ after }) => after);
+    this.#journal.record({ arrived });
+    for (const list of this.#lists.values()) list.update(arrived);
+    for (const { before, after } of changes.values()) {
+      if (before === undefined) continue;
+      this.#addCounts(before, -1);
+      this.#addCounts(after, 1);
     }
   }
 
@@ -500,11 +501,7 @@ export class Inbox {
   }
 
   #find(id: string): Notification | undefined {
-    for (const list of this.#lists.values()) {
-      const found = list.find(id);
-      if (found !== undefined) return found;
-    }
-    return undefined;
+    return this.#loaded(new Set([id]))[0];
   }
 
   /** All loaded notifications, or those of some ids. */

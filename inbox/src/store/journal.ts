@@ -5,8 +5,8 @@ import type { Notification } from './types.ts';
 export interface Entry {
   /** Returns the change of a notification, or undefined if it is another one. */
   change?: (notification: Notification) => Change | undefined;
-  /** A notification that arrived. */
-  arrived?: Notification;
+  /** Notifications that arrived, or that may have entered the list of a response. */
+  arrived?: readonly Notification[];
 }
 
 /**
@@ -53,7 +53,7 @@ export class Journal {
       return {
         result,
         notifications: notificationsOf(result).map(apply),
-        arrived: entries.flatMap(({ arrived }) => (arrived === undefined ? [] : [apply(arrived)])),
+        arrived: entries.flatMap(({ arrived = [] }) => arrived.map(apply)),
       };
     } finally {
       this.#readings.delete(reading);

@@ -198,11 +198,6 @@ export class NotificationList {
     this.#set(pages);
   };
 
-  /** Returns a notification, if it is loaded. */
-  find(id: string): Notification | undefined {
-    return this.#state.getSnapshot().notifications.find((one) => one.id === id);
-  }
-
   /** Replaces, adds or removes notifications, as the filter says. */
   update(notifications: readonly Notification[]): void {
     if (notifications.length === 0 || this.#pages.length === 0) return;

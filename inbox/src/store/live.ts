@@ -132,6 +132,8 @@ export class Live implements Session {
     let socket: WebSocket;
     try {
       const token = await this.options.token();
+      // No JWT: browsers reject it as the name of a protocol.
+      if (/[^\w.-]/.test(token)) return { kind: 'unauthorized' };
       url.searchParams.set('snapshot', String(this.options.listed()));
       socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${token}`]);
     } catch {
