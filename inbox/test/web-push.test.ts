@@ -118,6 +118,43 @@ describeInFirefox('in Firefox, pushes of Belfry', () => {
     expect(vendor.endpoints()).not.toContain(former);
   });
 
+  test('arrive in the apps of the guide', async () => {
+    const guide = readFileSync(new URL('../../docs/guides/web-push.md', import.meta.url), 'utf8');
+    const programs = [...guide.matchAll(/^```ts\n(.*?)^```/gms)].map(([, code = '']) => code);
+    const token = service.project.userJwt({ user_external_id: 'ada' });
+    const run = async (code: string, files: Record<string, string>) => {
+      const app = await startAppPage(code.replace('http://127.0.0.1:3000', service.address), {
+        files: { '/belfry-service-worker.js': WORKER, ...files },
+      });
+      return { app, page: await browser.open(app.url) };
+    };
+    expect(programs).toHaveLength(2);
+    const [element = '', own = ''] = programs;
+    const first = await run(element.replace('token="…"', `token="${token}"`), {});
+    const second = await run(own, {
+      '/index.html': PAGE.replace('<div', '<button></button><div'),
+      '/notification-token': token,
+    });
+    for (const [{ page: at, app: of }, pressed] of [
+      [first, button],
+      [second, `document.querySelector('button')`],
+    ] as const) {
+      await expect.poll(() => at.evaluate(`${pressed}?.textContent`)).toBe('Turn on');
+      await at.evaluate(`${pressed}.click()`);
+      await expect.poll(() => at.evaluate(`${pressed}.textContent`)).toBe('Turn off');
+      await send({ title: 'Your order has shipped', content: 'It arrives <b>tomorrow</b>.' });
+      const titles = () =>
+        at.evaluate<string[]>(
+          `navigator.serviceWorker.ready.then(async (registration) =>
+            (await registration.getNotifications()).map(({ title, body }) => title + ': ' + body))`,
+        );
+      await expect.poll(titles).toEqual(['Your order has shipped: It arrives tomorrow.']);
+      await at.evaluate(`${pressed}.click()`);
+      await expect.poll(() => at.evaluate(`${pressed}.textContent`)).toBe('Turn on');
+      await of.stop();
+    }
+  });
+
   test('no longer arrive when they are turned off', async () => {
     await page.evaluate(`${button}.click()`);
     await expect.poll(state).toMatchObject({ status: 'off', isBusy: false });
