@@ -90,6 +90,8 @@ export interface Progress {
   failed: number;
   /** The providers' ids of the accepted messages, in order; missing if they returned none. */
   provider_ids?: readonly string[];
+  /** By target: the integration that may have sent the last attempt, if it did not end well. */
+  ambiguous?: Readonly<Record<string, string>>;
 }
 
 export type JobKind = keyof JobPayloads;

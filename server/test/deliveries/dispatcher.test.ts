@@ -44,6 +44,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([mail, first, second, vendor, vendorOverHttp2].map((one) => one.stop())));
 beforeEach(() => {
+  ambiguous.clear();
   nowMs = START_MS;
   for (const mailer of [first, second]) mailer.reply({ status: 200 });
   start();
@@ -112,24 +113,32 @@ function sendOver<C extends keyof MessageOf>(
   channel: C,
   integrations: OpenedIntegration[],
   render: () => MessageOf[C],
-  request: Pick<SendRequest, 'targetId' | 'userId' | 'weight' | 'token'>,
+  request: Pick<SendRequest, 'targetId' | 'userId' | 'weight' | 'token' | 'ambiguousId'>,
 ): Promise<AttemptResult> {
   const draft = { channel, render };
   return dispatcher.send({ integrations, draft, broadcastId: BROADCAST, ...request });
 }
 
+/** What the outcome of the last attempt keeps: the integration that may have sent the message to a target. */
+const ambiguous = new Map<string, string>();
+
 /** Sends an e-mail, by default a new one. */
-function send(
+async function send(
   integrations: OpenedIntegration[],
   message: Partial<EmailMessage> = {},
   targetId = newId(),
 ): Promise<AttemptResult> {
   const whole = { ...emailMessage({ deliveryId: targetId }), ...message };
-  return sendOver('email', integrations, () => whole, {
+  const ambiguousId = ambiguous.get(targetId);
+  const result = await sendOver('email', integrations, () => whole, {
     targetId,
     userId: newId(),
     weight: whole.html.length + whole.text.length,
+    ...(ambiguousId === undefined ? {} : { ambiguousId }),
   });
+  if (result.ambiguousId === undefined) ambiguous.delete(targetId);
+  else ambiguous.set(targetId, result.ambiguousId);
+  return result;
 }
 
 const sent = { kind: 'done', outcome: { kind: 'sent' } };

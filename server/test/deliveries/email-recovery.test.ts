@@ -2,9 +2,10 @@
  * SendGrid and Mailgun through the whole service: an e-mail is sent once after a transient failure, and a
  * permanent failure is reported.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { processedAtOnce } from '../support/all-channels.ts';
+import { messageIdOf, saveSmtp } from '../support/faults.ts';
 import { startMailgunStandIn } from '../support/mailgun-stand-in.ts';
 import type { Outages } from '../support/outage.ts';
 import { startSendGridStandIn } from '../support/sendgrid-stand-in.ts';
@@ -15,6 +16,7 @@ import {
   type TestService,
   until,
 } from '../support/service.ts';
+import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
 type Reply = { status: number; headers?: Record<string, string>; body: unknown };
 /** What the two stand-ins have in common. */
@@ -130,4 +132,26 @@ describe.each(['sendgrid', 'mailgun'] as const)('%s', (provider) => {
     expect(await deliveryOf(good)).toMatchObject({ state: 'sent' });
     expect(mails).toHaveLength(before + 1);
   });
+});
+
+test('an e-mail that one integration may have sent does not go over another, also after a restart', async () => {
+  const smtp = await startSmtpStandIn();
+  onTestFinished(() => smtp.stop());
+  const { mails, reply } = vendors.sendgrid;
+  const before = mails.length;
+  const project = await setUp('sendgrid');
+  await saveSmtp(project, smtp);
+  reply({ status: 503, headers: { 'retry-after': '60' }, body: '' });
+  smtp.fail({ at: 'end', how: 'cut', times: 1 });
+  const id = await send(project);
+  await until(
+    () => deliveryOf(id),
+    (delivery) => Number(delivery?.attempts) > 0,
+  );
+  expect([mails.length - before, smtp.received.length]).toEqual([0, 1]);
+  await service.restart();
+  await processedAtOnce(service, project.call, id);
+  expect(await deliveryOf(id)).toMatchObject({ state: 'sent', attempts: 2 });
+  expect([mails.length - before, smtp.received.length]).toEqual([0, 2]);
+  expect(new Set(smtp.received.map(messageIdOf)).size).toBe(1);
 });

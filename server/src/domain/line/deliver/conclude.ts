@@ -212,9 +212,15 @@ export function concludeTargets(before: BeforeAttempt, given: readonly TargetRes
   };
   const providerIds = [...(progress?.provider_ids ?? []), ...results.flatMap(providerIdOf)];
   const left: Record<string, { delayMs: number } | { atMs: number }> = {};
-  for (const [id, atMs] of Object.entries(later)) left[id] = { atMs };
+  const ambiguous: Record<string, string> = {};
+  for (const [id, atMs] of Object.entries(later)) {
+    left[id] = { atMs };
+    const integrationId = progress?.ambiguous?.[id];
+    if (integrationId !== undefined) ambiguous[id] = integrationId;
+  }
   for (const result of results) {
     delete left[result.targetId];
+    if (result.ambiguousId !== undefined) ambiguous[result.targetId] = result.ambiguousId;
     if (result.kind === 'retry') left[result.targetId] = { delayMs: result.delayMs };
     if (result.kind === 'deferred') left[result.targetId] = { atMs: result.untilMs };
   }
@@ -225,6 +231,7 @@ export function concludeTargets(before: BeforeAttempt, given: readonly TargetRes
     ...counts,
     left,
     ...(providerIds.length > 0 ? { provider_ids: providerIds } : {}),
+    ...(Object.keys(ambiguous).length > 0 ? { ambiguous } : {}),
   };
   return {
     ...(isOver || wasTried ? { outcome: outcomeOf(results, reached, attempts, before.nowMs) } : {}),

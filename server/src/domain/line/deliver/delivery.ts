@@ -124,6 +124,8 @@ export type TargetResult = { targetId: string; integration?: OpenedIntegration }
   /** It was not tried, and will be due then. */
   | { kind: 'deferred'; untilMs: number; reason: string }
 ) & {
+    /** The integration that may have sent the message, of a target that is to be tried again. */
+    ambiguousId?: string;
     /** Addresses that the provider rejected for good. */
     rejected?: readonly RejectedAddress[];
     /** A text message was marked, and surely not sent: the mark is to be removed. */

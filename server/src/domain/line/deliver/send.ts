@@ -91,6 +91,7 @@ function dispatch(
   { part = target.id, text }: { part?: string; text?: TextSend } = {},
 ): Promise<AttemptResult> {
   const { integrations, identifiers, token } = target;
+  const ambiguousId = delivery.progress?.ambiguous?.[target.id];
   return dispatcher.send({
     integrations,
     draft,
@@ -101,6 +102,7 @@ function dispatch(
     weight: weightOf(content),
     identifiers,
     ...(token === undefined ? {} : { token }),
+    ...(ambiguousId === undefined ? {} : { ambiguousId }),
     ...(text === undefined ? {} : { text }),
   });
 }
@@ -136,6 +138,7 @@ async function sendToNumbers(
           targetId: target.id,
           delayMs: Math.max(0, made.untilMs - clock.now()),
           reason: made.reason,
+          ...(made.ambiguousId === undefined ? {} : { ambiguousId: made.ambiguousId }),
         }
       : made;
   const isUnsent = counted.kind === 'deferred' || (counted.kind === 'retry' && !isAmbiguous);
@@ -234,9 +237,11 @@ function rejectedAddress(
 }
 
 function targetResult({ delayMs }: Attempt, { id: targetId }: Target, result: AttemptResult): TargetResult {
+  const { ambiguousId } = result;
+  const next = ambiguousId === undefined ? {} : { ambiguousId };
   if (result.kind === 'deferred') {
     const { untilMs, reason } = result;
-    return { targetId, kind: 'deferred', untilMs, reason };
+    return { targetId, kind: 'deferred', untilMs, reason, ...next };
   }
   const { outcome, integration } = result;
   if (outcome.kind === 'sent') {
@@ -248,7 +253,7 @@ function targetResult({ delayMs }: Attempt, { id: targetId }: Target, result: At
   const failure = { targetId, integration, reason, ...(code === undefined ? {} : { code }) };
   if (outcome.kind === 'token_gone') return { ...failure, kind: 'gone' };
   if (outcome.kind === 'rejected') return { ...failure, kind: 'failed' };
-  return { ...failure, kind: 'retry', delayMs: retryDelay(delayMs, outcome.retryAfterMs) };
+  return { ...failure, ...next, kind: 'retry', delayMs: retryDelay(delayMs, outcome.retryAfterMs) };
 }
 
 /** The provider's `Retry-After` in whole seconds, if it is longer than the job's own delay. */

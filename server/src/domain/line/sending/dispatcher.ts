@@ -1,5 +1,3 @@
-import { LRUCache } from 'lru-cache';
-import { cacheLimit } from '../../../lib/cache-limit.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
@@ -11,7 +9,7 @@ import type { Pause, PauseKey } from '../../setup/integrations/pauses.ts';
 import type { CancelledBroadcasts } from '../context/cancelled-broadcasts.ts';
 import type { Draft } from '../rendering/draft.ts';
 import { ChannelConnection, type ConnectionDeps } from './connection.ts';
-import { type AttemptResult, decisiveResult, mayFailOver } from './failover.ts';
+import { type AttemptResult, ambiguousAfter, decisiveResult, mayFailOver } from './failover.ts';
 import { type Admitted, IntegrationHealth, type IntegrationHealthDeps } from './integration-health.ts';
 import { RateLimiter, STALE_PERMIT_MS } from './rate-limiter.ts';
 import type { SharedRateLimiter } from './shared-rate-limiter.ts';
@@ -24,6 +22,8 @@ export interface SendRequest {
   draft: Draft;
   /** Identifies the target in every attempt: the ids of the notification and of the token or the address. */
   targetId: string;
+  /** The integration that may have sent the message at the last attempt. */
+  ambiguousId?: string;
   /** Its broadcast: nothing more is sent of a cancelled one. */
   broadcastId: string;
   /** The delivery was deferred or tried before. */
@@ -54,8 +54,6 @@ export type DispatcherDeps = ConnectionDeps &
 const BLOCKED_DEFERRAL_MS = 1_000;
 // A connection that was not used for this long is closed. Its sockets are closed much earlier.
 const IDLE_MS = 10 * 60_000;
-const MAX_AMBIGUOUS = 10_000;
-const AMBIGUOUS_MS = 2 * 3_600_000;
 
 /**
  * Sends messages over a channel's integrations: integration health, rate limiter and connection in this
@@ -67,8 +65,6 @@ export class Dispatcher {
   readonly #connections = new Map<string, ChannelConnection>();
   readonly #health: IntegrationHealth;
   readonly #rateLimiter: RateLimiter | SharedRateLimiter;
-  /** By target: the integration that may have sent the last attempt. The next attempt goes the same way. */
-  readonly #ambiguous = new LRUCache<string, string>({ ...cacheLimit(MAX_AMBIGUOUS), ttl: AMBIGUOUS_MS });
   readonly #timer: NodeJS.Timeout;
   #closed = false;
 
@@ -97,19 +93,17 @@ export class Dispatcher {
 
   /** Sends to one target over the first integration that can. Rejects only for a bug of ours. */
   async send(request: SendRequest): Promise<AttemptResult> {
-    const { integrations, targetId } = request;
-    const ambiguousId = integrations.length > 1 ? this.#ambiguous.get(targetId) : undefined;
+    const { integrations, ambiguousId: before } = request;
     const results: AttemptResult[] = [];
-    for (const integration of ambiguousFirst(ambiguousId, integrations)) {
+    for (const integration of ambiguousFirst(before, integrations)) {
       const result = await this.#sendOver(integration, request);
       results.push(result);
-      if (!mayFailOver(result, integration.id === ambiguousId)) break;
+      if (!mayFailOver(result, integration.id === before)) break;
     }
     const result = decisiveResult(results);
     // A second integration is tried only after the ambiguous one rejected its config.
-    if (integrations.length > 1)
-      this.#rememberAmbiguous(targetId, result, results.length > 1 ? undefined : ambiguousId);
-    return result;
+    const ambiguousId = ambiguousAfter(result, results.length > 1 ? undefined : before);
+    return ambiguousId === undefined ? result : { ...result, ambiguousId };
   }
 
   /** Sends nothing more. Messages in flight have `graceMs` to finish; those that wait are deferred. */
@@ -227,19 +221,6 @@ export class Dispatcher {
 
   #stopping(): AttemptResult {
     return deferred(this.#deps.clock.now(), STOPPING, 'rate');
-  }
-
-  /** Remembers the integration that may have sent the message: now, or still since an earlier attempt. */
-  #rememberAmbiguous(targetId: string, result: AttemptResult, before: string | undefined): void {
-    const isRetry = result.kind === 'done' && result.outcome.kind === 'retry';
-    const isAmbiguous = result.kind === 'done' && result.outcome.kind === 'retry' && result.outcome.ambiguous;
-    const id = isAmbiguous
-      ? result.integration.id
-      : result.kind === 'deferred' || isRetry
-        ? before
-        : undefined;
-    if (id === undefined) this.#ambiguous.delete(targetId);
-    else this.#ambiguous.set(targetId, id);
   }
 
   #connectionOf(channel: Draft['channel'], integration: OpenedIntegration): ChannelConnection {

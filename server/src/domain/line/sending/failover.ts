@@ -2,13 +2,17 @@ import type { SendOutcome } from '../../../providers/provider.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 
 /** The result of an attempt to send a message over one integration. */
-export type AttemptResult =
+export type AttemptResult = (
   | { kind: 'done'; outcome: SendOutcome; integration: OpenedIntegration }
   /**
    * Nothing was tried, and it does not count as an attempt. The message waits for a permit of the rate
    * limiter (`rate`), or for the integration to work again.
    */
-  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor: 'rate' | 'integration' };
+  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor: 'rate' | 'integration' }
+) & {
+  /** The integration that may have sent the message, now or before: the next attempt goes the same way. */
+  ambiguousId?: string;
+};
 
 /**
  * Whether the channel's next integration may be tried. Not after this one may have sent the message, now or
@@ -20,6 +24,14 @@ export function mayFailOver(result: AttemptResult, wasAmbiguous = false): boolea
   const { outcome } = result;
   if (outcome.kind === 'retry') return !wasAmbiguous && !outcome.ambiguous;
   return outcome.kind === 'rejected' && (outcome.scope === 'config' || outcome.suspect === 'config');
+}
+
+/** The integration that may have sent the message: at this attempt, or still since an earlier one. */
+export function ambiguousAfter(result: AttemptResult, before: string | undefined): string | undefined {
+  if (result.kind === 'deferred') return before;
+  const { outcome, integration } = result;
+  if (outcome.kind !== 'retry') return undefined;
+  return outcome.ambiguous ? integration.id : before;
 }
 
 /**
