@@ -273,8 +273,8 @@ function Others() {
   const { status, error, enable } = useWebPush(settings);
   const orders = preferences?.categories.find(({ key }) => key === 'orders');
   const channels = orders?.channels.map(({ name, enabled }) => name + ' ' + enabled).join(', ');
-  const off = [{ name: 'in_app', enabled: false }];
-  const mute = () => save({ categories: [{ key: 'orders', channels: off }] });
+  const off = { name: 'in_app', enabled: false } as const;
+  const mute = () => save({ categories: [{ key: 'orders', channels: [off] }] });
   return (
     <>
       <p id="others">{[connection, arrived, notifications.length + ' unread', channels].join('; ')}</p>
@@ -324,8 +324,8 @@ const Others = defineComponent(() => {
   const { list } = useNotifications(() => ({ status: 'unread' }));
   const { preferences, save } = usePreferences();
   const { state, enable } = useWebPush(settings);
-  const off = [{ name: 'in_app', enabled: false }];
-  const mute = () => save({ categories: [{ key: 'orders', channels: off }] });
+  const off = { name: 'in_app', enabled: false } as const;
+  const mute = () => save({ categories: [{ key: 'orders', channels: [off] }] });
   return () => {
     const orders = preferences.value?.categories.find(({ key }) => key === 'orders');
     const channels = orders?.channels.map(({ name, enabled }) => name + ' ' + enabled).join(', ');
