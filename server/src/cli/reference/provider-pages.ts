@@ -77,7 +77,7 @@ function message(
   const parts = ['## What is sent\n\n'];
   if (typeof built === 'object' && built !== null && !isRejection(built)) {
     const { language, text } = bodyOf(buildsMessage ? { message: built } : built);
-    parts.push('A message with everything except credentials:\n\n', block(language, text));
+    parts.push('The body, for a message that has everything:\n\n', block(language, text));
   }
   const key = `overrides.providers.${overrideKey}`;
   if (override === undefined) parts.push('\nThere is no override for it in a broadcast.\n');
