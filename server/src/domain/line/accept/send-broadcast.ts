@@ -286,9 +286,13 @@ export class Acceptor {
     const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued.length, weight);
     // A fan-out of the same id may be running with other content.
     if (once !== 'by id')
-      for (const { id, projectId, content, recipients, sendAt, template } of queued)
+      for (const { id, projectId, content, recipients, sendAt, template, parts } of queued)
         if (sendAt === null)
-          recent.put(id, { projectId, content: shownContent(content, template), recipients, template });
+          recent.put(
+            id,
+            { projectId, content: shownContent(content, template), recipients, template },
+            parts.recipientsJson?.length ?? 0,
+          );
     const nowMs = clock.now();
     const options = { once, leaseId: reservation?.leaseId, nowMs, brand: config.BRAND };
     let accepted: Accepted[] = [];

@@ -9,10 +9,9 @@ export interface RecentBroadcast {
   template: Buffer | null;
 }
 
-// About 20 MB of recipients with names and a few attributes. The others, and those that another node has
-// accepted, are read from the database.
+// About 20 MB of JSON. The others, and those that another node has accepted, are read from the database.
 const MAX_RECIPIENTS = 50_000;
-// The bytes of text that weigh as much as a recipient.
+// The bytes of text, or of a recipient with a name and a few attributes, that count as a recipient.
 const BYTES_PER_RECIPIENT = 400;
 const TTL_MS = 10_000;
 
@@ -29,10 +28,11 @@ export class RecentBroadcasts {
     this.#nowMs = nowMs;
   }
 
-  put(broadcastId: string, broadcast: RecentBroadcast): void {
+  /** `characters` is the size of its recipients as JSON. */
+  put(broadcastId: string, broadcast: RecentBroadcast, characters: number): void {
     const nowMs = this.#nowMs();
     this.#dropExpired(nowMs);
-    const weight = weightOf(broadcast);
+    const weight = weightOf(broadcast, characters);
     if (this.#weight + weight > MAX_RECIPIENTS) return;
     this.#weight += weight;
     this.#kept.set(broadcastId, { broadcast, weight, untilMs: nowMs + TTL_MS });
@@ -62,6 +62,8 @@ export class RecentBroadcasts {
   }
 }
 
-function weightOf({ content: { message, inApp }, recipients }: RecentBroadcast): number {
-  return 1 + recipients.length + Math.floor((message.length + (inApp?.length ?? 0)) / BYTES_PER_RECIPIENT);
+function weightOf({ content: { message, inApp }, recipients }: RecentBroadcast, characters: number): number {
+  const texts = message.length + (inApp?.length ?? 0);
+  const size = Math.max(recipients.length, Math.floor(characters / BYTES_PER_RECIPIENT));
+  return 1 + size + Math.floor(texts / BYTES_PER_RECIPIENT);
 }
