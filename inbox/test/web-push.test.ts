@@ -276,7 +276,8 @@ describeInChromium('in Chromium', () => {
         navigator.setAppBadge = async (count) => void badges.push(count);
       })()`);
       await click({});
-      expect(await worker.evaluate('badges')).toEqual([1, 0]);
+      // Once more for a push that is delivered again.
+      expect([...new Set(await worker.evaluate<number[]>('badges'))]).toEqual([1, 0]);
     });
 
     test('is reported when a page of the same user passes a new token', async () => {
