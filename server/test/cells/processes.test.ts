@@ -56,7 +56,7 @@ test('a cell on a node of several processes loses and doubles nothing when they 
   if (first === undefined) throw new Error('the first process has not started');
   kill(first, 'SIGKILL');
   await running.accepted(90, 60_000); // the process that replaces it opens all cells first
-  kill(belfry.tree()[0] ?? 0, 'SIGKILL'); // the supervisor, and with it all others
+  belfry.signal('SIGKILL'); // the supervisor, and with it all others
   await running.refusedOrCut(20);
   await running.stop();
   await until(

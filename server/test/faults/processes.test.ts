@@ -107,7 +107,7 @@ test('killed processes are replaced, and nothing is lost or doubled', { timeout:
   await running.accepted(60);
   await replace(belfry, 1);
   await running.accepted(90);
-  kill(belfry.tree()[0] ?? 0, 'SIGKILL'); // the supervisor, and with it all others
+  belfry.signal('SIGKILL'); // the supervisor, and with it all others
   await running.refusedOrCut(20);
   await running.stop();
   await until(
