@@ -307,15 +307,15 @@ test('behind proxies, an inbox goes from one transport to the next without gaps 
   proxy.decide = () => 'pass';
 });
 
-test('a wrong token is reported, and a new one connects', async () => {
+test('a wrong token is reported, and a new one connects by the best transport', async () => {
   const user = newUser();
   let token = 'wrong';
   const inbox = createInbox({ baseUrl: `${service.address}/v2`, token: () => token });
   opened.push(inbox);
   inbox.subscribe(() => {});
   await expect.poll(() => inbox.getSnapshot().connection).toBe('unauthorized');
-  token = project.userJwt({ user_external_id: user });
-  await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+  token = `${project.userJwt({ user_external_id: user })}\n`; // as from a file
+  await expect.poll(() => inbox.getSnapshot()).toMatchObject({ connection: 'live', transport: 'websocket' });
 });
 
 test('a token that cannot be one is reported', async () => {

@@ -78,7 +78,8 @@ export class Live implements Session {
       );
       if (signal.aborted) return;
       if (ending.kind === 'ended') break;
-      if (ending.kind === 'failed') this.#use(first);
+      // Whether a transport works is not known without a connection, and after the token was rejected.
+      if (ending.kind === 'failed' || ending.kind === 'unauthorized') this.#use(first);
       if (ending.kind === 'lost') {
         failures = 0;
         shortLived = ending.lastedMs < SHORT_LIVED_MS ? shortLived + 1 : 0;
@@ -131,7 +132,7 @@ export class Live implements Session {
     if (resumed !== undefined) url.searchParams.set('last_event_id', resumed);
     let socket: WebSocket;
     try {
-      const token = await this.options.token();
+      const token = (await this.options.token()).trim();
       // No JWT: browsers reject it as the name of a protocol.
       if (/[^\w.-]/.test(token)) return { kind: 'unauthorized' };
       url.searchParams.set('snapshot', String(this.options.listed()));
