@@ -2,12 +2,14 @@ import type { InboxIntegrationConfig } from '@belfry/sdk';
 import { en, type ListMessages, type Messages } from '../locales/en.ts';
 import { loadMessages } from '../locales/messages.ts';
 import { createInbox, type Inbox } from '../store/inbox.ts';
+import { setAttribute } from './dom.ts';
 import { STYLES } from './styles.ts';
 import { setProperties, themeProperties } from './theme.ts';
 import { createView, type View } from './view.ts';
 
 type Mode = 'popover' | 'page' | 'embedded';
-type Theme = NonNullable<InboxIntegrationConfig['theme']>;
+type Theme = Parts<NonNullable<InboxIntegrationConfig['theme']>>;
+type Parts<Value> = Value extends object ? { [Name in keyof Value]?: Parts<Value[Name]> } : Value;
 
 const ATTRIBUTES = [
   'base-url',
@@ -34,7 +36,7 @@ export class BelfryInbox extends Base {
   #store: Inbox | undefined;
   #ownsStore = false;
   #token: string | (() => string | Promise<string>) | undefined;
-  #theme: Partial<Theme> | undefined;
+  #theme: Theme | undefined;
   #ownMessages: Partial<Messages> | undefined;
   #loaded: { locale: string; messages: ListMessages } = { locale: 'en', messages: en };
   #themeSheet: CSSStyleSheet | undefined;
@@ -45,6 +47,7 @@ export class BelfryInbox extends Base {
     return this.#store;
   }
   set inbox(inbox: Inbox | undefined) {
+    if (inbox === this.#store && !this.#ownsStore) return;
     this.#store = inbox;
     this.#ownsStore = false;
     this.#mount();
@@ -54,7 +57,7 @@ export class BelfryInbox extends Base {
     return this.getAttribute('base-url') ?? '';
   }
   set baseUrl(value: string) {
-    this.setAttribute('base-url', value);
+    setAttribute(this, 'base-url', value);
   }
 
   /** A User JWT, or a function that returns it. */
@@ -71,7 +74,7 @@ export class BelfryInbox extends Base {
     return mode === 'page' || mode === 'embedded' ? mode : 'popover';
   }
   set mode(value: Mode) {
-    this.setAttribute('mode', value);
+    setAttribute(this, 'mode', value);
   }
 
   /** The language; by default that of the project, of the page, or of the browser. */
@@ -84,7 +87,7 @@ export class BelfryInbox extends Base {
     );
   }
   set locale(value: string) {
-    this.setAttribute('locale', value);
+    setAttribute(this, 'locale', value);
   }
 
   get colorScheme(): 'system' | 'light' | 'dark' {
@@ -92,7 +95,7 @@ export class BelfryInbox extends Base {
     return scheme === 'light' || scheme === 'dark' ? scheme : 'system';
   }
   set colorScheme(value: 'system' | 'light' | 'dark') {
-    this.setAttribute('color-scheme', value);
+    setAttribute(this, 'color-scheme', value);
   }
 
   /** Texts that replace those of the language. */
@@ -100,15 +103,17 @@ export class BelfryInbox extends Base {
     return this.#ownMessages;
   }
   set messages(value: Partial<Messages> | undefined) {
+    // Frameworks pass a new object with each rendering. A new view would lose the place and the focus.
+    const isSame = JSON.stringify(value) === JSON.stringify(this.#ownMessages);
     this.#ownMessages = value;
-    this.#mount();
+    if (!isSame) this.#mount();
   }
 
   /** Replaces parts of the theme of the project. */
-  get theme(): Partial<Theme> | undefined {
+  get theme(): Theme | undefined {
     return this.#theme;
   }
-  set theme(value: Partial<Theme> | undefined) {
+  set theme(value: Theme | undefined) {
     this.#theme = value;
     this.#applyTheme();
   }
@@ -118,7 +123,7 @@ export class BelfryInbox extends Base {
     return this.hasAttribute('open');
   }
   set open(value: boolean) {
-    this.toggleAttribute('open', value);
+    setAttribute(this, 'open', !!value); // React sets `undefined` to remove a property
   }
 
   connectedCallback(): void {

@@ -85,7 +85,9 @@ class Block {
       else {
         const fresh = createItem(this.#context, one);
         if (element?.classList.contains('expanded')) fresh.classList.add('expanded');
-        if (marksNew && known === undefined && one.status === 'unseen') fresh.classList.add('arrived');
+        // It goes on if the notification is seen at once.
+        if (element?.getAnimations().length || (marksNew && !known && one.status === 'unseen'))
+          fresh.classList.add('arrived');
         children.push(fresh);
       }
       previous = one;

@@ -152,6 +152,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   }
 
   function toggled(): void {
+    if (signal.aborted) return; // the event is later than the change
     bell.setAttribute('aria-expanded', String(isOpen()));
     host.toggleAttribute('open', isOpen());
     emit(isOpen() ? 'open' : 'close');
@@ -291,6 +292,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     // If that fails, it is tried once more with the next arrival or when the list opens.
     const done = () => {
       isMarkingSeen = false;
+      markSeen(); // what has arrived meanwhile
     };
     inbox.markAllSeen({ category, topic }).then(done, () => {});
   }

@@ -173,15 +173,14 @@ export function BelfryInbox(props: BelfryInboxProps): ReactElement {
     };
   }, [latest]);
   useEffect(() => {
-    const given = Object.entries({ messages, theme }).filter(([, value]) => value !== undefined);
-    Object.assign(element.current ?? {}, Object.fromEntries(given), { inbox });
+    Object.assign(element.current ?? {}, { messages, theme, inbox });
   }, [inbox, messages, theme]);
   const plain = Object.entries(attributes).filter(([name]) => !(name in EVENTS));
   return createElement('belfry-inbox', {
     ...Object.fromEntries(plain),
     class: className,
     'color-scheme': colorScheme,
-    open: open ? '' : undefined,
+    open: open || undefined,
     ref: element,
   });
 }

@@ -120,6 +120,16 @@ export interface BelfryInboxProps extends Partial<Pick<BelfryInboxElement, 'mess
 }
 
 const ATTRIBUTES = ['mode', 'locale', 'status', 'category', 'topic', 'preferences'] as const;
+const PROPS = {
+  ...(Object.fromEntries(ATTRIBUTES.map((name) => [name, null])) as Record<
+    (typeof ATTRIBUTES)[number],
+    null
+  >),
+  colorScheme: null,
+  open: Boolean, // `<BelfryInbox open>` passes an empty string
+  messages: null,
+  theme: null,
+};
 
 /**
  * The inbox as a component: `<belfry-inbox>` with the inbox that a component above provides. The events of
@@ -133,11 +143,8 @@ export const BelfryInbox: (props: BelfryInboxProps) => VNode = defineComponent(
       // In the browser alone, and not in the bundle of pages without the component.
       void import('../element/define.ts');
       watch(
-        () => ({ messages: props.messages, theme: props.theme }),
-        (members) => {
-          const given = Object.entries(members).filter(([, value]) => value !== undefined);
-          Object.assign(element.value ?? {}, Object.fromEntries(given), { inbox });
-        },
+        () => ({ messages: props.messages, theme: props.theme, inbox }),
+        (members) => Object.assign(element.value ?? {}, members),
         { immediate: true },
       );
     });
@@ -149,7 +156,7 @@ export const BelfryInbox: (props: BelfryInboxProps) => VNode = defineComponent(
         ref: element,
       });
   },
-  { name: 'BelfryInbox', props: [...ATTRIBUTES, 'colorScheme', 'open', 'messages', 'theme'] },
+  { name: 'BelfryInbox', props: PROPS },
 ) as never;
 
 /** The snapshot of a store as a ref. It follows the store while the component is mounted. */

@@ -1,4 +1,4 @@
-/** The menu, the preferences, what appears when something changes or is missing, and rich contents. */
+/** Filters, the menu, the preferences, what appears when something changes or is missing, rich contents. */
 export const DETAILS = /* css */ `
 .empty {
   display: grid;
@@ -73,6 +73,26 @@ export const DETAILS = /* css */ `
   font-size: 13px;
   font-weight: 600;
   box-shadow: var(--_shadow);
+}
+.filter {
+  flex-shrink: 9999; /* before the title */
+  min-width: 0;
+  max-width: 140px;
+  padding: 4px 6px;
+  border: 1px solid transparent;
+  border-radius: 8px;
+  background: var(--_surface);
+  color: var(--belfry-header-text-color, var(--_muted));
+  font-size: 13px;
+  cursor: pointer;
+  text-overflow: ellipsis;
+  &:hover {
+    border-color: var(--_line);
+  }
+}
+option {
+  background: var(--_surface);
+  color: var(--_text);
 }
 .chip {
   --_tool: 24px;
@@ -243,7 +263,6 @@ export const DETAILS = /* css */ `
   height: 20px;
   border-radius: 10px;
   background: light-dark(#868c99, #5b6270);
-  transition: background 0.15s;
   &::after {
     content: "";
     position: absolute;
@@ -253,7 +272,6 @@ export const DETAILS = /* css */ `
     height: 16px;
     border-radius: 50%;
     background: #fff;
-    transition: inset-inline-start 0.15s;
   }
   &:checked {
     background: var(--belfry-dialog-accent-color, var(--_accent));

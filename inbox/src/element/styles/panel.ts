@@ -132,26 +132,6 @@ export const PANEL = /* css */ `
     color: var(--_accent);
   }
 }
-.filter {
-  flex-shrink: 9999; /* before the title */
-  min-width: 0;
-  max-width: 140px;
-  padding: 4px 6px;
-  border: 1px solid transparent;
-  border-radius: 8px;
-  background: var(--_surface);
-  color: var(--belfry-header-text-color, var(--_muted));
-  font-size: 13px;
-  cursor: pointer;
-  text-overflow: ellipsis;
-  &:hover {
-    border-color: var(--_line);
-  }
-}
-option {
-  background: var(--_surface);
-  color: var(--_text);
-}
 .close {
   [data-mode="page"] &,
   [data-mode="embedded"] & {
