@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { example } from '../../server/src/providers/inbox/example.ts';
-import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import { processed, startTestService, type TestService, until } from '../../server/test/support/service.ts';
 import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
 import { DETAILS } from '../src/element/styles/details.ts';
@@ -199,6 +199,32 @@ describeInChromium('belfry-inbox, by its users', () => {
     await again.context().close();
   });
 
+  test('what arrives while another notification is being marked as seen is seen, too', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'First' });
+    const page = await pages.open(user);
+    let release = () => {};
+    const holdResponse = async (route: Route) => {
+      const response = await route.fetch();
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      await route.fulfill({ response });
+    };
+    await page.route('**/notifications/seen', holdResponse, { times: 1 });
+    const requested = page.waitForRequest('**/notifications/seen');
+    await page.locator('.bell').click();
+    await requested;
+    await expect
+      .poll(async () => (await service.project.as(user)('GET', '/notifications/unseen/count')).body.count)
+      .toBe(0);
+    await pages.send(user, { title: 'Second' });
+    await expect.poll(() => titles(page)).toEqual(['Second', 'First']);
+    release();
+    await expect.poll(() => page.locator('.badge').isHidden()).toBe(true);
+    await page.context().close();
+  });
+
   test('a list that cannot be loaded says so, and is loaded again', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'archived' });
@@ -256,67 +282,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await tab(page, /Archive/).click();
     await expect.poll(() => titles(page)).toEqual(['b', 'a']);
     await page.context().close();
-  });
-
-  test.each([
-    ['a page', { mode: 'page' }, { colorScheme: 'light' }],
-    ['a dark page', { mode: 'page', colorScheme: 'dark' }, { colorScheme: 'dark' }],
-    ['a page from right to left', { mode: 'page', locale: 'ar' }, {}],
-    ['embedded', { mode: 'embedded' }, { viewport: { width: 390, height: 780 } }],
-  ] as const)('is accessible as %s, with everything that it opens', async (_, properties, context) => {
-    const user = pages.newUser();
-    await pages.send(user, { title: 'a', category: 'orders' }, { title: 'b', action_url: '/b' });
-    const page = await pages.open(user, properties, { context });
-    await page.locator('.primary').nth(1).waitFor();
-    const shown: string[] = [];
-    const check = async (what: string) => {
-      shown.push(what);
-      expect([what, await axeViolations(page)]).toEqual([what, []]);
-    };
-    await check('list');
-    await openMenu(page);
-    await page.locator('.menu button').first().waitFor();
-    await check('menu');
-    await page.locator('.menu').getByRole('menuitem').nth(1).click();
-    await check('choices to snooze');
-    await page.locator('.menu').getByRole('menuitem').last().click();
-    await page.locator('input[type=datetime-local]').waitFor();
-    await check('form to snooze');
-    await page.keyboard.press('Escape');
-    await page.locator('.bar > button:not(.close)').last().click();
-    await page.locator('.banner button').first().waitFor();
-    await check('question');
-    await page.locator('.banner button').last().click();
-    await page.locator('.footer button').click();
-    await page.getByRole('switch').first().waitFor();
-    await check('preferences');
-    await page.context().close();
-  });
-
-  test('nothing moves for users who prefer that', async () => {
-    const moving: Record<string, number> = {};
-    for (const reducedMotion of ['reduce', 'no-preference'] as const) {
-      const user = pages.newUser();
-      await pages.send(user, { title: 'a' });
-      const page = await pages.open(user, {}, { context: { reducedMotion } });
-      await page.locator('.bell').click();
-      await page.locator('.primary').waitFor();
-      await openMenu(page);
-      await page.locator('.menu button').first().waitFor();
-      await page.keyboard.press('Escape');
-      await page.locator('.footer button').click();
-      await page.getByRole('switch').first().waitFor();
-      moving[reducedMotion] = await page.evaluate(() => {
-        const all = document.querySelector('belfry-inbox')?.shadowRoot?.querySelectorAll('*') ?? [];
-        return [...all].filter((one) => {
-          const { animationName, transitionDuration } = getComputedStyle(one);
-          return animationName !== 'none' || transitionDuration !== '0s';
-        }).length;
-      });
-      await page.context().close();
-    }
-    expect(moving).toEqual({ reduce: 0, 'no-preference': expect.any(Number) });
-    expect(moving['no-preference']).toBeGreaterThan(0);
   });
 
   test('links to other sites open beside the page and do not know it, own links replace it', async () => {

@@ -106,6 +106,7 @@ describeInFirefox('belfry-inbox in Firefox', () => {
     await expect.poll(() => focused(page)).toBe('Mark as read');
     await page.press('End', 'Enter'); // deletes it
     await expect.poll(() => titles(page)).toEqual(['c']);
+    await expect.poll(() => focused(page)).toBe('c');
     await page.press('Escape');
     await expect.poll(() => focused(page)).toBe('Notifications');
     expect(await isOpen()).toBe(false);

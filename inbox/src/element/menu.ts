@@ -29,6 +29,10 @@ export class Menu {
       const buttons = [...this.element.querySelectorAll<HTMLElement>('[role=menuitem]')];
       if (buttons.length > 0 && moveFocus(event, buttons, 'y')) return;
       if (event.key === 'Tab' && buttons.length > 0) this.close();
+      if (event.key !== 'Escape') return;
+      // The browser would close the panel as well if a field has the focus, and give the focus to no element.
+      event.preventDefault();
+      this.close();
     });
     this.element.addEventListener('toggle', (event) => {
       const isOpen = (event as ToggleEvent).newState === 'open';
@@ -149,11 +153,10 @@ export class Menu {
     );
   }
 
-  /** Closes the menu, unless the action shows another one, and runs the action. */
+  /** Closes the menu and runs the action, which may open it again with the next step. */
   #act(action: () => Promise<unknown> | undefined): void {
-    const before = this.element.firstChild;
+    this.close(); // first, so that the list has the focus when the action removes the notification
     const result = action();
-    if (this.element.firstChild === before) this.close();
     if (result !== undefined) run(result);
   }
 }

@@ -1,0 +1,158 @@
+import type { Browser, BrowserContextOptions } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { processed, startTestService, type TestService, until } from '../../server/test/support/service.ts';
+import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
+import { type ElementPages, startElementPages } from './support/element-pages.ts';
+
+// What axe-core finds in each state of `<belfry-inbox>`, in each mode and look.
+
+const MODES = ['popover', 'page', 'embedded'] as const;
+type Look = [name: string, properties: Partial<BelfryInbox>, context: BrowserContextOptions];
+const LOOKS: Look[] = [
+  ['light', {}, { colorScheme: 'light' }],
+  ['dark', { colorScheme: 'dark' }, { colorScheme: 'dark' }],
+  ['right-to-left', { locale: 'ar' }, {}],
+  ['phone', {}, { viewport: { width: 390, height: 780 }, hasTouch: true }],
+];
+const ACTIONS = [
+  { label: 'Pay', url: 'https://pay.example/', primary: true },
+  { label: 'View', url: 'https://pay.example/1' },
+];
+
+describeInChromium('belfry-inbox is accessible', () => {
+  let pages: ElementPages;
+  let service: TestService;
+  let browser: Browser;
+  beforeAll(async () => {
+    [service, browser] = await Promise.all([startTestService(), openChromium()]);
+    pages = await startElementPages({ service, browser, processed });
+    const channels = [{ channel: 'in_app' }, { channel: 'email' }];
+    for (const config of [
+      { key: 'orders', label: 'Orders', description: 'Of your shop' },
+      { key: 'security', critical: true },
+    ])
+      expect((await service.project.call('PUT', '/channels', { ...config, channels })).status).toBe(200);
+  });
+  afterAll(() => Promise.all([service?.stop(), browser?.close(), pages?.site.close()]));
+
+  // On a phone, the modes are the same.
+  const all = MODES.flatMap((mode) => LOOKS.map((look) => [mode, ...look] as const));
+  test.each(all.filter(([mode, name]) => mode === 'popover' || name !== 'phone'))(
+    '%s, %s',
+    async (mode, name, properties, context) => {
+      const user = pages.newUser();
+      const isPhone = name === 'phone';
+      await pages.send(
+        user,
+        { title: 'Old', category: 'security', topic: 'a' },
+        {
+          title: 'Invoice',
+          content: 'Of <b>today</b>, <a href="https://pay.example">see</a>',
+          category: 'orders',
+        },
+        { title: 'Pay it', custom_attributes: { actions: ACTIONS }, action_url: 'https://pay.example/2' },
+      );
+      // Colors are compared while nothing moves.
+      const options = { context: { ...context, reducedMotion: 'reduce' } } as const;
+      const page = await pages.open(user, { ...properties, mode }, options);
+      const openPanel = () => (mode === 'popover' ? page.locator('.bell').click() : Promise.resolve());
+      const problems: Record<string, string[]> = {};
+      /** Checks a state, which begins when an element appears. */
+      const check = async (state: string, selector: string) => {
+        await page.locator(selector).first().waitFor();
+        const found = await axeViolations(page);
+        if (found.length > 0) problems[state] = found;
+      };
+
+      await openPanel();
+      await page.locator('.primary').nth(2).waitFor();
+      await check('list', '.filter');
+      expect(await page.locator('.root').getAttribute('dir')).toBe(properties.locale ? 'rtl' : 'ltr');
+
+      const openMenu = async () => {
+        if (!isPhone) await page.locator('.item').last().hover();
+        await page.locator('.item').last().locator('.menu-button').click();
+      };
+      await openMenu();
+      await check('menu', '.menu button');
+      await page.locator('.menu button:has(.icon-clock)').click();
+      await check('times to snooze', '.menu small');
+      await page.locator('.menu button:has(.icon-settings)').click();
+      await check('time to snooze', '.menu form');
+      await page.keyboard.press('Escape');
+      await page.locator('.menu').waitFor({ state: 'hidden' });
+      expect(await page.locator('.menu-button:focus').count()).toBe(1);
+
+      await page.context().setOffline(true);
+      await check('offline', '.banner:not([hidden])');
+      await page.context().setOffline(false);
+      await page.locator('.banner').waitFor({ state: 'hidden' });
+      await page.locator('.bar [aria-label]:has(.icon-archive)').click();
+      await check('confirmation', '.banner button');
+      await page.locator('.banner button').last().click();
+      await page.route('**/archive', (route) =>
+        route.fulfill({ status: 400, headers: { 'access-control-allow-origin': '*' } }),
+      );
+      await openMenu();
+      await page.locator('.menu button:has(.icon-archive)').click();
+      await check('failure', '.banner button');
+      await page.locator('.banner button').click();
+
+      await openMenu();
+      await page.locator('.menu button:has(.icon-clock)').click();
+      await page.locator('.menu button:has(.icon-clock)').first().click();
+      await page.locator('.tab').nth(2).click();
+      await check('snoozed', '.item.snoozed');
+      await page.locator('.tab').last().click();
+      await check('empty', '.empty');
+
+      await page.locator('.footer button').click();
+      await page.getByRole('switch').first().waitFor();
+      await page.getByRole('switch').last().click();
+      await check('preferences', 'input[type=time]');
+      // A request that is cut off would be reported.
+      await until(
+        async () => (await service.project.as(user)('GET', '/channels/user_preferences')).body,
+        ({ quiet_hours: hours }) => hours !== null,
+      );
+      expect(problems).toEqual({});
+      await page.context().close();
+    },
+  );
+
+  test.each([
+    ['reduce', []],
+    ['no-preference', ['arrive', 'open']],
+  ] as const)('what moves if the user has chosen: %s', async (reducedMotion, expected) => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'Old' });
+    const page = await pages.open(user, {}, { context: { reducedMotion } });
+    await page.evaluate(() => {
+      const moved = new Set<string>();
+      Object.assign(globalThis, { moved });
+      const root = document.querySelector('belfry-inbox')?.shadowRoot;
+      root?.addEventListener('animationstart', (event) => moved.add((event as AnimationEvent).animationName));
+      root?.addEventListener('transitionrun', (event) => moved.add((event as TransitionEvent).propertyName));
+    });
+    await page.locator('.bell').click();
+    await page.locator('.primary').waitFor();
+    await pages.send(user, { title: 'New' });
+    await page.locator('.item.unread').nth(1).waitFor(); // it is replaced when it is seen
+    await page.locator('.footer button').click();
+    await page.getByRole('switch').last().click();
+    await page.locator('input[type=time]').first().waitFor();
+    const moved = () =>
+      page.evaluate(
+        () =>
+          new Promise<string[]>((resolve) => {
+            const { moved } = globalThis as unknown as { moved: Set<string> };
+            moved.delete('pulse'); // only while a list loads for longer
+            // The events of a change are in the frame after it.
+            requestAnimationFrame(() => requestAnimationFrame(() => resolve([...moved].sort())));
+          }),
+      );
+    expect(await moved()).toEqual(expected);
+    await page.context().close();
+  });
+});
