@@ -128,6 +128,36 @@ test('the page shows the categories with the channels that are set up, and chang
   expect(await stored()).toEqual(before);
 });
 
+const languageOf = (html: string) => /<html lang="(\w+)" dir="(\w+)">/.exec(html)?.slice(1);
+
+test.each([
+  ['de-AT', 'de', 'ltr'],
+  ['ar-EG', 'ar', 'rtl'],
+  ['ja', 'ja', 'ltr'],
+])('the page of a user with the locale %s is in %s', async (locale, lang, dir) => {
+  await project.call('PUT', '/users', { external_id: 'ada', locale });
+  const { html, fields } = await open(url, { 'accept-language': 'fr' });
+  const texts = LANGUAGES.get(lang)?.texts;
+  expect(languageOf(html)).toEqual([lang, dir]);
+  expect(html).toContain(`<title>${texts?.preferences}</title>`);
+  expect(html).toContain(`<h1>${texts?.preferences}</h1>`);
+  expect(html).toContain(`<button>${texts?.save}</button>`);
+  expect(html).toContain(`<bdi>${lang === 'ar' ? 'الطلبات' : 'Shipped &#60;orders&#62;'}</bdi>`);
+  const weekday = new Intl.DateTimeFormat(lang, { weekday: 'short', timeZone: 'UTC' });
+  expect(html).toContain(`>${weekday.format(Date.UTC(2024, 0, 1))}</label>`);
+  const saved = await submit(fields);
+  expect(languageOf(saved.html)).toEqual([lang, dir]);
+  expect(saved.html).toContain(`autofocus>${texts?.preferencesSaved}</p>`);
+});
+
+test('the page of a user without a locale is in the language of the browser, or of the project', async () => {
+  await project.call('PUT', '/project', { default_locale: 'es' });
+  expect(languageOf((await open(url, { 'accept-language': 'xx, fr-CA;q=0.5' })).html)).toEqual(['fr', 'ltr']);
+  expect(languageOf((await open(url, { 'accept-language': 'xx' })).html)).toEqual(['es', 'ltr']);
+  await project.call('PUT', '/project', { default_locale: null });
+  expect(languageOf((await open(url, { 'accept-language': 'xx' })).html)).toEqual(['en', 'ltr']);
+});
+
 test('what is switched off is saved, shown and recorded once', async () => {
   const { fields } = await open();
   fields.delete('on', 'orders sms');
@@ -384,6 +414,28 @@ describeInChromium('in a browser', () => {
       });
     },
   );
+
+  test('it shows the name of the project, or its logo with the name as text', async () => {
+    await project.call('PUT', '/project', { display_name: 'The <Shop>' });
+    await inPage({}, async (page) => {
+      expect(await page.locator('.sender').textContent()).toBe('The <Shop>');
+      expect(await page.getByRole('img').count()).toBe(0);
+    });
+    const logo = '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="100"/>';
+    await project.call('PUT', '/project', { logo_url: 'https://cdn.shop.example/logo.svg?size=2&dark' });
+    const context = await browser.newContext();
+    await context.route('https://cdn.shop.example/**', (route) =>
+      route.fulfill({ contentType: 'image/svg+xml', body: logo }),
+    );
+    const page = await context.newPage();
+    await page.goto(url);
+    const image = page.getByRole('img', { name: 'The <Shop>' });
+    const widthOf = `document.querySelector('img')?.naturalWidth`;
+    const size = async () => [await page.evaluate(widthOf), (await image.boundingBox())?.height];
+    await expect.poll(size).toEqual([300, 40]);
+    expect(await axeViolations(page)).toEqual([]);
+    await context.close();
+  });
 
   test('it works with the keyboard alone, and without scripts', async () => {
     await inPage({ javaScriptEnabled: false }, async (page) => {
