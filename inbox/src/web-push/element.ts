@@ -1,5 +1,8 @@
+import { isRightToLeft } from '../locales/messages.ts';
 import { createWebPush, type WebPush } from './index.ts';
 import { TEXTS, type WebPushTexts } from './texts.ts';
+
+export type { WebPushTexts };
 
 // The same custom properties as those of <belfry-inbox>.
 const STYLE = `
@@ -45,7 +48,7 @@ export class BelfryWebPush extends Base {
   ];
   /** The User JWT, or a function that returns it. Takes precedence over the attribute. */
   #token: string | (() => string | Promise<string>) | undefined;
-  #messages: Partial<WebPushTexts> = {};
+  #messages: Partial<WebPushTexts> | undefined;
   #webPush: WebPush | undefined;
   #ownWebPush: WebPush | undefined;
   #unsubscribe: (() => void) | undefined;
@@ -60,16 +63,6 @@ export class BelfryWebPush extends Base {
     this.#connect();
   }
 
-  /** Texts of your own, such as those of another language. */
-  get messages(): Partial<WebPushTexts> {
-    return this.#messages;
-  }
-
-  set messages(messages: Partial<WebPushTexts>) {
-    this.#messages = messages;
-    this.#render();
-  }
-
   /** A state of your own, instead of the attributes. */
   get webPush(): WebPush | undefined {
     return this.#ownWebPush ?? this.#webPush;
@@ -80,7 +73,23 @@ export class BelfryWebPush extends Base {
     this.#connect();
   }
 
+  /** Texts that replace those of the language, or that are in the language of `locale`. */
+  get messages(): Partial<WebPushTexts> | undefined {
+    return this.#messages;
+  }
+
+  set messages(messages: Partial<WebPushTexts> | undefined) {
+    this.#messages = messages;
+    this.#render();
+  }
+
   connectedCallback(): void {
+    // A property that was set before the element was defined hides its accessor.
+    for (const [name, value] of Object.entries(this)) {
+      if (!(name in BelfryWebPush.prototype)) continue;
+      Reflect.deleteProperty(this, name);
+      Reflect.set(this, name, value);
+    }
     this.#shown ??= this.#build();
     this.#connect();
   }
@@ -144,8 +153,10 @@ export class BelfryWebPush extends Base {
   #render(): void {
     if (this.#shown === undefined) return;
     const { text, button } = this.#shown;
-    const { texts: own, lang } = textsFor(this.getAttribute('locale'));
-    const texts = { ...own, ...this.#messages };
+    const locale = this.getAttribute('locale');
+    const known = textsFor(locale);
+    const texts = { ...known.texts, ...this.#messages };
+    const lang = (this.#messages && locale) || known.lang;
     const { status, isBusy, error } = this.#webPush?.getSnapshot() ?? {
       status: 'loading',
       isBusy: false,
@@ -153,7 +164,7 @@ export class BelfryWebPush extends Base {
     };
     const isOn = status === 'on';
     text.lang = button.lang = lang;
-    text.dir = button.dir = lang === 'ar' ? 'rtl' : 'ltr';
+    text.dir = button.dir = isRightToLeft(lang) ? 'rtl' : 'ltr';
     text.textContent = status === 'loading' ? '' : error ? texts.failed : texts[status];
     button.textContent = isOn ? texts.turnOff : texts.turnOn;
     button.ariaPressed = String(isOn);

@@ -200,19 +200,20 @@ export function createWebPush(options: WebPushOptions): WebPush {
   }
 }
 
-interface TrustedTypes {
-  createPolicy(
-    name: string,
-    rules: { createScriptURL(url: string): string },
-  ): { createScriptURL(url: string): string };
+interface ScriptUrls {
+  createScriptURL(url: string): string;
 }
-let policy: { createScriptURL(url: string): string } | undefined;
+let policy: ScriptUrls | undefined;
 
 /** The URL that the app has chosen, as pages with `require-trusted-types-for 'script'` want it. */
 function trusted(url: string): string {
-  const { trustedTypes } = globalThis as { trustedTypes?: TrustedTypes };
-  policy ??= trustedTypes?.createPolicy('belfry-web-push', { createScriptURL: (given) => given });
-  return policy?.createScriptURL(url) ?? url;
+  const { trustedTypes } = globalThis as {
+    trustedTypes?: { defaultPolicy: unknown; createPolicy(name: string, rules: ScriptUrls): ScriptUrls };
+  };
+  // The page may have a policy for all of its scripts.
+  if (trustedTypes === undefined || trustedTypes.defaultPolicy) return url;
+  policy ??= trustedTypes.createPolicy('belfry-web-push', { createScriptURL: (given) => given });
+  return policy.createScriptURL(url);
 }
 
 function isSupported(): boolean {

@@ -22,7 +22,11 @@ const TYPES: Record<string, string> = {
  */
 export async function startAppPage(
   code: string,
-  { settings = {}, files = {} }: { settings?: object; files?: Record<string, string> } = {},
+  {
+    settings = {},
+    files = {},
+    headers = {},
+  }: { settings?: object; files?: Record<string, string>; headers?: Record<string, string> } = {},
 ): Promise<AppPage> {
   const { outputFiles } = await build({
     stdin: { contents: code, loader: 'tsx', resolveDir: import.meta.dirname },
@@ -35,17 +39,22 @@ export async function startAppPage(
     define: { 'process.env.NODE_ENV': '"production"', settings: JSON.stringify(settings) },
   });
   const bundled = outputFiles.map(({ path, text }) => [path, text]);
-  return servePage({ '/index.html': PAGE, '/stdin.css': '', ...Object.fromEntries(bundled), ...files });
+  const all = { '/index.html': PAGE, '/stdin.css': '', ...Object.fromEntries(bundled), ...files };
+  return servePage(all, headers);
 }
 
 /** Serves files, by their path, on loopback. */
-export async function servePage(files: Record<string, string>): Promise<AppPage> {
+export async function servePage(
+  files: Record<string, string>,
+  headers: Record<string, string> = {},
+): Promise<AppPage> {
   const served = new Map(Object.entries({ '/favicon.ico': '', ...files }));
   const server = createServer((request, response) => {
     const path = request.url?.replace(/\?.*$/, '').replace(/\/$/, '/index.html') ?? '';
     const body = served.get(path);
     const type = TYPES[extname(path)] ?? 'application/octet-stream';
-    response.writeHead(body === undefined ? 404 : 200, { 'content-type': type }).end(body);
+    const status = body === undefined ? 404 : 200;
+    response.writeHead(status, { ...headers, 'content-type': type }).end(body);
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return {

@@ -2,7 +2,6 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import type { CommandEnded, CommandToRun } from './command-host.ts';
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -25,6 +24,19 @@ export function belfry(args: readonly string[], settings: Record<string, string>
     // The launcher has this IPC channel, too. It must not keep a command from ending.
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
   });
+}
+
+/** What the host is sent: the arguments and the environment of a command. */
+export interface CommandToRun {
+  args: readonly string[];
+  env: Record<string, string | undefined>;
+}
+
+/** What the host sends back. */
+export interface CommandEnded {
+  code: number;
+  out: string;
+  err: string;
 }
 
 let host: ChildProcess | undefined;

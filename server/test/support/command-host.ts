@@ -1,19 +1,7 @@
 import { runCommandLine } from '../../src/cli/run.ts';
+import type { CommandEnded, CommandToRun } from './cli.ts';
 
 // The process that cli.ts starts for commands that need none of their own. It runs one after the other.
-
-/** What it is sent: the arguments and the environment of a command. */
-export interface CommandToRun {
-  args: readonly string[];
-  env: Record<string, string | undefined>;
-}
-
-/** What it sends back. */
-export interface CommandEnded {
-  code: number;
-  out: string;
-  err: string;
-}
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect'];
 
