@@ -68,7 +68,7 @@ export async function servePage(
 }
 
 /** The page of a program. */
-export const PAGE =
+const PAGE =
   '<!doctype html><html lang="en"><meta charset="utf-8"><title>App</title>' +
   '<link rel="stylesheet" href="/stdin.css"><div id="root"></div>' +
   '<script type="module" src="/stdin.js"></script></html>';
