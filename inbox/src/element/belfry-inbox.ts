@@ -47,9 +47,9 @@ export class BelfryInbox extends Base {
     return this.#store;
   }
   set inbox(inbox: Inbox | undefined) {
-    if (inbox === this.#store && !this.#ownsStore) return;
+    if (inbox === this.#store) return;
+    this.#closeOwnStore();
     this.#store = inbox;
-    this.#ownsStore = false;
     this.#mount();
   }
 
@@ -138,9 +138,7 @@ export class BelfryInbox extends Base {
 
   disconnectedCallback(): void {
     this.#unmount();
-    if (!this.#ownsStore) return;
-    this.#store?.close();
-    this.#store = undefined;
+    this.#closeOwnStore();
   }
 
   attributeChangedCallback(name: string, before: string | null, now: string | null): void {
@@ -153,11 +151,15 @@ export class BelfryInbox extends Base {
 
   /** Another server or user: starts with a new store. */
   #restart(): void {
-    if (this.#ownsStore) {
-      this.#store?.close();
-      this.#store = undefined;
-    }
+    this.#closeOwnStore();
     this.#mount();
+  }
+
+  #closeOwnStore(): void {
+    if (!this.#ownsStore) return;
+    this.#store?.close();
+    this.#store = undefined;
+    this.#ownsStore = false;
   }
 
   #unmount(): void {
@@ -168,8 +170,8 @@ export class BelfryInbox extends Base {
   #mount(): void {
     if (!this.isConnected) return;
     const { baseUrl, token } = this;
-    if (this.#store === undefined && baseUrl !== '' && token !== undefined) {
-      this.#store = createInbox({ baseUrl, token: typeof token === 'string' ? token : () => token() });
+    if (!this.#store && baseUrl && token) {
+      this.#store = createInbox({ baseUrl, token });
       this.#ownsStore = true;
     }
     const store = this.#store;

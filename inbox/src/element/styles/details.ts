@@ -90,6 +90,9 @@ export const DETAILS = /* css */ `
     border-color: var(--_line);
   }
 }
+.snoozed .state {
+  border: 2px solid var(--_muted);
+}
 option {
   background: var(--_surface);
   color: var(--_text);

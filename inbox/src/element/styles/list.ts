@@ -89,9 +89,6 @@ export const LIST = /* css */ `
   margin-top: 8px;
   border-radius: 50%;
   background: var(${DEFAULT}-state-color);
-  .snoozed & {
-    border: 2px solid var(--_muted);
-  }
 }
 .body {
   flex: 1;
