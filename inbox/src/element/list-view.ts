@@ -132,8 +132,9 @@ export class ListView {
   readonly element: HTMLElement;
   readonly #context: Context;
   readonly #list: NotificationList;
-  /** By the keys of their pages, from the top of the list. */
-  #blocks = new Map<number, Block>();
+  readonly #blocks = new Map<number, Block>();
+  /** All blocks, from the top of the list. */
+  #order: readonly Block[] = [];
   #observed = new Set<Block>();
   readonly #scroller: HTMLElement;
   readonly #items = h('div', { class: 'list', part: 'list' }, h('div'));
@@ -163,19 +164,21 @@ export class ListView {
 
   render({ pages, hasMore, isLoadingMore, error }: ListSnapshot): void {
     const focus = focusIn(this.#items);
-    const blocks = new Map<number, Block>();
     let above: Block | undefined;
-    for (const page of pages) {
-      const block = this.#blocks.get(page.key) ?? this.#create(above);
-      this.#blocks.delete(page.key);
-      blocks.set(page.key, block);
-      block.update(page, above?.page?.notifications?.at(-1), above === undefined);
+    this.#order = pages.map((page) => {
+      const block = this.#blocks.get(page.key) ?? this.#create(page.key, above);
+      block.update(page, above?.page?.notifications?.at(-1), !above);
       // Another view of the same list may have released it.
-      if (page.notifications === undefined && block.isNear) run(this.#load(block));
+      if (!page.notifications && block.isNear) run(this.#load(block));
       above = block;
-    }
-    for (const block of this.#blocks.values()) block.destroy();
-    this.#blocks = blocks;
+      return block;
+    });
+    if (this.#blocks.size > pages.length)
+      for (const [key, block] of this.#blocks)
+        if (!this.#order.includes(block)) {
+          block.destroy();
+          this.#blocks.delete(key);
+        }
     this.#observeNear();
     this.#end.hidden = !hasMore;
     if (focus) restoreFocus(this.#items, focus);
@@ -195,12 +198,13 @@ export class ListView {
       one.textContent = labels.get(one.dataset.category ?? '') ?? '';
   }
 
-  /** A new block below another one, or on top. */
-  #create(above: Block | undefined): Block {
+  /** A block for a page, below another one or on top. */
+  #create(key: number, above: Block | undefined): Block {
     const block = new Block(this.#context);
+    this.#blocks.set(key, block);
     const { element } = block;
     const group = (above?.element.parentElement ?? this.#items.firstElementChild) as Element;
-    if (above === undefined) group.prepend(element);
+    if (!above) group.prepend(element);
     else if (above.element.nextSibling || group.childElementCount < GROUP_PAGES) above.element.after(element);
     else (group.nextElementSibling ?? this.#items.appendChild(h('div'))).prepend(element);
     return block;
@@ -213,15 +217,15 @@ export class ListView {
   }
 
   #observeNear(): void {
-    const blocks = [...this.#blocks.values()];
-    const near = blocks.flatMap(({ isNear }, index) => (isNear ? [index] : []));
+    const order = this.#order;
+    const near = [...order.keys()].filter((index) => order[index]?.isNear);
     // None after a jump, such as with the scroll bar. Reading the place makes the browser lay out the page.
     if (near.length === 0) {
       const { scrollTop } = this.#scroller;
-      near.push(blocks.findLastIndex(({ element }) => element.offsetTop <= scrollTop));
+      near.push(order.findLastIndex(({ element }) => element.offsetTop <= scrollTop));
     }
     const wanted = new Set(
-      near.flatMap((index) => blocks.slice(Math.max(0, index - BESIDE), index + BESIDE + 1)),
+      near.flatMap((index) => order.slice(Math.max(0, index - BESIDE), index + BESIDE + 1)),
     );
     for (const one of this.#observed) if (!wanted.has(one)) this.#observer.unobserve(one.element);
     for (const { element } of wanted) this.#observer.observe(element);

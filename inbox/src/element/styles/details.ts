@@ -90,6 +90,13 @@ export const DETAILS = /* css */ `
     border-color: var(--_line);
   }
 }
+.actions .button {
+  position: relative;
+  z-index: 1; /* above the link of the item */
+}
+[dir="rtl"] .icon-back {
+  scale: -1 1;
+}
 .snoozed .state {
   border: 2px solid var(--_muted);
 }

@@ -53,9 +53,6 @@ export const HOST = /* css */ `
   }
   &[dir="rtl"] {
     direction: rtl;
-    .icon-back {
-      scale: -1 1;
-    }
   }
 }
 h2,

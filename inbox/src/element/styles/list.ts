@@ -172,10 +172,6 @@ time {
 .actions {
   gap: 8px;
   margin-top: 8px;
-  .button {
-    position: relative;
-    z-index: 1;
-  }
 }
 .tools {
   position: absolute;
