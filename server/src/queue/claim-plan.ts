@@ -22,7 +22,7 @@ export interface ClaimState {
 
 export const INITIAL: ClaimState = { claims: 0, averageWeight: 1, afterPartition: NIL, mayHaveMore: true };
 
-export type ClaimPlan = Omit<Claim<JobKind>, 'kind' | 'leaseId'>;
+export type ClaimPlan = Omit<Claim<JobKind>, 'kind' | 'leaseId' | 'priorities'>;
 
 /** What the next claim asks for. Partitions that are busy are left out. */
 export function planClaim(

@@ -1,5 +1,5 @@
 import { type Queryable, sql } from '../db/client.ts';
-import { type Job, type JobKind, type JobPayloads, PARTITIONED_KINDS } from './jobs.ts';
+import { type Job, type JobKind, type JobPayloads, PARTITIONED_KINDS, type Priorities } from './jobs.ts';
 
 /** What a worker asks for. */
 export interface Claim<Kind extends JobKind> {
@@ -12,6 +12,8 @@ export interface Claim<Kind extends JobKind> {
   maxPartitions: number;
   /** Partitions to leave out: enough of their work is in flight. */
   exceptPartitions: readonly string[];
+  /** Only jobs of these priorities. */
+  priorities: Priorities;
   /** The rotation starts behind this partition, and goes on with the first after the last. */
   afterPartition: string;
   /** Takes each partition's priorities in turn, oldest job first, so that small work never starves bulk. */
@@ -32,6 +34,7 @@ export async function claim<Kind extends JobKind>(db: Queryable, wanted: Claim<K
     wanted.maxPartitions,
     wanted.exceptPartitions,
     wanted.afterPartition,
+    ...wanted.priorities,
   ]);
   return rows.map((row) => ({
     id: row.id,
@@ -64,7 +67,8 @@ const READY = 'j.kind = $1 and j.due_at is null and j.lease_id is null';
 
 // Index jobs_ready (kind, project_id, priority, id) or jobs_ready_by_partition (kind, partition_key, …). The
 // recursion jumps from partition to partition by index instead of reading every ready job, so a
-// claim costs the same beside ten ready jobs and beside a million. It looks at no more jobs of a partition
+// claim costs the same beside ten ready jobs and beside a million. A partition without a job of the wanted
+// priorities is passed over like one that is busy. It looks at no more jobs of a partition
 // than about its share of the batch: it would lock the others needlessly until the statement ends, and
 // locking is writing.
 //
@@ -78,7 +82,11 @@ const claimJobs = (column: Column, classes: string, order: string) => `
     union all
     select next.key, partitions.turn + case when next.busy then 0 else 1 end, next.wrapped, next.busy
     from partitions, lateral (
-      select key, wrapped, key = any ($6::uuid[]) as busy
+      select key, wrapped, key = any ($6::uuid[]) or not exists (
+        select
+        from jobs j
+        where ${READY} and j.${column} = key and j.priority between $8 and $9
+      ) as busy
       from (
         (
           select j.${column} as key, partitions.wrapped
@@ -111,7 +119,8 @@ const claimJobs = (column: Column, classes: string, order: string) => `
       lateral (
         select j.id, j.priority, j.weight
         from jobs j
-        where ${READY} and j.${column} = partitions.key and j.priority between class.lowest and class.highest
+        where ${READY} and j.${column} = partitions.key
+          and j.priority between greatest(class.lowest, $8) and least(class.highest, $9)
         order by j.priority, j.id
         limit greatest($3 / (select count(*) from partitions where not busy), 8)
         for update skip locked

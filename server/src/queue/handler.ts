@@ -13,6 +13,8 @@ export const ONE_JOB = { gatherBelow: 0, maxJobs: 1, maxWeight: 1, maxPartitions
 
 /** How jobs of one kind are done. */
 export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits, BatchLimits {
+  /** Small work has batches and as many slots of its own, so that it does not wait for bulk. */
+  smallApart?: boolean;
   /** While it returns true no batch starts. The part that unblocks the handler wakes the producer. */
   isBlocked?(): boolean;
   /**

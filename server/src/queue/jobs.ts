@@ -162,3 +162,9 @@ export function priorityFor(recipients: number): number {
 
 /** The priority of large work. */
 export const BULK = 2;
+
+/** A range of priorities, both ends included. */
+export type Priorities = readonly [lowest: number, highest: number];
+export const ALL_PRIORITIES: Priorities = [0, 32_767];
+export const SMALL_PRIORITIES: Priorities = [0, BULK - 1];
+export const BULK_PRIORITIES: Priorities = [BULK, 32_767];

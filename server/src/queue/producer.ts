@@ -4,9 +4,16 @@ import type { Logger } from '../lib/log.ts';
 import { within } from '../lib/tracing.ts';
 import { afterFailure, type FailureDeps } from './after-failure.ts';
 import { claim } from './claim.ts';
-import { afterClaim, INITIAL, nextStep, planClaim } from './claim-plan.ts';
+import { afterClaim, type ClaimState, INITIAL, nextStep, planClaim, type Step } from './claim-plan.ts';
 import type { Batch, BatchLimits, Handler } from './handler.ts';
-import type { Job, JobKind } from './jobs.ts';
+import {
+  ALL_PRIORITIES,
+  BULK_PRIORITIES,
+  type Job,
+  type JobKind,
+  type Priorities,
+  SMALL_PRIORITIES,
+} from './jobs.ts';
 import type { Lease } from './lease.ts';
 import { ReleaseQueue, releaseUnknown } from './release.ts';
 import { Slots, weightOf } from './slots.ts';
@@ -18,6 +25,16 @@ export interface Reservation {
   end(jobs: readonly Job[]): void;
 }
 
+/** Jobs that have batches and slots of their own. */
+interface Lane {
+  readonly priorities: Priorities;
+  readonly slots: Slots;
+  state: ClaimState;
+  /** There may be ready jobs in the database. */
+  mayHaveReady: boolean;
+  lastRanReserved: boolean;
+}
+
 /** Claims the jobs of one kind, and runs them in batches. */
 export class Producer {
   readonly #db: Database;
@@ -25,7 +42,7 @@ export class Producer {
   readonly #lease: Lease;
   readonly #kind: JobKind;
   readonly #handler: Handler;
-  readonly #slots: Slots;
+  readonly #lanes: readonly Lane[];
   readonly #wakeKind: (kind: JobKind) => void;
   readonly #failureDeps: FailureDeps;
   readonly #releases = new ReleaseQueue();
@@ -36,14 +53,10 @@ export class Producer {
    */
   readonly #held = new Map<number, number>();
   readonly #onIdle: (() => void)[] = [];
-  #state = INITIAL;
   #isRunning = false;
   #isClaiming = false;
-  /** There may be ready jobs in the database. */
-  #mayHaveReady = false;
   /** There may be jobs under our lease that are unknown here. */
   #mayHaveUnknown = false;
-  #lastRanReserved = false;
 
   constructor(options: {
     db: Database;
@@ -62,14 +75,21 @@ export class Producer {
     this.#kind = kind;
     this.#handler = handler;
     this.#wakeKind = options.wakeKind;
-    this.#slots = new Slots(handler, () => this.wake());
+    const lanes = handler.smallApart ? [SMALL_PRIORITIES, BULK_PRIORITIES] : [ALL_PRIORITIES];
+    this.#lanes = lanes.map((priorities) => ({
+      priorities,
+      slots: new Slots(handler, () => this.wake()),
+      state: INITIAL,
+      mayHaveReady: false,
+      lastRanReserved: false,
+    }));
     this.#failureDeps = { handler, kind, clock, log, releases: this.#releases };
     this.#reservations = new Reservations(handler);
   }
 
   /** Running batches. */
   get active(): number {
-    return this.#slots.active;
+    return this.#lanes.reduce((sum, { slots }) => sum + slots.active, 0);
   }
 
   start(): void {
@@ -86,7 +106,7 @@ export class Producer {
 
   /** There may be ready jobs. */
   wake(): void {
-    this.#mayHaveReady = true;
+    for (const lane of this.#lanes) lane.mayHaveReady = true;
     this.#continue();
   }
 
@@ -102,8 +122,8 @@ export class Producer {
    * capacity, or if other jobs are ready: then write them as ready, behind those.
    */
   reserve(jobs: number, weight: number): Reservation | undefined {
-    if (!this.#isRunning || this.#state.mayHaveMore || this.#mayHaveUnknown || !this.#lease.isFresh)
-      return undefined;
+    const mayHaveMore = this.#lanes.some(({ state }) => state.mayHaveMore);
+    if (!this.#isRunning || mayHaveMore || this.#mayHaveUnknown || !this.#lease.isFresh) return undefined;
     return this.#reservations.open(this.#lease.id, { jobs, weight }, (written) => {
       this.#hold(written);
       this.#continue();
@@ -122,11 +142,12 @@ export class Producer {
   async #claimLoop(): Promise<void> {
     this.#isClaiming = true;
     try {
-      for (let step = this.#nextStep(); step !== 'wait'; step = this.#nextStep()) {
-        this.#lastRanReserved = step === 'run reserved';
-        if (step === 'release reserved') this.#releaseReserved();
-        else if (step === 'claim') await this.#runClaimed();
-        else this.#runReserved();
+      for (let next = this.#nextStep(); next !== undefined; next = this.#nextStep()) {
+        const { lane, step } = next;
+        lane.lastRanReserved = step === 'run reserved';
+        if (step === 'release reserved') this.#releaseReserved(lane);
+        else if (step === 'claim') await this.#runClaimed(lane);
+        else this.#runReserved(lane);
       }
     } catch (error) {
       // The next poll tries again. If the database is unavailable, there is nothing to do until then.
@@ -137,40 +158,44 @@ export class Producer {
     }
   }
 
-  #nextStep(): ReturnType<typeof nextStep> {
-    return nextStep({
-      isRunning: this.#isRunning,
-      hasSlot: this.#slots.free,
-      isBlocked: this.#handler.isBlocked?.() ?? false,
-      hasReserved: this.#reservations.haveJobs,
-      mayHaveReady: this.#mayHaveReady,
-      lastRanReserved: this.#lastRanReserved,
-    });
+  #nextStep(): { lane: Lane; step: Exclude<Step, 'wait'> } | undefined {
+    for (const lane of this.#lanes) {
+      const step = nextStep({
+        isRunning: this.#isRunning,
+        hasSlot: lane.slots.free,
+        isBlocked: this.#handler.isBlocked?.() ?? false,
+        hasReserved: this.#reservations.haveJobs(lane.priorities),
+        mayHaveReady: lane.mayHaveReady,
+        lastRanReserved: lane.lastRanReserved,
+      });
+      if (step !== 'wait') return { lane, step };
+    }
+    return undefined;
   }
 
   /** Lets any worker have the jobs: when this one is unblocked, its lease may have expired. */
-  #releaseReserved(): void {
-    const { jobs, leaseId } = this.#reservations.takeBatch();
+  #releaseReserved({ priorities }: Lane): void {
+    const { jobs, leaseId } = this.#reservations.takeBatch(priorities);
     this.#letGo(jobs);
     this.#releases.add(jobs, leaseId);
   }
 
-  #runReserved(): void {
-    const batch = this.#reservations.takeBatch();
-    void this.#run(batch); // holds them, too
+  #runReserved(lane: Lane): void {
+    const batch = this.#reservations.takeBatch(lane.priorities);
+    void this.#run(lane, batch); // holds them, too
     this.#letGo(batch.jobs);
   }
 
-  async #runClaimed(): Promise<void> {
-    this.#mayHaveReady = false;
+  async #runClaimed(lane: Lane): Promise<void> {
+    lane.mayHaveReady = false;
     await this.#releases.flush(this.#db);
     await this.#lease.refresh();
     const leaseId = this.#lease.id;
     await this.#releaseUnknown(leaseId);
-    const jobs = await this.#claim(leaseId);
+    const jobs = await this.#claim(lane, leaseId);
     if (jobs.length === 0) return;
-    this.#mayHaveReady = true;
-    void this.#run({ jobs, leaseId });
+    lane.mayHaveReady = true;
+    void this.#run(lane, { jobs, leaseId });
   }
 
   /**
@@ -190,17 +215,18 @@ export class Producer {
       );
   }
 
-  async #claim(leaseId: string): Promise<Job[]> {
-    const plan = planClaim(this.#state, this.#handler, this.#slots.busyPartitions);
-    const jobs = await claim(this.#db, { kind: this.#kind, leaseId, ...plan });
-    this.#state = afterClaim(this.#state, plan, jobs);
+  async #claim(lane: Lane, leaseId: string): Promise<Job[]> {
+    const plan = planClaim(lane.state, this.#handler, lane.slots.busyPartitions);
+    const { priorities } = lane;
+    const jobs = await claim(this.#db, { kind: this.#kind, leaseId, priorities, ...plan });
+    lane.state = afterClaim(lane.state, plan, jobs);
     // A crash of the database can undo the commit of a claim. A job that runs here was started before,
     // whatever its row says.
     return jobs.map((job) => (this.#held.has(job.id) ? { ...job, attempt: Math.max(job.attempt, 2) } : job));
   }
 
-  async #run({ jobs, leaseId }: Batch): Promise<void> {
-    const { heartbeat, end } = this.#slots.take(jobs);
+  async #run(lane: Lane, { jobs, leaseId }: Batch): Promise<void> {
+    const { heartbeat, end } = lane.slots.take(jobs);
     this.#hold(jobs);
     const running = this.#handler.run(jobs, leaseId, heartbeat);
     const queued = await running.catch((error: unknown) =>
@@ -208,7 +234,7 @@ export class Producer {
     );
     end();
     this.#letGo(jobs);
-    if (this.#state.mayHaveMore || !this.#releases.isEmpty) this.#mayHaveReady = true;
+    if (lane.state.mayHaveMore || !this.#releases.isEmpty) lane.mayHaveReady = true;
     for (const kind of queued) this.#wakeKind(kind);
     this.#continue();
     this.#notifyIdle();
@@ -251,9 +277,9 @@ class Reservations {
     return this.#open > 0;
   }
 
-  /** Whether jobs wait to run. */
-  get haveJobs(): boolean {
-    return this.#waiting.length > 0;
+  /** Whether jobs of these priorities wait to run. */
+  haveJobs(priorities: Priorities): boolean {
+    return this.#waiting.some(({ job }) => isIn(job, priorities));
   }
 
   /** Reserves capacity, if there is enough; `onEnd` receives the jobs that were written. */
@@ -277,11 +303,13 @@ class Reservations {
     };
   }
 
-  /** Takes the jobs of the oldest lease out. */
-  takeBatch(): Batch {
-    const leaseId = this.#waiting[0]?.leaseId ?? '';
-    const jobs = this.#waiting.filter((one) => one.leaseId === leaseId).map(({ job }) => job);
-    this.#waiting = this.#waiting.filter((one) => one.leaseId !== leaseId);
+  /** Takes the jobs of these priorities out, as far as they are under the lease of the oldest one. */
+  takeBatch(priorities: Priorities): Batch {
+    const leaseId = this.#waiting.find(({ job }) => isIn(job, priorities))?.leaseId ?? '';
+    const isTaken = ({ job, leaseId: of }: { job: Job; leaseId: string }) =>
+      of === leaseId && isIn(job, priorities);
+    const jobs = this.#waiting.filter(isTaken).map(({ job }) => job);
+    this.#waiting = this.#waiting.filter((one) => !isTaken(one));
     this.#use(-jobs.length, -weightOf(jobs));
     return { jobs, leaseId };
   }
@@ -290,3 +318,5 @@ class Reservations {
     this.#used = { jobs: this.#used.jobs + jobs, weight: this.#used.weight + weight };
   }
 }
+
+const isIn = ({ priority }: Job, [lowest, highest]: Priorities) => priority >= lowest && priority <= highest;

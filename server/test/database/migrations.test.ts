@@ -6,6 +6,7 @@ import { migrate, schemaVersion } from '../../src/db/migrate.ts';
 import { migrations } from '../../src/db/migrations.ts';
 import { convertFormerJobs } from '../../src/domain/after/webhooks/relay.ts';
 import { claim } from '../../src/queue/claim.ts';
+import { ALL_PRIORITIES } from '../../src/queue/jobs.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/service.ts';
 
@@ -139,6 +140,7 @@ test('webhook jobs of the previous release are claimed by webhook, for its proje
     const jobs = await claim(db, {
       ...{ kind: 'send_webhook', leaseId: randomUUID(), maxJobs: 10, maxWeight: 10, maxPartitions: 10 },
       ...{ exceptPartitions: [], afterPartition: randomUUID(), oldestFirst: false },
+      priorities: ALL_PRIORITIES,
     });
     expect(jobs).toMatchObject([{ projectId, partitionKey: webhookId, payload: { webhook_id: webhookId } }]);
   } finally {

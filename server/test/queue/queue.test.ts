@@ -5,7 +5,7 @@ import { backoff } from '../../src/queue/backoff.ts';
 import { claim } from '../../src/queue/claim.ts';
 import { complete, LeaseLost } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { NewJob } from '../../src/queue/jobs.ts';
+import { ALL_PRIORITIES, BULK_PRIORITIES, type NewJob, SMALL_PRIORITIES } from '../../src/queue/jobs.ts';
 import { Lease, releaseNode, rescue } from '../../src/queue/lease.ts';
 import { promote } from '../../src/queue/promote.ts';
 import { release } from '../../src/queue/release.ts';
@@ -45,6 +45,7 @@ const wanted = (extra: object = {}) => ({
   exceptPartitions: [],
   afterPartition: NIL,
   oldestFirst: false,
+  priorities: ALL_PRIORITIES,
   ...extra,
 });
 
@@ -100,6 +101,24 @@ test('within a project small work precedes bulk, unless the claim is for the old
   await enqueue(db, [job(project, { priority: 0 })]);
   const [oldest] = await claim(db, wanted({ maxJobs: 1, oldestFirst: true }));
   expect(oldest?.priority).toBe(2);
+});
+
+test('a claim for small work passes over projects that have only bulk', async () => {
+  const projects = [newId(), newId(), newId()].sort();
+  await enqueue(db, [
+    job(projects[0] as string, { priority: 2 }),
+    job(projects[1] as string, { priority: 2 }),
+    job(projects[1] as string, { priority: 1 }),
+    job(projects[2] as string, { priority: 0 }),
+  ]);
+  const small = { priorities: SMALL_PRIORITIES, maxPartitions: 1 };
+  const [first] = await claim(db, wanted(small));
+  expect(first).toMatchObject({ projectId: projects[1], priority: 1 });
+  const [second] = await claim(db, wanted({ ...small, oldestFirst: true }));
+  expect(second).toMatchObject({ projectId: projects[2], priority: 0 });
+  expect(await claim(db, wanted(small))).toEqual([]);
+  const bulk = await claim(db, wanted({ priorities: BULK_PRIORITIES }));
+  expect(bulk.map(({ projectId }) => projectId)).toEqual(projects.slice(0, 2));
 });
 
 test('a batch ends with the job that fills it, and always has at least one whole job', async () => {

@@ -4,7 +4,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { complete } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Handler } from '../../src/queue/handler.ts';
-import type { Job, NewJob } from '../../src/queue/jobs.ts';
+import { BULK, type Job, type NewJob } from '../../src/queue/jobs.ts';
 import type { Worker } from '../../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startWorker } from '../support/queue-worker.ts';
@@ -28,6 +28,13 @@ afterAll(async () => {
 beforeEach(async () => {
   batches = [];
   gate = Promise.resolve();
+  await start();
+});
+afterEach(async () => {
+  await worker.stop(5_000);
+});
+
+async function start(limits: Partial<Handler> = {}): Promise<void> {
   const handler: Handler<'fan_out'> = {
     slots: 2,
     slotsPerPartition: 2,
@@ -35,6 +42,7 @@ beforeEach(async () => {
     maxJobs: 5,
     maxWeight: 1_000,
     maxPartitions: 10,
+    ...limits,
     async run(jobs, leaseId) {
       batches.push([...jobs]);
       await gate;
@@ -51,10 +59,7 @@ beforeEach(async () => {
   };
   worker = await startWorker(db, 'fan_out', handler);
   await expect.poll(() => reservation(1)).toBe(true);
-});
-afterEach(async () => {
-  await worker.stop(5_000);
-});
+}
 
 /** Whether this many jobs could be reserved; reserves none. */
 function reservation(jobs: number): boolean {
@@ -137,6 +142,38 @@ test('new jobs do not overtake those that wait in the database', async () => {
   open.resolve();
   await queueEmpty();
   await expect.poll(() => reservation(1)).toBe(true);
+});
+
+test('small jobs have slots and batches of their own, if the handler wants that', async () => {
+  await worker.stop(5_000);
+  await start({ smallApart: true, maxJobs: 2, maxWeight: 2_000 });
+  const open = Promise.withResolvers<void>();
+  gate = open.promise;
+  const bulk = ready(5).map((job) => ({ ...job, priority: BULK, weight: 1_000 }));
+  await enqueue(db, [...bulk.slice(0, 4), ...ready(1)]);
+  worker.producer('fan_out').wake();
+  const priorities = () => batches.map((jobs) => jobs.map(({ priority }) => priority)).sort();
+  const begun = [[0], [BULK, BULK], [BULK, BULK]];
+  await expect.poll(priorities).toEqual(begun);
+  // Both slots of bulk are taken, and the small batch gathers what arrives.
+  await enqueue(db, [...bulk.slice(4), ...ready(2)]);
+  worker.producer('fan_out').poll();
+  expect(reservation(1)).toBe(false);
+  expect(priorities()).toEqual(begun);
+  open.resolve();
+  await queueEmpty();
+  expect(priorities()).toEqual([[0], [0, 0], [BULK], [BULK, BULK], [BULK, BULK]]);
+});
+
+test('reserved jobs run in the batches of their size', async () => {
+  await worker.stop(5_000);
+  await start({ smallApart: true });
+  const room = worker.producer('fan_out').reserve(3, 3);
+  const [small, ...others] = await writeLeased(room?.leaseId ?? '', 3);
+  const bulk = others.map((job) => ({ ...job, priority: BULK }));
+  room?.end([bulk[0], small, bulk[1]].filter((job) => job !== undefined));
+  await queueEmpty();
+  expect(batches).toEqual([[small], bulk]);
 });
 
 test('a job whose writer got no confirmation runs nevertheless', async () => {
