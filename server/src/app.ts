@@ -387,7 +387,10 @@ function startWorker(
   undo.push(async () => stopFollowing());
   const acceptor = new Acceptor(context, {
     reserve: (jobs, weight) => worker.producer('fan_out').reserve(jobs, weight),
-    wake: () => wake('fan_out'),
+    wake(jobs) {
+      worker.producer('fan_out').wake(jobs);
+      announce('fan_out');
+    },
   });
   const runStarter = new RunStarter({ ...context, acceptor }, wake);
   const relay: WebhookRelay = new WebhookRelay({

@@ -104,9 +104,10 @@ export class Producer {
     await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
-  /** There may be ready jobs. */
-  wake(): void {
-    for (const lane of this.#lanes) lane.mayHaveReady = true;
+  /** There may be ready jobs: these, or any. A claim that finds none costs as much as one that finds some. */
+  wake(jobs?: readonly Pick<Job, 'priority'>[]): void {
+    for (const lane of this.#lanes)
+      if (jobs === undefined || jobs.some((job) => isIn(job, lane.priorities))) lane.mayHaveReady = true;
     this.#continue();
   }
 
@@ -319,4 +320,6 @@ class Reservations {
   }
 }
 
-const isIn = ({ priority }: Job, [lowest, highest]: Priorities) => priority >= lowest && priority <= highest;
+function isIn({ priority }: Pick<Job, 'priority'>, [lowest, highest]: Priorities): boolean {
+  return priority >= lowest && priority <= highest;
+}

@@ -309,7 +309,7 @@ export class Acceptor {
         const jobIds = new Map(accepted.flatMap((part) => [...part.jobIds]));
         const jobs = queued.flatMap((one) => fanOutJob(one, jobIds.get(one.id)) ?? []);
         if (reservation) reservation.end(jobs);
-        else if (jobs.length > 0) this.#fanOut.wake();
+        else if (jobs.length > 0) this.#fanOut.wake(jobs);
         if (once !== 'by id') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
         if (ids.size > 0) broadcastsAccepted.inc(ids.size);
         this.#publish(known, ids, accepted[0]?.sentAt.getTime() ?? nowMs);
