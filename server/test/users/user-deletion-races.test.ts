@@ -11,6 +11,7 @@ import type { Person } from '../../src/domain/people/users/plan.ts';
 import { publishChanges, resolveUsers } from '../../src/domain/people/users/resolve.ts';
 import { restoreUser, restoreUsers } from '../../src/domain/people/users/restore.ts';
 import { saveUser } from '../../src/domain/people/users/save.ts';
+import { updateUser } from '../../src/domain/people/users/update.ts';
 import { ClientError } from '../../src/errors.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -289,7 +290,7 @@ test('a user who returns just after the purge is a new one', async () => {
   expect(await userOf(id)).toBeUndefined();
 });
 
-test('a user renamed and named as before during a deletion or restoration has no wrong name', async () => {
+test('a user renamed and named as before during a change has no wrong name', async () => {
   const email = 'again@example.com';
   const id = await create('again', email);
   const renameTwice = async (tx: Parameters<Parameters<Database['transaction']>[0]>[0]) => {
@@ -307,6 +308,27 @@ test('a user renamed and named as before during a deletion or restoration has no
     () => restoreUser(two, id),
   );
   expect(await keys(id)).toEqual(['again', email]);
+  const third = { external_id: 'again', email: 'third@example.com' };
+  await oneAfterTheOther(renameTwice, () => saveUser(two, projectId, third));
+  expect(await keys(id)).toEqual(['again', third.email]);
+  await saveUser(one, projectId, { external_id: 'again', email });
+  await oneAfterTheOther(renameTwice, () => updateUser(two, projectId, id, { email: 'fourth@example.com' }));
+  expect(await keys(id)).toEqual(['again', 'fourth@example.com']);
+});
+
+test('a user that a broadcast names twice during a deletion has no wrong name', async () => {
+  const email = 'twice@example.com';
+  const id = await create('twice', email);
+  const people = ['once@example.com', email].map((address) => ({
+    projectId,
+    externalId: 'twice',
+    email: address,
+  }));
+  await oneAfterTheOther(
+    (tx) => resolveUsers(tx, one.identities, people),
+    () => deleteUser(two, projectId, id),
+  );
+  expect(await keys(id)).toEqual(['twice deleted', `${email} deleted`]);
 });
 
 test('two users that exchange their addresses concurrently both keep their own', async () => {

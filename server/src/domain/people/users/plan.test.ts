@@ -119,6 +119,35 @@ describe('people', () => {
     });
   });
 
+  test('a user who is named as before at the end keeps the stored address', () => {
+    const users: Users = { u: ['1', 'old@example.com'] };
+    const people = ['new@example.com', 'old@example.com'].map((email) => named('1', email));
+    const kept = { ...nothing, users: ['u', 'u'], changed: { u: { email: 'old@example.com' } } };
+    expect(plan(users, ...people)).toEqual(kept);
+    expect(plan(users, ...people, named('1', 'new@example.com'))).toMatchObject({
+      added: ['email new@example.com -> u'],
+      removed: ['email old@example.com -> u'],
+    });
+    const others = [named('2', 'new@example.com'), named('3', 'old@example.com')];
+    expect(plan(users, ...people, ...others)).toMatchObject({
+      added: ['email new@example.com -> new1', 'external_id 2 -> new1', 'external_id 3 -> new2'],
+      removed: [],
+      conflicts: [3],
+    });
+  });
+
+  test('an address that is only planned is not removed from what is stored', () => {
+    const people = ['a@example.com', 'b@example.com'].map((email) => named('1', email));
+    expect(plan({}, ...people)).toMatchObject({
+      added: ['email b@example.com -> new1', 'external_id 1 -> new1'],
+      removed: [],
+    });
+    expect(plan({ u: ['1', null] }, ...people)).toMatchObject({
+      added: ['email b@example.com -> u'],
+      removed: [],
+    });
+  });
+
   test('if external id and address belong to two users, the external id wins, with a conflict', () => {
     const users = { u: ['1', null], v: ['2', 'ada@example.com'] } as Record<string, [string, string | null]>;
     expect(plan(users, named('1', 'ada@example.com'))).toEqual({ ...nothing, users: ['u'], conflicts: [0] });

@@ -31,7 +31,7 @@ export interface Plan {
   created: Map<string, Person>;
   /** Identities to add: key to user. */
   addedKeys: Map<string, AddedKey>;
-  /** Identities to remove because the user has another one now. */
+  /** Stored identities to remove because the user has another one now. */
   removedKeys: Map<string, AddedKey>;
   /** Changed identities of users that exist; null clears. */
   changed: Map<string, { externalId?: string | null; email?: string | null }>;
@@ -187,8 +187,13 @@ function add(
   key: string | undefined,
   entry: Omit<AddedKey, 'value'> & { value: string | undefined },
 ): void {
-  if (key !== undefined && entry.value !== undefined)
-    plan.addedKeys.set(key, { ...entry, value: entry.value });
+  const { value, userId } = entry;
+  if (key === undefined || value === undefined) return;
+  if (plan.removedKeys.get(key)?.userId === userId) {
+    // Keeps the stored identity: a new one would be hidden from a deletion, which compares the user's row.
+    plan.removedKeys.delete(key);
+    plan.released.delete(userId);
+  } else plan.addedKeys.set(key, { ...entry, value });
 }
 
 /** Removes the current address of a user. */
@@ -196,9 +201,8 @@ function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: stri
   const before = detailsOf(plan, lookUp, userId)?.email ?? null;
   if (before === null) return;
   const key = identityKey(projectId, 'email', before);
-  plan.addedKeys.delete(key);
-  // Without a check of `owners`, which may be stale: the statement removes the address from this user only.
-  if (!plan.removedKeys.has(key))
+  // An address that this plan added is not stored.
+  if (!plan.addedKeys.delete(key))
     plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });
 }
 

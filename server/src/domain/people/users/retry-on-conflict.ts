@@ -7,7 +7,11 @@ const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 2;
 
 /** Rows were changed by another transaction after this one read them. */
-export class ConflictingChange extends Error {}
+export class ConflictingChange extends Error {
+  constructor() {
+    super('the rows were changed by another transaction');
+  }
+}
 
 /**
  * Runs a transaction, and retries it when it throws `ConflictingChange` or deadlocks. Identities are locked

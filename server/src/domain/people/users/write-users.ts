@@ -39,14 +39,15 @@ export async function writeIdentities(
 }
 
 async function writeKeys(tx: Queryable, plan: Plan, insertion: KeyInsertion): Promise<boolean> {
-  const removed = [...plan.removedKeys.values()];
+  const removed = sorted(plan.removedKeys.values());
   const released = removed.filter(({ userId }) => plan.released.has(userId));
   const given = removed.filter(({ userId }) => !plan.released.has(userId));
   const added = sorted(plan.addedKeys.values());
-  if (given.length > 0) await tx.query(deleteKeys, keyColumns(sorted(given)));
+  // If not all are removed, a user was renamed meanwhile: perhaps to the same name, with a new row.
+  if (given.length > 0 && (await tx.query(deleteKeys, keyColumns(given))).length < given.length) return false;
   if (released.length > 0) {
     // A user that was restored in the meantime keeps the address.
-    const deleted = await tx.query(releaseKeys, keyColumns(sorted(released)));
+    const deleted = await tx.query(releaseKeys, keyColumns(released));
     if (deleted.length < released.length) return false;
     await tx.query(clearReleased, [uuidArray([...plan.released].sort())]);
   }
@@ -312,8 +313,11 @@ const deleteKeys = sql(
     where k.project_id = r.project_id and k.kind = r.kind and k.value = r.value
       and k.user_id = r.user_id
     returning k.user_id, k.kind, k.value
+  ),
+  kept as (
+    ${KEEP_FORMER}
   )
-  ${KEEP_FORMER}`,
+  select from removed_keys`,
 );
 const releaseKeys = sql(
   'release_keys',
@@ -327,7 +331,7 @@ const releaseKeys = sql(
   kept as (
     ${KEEP_FORMER}
   )
-  select user_id from removed_keys`,
+  select from removed_keys`,
 );
 const clearReleased = sql(
   'clear_released_addresses',
