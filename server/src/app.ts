@@ -13,7 +13,6 @@ import { WebhookRelay } from './domain/after/webhooks/relay.ts';
 import type { Context } from './domain/context.ts';
 import { ReadyJobs } from './domain/ground/bus/ready-jobs.ts';
 import { FeedFollower } from './domain/ground/events/follow.ts';
-import { recordEvents } from './domain/ground/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
 import {
   OwnWindows,
@@ -28,7 +27,6 @@ import { createOutcomeRecorder } from './domain/line/deliver/record.ts';
 import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
 import { unsnoozeHandler } from './domain/line/notifications/unsnooze.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
-import type { IntegrationEvent } from './domain/line/sending/integration-health.ts';
 import { PauseFollower } from './domain/line/sending/pause-follower.ts';
 import { purgeRateSchedules, SharedRateLimiter } from './domain/line/sending/shared-rate-limiter.ts';
 import { TextMarker } from './domain/line/sending/text-marks.ts';
@@ -331,15 +329,6 @@ function startWorker(
     recorder,
     pauses,
     ...(context.alone ? {} : { rateLimiter: new SharedRateLimiter(workerContext) }),
-    onIntegration(event) {
-      logIntegration(context.log, event);
-      recordEvents(db, [event]).catch((error: unknown) => {
-        context.log.warn(
-          { err: error, type: event.type },
-          'an event of an integration could not be recorded',
-        );
-      });
-    },
     ...(contact === undefined ? {} : { contact }),
     ...(timeouts ? { timeouts } : {}),
   });
@@ -425,15 +414,6 @@ function startWorker(
     await worker.start();
   };
   return { acceptor, runStarter, wake, start, stop };
-}
-
-/** Logs for the operator which integration of which project is paused, and why. */
-function logIntegration(log: Logger, { type, projectId, details }: IntegrationEvent): void {
-  const { code, log: reason, payload } = details;
-  const facts = { projectId, integration: payload, code, reason };
-  if (type === 'integration.paused')
-    log.warn(facts, 'integration paused: its provider rejects it or does not respond');
-  else log.info(facts, 'integration works again');
 }
 
 /** The contact for vendors: the operator's, else the server's own address. */

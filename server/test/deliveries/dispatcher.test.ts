@@ -69,10 +69,15 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
       },
     }),
     config: { BRAND: 'belfry' },
-    onIntegration: (event) => events.push(event),
     pauses: {
-      paused: (pause) => pauses.push(pause),
-      resumed: () => pauses.push('resumed'),
+      paused(pause, event) {
+        pauses.push(pause);
+        if (event !== undefined) events.push(event);
+      },
+      resumed(_key, event) {
+        pauses.push('resumed');
+        events.push(event);
+      },
       released() {},
       claimProbe: async () => undefined,
     },

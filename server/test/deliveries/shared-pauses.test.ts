@@ -2,7 +2,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
-import type { NewEvent } from '../../src/domain/ground/events/record.ts';
 import { Dispatcher } from '../../src/domain/line/sending/dispatcher.ts';
 import { PauseFollower } from '../../src/domain/line/sending/pause-follower.ts';
 import { PauseRecorder } from '../../src/domain/setup/integrations/pause-recorder.ts';
@@ -22,19 +21,19 @@ interface Node {
   stop(): Promise<void>;
 }
 
-const log = createLogger({ level: 'silent' });
+const logged: string[] = [];
+const log = createLogger({ level: 'warn', stream: { write: (line) => void logged.push(line) } });
 const [projectId, integrationId] = [newId(), newId()];
 let database: TestDatabase;
 let db: Database;
 let vendor: VendorStandIn;
 let nodes: [Node, Node, Node];
-let events: NewEvent[];
 let nowMs = Date.now();
 /** While true, no node reaches the database to claim a probe. */
 let isAway = false;
 
 beforeEach(async () => {
-  [isAway, nowMs, events] = [false, Date.now(), []];
+  [isAway, nowMs] = [false, Date.now()];
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 4, name: 'shared pauses' });
   vendor = await startVendor();
@@ -64,10 +63,9 @@ async function startNode(): Promise<Node> {
     clock,
     transport,
     config: { BRAND: 'belfry' },
-    onIntegration: (event) => events.push(event),
     pauses: {
-      paused: (pause) => recorder.paused(pause),
-      resumed: (key) => recorder.resumed(key),
+      paused: (...pause) => recorder.paused(...pause),
+      resumed: (...end) => recorder.resumed(...end),
       released: (key) => recorder.released(key),
       async claimProbe(key, version) {
         if (isAway) throw new Error('the database is away');
@@ -114,6 +112,8 @@ async function send({ dispatcher }: Node): Promise<string> {
 }
 
 const paused = (node: Node) => node.dispatcher.pauses().length;
+const events = async () =>
+  (await run<{ type: string }>('select type from events order by id')).map(({ type }) => type);
 const rows = () => run<{ until: Date; probed_by: string | null }>('select * from integration_pauses');
 
 /** Pauses the integration on all nodes, and waits until its probe is due. */
@@ -136,8 +136,20 @@ test('a breaker that opens on one node is open on all, and closes on all', async
   expect(await send(nodes[1])).toBe('sent');
   for (const node of nodes) await expect.poll(() => paused(node)).toBe(0);
   expect(await Promise.all(nodes.map(send))).toEqual(['sent', 'sent', 'sent']);
-  expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
+  expect(await events()).toEqual(['integration.paused', 'integration.resumed']);
   expect(await rows()).toEqual([]);
+});
+
+test('the event of a pause is recorded with it, also if the database failed first', async () => {
+  logged.length = 0;
+  await run('alter table integration_pauses rename to pauses_elsewhere');
+  vendor.reply({ status: 403 });
+  expect(await send(nodes[0])).toBe('rejected');
+  await expect.poll(() => logged.join()).toContain('could not write the pauses of integrations');
+  expect(await events()).toEqual([]);
+  await run('alter table pauses_elsewhere rename to integration_pauses');
+  await expect.poll(events, { timeout: 10_000 }).toEqual(['integration.paused']);
+  expect(await rows()).toHaveLength(1);
 });
 
 test('all nodes together send one probe', async () => {

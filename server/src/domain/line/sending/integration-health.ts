@@ -4,11 +4,10 @@ import type { Clock } from '../../../lib/clock.ts';
 import { oneLine } from '../../../lib/one-line.ts';
 import { wireNameOf } from '../../../providers/index.ts';
 import type { SendOutcome } from '../../../providers/provider.ts';
-import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken, TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
-import type { PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
+import type { IntegrationEvent, PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
 import { nameOf, type Pause, type PauseKey } from '../../setup/integrations/pauses.ts';
 import {
   admit,
@@ -30,14 +29,12 @@ export interface IntegrationHealthDeps {
   config: { BRAND: string };
   /** Discards tokens that are certain to be gone. */
   discarder: Pick<TokenDiscarder, 'add'>;
-  /** Writes the pauses for other nodes: also each time that a probe fails and an integration stays paused. */
+  /**
+   * Writes the pauses for other nodes, with an event when one begins or ends: also each time that a probe
+   * fails and an integration stays paused.
+   */
   pauses: Pick<PauseRecorder, 'paused' | 'resumed' | 'released'>;
-  /** Called when an integration is paused, and when it works again. */
-  onIntegration(event: IntegrationEvent): void;
 }
-
-/** The event that an integration is paused, or works again. */
-export type IntegrationEvent = NewEvent & { details: EventDetails };
 
 /** A send that was let through. */
 export interface Admitted {
@@ -271,8 +268,8 @@ export class IntegrationHealth {
     if (breaker.state === 'closed' && reportedVersion !== undefined && verdict === 'works') {
       health.reportedVersion = undefined;
       health.resumedAtMs = this.#deps.clock.now();
-      this.#deps.pauses.resumed(key);
-      this.#deps.onIntegration(this.#event('integration.resumed', integration, host, { level: 'info' }));
+      const event = this.#event('integration.resumed', integration, host, { level: 'info' });
+      this.#deps.pauses.resumed(key, event);
     }
     if (breaker.state !== 'open' || verdict === 'inconclusive') return;
     const isKnown = reportedVersion === integration.version;
@@ -283,11 +280,11 @@ export class IntegrationHealth {
     const why = { code, reason: withoutRecipients(reason) };
     const { version } = integration;
     const sinceMs = this.#deps.clock.now();
-    this.#deps.pauses.paused({ ...key, version, sinceMs, untilMs: breaker.probeAtMs, ...why });
-    if (isKnown) return;
+    const pause = { ...key, version, sinceMs, untilMs: breaker.probeAtMs, ...why };
     health.reportedVersion = version;
     const details = { level: 'error' as const, log: why.reason, ...(code === undefined ? {} : { code }) };
-    this.#deps.onIntegration(this.#event('integration.paused', integration, host, details));
+    const event = isKnown ? undefined : this.#event('integration.paused', integration, host, details);
+    this.#deps.pauses.paused(pause, event);
   }
 
   #event(

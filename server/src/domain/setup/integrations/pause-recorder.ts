@@ -3,6 +3,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
+import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import {
   claimProbe,
   endPauses,
@@ -14,13 +15,19 @@ import {
 } from './pauses.ts';
 
 const RETRY_EVERY_MS = 1_000;
+// The oldest are dropped: integrations that fail while the database does may pause and resume without end.
+const MAX_EVENTS = 10_000;
+
+/** The event that an integration is paused, or works again. */
+export type IntegrationEvent = NewEvent & { details: EventDetails };
 
 /** What to write: a pause, its end, or the end of a probe that has shown nothing. */
 type Change = Pause | 'ended' | 'released';
 
 /**
- * Writes which integrations are paused, for the API, `doctor` and other nodes, which are notified. While the
- * database is busy or unavailable it keeps only the latest change of each integration.
+ * Writes which integrations are paused, for the API, `doctor` and other nodes, which are notified, and the
+ * events about it. While the database is busy or unavailable it keeps the events, and only the latest change
+ * of each integration.
  */
 export class PauseRecorder {
   readonly #db: Database;
@@ -29,6 +36,7 @@ export class PauseRecorder {
   readonly #bus: Pick<Bus, 'publish'>;
   readonly #nodeId: string;
   #changes = new Map<string, { key: PauseKey; change: Change }>();
+  #events: IntegrationEvent[] = [];
   /** The names of changes that are being written. */
   #inFlight: ReadonlySet<string> = new Set();
   #writing: Promise<void> | undefined;
@@ -48,11 +56,18 @@ export class PauseRecorder {
     this.#nodeId = deps.nodeId;
   }
 
-  paused(pause: Pause): void {
+  /** `event` is absent if a pause lasts longer. */
+  paused(pause: Pause, event?: IntegrationEvent): void {
+    if (event !== undefined) {
+      this.#log.warn(factsOf(event), 'integration paused: its provider rejects it or does not respond');
+      this.#events.push(event);
+    }
     this.#change(pause, pause);
   }
 
-  resumed(key: PauseKey): void {
+  resumed(key: PauseKey, event: IntegrationEvent): void {
+    this.#log.info(factsOf(event), 'integration works again');
+    this.#events.push(event);
     this.#change(key, 'ended');
   }
 
@@ -87,15 +102,17 @@ export class PauseRecorder {
 
   async #write(): Promise<void> {
     while (this.#changes.size > 0) {
-      const changes = this.#changes;
+      const [changes, events] = [this.#changes, this.#events];
       this.#changes = new Map();
+      this.#events = [];
       this.#inFlight = new Set(changes.keys());
       try {
-        await this.#commit([...changes.values()]);
+        await this.#commit([...changes.values()], events);
       } catch (error) {
         this.#log.warn({ err: error }, 'could not write the pauses of integrations; retrying');
         if (this.#closing.signal.aborted) return;
         this.#changes = new Map([...changes, ...this.#changes]);
+        this.#events = [...events, ...this.#events].slice(-MAX_EVENTS);
         await waitMs(RETRY_EVERY_MS, this.#closing.signal).catch(() => {});
       } finally {
         this.#inFlight = new Set();
@@ -103,7 +120,10 @@ export class PauseRecorder {
     }
   }
 
-  async #commit(changes: readonly { key: PauseKey; change: Change }[]): Promise<void> {
+  async #commit(
+    changes: readonly { key: PauseKey; change: Change }[],
+    events: readonly IntegrationEvent[],
+  ): Promise<void> {
     const pauses = changes.flatMap(({ change }) => (typeof change === 'string' ? [] : [change]));
     const keysOf = (kind: Change) => changes.flatMap(({ key, change }) => (change === kind ? [key] : []));
     const [ended, released] = [keysOf('ended'), keysOf('released')];
@@ -111,8 +131,14 @@ export class PauseRecorder {
       if (pauses.length > 0) await writePauses(tx, pauses);
       if (ended.length > 0) await endPauses(tx, ended);
       if (released.length > 0) await releaseProbes(tx, this.#nodeId, released);
+      await recordEvents(tx, events);
     });
     for (const { key, change } of changes)
       if (change !== 'released') this.#bus.publish({ type: 'pause_changed', ...key, nodeId: this.#nodeId });
   }
+}
+
+/** Which integration of which project it is, and why. */
+function factsOf({ projectId, details: { code, log: reason, payload } }: IntegrationEvent): object {
+  return { projectId, integration: payload, code, reason };
 }
