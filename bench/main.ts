@@ -23,6 +23,7 @@ import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
 import { measureScroll } from './scenarios/scroll.ts';
+import { measureSoak } from './scenarios/soak.ts';
 import { measureTemplates } from './scenarios/templates.ts';
 import { measureWebPush } from './scenarios/web-push.ts';
 import { measureWebhooks } from './scenarios/webhooks.ts';
@@ -64,6 +65,11 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario; takesLong?: 
   growth: {
     title: 'frequent operations in tables of 50 million rows (only if named: 20 minutes, 30 GB)',
     measure: measureGrowth,
+    takesLong: true,
+  },
+  soak: {
+    title: 'an hour at 70 % of the load (only if named: 20 GB)',
+    measure: measureSoak,
     takesLong: true,
   },
 };

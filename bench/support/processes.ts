@@ -44,6 +44,20 @@ export function memoryOf(pid: number): { nodeBytes: number; postgresBytes: numbe
   return memory;
 }
 
+/** The open descriptors of a server's process and of the PostgreSQL below it. */
+export function descriptorsOf(pid: number): { node: number; postgres: number } {
+  const count = { node: 0, postgres: 0 };
+  for (const member of treeOf(pid)) {
+    try {
+      const open = readdirSync(`/proc/${member.pid}/fd`).length;
+      count[member.name.startsWith('postgres') ? 'postgres' : 'node'] += open;
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return count;
+}
+
 interface Member {
   pid: number;
   parent: number;
