@@ -28,6 +28,8 @@ export type AccessToken = {
 
 const SCOPE = 'https://www.googleapis.com/auth/firebase.messaging';
 const LIFETIME_SECONDS = 3600; // the maximum that Google accepts
+// Google rejects an assertion that was signed in its future.
+const CLOCK_ERROR_SECONDS = 30;
 const RENEWED_BEFORE_MS = 5 * 60_000;
 
 /** Creates the cache. It fetches a token on the first `get`. */
@@ -80,7 +82,7 @@ export async function tokenRequest(
   key: KeyObject,
   nowMs: number,
 ): Promise<HttpRequest> {
-  const iat = Math.floor(nowMs / 1000);
+  const iat = Math.floor(nowMs / 1000) - CLOCK_ERROR_SECONDS;
   const { client_email: iss, private_key_id: kid, token_uri: aud } = account;
   const claims = { iss, scope: SCOPE, aud, iat, exp: iat + LIFETIME_SECONDS };
   const assertion = await signJwt(claims, key, { alg: 'RS256', typ: 'JWT', kid });

@@ -222,13 +222,15 @@ describe('a sender', () => {
   let google: FcmStandIn;
   let transport: Transport;
   let sender: Sender<PushMessage>;
+  let aheadMs: number;
   beforeEach(async () => {
     clock.time = full.expiresAt.getTime() - 3_600_000;
+    aheadMs = 0;
     google = await startFcmStandIn({
       projectId: 'shop-1',
       clientEmail: config.client_email,
       privateKey,
-      now: clock.now,
+      now: () => clock.now() - aheadMs,
     });
     transport = createTransport({
       egress,
@@ -269,6 +271,13 @@ describe('a sender', () => {
     const outcomes = await Promise.all(Array.from({ length: 300 }, () => sender.send(full)));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
     expect([google.tokenRequests, google.sessions.length, google.messages.length]).toEqual([1, 1, 300]);
+  });
+
+  test('gets its access token although its clock is some seconds ahead of, or behind, Google', async () => {
+    for (aheadMs of [20_000, -20_000]) {
+      expect(await sender.send(full)).toMatchObject({ kind: 'sent' });
+      google.forgetTokens();
+    }
   });
 
   test('renews its access token five minutes before it expires, and keeps it if that fails', async () => {
