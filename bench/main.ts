@@ -68,7 +68,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario; takesLong?: 
     takesLong: true,
   },
   soak: {
-    title: 'an hour at 70 % of the load (only if named: 20 GB)',
+    title: 'an hour at 70 % of the load (only if named: 6 GB)',
     measure: measureSoak,
     takesLong: true,
   },

@@ -31,31 +31,28 @@ export function used(before: Usage, after: Usage): Usage {
  * that several processes share counts once in all.
  */
 export function memoryOf(pid: number): { nodeBytes: number; postgresBytes: number } {
-  const memory = { nodeBytes: 0, postgresBytes: 0 };
-  for (const member of treeOf(pid)) {
-    try {
-      const text = readFileSync(`/proc/${member.pid}/smaps_rollup`, 'utf8');
-      const bytes = Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
-      memory[member.name.startsWith('postgres') ? 'postgresBytes' : 'nodeBytes'] += bytes;
-    } catch {
-      // It ended meanwhile.
-    }
-  }
-  return memory;
+  const { node, postgres } = sumOf(pid, (member) => {
+    const text = readFileSync(`/proc/${member}/smaps_rollup`, 'utf8');
+    return Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
+  });
+  return { nodeBytes: node, postgresBytes: postgres };
 }
 
 /** The open descriptors of a server's process and of the PostgreSQL below it. */
 export function descriptorsOf(pid: number): { node: number; postgres: number } {
-  const count = { node: 0, postgres: 0 };
+  return sumOf(pid, (member) => readdirSync(`/proc/${member}/fd`).length);
+}
+
+function sumOf(pid: number, measure: (pid: number) => number): { node: number; postgres: number } {
+  const sum = { node: 0, postgres: 0 };
   for (const member of treeOf(pid)) {
     try {
-      const open = readdirSync(`/proc/${member.pid}/fd`).length;
-      count[member.name.startsWith('postgres') ? 'postgres' : 'node'] += open;
+      sum[member.name.startsWith('postgres') ? 'postgres' : 'node'] += measure(member.pid);
     } catch {
       // It ended meanwhile.
     }
   }
-  return count;
+  return sum;
 }
 
 interface Member {

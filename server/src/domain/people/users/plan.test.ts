@@ -119,7 +119,7 @@ describe('people', () => {
     });
   });
 
-  test('a user who is named as before at the end keeps the stored address', () => {
+  test('a user keeps the stored address if the last entry for the user has it', () => {
     const users: Users = { u: ['1', 'old@example.com'] };
     const people = ['new@example.com', 'old@example.com'].map((email) => named('1', email));
     const kept = { ...nothing, users: ['u', 'u'], changed: { u: { email: 'old@example.com' } } };

@@ -190,7 +190,8 @@ function add(
   const { value, userId } = entry;
   if (key === undefined || value === undefined) return;
   if (plan.removedKeys.get(key)?.userId === userId) {
-    // Keeps the stored identity: a new one would be hidden from a deletion, which compares the user's row.
+    // The stored row stays. A deletion that waits for it would not see a new one, and the row of the user,
+    // which it compares, would be unchanged.
     plan.removedKeys.delete(key);
     plan.released.delete(userId);
   } else plan.addedKeys.set(key, { ...entry, value });
