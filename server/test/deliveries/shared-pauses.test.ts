@@ -142,12 +142,12 @@ test('a breaker that opens on one node is open on all, and closes on all', async
 
 test('the event of a pause is recorded with it, also if the database failed first', async () => {
   logged.length = 0;
-  await run('alter table integration_pauses rename to pauses_elsewhere');
+  await run('alter table events rename to events_elsewhere');
   vendor.reply({ status: 403 });
   expect(await send(nodes[0])).toBe('rejected');
   await expect.poll(() => logged.join()).toContain('could not write the pauses of integrations');
-  expect(await events()).toEqual([]);
-  await run('alter table pauses_elsewhere rename to integration_pauses');
+  expect(await rows()).toEqual([]);
+  await run('alter table events_elsewhere rename to events');
   await expect.poll(events, { timeout: 10_000 }).toEqual(['integration.paused']);
   expect(await rows()).toHaveLength(1);
 });
