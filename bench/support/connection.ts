@@ -5,23 +5,32 @@ import { connect, type Socket } from 'node:net';
  * with the server.
  */
 export class Connection {
-  readonly #socket: Socket;
+  readonly #address: { host: string; port: number };
+  #socket: Socket;
   #received: Buffer = Buffer.alloc(0);
   #pending: PromiseWithResolvers<number> | undefined;
 
   constructor(address: string) {
     const { hostname, port } = new URL(address);
-    this.#socket = connect({ host: hostname, port: Number(port), noDelay: true });
-    this.#socket.on('data', (bytes: Buffer) => this.#receive(bytes));
-    this.#socket.on('error', (error) => this.#pending?.reject(error));
-    this.#socket.on('close', () => this.#pending?.reject(new Error('the connection was closed')));
+    this.#address = { host: hostname, port: Number(port) };
+    this.#socket = this.#connect();
   }
 
   /** Sends a request made by `requestBytes`. Resolves to the status after the whole response. */
   send(request: Buffer): Promise<number> {
+    // The server closes connections that are not used for a while.
+    if (this.#socket.closed) this.#socket = this.#connect();
     this.#pending = Promise.withResolvers();
     this.#socket.write(request);
     return this.#pending.promise;
+  }
+
+  #connect(): Socket {
+    this.#received = Buffer.alloc(0);
+    return connect({ ...this.#address, noDelay: true })
+      .on('data', (bytes: Buffer) => this.#receive(bytes))
+      .on('error', (error) => this.#pending?.reject(error))
+      .on('close', () => this.#pending?.reject(new Error('the connection was closed')));
   }
 
   close(): void {
