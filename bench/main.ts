@@ -15,6 +15,7 @@ import { measureImports } from './scenarios/imports.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureLargeBodies } from './scenarios/large-bodies.ts';
 import { measureMemory } from './scenarios/memory.ts';
+import { measureMove } from './scenarios/move.ts';
 import { measureNodes } from './scenarios/nodes.ts';
 import { measureOpenings } from './scenarios/openings.ts';
 import { measurePaint } from './scenarios/paint.ts';
@@ -62,6 +63,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario; takesLong?: 
   push: { title: 'pushes to phones', measure: measurePush },
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },
   webhooks: { title: 'events to webhooks, with a history', measure: measureWebhooks },
+  move: { title: 'a project that moves to another cell in use', measure: measureMove },
   growth: {
     title: 'frequent operations in tables of 50 million rows (only if named: 20 minutes, 30 GB)',
     measure: measureGrowth,

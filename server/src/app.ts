@@ -136,7 +136,10 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     await stopAll(undo);
   };
   try {
-    const router = new CellRouter({ directory: new CellDirectory(context), brand: config.BRAND });
+    const directory = new CellDirectory(context);
+    const stopFollowing = directory.follow(context.bus);
+    undo.push(async () => stopFollowing());
+    const router = new CellRouter({ directory, brand: config.BRAND });
     const node = { options, isStopping: () => isStopping };
     const others = new OpenCells({
       main: context,

@@ -22,6 +22,7 @@ import {
   indexProjects,
   projectIdsOf,
 } from '../domain/setup/cells/directory.ts';
+import { startedMove } from '../domain/setup/cells/move-project.ts';
 import { listProjects } from '../domain/setup/projects/find.ts';
 import { createLogger } from '../lib/log.ts';
 import { currentSchema, type Opened, openCell, rememberCells } from '../open.ts';
@@ -47,7 +48,7 @@ export async function addCellCommand(
   const { cell, notified, fits } = await withCells(async (cells) => {
     const { main, names } = cells;
     if (names.includes(name)) throw new CommandError(`there is a cell ${name} already: see belfry cell list`);
-    await checkNodes(main);
+    await checkNodes(main, 'cells', SCHEMA_OF_CELLS);
     const notified = await linked(main);
     const schema = urls === undefined ? await createSchema(main, name) : await schemaAt(urls);
     const cell = sealedCell(main, { name, schema, urls });
@@ -99,14 +100,14 @@ async function checkProjects({ db }: Opened, name: string, { directUrl }: CellUr
     throw new CommandError(`the database of --database-url does not have the project ${missing} of ${name}`);
 }
 
-/** Throws if a node runs that would look for the projects of all cells in the first one. */
-async function checkNodes({ db }: Opened): Promise<void> {
-  const old = (await runningPrograms(db)).filter((known) => known < SCHEMA_OF_CELLS);
+/** Throws if a node runs that does not know `schema`, which `what` needs. */
+export async function checkNodes({ db }: Opened, what: string, schema: number): Promise<void> {
+  const old = (await runningPrograms(db)).filter((known) => known < schema);
   if (old.length === 0) return;
-  const known = old.map((schema) => (schema === 0 ? 'an unknown schema' : `schema ${schema}`)).join(', ');
+  const known = old.map((one) => (one === 0 ? 'an unknown schema' : `schema ${one}`)).join(', ');
   throw new CommandError(
-    `a server runs whose release does not know cells (it knows ${known}): ` +
-      `update all servers to a release that knows schema ${SCHEMA_OF_CELLS} or newer first`,
+    `a server runs whose release does not know ${what} (it knows ${known}): ` +
+      `update all servers to a release that knows schema ${schema} or newer first`,
   );
 }
 
@@ -141,6 +142,11 @@ export async function removeCellCommand(name: string, { json }: { json?: boolean
     if (projects.length > 0)
       throw new CommandError(
         `the cell ${name} has ${projects.length} projects: it can only be removed empty`,
+      );
+    const move = await startedMove(main.db);
+    if (move?.from === name || move?.to === name)
+      throw new CommandError(
+        `the move of project ${move.projectId} has not ended: finish or cancel it first`,
       );
     await linked(main);
     await deleteCell(main.db, name);

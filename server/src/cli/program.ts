@@ -181,7 +181,7 @@ const RUN_STATE_NAMES = ['enqueued', 'running', 'waiting', 'completed', 'aborted
 
 function projectCommands(belfry: Command): void {
   const project = command(belfry, 'project', 'belfry project list').description(
-    'create and list projects, and manage their keys and limits',
+    'create, list and move projects, and manage their keys and limits',
   );
   command(project, 'create', 'belfry project create shop', 'belfry project create shop --cell eu')
     .description('create a project and print its keys, once')
@@ -193,6 +193,13 @@ function projectCommands(belfry: Command): void {
     .description('list the projects')
     .addOption(json())
     .action(verb(async () => (await import('./project.ts')).listProjectsCommand));
+  command(project, 'move', 'belfry project move shop --to eu', 'belfry project move shop --cancel')
+    .description('move a project to another cell while it is in use, or continue that')
+    .argument('<project>', 'its name or id')
+    .option('--to <cell>', 'the cell in which it is to live')
+    .option('--cancel', 'end a move that was interrupted, if the project has not left its cell')
+    .addOption(json())
+    .action(verb(async () => (await import('./move-project.ts')).moveProjectCommand));
   const limit = (name: string) =>
     new Option(
       `--${name} <number>`,

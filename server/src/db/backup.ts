@@ -160,6 +160,10 @@ async function readHeader(client: pg.Client): Promise<Header> {
   const schema = await schemaVersion(client);
   if (schema === 0)
     throw new UnusableDatabase('there is nothing to back up: the database has no tables of Belfry');
+  if (await isMoving(client))
+    throw new UnusableDatabase(
+      'a project is moving to another cell: finish or cancel the move first (belfry project move)',
+    );
   const tables = await listTables(client);
   // Migrations wait until the backup is complete.
   const names = tables.map(({ name }) => client.escapeIdentifier(name));
@@ -175,6 +179,21 @@ async function readHeader(client: pg.Client): Promise<Header> {
     made_at: (rows[0]?.now ?? new Date(0)).toISOString(),
     tables,
   };
+}
+
+/** Whether the cell knows of a move that has not ended. Older schemas know none. */
+async function isMoving(client: pg.Client): Promise<boolean> {
+  const known = await client.query<{ known: boolean }>(
+    "select to_regclass('project_moves') is not null as known",
+  );
+  if (known.rows[0]?.known !== true) return false;
+  const { rows } = await client.query(`
+    select from project_moves
+    union all
+    select from leaving_projects
+    union all
+    select from arriving_projects`);
+  return rows.length > 0;
 }
 
 // As a query, because `copy <table>` would skip partitions.

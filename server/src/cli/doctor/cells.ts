@@ -5,6 +5,7 @@ import { newestSchema, schemaObstacle } from '../../db/schema.ts';
 import { connectionObstacle, obstacleTo, readFacts, readSchema } from '../../db/usability.ts';
 import { type Cell, listCells } from '../../domain/setup/cells/cells.ts';
 import { CellDirectory } from '../../domain/setup/cells/directory.ts';
+import { startedMove } from '../../domain/setup/cells/move-project.ts';
 import { listProjects } from '../../domain/setup/projects/find.ts';
 import { keyFit } from '../../domain/setup/projects/sealing-key.ts';
 import { systemClock } from '../../lib/clock.ts';
@@ -20,7 +21,25 @@ export async function checkCells(config: Config, main: Place, db: Database): Pro
   const sealer = sealerOf(config);
   if (cells.length === 0 || sealer === undefined) return []; // a missing key is reported by other checks
   const directory = new CellDirectory({ db, clock: systemClock });
-  return Promise.all(cells.map((cell) => checkCell(cell, { main, directory, sealer })));
+  return [
+    ...(await checkMove(db)),
+    ...(await Promise.all(cells.map((cell) => checkCell(cell, { main, directory, sealer })))),
+  ];
+}
+
+/** Reports a move that has not ended: it may have been interrupted. */
+async function checkMove(db: Database): Promise<Finding[]> {
+  const [table] = await db.query<{ exists: boolean }>(findMoves);
+  const move = table?.exists ? await startedMove(db) : undefined;
+  if (move === undefined) return [];
+  const command = `belfry project move ${move.projectId} --to ${move.to}`;
+  return [
+    warning(
+      'move',
+      `the project ${move.projectId} moves from the cell ${move.from} to ${move.to}`,
+      `if the command does not run any more, run: ${command}`,
+    ),
+  ];
 }
 
 interface Around {
@@ -100,4 +119,5 @@ async function checkContent(
   return ok(check, `its database can be used, with ${count}`);
 }
 
+const findMoves = sql('doctor_find_moves', "select to_regclass('project_moves') is not null as exists");
 const ping = sql('doctor_ping_cell', 'select 1');

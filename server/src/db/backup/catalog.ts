@@ -2,14 +2,25 @@ import type pg from 'pg';
 import type { TableOf } from './frames.ts';
 
 // A restore creates these itself: by the migrations, and by the first start.
-const NOT_COPIED = ['migrations', 'sealing_key'];
+const CREATED = ['migrations', 'sealing_key'];
+
+/** The state of moves of projects. While one has not ended, there is no backup. */
+const TABLES_OF_MOVES = [
+  'project_moves',
+  'leaving_projects',
+  'changed_rows',
+  'arriving_projects',
+  'arriving_rows',
+];
 
 /**
  * Every table of the schema with its stored columns, in an order that satisfies the foreign keys. Without
  * transaction ids, which mean nothing to another server: restored rows get the id of the restoring one.
  */
 export async function listTables(client: pg.Client): Promise<TableOf[]> {
-  const { rows } = await client.query<TableOf & { needs: string[] }>(LIST_TABLES, [NOT_COPIED]);
+  const { rows } = await client.query<TableOf & { needs: string[] }>(LIST_TABLES, [
+    [...CREATED, ...TABLES_OF_MOVES],
+  ]);
   return byDependency(rows).map(({ name, columns }) => ({ name, columns }));
 }
 
@@ -58,17 +69,23 @@ export async function readSequences(client: pg.Client): Promise<Record<string, s
   return Object.fromEntries(rows.map(({ name, last }) => [name, last]));
 }
 
+const PORTABLE_SETTINGS = [
+  "client_encoding = 'UTF8'",
+  "datestyle = 'ISO, YMD'",
+  "intervalstyle = 'postgres'",
+  "timezone = 'UTC'",
+  "bytea_output = 'hex'",
+  'extra_float_digits = 1',
+  'statement_timeout = 0',
+  'idle_in_transaction_session_timeout = 0',
+  'row_security = off',
+];
+
 /** Settings for this transaction, with which every server writes and reads values in the same way. */
-export const PORTABLE = `
-  set local client_encoding = 'UTF8';
-  set local datestyle = 'ISO, YMD';
-  set local intervalstyle = 'postgres';
-  set local timezone = 'UTC';
-  set local bytea_output = 'hex';
-  set local extra_float_digits = 1;
-  set local statement_timeout = 0;
-  set local idle_in_transaction_session_timeout = 0;
-  set local row_security = off`;
+export const PORTABLE = PORTABLE_SETTINGS.map((setting) => `set local ${setting}`).join('; ');
+
+/** The same for a connection of one's own. */
+export const PORTABLE_SESSION = PORTABLE_SETTINGS.map((setting) => `set ${setting}`).join('; ');
 
 function byDependency<Table extends { name: string; needs: string[] }>(tables: readonly Table[]): Table[] {
   const ordered: Table[] = [];

@@ -52,6 +52,8 @@ export class EventStreams {
     this.#options = options;
     this.#connections = new SseConnections(options);
     this.#unsubscribe = options.bus.subscribe((message) => {
+      if (message.type === 'project_moved')
+        for (const { projectId, sse } of this.#open) if (projectId === message.projectId) sse.close();
       if (message.type !== 'project_changed' && message.type !== 'missed') return;
       for (const stream of this.#open)
         if (message.type === 'missed' || stream.projectId === message.projectId)

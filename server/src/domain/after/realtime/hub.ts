@@ -145,7 +145,7 @@ export class Hub {
 
   #dismiss(
     subscription: Subscription,
-    reason: 'replaced' | 'too_many' | 'token_discarded' | 'user_deleted',
+    reason: 'replaced' | 'too_many' | 'token_discarded' | 'user_deleted' | 'behind',
   ): void {
     subscription.close(reason);
     this.#leave(subscription);
@@ -178,6 +178,11 @@ export class Hub {
       case 'user_deleted':
         this.#deleted.set(message.userId, true);
         for (const one of [...(this.#users.get(message.userId) ?? [])]) this.#dismiss(one, 'user_deleted');
+        return;
+      case 'project_moved':
+        for (const subscriptions of [...this.#users.values()])
+          for (const one of [...subscriptions])
+            if (one.connection.projectId === message.projectId) this.#dismiss(one, 'behind');
         return;
       case 'user_restored':
         this.#deleted.delete(message.userId);

@@ -15,6 +15,9 @@ const BY_COMMANDS: ReadonlySet<RealtimeMessage['type']> = new Set([
   'user_restored',
   'identities_changed',
   'cells_changed',
+  'project_moving',
+  'project_stays',
+  'project_moved',
 ]);
 const REPORT_EVERY_MS = 60_000;
 

@@ -40,6 +40,12 @@ export type RealtimeMessage =
   | { type: 'pause_changed'; projectId: string; integrationId: string; host: string; nodeId: string }
   /** A cell was added. Only on the bus of the default cell. */
   | { type: 'cells_changed' }
+  /** The project is about to switch to another cell: keep its requests for a moment. */
+  | { type: 'project_moving'; projectId: string; apiKey: string }
+  /** It does not switch yet. */
+  | { type: 'project_stays'; projectId: string; apiKey: string }
+  /** It lives in this cell now. Its connections have to be opened again. */
+  | { type: 'project_moved'; projectId: string; apiKey: string; cell: string }
   | MessagesMissing
   | MessagesMissed;
 

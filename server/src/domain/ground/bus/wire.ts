@@ -180,6 +180,11 @@ function isMessage(value: unknown): value is RealtimeMessage {
       return strings(message, ['projectId', 'integrationId', 'host', 'nodeId']);
     case 'cells_changed':
       return true;
+    case 'project_moving':
+    case 'project_stays':
+      return strings(message, ['projectId', 'apiKey']);
+    case 'project_moved':
+      return strings(message, ['projectId', 'apiKey', 'cell']);
     case 'missed':
       return message.sinceMs === undefined || typeof message.sinceMs === 'number';
     default:

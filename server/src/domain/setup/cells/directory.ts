@@ -4,12 +4,18 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { DEFAULT_CELL } from './cells.ts';
 
 /** A project as a credential names it. */
 export type NamedProject = { projectId: string } | { apiKey: string };
 
-// A project that was moved is found again within this time.
+// An entry is read again after FRESH_MS, and after STALE_MS requests wait for that: a node that has missed
+// the message about a move finds the project again.
 const FRESH_MS = 5_000;
+const STALE_MS = 10_000;
+// A switch takes less. If its command dies, requests go on in the former cell.
+const HOLD_MS = 3_000;
 // An entry takes about 200 bytes, so all of a kind at most 10 MB.
 const MAX_ENTRIES = 50_000;
 
@@ -20,6 +26,9 @@ export class CellDirectory {
   // Invented names do not evict projects of other cells.
   readonly #notFound = new LRUCache<string, Entry>(cacheLimit(MAX_ENTRIES));
   readonly #load: Batcher<string, string | undefined>;
+  /** Projects that are about to switch to another cell, by id and by API key. */
+  readonly #moving = new Map<string, PromiseWithResolvers<void>>();
+  #moves = 0;
 
   /** `db` is that of the default cell. */
   constructor({ db, clock }: { db: Queryable; clock: Clock }) {
@@ -33,9 +42,13 @@ export class CellDirectory {
    */
   find(named: NamedProject): string | undefined | Promise<string | undefined> {
     const name = 'apiKey' in named ? named.apiKey : named.projectId.toLowerCase();
+    const moving = this.#moving.get(name);
+    if (moving !== undefined) return moving.promise.then(() => this.find(named));
     const entry = this.#entries.get(name) ?? this.#notFound.get(name);
     if (entry === undefined) return this.#fetch(name);
-    if (!entry.refreshing && this.#deps.clock.now() - entry.loadedAt >= FRESH_MS) {
+    const ageMs = this.#deps.clock.now() - entry.loadedAt;
+    if (ageMs >= STALE_MS) return this.#fetch(name).catch(() => entry.cell);
+    if (!entry.refreshing && ageMs >= FRESH_MS) {
       entry.refreshing = true;
       this.#fetch(name).catch(() => {
         entry.refreshing = false;
@@ -44,13 +57,53 @@ export class CellDirectory {
     return entry.cell;
   }
 
+  /** Learns from the messages of commands when projects move. `bus` is that of the default cell. */
+  follow(bus: Pick<Bus, 'subscribe'>): () => void {
+    return bus.subscribe((message) => {
+      if (message.type === 'project_moving') this.#hold([message.projectId, message.apiKey]);
+      else if (message.type === 'project_stays') this.#letGo([message.projectId, message.apiKey]);
+      else if (message.type === 'project_moved') {
+        const cell = message.cell === DEFAULT_CELL ? undefined : message.cell;
+        this.#moves += 1;
+        for (const name of [message.projectId, message.apiKey]) this.#keep(name, cell);
+        this.#letGo([message.projectId, message.apiKey]);
+      }
+    });
+  }
+
+  /** Look-ups wait until it is known whether the project has moved, at most for a while. */
+  #hold(names: readonly string[]): void {
+    const held = Promise.withResolvers<void>();
+    for (const name of names) {
+      this.#moving.get(name)?.resolve();
+      this.#moving.set(name, held);
+    }
+    setTimeout(() => {
+      for (const name of names) if (this.#moving.get(name) === held) this.#moving.delete(name);
+      held.resolve();
+    }, HOLD_MS).unref();
+  }
+
+  #letGo(names: readonly string[]): void {
+    for (const name of names) {
+      this.#moving.get(name)?.resolve();
+      this.#moving.delete(name);
+    }
+  }
+
   async #fetch(name: string): Promise<string | undefined> {
+    const moves = this.#moves;
     const cell = await this.#load.add(name);
+    // What was read before a move is not kept after it.
+    if (moves === this.#moves) this.#keep(name, cell);
+    return cell;
+  }
+
+  #keep(name: string, cell: string | undefined): void {
     const [kept, other] =
       cell === undefined ? [this.#notFound, this.#entries] : [this.#entries, this.#notFound];
     kept.set(name, { cell, loadedAt: this.#deps.clock.now(), refreshing: false });
     other.delete(name);
-    return cell;
   }
 
   async #read(names: string[]): Promise<(string | undefined)[]> {

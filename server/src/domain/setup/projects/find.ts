@@ -34,10 +34,18 @@ function toSummary(row: Row): ProjectSummary {
   return { id: row.id, name: row.name, apiKey: row.api_key, createdAt: row.created_at };
 }
 
+// While its rows are deleted in the cell from which a project has moved, it is found in the other one.
+const isHere = `not exists (
+    select from leaving_projects l where l.project_id = projects.id and l.left_at is not null
+  )`;
+
 // Reads the whole table, for a command; there are few projects.
 const selectProjects = sql(
   'select_projects',
-  'select id, name, api_key, created_at from projects order by id',
+  `select id, name, api_key, created_at
+  from projects
+  where ${isHere}
+  order by id`,
 );
 
 // projects_pkey, projects_name_key. If the name of one project is the id of another, the id wins.
@@ -45,7 +53,7 @@ const selectProject = sql(
   'select_project',
   `select id, name, api_key, created_at
   from projects
-  where name = $1 or id = $2::uuid
+  where (name = $1 or id = $2::uuid) and ${isHere}
   order by id = $2::uuid desc nulls last
   limit 1`,
 );

@@ -1,4 +1,4 @@
-import { byteaArray, textArray } from '../../../db/arrays.ts';
+import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { StepResult, Throttle } from '../steps/command.ts';
 import { type Decisions, groupSteps, type SharedStep } from './shared-steps.ts';
@@ -16,6 +16,7 @@ export async function passThrottles(
   const groups = groupSteps(steps, commonOf);
   const rows = await tx.query<{ key: Buffer; passed: string }>(lockThrottles, [
     byteaArray(groups.map(({ key }) => key)),
+    uuidArray(groups.map(({ steps: [first] }) => first.run.project_id)),
     new Date(nowMs),
   ]);
   const before = new Map(rows.map(({ key, passed }) => [key.toString('hex'), passed]));
@@ -56,12 +57,12 @@ function decide(passed: readonly number[], { limit, windowMs }: Throttle, nowMs:
 // Primary key, both. Locked in the order of their keys.
 const lockThrottles = sql(
   'lock_workflow_throttles',
-  `insert into workflow_throttles as t (key, passed, expires_at)
-  select key, '[]', $2
-  from unnest($1::bytea[]) as g (key)
+  `insert into workflow_throttles as t (key, project_id, passed, expires_at)
+  select key, project_id, '[]', $3
+  from unnest($1::bytea[], $2::uuid[]) as g (key, project_id)
   order by key
   on conflict (key) do update
-  set passed = t.passed
+  set project_id = excluded.project_id
   returning key, passed`,
 );
 const updateThrottles = sql(

@@ -1,0 +1,116 @@
+import { copy, type Ends, OLDEST_XACT } from './copy.ts';
+
+/**
+ * The places of events in their feed. It is ordered by transactions (domain/ground/events/feed.ts), whose ids
+ * mean nothing in another database. So the transactions of the last events get numbers, from `first` on, and
+ * all earlier ones come before them.
+ */
+export interface FeedPlaces {
+  /** The oldest of these transactions, by its id in the source. */
+  readonly oldest: string;
+  /** The number that it has in the target. */
+  readonly first: number;
+}
+
+// Clients that read a stream of events, and are disconnected by the move, have read all that is older.
+const RECENT_SECONDS = 10;
+// The next ids of the target's transactions. They must not come before the numbers.
+const MARGIN = 100;
+
+/**
+ * Gives the last events of the project their places in the target: those that a webhook or a workflow may not
+ * have read, and those of the last seconds. Throws if they have more transactions than the target ever had.
+ */
+export async function placeEvents(ends: Ends): Promise<FeedPlaces> {
+  const { source, target, projectId } = ends;
+  const { rows } = await source.query<{ oldest: string; transactions: number }>(selectRecent, [
+    projectId,
+    RECENT_SECONDS,
+  ]);
+  const { oldest, transactions } = rows[0] ?? { oldest: '0', transactions: 0 };
+  const horizon = await target.query<{ next: string }>(
+    'select pg_snapshot_xmin(pg_current_snapshot())::text as next',
+  );
+  const first = Number(horizon.rows[0]?.next ?? 0) - MARGIN - transactions;
+  if (first <= OLDEST_XACT)
+    throw new TooManyUnread(
+      `its webhooks or workflows have not read ${transactions} transactions of events, ` +
+        'more than the database of the new cell has had: wait until they have, or disable the webhooks',
+    );
+  await target.query('begin');
+  try {
+    await target.query(
+      'create temporary table recent_events (id uuid not null, number bigint not null) on commit drop',
+    );
+    await copy(
+      ends,
+      `select id, dense_rank() over (order by xact) - 1 + ${first}
+      from events
+      where project_id = '${projectId}' and xact >= '${oldest}'::xid8`,
+      'recent_events (id, number)',
+    );
+    await target.query(`update events e
+      set xact = recent.number::text::xid8
+      from recent_events recent
+      where e.project_id = '${projectId}' and e.id = recent.id`);
+    await target.query('commit');
+  } catch (error) {
+    await target.query('rollback');
+    throw error;
+  }
+  return { oldest, first };
+}
+
+/** The events that are not read are too many to move. The message says what to do. */
+export class TooManyUnread extends Error {}
+
+/**
+ * Returns an expression with the row of a webhook or of a workflow's feed as JSON, with its position as a
+ * place in the target: behind all events that it has read.
+ */
+export function placedFeed(row: string, { oldest, first }: FeedPlaces, projectId: string): string {
+  // The last of the numbered transactions up to the position.
+  const numbered = `(
+    select count(distinct xact) as count, max(xact) as last
+    from events
+    where project_id = '${projectId}' and xact >= '${oldest}'::xid8 and xact <= ${row}.feed_xact
+  )`;
+  return `(
+    select (to_jsonb(${row}) || jsonb_build_object(
+      'feed_xact', case
+        when count > 0 then ${first} - 1 + count
+        when ${row}.feed_xact >= '${oldest}'::xid8 then ${first} - 1
+        else ${OLDEST_XACT}
+      end::text,
+      'feed_id', case
+        when count > 0 and last = ${row}.feed_xact or ${row}.feed_xact < '${oldest}'::xid8 then ${row}.feed_id
+        else 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+      end
+    ))::json
+    from ${numbered} numbered
+  )`;
+}
+
+// Index events_feed (project_id, xact, id), and the primary key for the recent ones. The position of a
+// disabled webhook may be old: when it is enabled, it reads on by the ids of events.
+const selectRecent = `
+  with positions as (
+    select feed_xact as xact from webhooks
+    where project_id = $1 and disabled_at is null and deleted_at is null
+    union all
+    select feed_xact from workflow_feeds where project_id = $1
+    union all
+    select min(xact) from events
+    where project_id = $1
+      and id >= (
+        lpad(to_hex(((extract(epoch from clock_timestamp()) - $2) * 1000)::bigint), 12, '0')
+        || '00000000000000000000'
+      )::uuid
+    union all
+    select pg_snapshot_xmin(pg_current_snapshot())
+  ),
+  oldest as (select min(xact) as xact from positions)
+  select oldest.xact::text as oldest, count(distinct e.xact)::int as transactions
+  from oldest
+  left join events e on e.project_id = $1 and e.xact >= oldest.xact
+  group by oldest.xact`;

@@ -1,0 +1,91 @@
+import type pg from 'pg';
+import { AS_MOVER, MOVE_LOCK } from './capture.ts';
+import type { Ends } from './copy.ts';
+import { type FeedPlaces, placedFeed } from './feeds.ts';
+import { copyToArriving } from './sync.ts';
+import { ofProject, XACT_COLUMNS } from './tables.ts';
+
+const LOCK_WITHIN_MS = 300;
+
+// What the loops of the source would go on with, and fail. A row that one of them has locked is deleted
+// with all others.
+const ACTIVE = ['integration_pauses', 'installations', 'workflow_triggers', 'workflow_feeds'];
+
+/**
+ * Waits for the transactions that write rows of the project, and lets no other one begin, until `client` ends
+ * its transaction. Throws (`isLockTimeout`) if one takes long.
+ */
+export async function closeGate(client: pg.Client, projectId: string): Promise<void> {
+  await client.query(`begin; set local lock_timeout = ${LOCK_WITHIN_MS}`);
+  await client.query(`select pg_advisory_xact_lock(${MOVE_LOCK(projectId)})`);
+}
+
+/** Copies the settings into `arriving_rows`, when the gate is closed. */
+export async function copySettings(ends: Ends, places: FeedPlaces): Promise<void> {
+  const { target, tables, projectId } = ends;
+  const settings = tables.filter(({ name, enters }) => enters === 'with the project' && name !== 'jobs');
+  await target.query('begin');
+  try {
+    await target.query('delete from arriving_rows where project_id = $1 and table_name <> $2', [
+      projectId,
+      'jobs',
+    ]);
+    for (const table of settings) {
+      const from = `from ${table.name} r where ${ofProject(table, 'r', projectId)}`;
+      await copyToArriving(ends, table, from, XACT_COLUMNS[table.name] && placedFeed('r', places, projectId));
+    }
+    await target.query('commit');
+  } catch (error) {
+    await target.query('rollback');
+    throw error;
+  }
+}
+
+/** Rejects all writes of the project in the source from now on, and opens the gate for them. */
+export async function leave(gate: pg.Client, projectId: string): Promise<void> {
+  await gate.query(AS_MOVER);
+  // Their messages are found by them.
+  await gate.query(
+    `update webhooks set disabled_at = clock_timestamp() where ctid = any (
+      array(select ctid from webhooks where project_id = $1 for update skip locked)
+    )`,
+    [projectId],
+  );
+  for (const name of ACTIVE)
+    await gate.query(
+      `delete from ${name} where ctid = any (
+        array(select ctid from ${name} where project_id = $1 for update skip locked)
+      )`,
+      [projectId],
+    );
+  await gate.query('update leaving_projects set left_at = clock_timestamp() where project_id = $1', [
+    projectId,
+  ]);
+  await gate.query('commit');
+}
+
+/** Moves the arriving rows into their tables: from now on the project lives in the target. Repeatable. */
+export async function enter({ target, tables, projectId }: Omit<Ends, 'source'>): Promise<void> {
+  await target.query('begin');
+  try {
+    for (const { name, columns } of tables) {
+      // A job gets a new id, and no lease.
+      const own =
+        name === 'jobs' ? columns.filter((column) => !['id', 'lease_id'].includes(column)) : columns;
+      await target.query(
+        `insert into ${name} (${own.join(', ')})
+        select ${own.map((column) => `r.${column}`).join(', ')}
+        from arriving_rows a, json_populate_record(null::${name}, a.row) r
+        where a.project_id = $1 and a.table_name = $2
+        order by ${name === 'jobs' ? '(a.key)[1]::bigint' : 'a.key'}`,
+        [projectId, name],
+      );
+    }
+    await target.query('delete from arriving_rows where project_id = $1', [projectId]);
+    await target.query('delete from arriving_projects where project_id = $1', [projectId]);
+    await target.query('commit');
+  } catch (error) {
+    await target.query('rollback');
+    throw error;
+  }
+}

@@ -1,0 +1,103 @@
+import { copy, copyRows, type Ends } from './copy.ts';
+import { type MovedTable, ofProject, ownedBy } from './tables.ts';
+
+/**
+ * Copies the rows that have changed since the last call, as `capture` records them: afterwards the target has
+ * them as the source had them at the start of the call. Returns the number of changes. Repeatable, because a
+ * change is forgotten only when the target has committed its row.
+ */
+export async function copyChanges(ends: Ends): Promise<number> {
+  const { source, target, tables } = ends;
+  // All that is read until the commit is of one moment.
+  await source.query('begin isolation level repeatable read read only');
+  let snapshot: string | undefined;
+  let changes = 0;
+  try {
+    const { rows } = await source.query<{ name: string; changes: number; snapshot: string }>(selectChanged);
+    for (const table of tables) {
+      const changed = rows.find(({ name }) => name === table.name);
+      if (changed === undefined) continue;
+      snapshot = changed.snapshot;
+      changes += changed.changes;
+      await target.query('begin');
+      try {
+        await copyChanged(ends, table);
+        await target.query('commit');
+      } catch (error) {
+        await target.query('rollback');
+        throw error;
+      }
+    }
+  } finally {
+    await source.query('rollback');
+  }
+  if (snapshot !== undefined)
+    await source.query('delete from changed_rows where pg_visible_in_snapshot(xact, $1::pg_snapshot)', [
+      snapshot,
+    ]);
+  return changes;
+}
+
+/** Records all rows of a table as changed. */
+export async function noteAll(
+  { source, projectId }: Pick<Ends, 'source' | 'projectId'>,
+  table: MovedTable,
+): Promise<void> {
+  const key = `array[${table.key.map((column) => `r.${column}::text`).join(', ')}]`;
+  await source.query(
+    `insert into changed_rows (table_name, key)
+    select '${table.name}', ${key} from ${table.name} r where ${ofProject(table, 'r', projectId)}`,
+  );
+}
+
+/** Replaces the changed rows of a table in the target: all at once, so that unique indexes are satisfied. */
+async function copyChanged(ends: Ends, table: MovedTable): Promise<void> {
+  const { target, tables, projectId } = ends;
+  const keys = `select distinct key from changed_rows where table_name = '${table.name}'`;
+  await target.query('create temporary table changed_keys (key text[] not null) on commit drop');
+  await copy(ends, keys, 'changed_keys');
+  const byKey = `from ${table.name} r join (${keys}) changed on ${matches(table, 'r', 'changed.key')}`;
+  if (table.enters === 'with the project') {
+    await target.query(`delete from arriving_rows a using changed_keys changed
+      where a.project_id = '${projectId}' and a.table_name = '${table.name}' and a.key = changed.key`);
+    await copyToArriving(ends, table, byKey);
+    return;
+  }
+  await target.query(`delete from ${table.name} r using changed_keys changed
+    where ${matches(table, 'r', 'changed.key')}`);
+  await copyRows(ends, table, byKey);
+  // Rows of an owner that is deleted may be deleted after it, and nothing says then whose they were.
+  for (const owned of ownedBy(tables, table)) {
+    if (owned.enters !== 'ahead') continue;
+    await target.query(`delete from ${owned.name} r using changed_keys changed
+      where r.${owned.key[0]} = changed.key[1]::uuid
+        and not exists (select from ${table.name} owners where owners.id = changed.key[1]::uuid)`);
+  }
+}
+
+/** Copies rows into `arriving_rows`, as JSON. `from` as for `copyRows`. */
+export async function copyToArriving(
+  ends: Pick<Ends, 'source' | 'target' | 'projectId'>,
+  table: MovedTable,
+  from: string,
+  json = 'row_to_json(r)',
+): Promise<void> {
+  const key = `array[${table.key.map((column) => `r.${column}::text`).join(', ')}]`;
+  await copy(
+    ends,
+    `select '${ends.projectId}'::uuid, '${table.name}', ${key}, ${json} ${from}`,
+    'arriving_rows (project_id, table_name, key, row)',
+  );
+}
+
+/** The condition that a row has a key, whose values are cast to the types of the columns. */
+function matches({ key, keyTypes }: MovedTable, row: string, keys: string): string {
+  return key
+    .map((column, index) => `${row}.${column} = (${keys})[${index + 1}]::${keyTypes[index]}`)
+    .join(' and ');
+}
+
+const selectChanged = `
+  select table_name as name, count(*)::int as changes, pg_current_snapshot()::text as snapshot
+  from changed_rows
+  group by table_name`;

@@ -1,0 +1,392 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
+import { PORTABLE_SESSION } from '../../../db/backup/catalog.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { capture, isLockTimeout, release } from '../../../db/move/capture.ts';
+import { AT_ONCE, copyAhead, type Ends, type Position, START } from '../../../db/move/copy.ts';
+import { deleteRows } from '../../../db/move/delete.ts';
+import { placeEvents, TooManyUnread } from '../../../db/move/feeds.ts';
+import { closeGate, copySettings, enter, leave } from '../../../db/move/leave.ts';
+import { copyChanges, noteAll } from '../../../db/move/sync.ts';
+import { listMovedTables } from '../../../db/move/tables.ts';
+import { Lease } from '../../../queue/lease.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { DEFAULT_CELL } from './cells.ts';
+
+/** A cell as a move needs it. */
+export interface MovingCell {
+  /** Its name. */
+  readonly cell: string;
+  readonly db: Database;
+  readonly bus: Bus;
+}
+
+export interface MoveRequest {
+  /** The default cell, which has the directory. */
+  readonly main: MovingCell;
+  readonly from: MovingCell;
+  readonly to: MovingCell;
+  readonly project: MovingProject;
+  /** Names this process in the table of leases. */
+  readonly nodeId: string;
+  readonly onProgress?: (progress: MoveProgress) => void;
+}
+
+export interface MovingProject {
+  readonly id: string;
+  readonly name: string;
+  readonly apiKey: string;
+}
+
+/** What a move does now. */
+export type MoveProgress =
+  | { step: 'copy'; table: string; rows: number }
+  | { step: 'catch up'; changes: number }
+  /** Deliveries that have begun in the former cell end there. */
+  | { step: 'wait for jobs'; jobs: number }
+  | { step: 'delete'; rows: number };
+
+export interface Moved {
+  /** How long writes of the project waited, in milliseconds; undefined if an earlier call has switched. */
+  pausedMs: number | undefined;
+}
+
+/** The move cannot go on. The message says why, and what to do. */
+export class MoveRefused extends Error {}
+
+// The changes of this many rows are copied while writes wait.
+const FEW_CHANGES = 500;
+const ROUNDS = 200;
+const JOBS_END_WITHIN_MS = 10 * 60_000;
+const LOOK_EVERY_MS = 100;
+const TRIES = 50;
+// Nodes hold new requests of the project back (directory.ts). What they have begun ends meanwhile: some of it
+// is written in batches, every 100 ms.
+const SETTLE_MS = 150;
+// Nodes that miss the message about it find the new cell after this time (STALE_MS in directory.ts).
+const NODES_KNOW_WITHIN_MS = 10_500;
+
+// Nothing is known yet of tables that were just filled, such as `changed_rows`. A few rows of a large table
+// must not be found by reading all of it.
+const BY_INDEX =
+  'set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off';
+
+/**
+ * Moves a project to another cell while it is in use. Its rows are copied, and so are their changes; then
+ * writes of the project wait for a moment, in which the rest is copied and the directory leads to the new
+ * cell. Jobs of the project that have begun end before. If the process dies, call it again: until the
+ * switch, the project goes on in its former cell, and afterwards in the new one.
+ */
+export async function moveProject(request: MoveRequest): Promise<Moved> {
+  const { main, from, to } = request;
+  const lock = await main.db.connect();
+  const [source, target, gate] = [await from.db.connect(), await to.db.connect(), await from.db.connect()];
+  try {
+    const { rows } = await lock.query<{ taken: boolean }>(takeLock);
+    if (rows[0]?.taken !== true) throw new MoveRefused('another move is running: wait until it has ended');
+    for (const client of [source, target, gate]) await client.query(`${PORTABLE_SESSION}; ${BY_INDEX}`);
+    const move = new Move({ ...request, source, target, gate, tables: await listMovedTables(source) });
+    return await move.run();
+  } finally {
+    await Promise.all([lock, source, target, gate].map((client) => client.end().catch(() => {})));
+  }
+}
+
+/** A move that was started, and has not ended. */
+export interface StartedMove {
+  projectId: string;
+  from: string;
+  to: string;
+  /** Whether the directory leads to the new cell: only the rows in the former one are left to delete. */
+  switched: boolean;
+}
+
+/** Returns the move that was started, if there is one. `db` is that of the default cell. */
+export async function startedMove(db: Queryable): Promise<StartedMove | undefined> {
+  const [move] = await db.query<StartedMove>(selectMove);
+  return move;
+}
+
+/** Returns a project that has rows in a cell, even if it has left that. */
+export async function projectOfMove(db: Queryable, id: string): Promise<MovingProject | undefined> {
+  const [project] = await db.query<MovingProject>(selectProject, [id]);
+  return project;
+}
+
+/** Ends a move whose project has not left its cell: there, everything is as if it had never begun. */
+export async function cancelMove({ main, from, to, project }: Omit<MoveRequest, 'nodeId'>): Promise<void> {
+  const [source, target] = [await from.db.connect(), await to.db.connect()];
+  try {
+    const tables = await listMovedTables(source);
+    const left = await from.db.query(selectLeft, [project.id]);
+    if (left.length > 0)
+      throw new MoveRefused('the project has left its cell: the move can only be finished');
+    await release(source, tables);
+    await forget(source, project.id);
+    await deleteRows(target, tables, project.id);
+    await target.query('delete from arriving_rows where project_id = $1', [project.id]);
+    await target.query('delete from arriving_projects where project_id = $1', [project.id]);
+    await main.db.query(deleteMove, [project.id]);
+  } finally {
+    await Promise.all([source, target].map((client) => client.end().catch(() => {})));
+  }
+}
+
+interface MoveContext extends MoveRequest, Ends {
+  /** A connection of its own to the source, for the moment in which writes wait. */
+  readonly gate: pg.Client;
+}
+
+class Move {
+  readonly #context: Omit<MoveContext, 'projectId'> & { projectId: string };
+
+  constructor(context: Omit<MoveContext, 'projectId'>) {
+    this.#context = { ...context, projectId: context.project.id };
+  }
+
+  async run(): Promise<Moved> {
+    const state = await this.#begin();
+    let pausedMs: number | undefined;
+    if (state === 'started') {
+      await this.#copy();
+      pausedMs = await this.#cross();
+    }
+    if (state === 'left') await this.#arrive();
+    await this.#clean();
+    return { pausedMs };
+  }
+
+  /** Enters the move into the directory. Returns how far an earlier call has come. */
+  async #begin(): Promise<'started' | 'left' | 'switched'> {
+    const { main, from, to, projectId } = this.#context;
+    const move = await startedMove(main.db);
+    if (move === undefined) await main.db.query(insertMove, [projectId, from.cell, to.cell]);
+    else if (move.projectId !== projectId || move.from !== from.cell || move.to !== to.cell)
+      throw new MoveRefused(`finish or cancel the move of project ${move.projectId} first`);
+    if (move?.switched) return 'switched';
+    return (await from.db.query(selectLeft, [projectId])).length > 0 ? 'left' : 'started';
+  }
+
+  async #copy(): Promise<void> {
+    const context = this.#context;
+    const { from, to, source, target, tables, project, projectId, onProgress } = context;
+    let [arriving] = await to.db.query<{ position: string }>(selectPosition, [projectId]);
+    if (arriving === undefined) {
+      if ((await to.db.query(selectNamed, [project.name])).length > 0)
+        throw new MoveRefused(`the cell ${to.cell} has a project named ${project.name}`);
+      await deleteRows(target, tables, projectId); // of an interrupted cancellation
+      arriving = { position: JSON.stringify(START) };
+      await to.db.query(insertArriving, [projectId, arriving.position]);
+    }
+    await from.db.query(insertLeaving, [projectId]);
+    await capture(source, tables, projectId);
+    const position = JSON.parse(arriving.position) as Position;
+    if (position.part === 0 && position.after === undefined)
+      for (const table of tables.filter(({ name }) => AT_ONCE.has(name))) await noteAll(context, table);
+    await copyAhead(context, position, (table, rows) => onProgress?.({ step: 'copy', table, rows }));
+  }
+
+  async #catchUp(): Promise<void> {
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const changes = await copyChanges(this.#context);
+      this.#context.onProgress?.({ step: 'catch up', changes });
+      if (changes < FEW_CHANGES) return;
+    }
+    throw new MoveRefused('the project changes faster than its changes can be copied: try again later');
+  }
+
+  /** Lets the project leave the source and enter the target. Returns how long its writes waited. */
+  async #cross(): Promise<number> {
+    const { from, main, gate, nodeId, project, projectId } = this.#context;
+    let failure: unknown;
+    const lease = new Lease({
+      db: from.db,
+      node: `move by ${nodeId}`,
+      onError(error) {
+        failure = error;
+      },
+    });
+    await lease.start();
+    try {
+      await this.#catchUp();
+      await this.#holdJobs(lease);
+      await this.#catchUp();
+      for (let tries = 1; ; tries += 1) {
+        main.bus.publish({ type: 'project_moving', projectId, apiKey: project.apiKey });
+        const startedMs = performance.now();
+        await delay(SETTLE_MS);
+        try {
+          if (await this.#leave(lease)) {
+            await this.#arrive();
+            return performance.now() - startedMs;
+          }
+        } catch (error) {
+          await gate.query('rollback');
+          if (error instanceof TooManyUnread) throw new MoveRefused(error.message, { cause: error });
+          if (!isLockTimeout(error) || tries === TRIES) throw error;
+        }
+        main.bus.publish({ type: 'project_stays', projectId, apiKey: project.apiKey });
+        if (failure !== undefined && !lease.isFresh) throw failure;
+        await this.#holdJobs(lease);
+        await this.#catchUp();
+      }
+    } finally {
+      await lease.stop().catch(() => {}); // it expires
+    }
+  }
+
+  /** Lets no job of the project start in the source, and waits until those that have started end. */
+  async #holdJobs(lease: Lease): Promise<void> {
+    const { source, projectId, onProgress } = this.#context;
+    const untilMs = performance.now() + JOBS_END_WITHIN_MS;
+    for (;;) {
+      await lease.refresh();
+      await source.query('update leaving_projects set lease_id = $2 where project_id = $1', [
+        projectId,
+        lease.id,
+      ]);
+      await this.#holdReady();
+      const { rows } = await source.query<{ jobs: number }>(countRunning, [projectId, lease.id]);
+      const jobs = rows[0]?.jobs ?? 0;
+      if (jobs === 0) return;
+      onProgress?.({ step: 'wait for jobs', jobs });
+      if (performance.now() > untilMs)
+        throw new MoveRefused(
+          `${jobs} jobs of the project have not ended within 10 minutes: try again later`,
+        );
+      await delay(LOOK_EVERY_MS);
+    }
+  }
+
+  /** Leases the jobs that are ready: the trigger does. */
+  async #holdReady(): Promise<void> {
+    const { source, projectId } = this.#context;
+    for (let isHeld = true, more = true; isHeld && more; ) {
+      const { rows } = await source.query<{ lease_id: string | null }>(holdReady, [projectId]);
+      more = rows.length > 0;
+      isHeld = rows.every(({ lease_id }) => lease_id !== null); // else the lease has expired
+    }
+  }
+
+  /** Returns false if jobs have started meanwhile. */
+  async #leave(lease: Lease): Promise<boolean> {
+    const context = this.#context;
+    const { source, gate, projectId } = context;
+    await closeGate(gate, projectId);
+    const { rows } = await source.query<{ jobs: number }>(countRunning, [projectId, lease.id]);
+    const held = await source.query(selectHold, [projectId, lease.id]);
+    if ((rows[0]?.jobs ?? 0) > 0 || held.rowCount === 0) {
+      await gate.query('rollback');
+      return false;
+    }
+    await copyChanges(context);
+    await copySettings(context, await placeEvents(context));
+    await leave(gate, projectId);
+    return true;
+  }
+
+  async #arrive(): Promise<void> {
+    const { main, from, to, project, projectId } = this.#context;
+    await enter(this.#context);
+    await main.db.query(to.cell === DEFAULT_CELL ? switchToDefault : switchCell, [
+      projectId,
+      ...(to.cell === DEFAULT_CELL ? [] : [project.apiKey, to.cell]),
+    ]);
+    const moved = { type: 'project_moved', projectId, apiKey: project.apiKey, cell: to.cell } as const;
+    for (const { bus } of new Set([main, from, to])) {
+      bus.publish(moved);
+      bus.publish({ type: 'project_changed', projectId });
+    }
+  }
+
+  async #clean(): Promise<void> {
+    const { main, from, source, tables, projectId, onProgress } = this.#context;
+    await delay(NODES_KNOW_WITHIN_MS);
+    await deleteRows(source, tables, projectId, (rows) => onProgress?.({ step: 'delete', rows }));
+    // In the former cell, names of its users lead to no user now.
+    from.bus.publish({ type: 'missed', sinceMs: undefined });
+    await release(source, tables);
+    await forget(source, projectId);
+    await main.db.query(deleteMove, [projectId]);
+  }
+}
+
+/** Deletes what the cell that the project leaves knows of the move. */
+async function forget(source: pg.Client, projectId: string): Promise<void> {
+  await source.query('delete from changed_rows');
+  await source.query('delete from leaving_projects where project_id = $1', [projectId]);
+}
+
+const takeLock = "select pg_try_advisory_lock(hashtextextended('moves of projects', 0)) as taken";
+
+// A row at most.
+const selectMove = sql(
+  'select_move',
+  `select project_id as "projectId", from_cell as "from", to_cell as "to", switched_at is not null as switched
+  from project_moves`,
+);
+const insertMove = sql(
+  'insert_move',
+  'insert into project_moves (project_id, from_cell, to_cell) values ($1, $2, $3)',
+);
+const deleteMove = sql('delete_move', 'delete from project_moves where project_id = $1');
+const insertLeaving = sql(
+  'insert_leaving_project',
+  'insert into leaving_projects (project_id) values ($1) on conflict do nothing',
+);
+const selectLeft = sql(
+  'select_left_project',
+  'select from leaving_projects where project_id = $1 and left_at is not null',
+);
+const selectPosition = sql(
+  'select_arriving_position',
+  'select position from arriving_projects where project_id = $1',
+);
+const insertArriving = sql(
+  'insert_arriving_project',
+  'insert into arriving_projects (project_id, position) values ($1, $2)',
+);
+const selectProject = sql(
+  'select_project_of_move',
+  'select id, name, api_key as "apiKey" from projects where id = $1',
+);
+const selectNamed = sql('select_project_named', 'select from projects where name = $1');
+// The commit from which on requests of the project find the new cell.
+const switchCell = sql(
+  'switch_cell_of_project',
+  `with moved as (
+    update project_moves set switched_at = now() where project_id = $1
+  )
+  insert into cell_projects (project_id, api_key, cell)
+  values ($1, $2, $3)
+  on conflict (project_id) do update set cell = excluded.cell`,
+);
+const switchToDefault = sql(
+  'switch_project_to_default_cell',
+  `with moved as (
+    update project_moves set switched_at = now() where project_id = $1
+  )
+  delete from cell_projects where project_id = $1`,
+);
+
+// A command may read all jobs of the cell.
+const holdReady = `
+  update jobs
+  set enqueued_at = enqueued_at
+  where id in (
+    select id from jobs
+    where project_id = $1 and due_at is null and lease_id is null
+    limit 1000
+    for update skip locked
+  )
+  returning lease_id`;
+// Fan-outs only write: what is not committed when the project leaves is done in the new cell.
+const countRunning = `
+  select count(*)::int as jobs
+  from jobs
+  where project_id = $1 and lease_id is not null and lease_id <> $2 and kind <> 'fan_out'`;
+const selectHold = `
+  select
+  from leaving_projects p
+  join leases l on l.id = p.lease_id
+  where p.project_id = $1 and p.lease_id = $2 and l.expires_at > now()`;
