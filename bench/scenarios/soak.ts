@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from '../../server/src/db/client.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
 import { fcmAccount } from '../support/fcm-account.ts';
+import { type HeapReader, heapReader } from '../support/heap.ts';
 import { createInboxUsers } from '../support/inbox-users.ts';
 import { type Load, type LoadResult, sendSteadily } from '../support/load.ts';
 import { descriptorsOf, memoryOf } from '../support/processes.ts';
@@ -24,6 +25,8 @@ const GROWING = ['broadcasts', 'broadcast_texts', 'broadcast_users', 'deliveries
 /** A twelfth of the time: requests, the medians of what the server holds, and the rows at the end. */
 interface Part {
   load: LoadResult;
+  /** After a garbage collection. */
+  heapBytes: number;
   nodeBytes: number;
   postgresBytes: number;
   nodeDescriptors: number;
@@ -41,7 +44,12 @@ export const measureSoak: Scenario = async (bench) => {
   const vendor = startTask('push-vendor.ts');
   const sockets = startTask('sockets.ts');
   const { http1, http2 } = await vendor.request<{ http1: string; http2: string }>({});
-  const belfry = await startBelfry({ ...bench, settings: { PROVIDER_FCM_BASE_URL: http2 } });
+  const heap = heapReader();
+  const belfry = await startBelfry({
+    ...bench,
+    nodeArguments: [...bench.nodeArguments, ...heap.nodeArguments],
+    settings: { PROVIDER_FCM_BASE_URL: http2, ...heap.settings },
+  });
   try {
     const { address, apiKey, projectJwt: jwt } = belfry;
     const { status } = await belfry.call('PUT', '/integrations/fcm', fcmAccount(`${http1}/token`));
@@ -56,7 +64,7 @@ export const measureSoak: Scenario = async (bench) => {
     const durationMs = bench.quick ? 5_000 : 300_000;
     const parts: Part[] = [];
     for (let index = 1; index <= PARTS; index += 1) {
-      const part = await run(belfry, { ...load, perSecond, durationMs });
+      const part = await run(belfry, heap, { ...load, perSecond, durationMs });
       parts.push(part);
       console.log(`      ${index}: ${lineOf(part)}`);
     }
@@ -67,6 +75,7 @@ export const measureSoak: Scenario = async (bench) => {
     sockets.stop();
     vendor.stop();
     await belfry.stop();
+    heap.close();
   }
 };
 
@@ -78,7 +87,7 @@ async function mostPerSecond(belfry: Belfry, load: Load): Promise<number> {
   return requests / ((performance.now() - startedMs) / 1_000);
 }
 
-async function run(belfry: Belfry, load: Load & { perSecond: number }): Promise<Part> {
+async function run(belfry: Belfry, heap: HeapReader, load: Load & { perSecond: number }): Promise<Part> {
   const sending = sendSteadily(load);
   const samples: { memory: ReturnType<typeof memoryOf>; open: ReturnType<typeof descriptorsOf> }[] = [];
   for (let index = 0; index < SAMPLES; index += 1) {
@@ -87,9 +96,11 @@ async function run(belfry: Belfry, load: Load & { perSecond: number }): Promise<
   }
   const sizes = await sizesOf(belfry);
   const result = await sending;
+  const heapBytes = await heap.read(belfry.pid);
   if (result.errors > 0) throw new Error(`${result.errors} broadcasts were not accepted`);
   return {
     load: result,
+    heapBytes,
     nodeBytes: median(samples.map(({ memory }) => memory.nodeBytes)),
     postgresBytes: median(samples.map(({ memory }) => memory.postgresBytes)),
     nodeDescriptors: median(samples.map(({ open }) => open.node)),
@@ -144,7 +155,7 @@ function lineOf(part: Part): string {
   const { perSecond, p50Ms, p99Ms } = load;
   return [
     `${perSecond.toFixed(0)} broadcasts/s, p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(0)} ms`,
-    `Node ${megabytes(nodeBytes)}, ${nodeDescriptors} descriptors`,
+    `Node ${megabytes(nodeBytes)}, heap ${megabytes(part.heapBytes)}, ${nodeDescriptors} descriptors`,
     `PostgreSQL ${megabytes(postgresBytes)}, ${postgresDescriptors} descriptors`,
     `tables of work ${megabytes(tableBytes)}, of data ${megabytes(part.growingBytes)}`,
   ].join('; ');
@@ -172,6 +183,7 @@ function show({ figure }: Bench, parts: readonly Part[], rates: { most: number; 
     });
   const plain = (count: number) => count.toFixed(0);
   compare('memory of Node', (part) => part.nodeBytes);
+  compare("Node's heap after a collection", (part) => part.heapBytes);
   compare('memory of PostgreSQL', (part) => part.postgresBytes);
   compare('descriptors of Node', (part) => part.nodeDescriptors, plain);
   compare('descriptors of PostgreSQL', (part) => part.postgresDescriptors, plain);

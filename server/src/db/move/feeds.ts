@@ -16,37 +16,42 @@ export interface FeedPlaces {
 const RECENT_SECONDS = 10;
 // The next ids of the target's transactions. They must not come before the numbers.
 const MARGIN = 100;
+// More events may come until the project leaves.
+const ROOM = 5_000;
+
+/**
+ * Makes sure that there are enough numbers: a new database has had few transactions. Each of these takes an
+ * id and writes nothing.
+ */
+export async function makeRoom(ends: Ends): Promise<void> {
+  const { first } = await nextPlaces(ends);
+  for (let missing = OLDEST_XACT + ROOM - first; missing > 0; missing -= 1)
+    await ends.target.query('select pg_current_xact_id()');
+}
 
 /**
  * Gives the last events of the project their places in the target: those that a webhook or a workflow may not
- * have read, and those of the last seconds. Throws if they have more transactions than the target ever had.
+ * have read, and those of the last seconds. Returns undefined if there are not enough numbers.
  */
-export async function placeEvents(ends: Ends): Promise<FeedPlaces> {
-  const { source, target, projectId } = ends;
-  const { rows } = await source.query<{ oldest: string; transactions: number }>(selectRecent, [
-    projectId,
-    RECENT_SECONDS,
-  ]);
-  const { oldest, transactions } = rows[0] ?? { oldest: '0', transactions: 0 };
-  const horizon = await target.query<{ next: string }>(
-    'select pg_snapshot_xmin(pg_current_snapshot())::text as next',
-  );
-  const first = Number(horizon.rows[0]?.next ?? 0) - MARGIN - transactions;
-  if (first <= OLDEST_XACT)
-    throw new TooManyUnread(
-      `its webhooks or workflows have not read ${transactions} transactions of events, ` +
-        'more than the database of the new cell has had: wait until they have, or disable the webhooks',
-    );
+export async function placeEvents(ends: Ends): Promise<FeedPlaces | undefined> {
+  const { target, projectId } = ends;
+  const places = await nextPlaces(ends);
+  if (places.first <= OLDEST_XACT) return undefined;
   await target.query('begin');
   try {
+    // An earlier call may have given other places.
+    await target.query(
+      `update events set xact = '${OLDEST_XACT}'::xid8
+      where project_id = '${projectId}' and xact > '${OLDEST_XACT}'::xid8`,
+    );
     await target.query(
       'create temporary table recent_events (id uuid not null, number bigint not null) on commit drop',
     );
     await copy(
       ends,
-      `select id, dense_rank() over (order by xact) - 1 + ${first}
+      `select id, dense_rank() over (order by xact) - 1 + ${places.first}
       from events
-      where project_id = '${projectId}' and xact >= '${oldest}'::xid8`,
+      where project_id = '${projectId}' and xact >= '${places.oldest}'::xid8`,
       'recent_events (id, number)',
     );
     await target.query(`update events e
@@ -58,11 +63,20 @@ export async function placeEvents(ends: Ends): Promise<FeedPlaces> {
     await target.query('rollback');
     throw error;
   }
-  return { oldest, first };
+  return places;
 }
 
-/** The events that are not read are too many to move. The message says what to do. */
-export class TooManyUnread extends Error {}
+async function nextPlaces({ source, target, projectId }: Ends): Promise<FeedPlaces> {
+  const { rows } = await source.query<{ oldest: string; transactions: number }>(selectRecent, [
+    projectId,
+    RECENT_SECONDS,
+  ]);
+  const { oldest, transactions } = rows[0] ?? { oldest: '0', transactions: 0 };
+  const horizon = await target.query<{ next: string }>(
+    'select pg_snapshot_xmin(pg_current_snapshot())::text as next',
+  );
+  return { oldest, first: Number(horizon.rows[0]?.next ?? 0) - MARGIN - transactions };
+}
 
 /**
  * Returns an expression with the row of a webhook or of a workflow's feed as JSON, with its position as a

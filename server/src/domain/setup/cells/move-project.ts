@@ -5,7 +5,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { capture, isLockTimeout, release } from '../../../db/move/capture.ts';
 import { AT_ONCE, copyAhead, type Ends, type Position, START } from '../../../db/move/copy.ts';
 import { deleteRows } from '../../../db/move/delete.ts';
-import { placeEvents, TooManyUnread } from '../../../db/move/feeds.ts';
+import { makeRoom, placeEvents } from '../../../db/move/feeds.ts';
 import { closeGate, copySettings, enter, leave } from '../../../db/move/leave.ts';
 import { copyChanges, noteAll } from '../../../db/move/sync.ts';
 import { listMovedTables } from '../../../db/move/tables.ts';
@@ -78,18 +78,7 @@ const BY_INDEX =
  * switch, the project goes on in its former cell, and afterwards in the new one.
  */
 export async function moveProject(request: MoveRequest): Promise<Moved> {
-  const { main, from, to } = request;
-  const lock = await main.db.connect();
-  const [source, target, gate] = [await from.db.connect(), await to.db.connect(), await from.db.connect()];
-  try {
-    const { rows } = await lock.query<{ taken: boolean }>(takeLock);
-    if (rows[0]?.taken !== true) throw new MoveRefused('another move is running: wait until it has ended');
-    for (const client of [source, target, gate]) await client.query(`${PORTABLE_SESSION}; ${BY_INDEX}`);
-    const move = new Move({ ...request, source, target, gate, tables: await listMovedTables(source) });
-    return await move.run();
-  } finally {
-    await Promise.all([lock, source, target, gate].map((client) => client.end().catch(() => {})));
-  }
+  return withConnections(request, (connections) => new Move({ ...request, ...connections }).run());
 }
 
 /** A move that was started, and has not ended. */
@@ -114,34 +103,52 @@ export async function projectOfMove(db: Queryable, id: string): Promise<MovingPr
 }
 
 /** Ends a move whose project has not left its cell: there, everything is as if it had never begun. */
-export async function cancelMove({ main, from, to, project }: Omit<MoveRequest, 'nodeId'>): Promise<void> {
-  const [source, target] = [await from.db.connect(), await to.db.connect()];
-  try {
-    const tables = await listMovedTables(source);
-    const left = await from.db.query(selectLeft, [project.id]);
-    if (left.length > 0)
+export async function cancelMove(request: Omit<MoveRequest, 'nodeId'>): Promise<void> {
+  await withConnections(request, async ({ source, target, tables, projectId }) => {
+    if ((await request.from.db.query(selectLeft, [projectId])).length > 0)
       throw new MoveRefused('the project has left its cell: the move can only be finished');
     await release(source, tables);
-    await forget(source, project.id);
-    await deleteRows(target, tables, project.id);
-    await target.query('delete from arriving_rows where project_id = $1', [project.id]);
-    await target.query('delete from arriving_projects where project_id = $1', [project.id]);
-    await main.db.query(deleteMove, [project.id]);
-  } finally {
-    await Promise.all([source, target].map((client) => client.end().catch(() => {})));
-  }
+    await forget(source, projectId);
+    await deleteRows(target, tables, projectId);
+    await target.query('delete from arriving_rows where project_id = $1', [projectId]);
+    await target.query('delete from arriving_projects where project_id = $1', [projectId]);
+    await request.main.db.query(deleteMove, [projectId]);
+  });
 }
 
-interface MoveContext extends MoveRequest, Ends {
-  /** A connection of its own to the source, for the moment in which writes wait. */
+interface Connections extends Ends {
+  /** Another one to the source, for the moment in which writes wait. */
   readonly gate: pg.Client;
 }
 
-class Move {
-  readonly #context: Omit<MoveContext, 'projectId'> & { projectId: string };
+/** Runs the only command that works on moves at this time. */
+async function withConnections<Result>(
+  { main, from, to, project }: Omit<MoveRequest, 'nodeId'>,
+  work: (connections: Connections) => Promise<Result>,
+): Promise<Result> {
+  const lock = await main.db.connect();
+  const [source, target, gate] = [await from.db.connect(), await to.db.connect(), await from.db.connect()];
+  try {
+    const { rows } = await lock.query<{ taken: boolean }>(takeLock);
+    if (rows[0]?.taken !== true) throw new MoveRefused('another move is running: wait until it has ended');
+    for (const client of [source, target, gate]) await client.query(`${PORTABLE_SESSION}; ${BY_INDEX}`);
+    return await work({
+      source,
+      target,
+      gate,
+      tables: await listMovedTables(source),
+      projectId: project.id,
+    });
+  } finally {
+    await Promise.all([lock, source, target, gate].map((client) => client.end().catch(() => {})));
+  }
+}
 
-  constructor(context: Omit<MoveContext, 'projectId'>) {
-    this.#context = { ...context, projectId: context.project.id };
+class Move {
+  readonly #context: MoveRequest & Connections;
+
+  constructor(context: MoveRequest & Connections) {
+    this.#context = context;
   }
 
   async run(): Promise<Moved> {
@@ -212,6 +219,7 @@ class Move {
       await this.#holdJobs(lease);
       await this.#catchUp();
       for (let tries = 1; ; tries += 1) {
+        await makeRoom(this.#context);
         main.bus.publish({ type: 'project_moving', projectId, apiKey: project.apiKey });
         const startedMs = performance.now();
         await delay(SETTLE_MS);
@@ -222,7 +230,6 @@ class Move {
           }
         } catch (error) {
           await gate.query('rollback');
-          if (error instanceof TooManyUnread) throw new MoveRefused(error.message, { cause: error });
           if (!isLockTimeout(error) || tries === TRIES) throw error;
         }
         main.bus.publish({ type: 'project_stays', projectId, apiKey: project.apiKey });
@@ -268,19 +275,21 @@ class Move {
     }
   }
 
-  /** Returns false if jobs have started meanwhile. */
+  /** Returns false if something has to be prepared again: jobs have started, or there are many new events. */
   async #leave(lease: Lease): Promise<boolean> {
     const context = this.#context;
     const { source, gate, projectId } = context;
     await closeGate(gate, projectId);
     const { rows } = await source.query<{ jobs: number }>(countRunning, [projectId, lease.id]);
     const held = await source.query(selectHold, [projectId, lease.id]);
-    if ((rows[0]?.jobs ?? 0) > 0 || held.rowCount === 0) {
+    const isReady = rows[0]?.jobs === 0 && held.rowCount === 1;
+    if (isReady) await copyChanges(context);
+    const places = isReady ? await placeEvents(context) : undefined;
+    if (places === undefined) {
       await gate.query('rollback');
       return false;
     }
-    await copyChanges(context);
-    await copySettings(context, await placeEvents(context));
+    await copySettings(context, places);
     await leave(gate, projectId);
     return true;
   }
