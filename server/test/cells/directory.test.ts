@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Database, openDatabase, type Statement, sql } from '../../src/db/client.ts';
+import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { assignToCell, CellDirectory } from '../../src/domain/setup/cells/directory.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -61,6 +62,53 @@ test('a project that was moved is found in its new cell after some seconds', asy
   await db.query(sql('', 'delete from cell_projects where project_id = $1'), [id]);
   state.nowMs = 10_000;
   await expect.poll(() => directory.find({ projectId: id })).toBeUndefined();
+});
+
+test('requests of a project that has not been used for a while find its new cell at once', async () => {
+  const { directory, state } = create();
+  const { id } = await project('eu');
+  expect(await directory.find({ projectId: id })).toBe('eu');
+  await db.query(sql('', "update cell_projects set cell = 'us' where project_id = $1"), [id]);
+  state.nowMs = 10_000;
+  expect(await directory.find({ projectId: id })).toBe('us');
+});
+
+test('requests of a project that is about to move wait until it has moved, or stays', async () => {
+  const { directory } = create();
+  let publish: (message: RealtimeMessage) => void = () => {};
+  const stop = directory.follow({
+    subscribe(handler) {
+      publish = handler;
+      return () => {};
+    },
+  });
+  onTestFinished(stop);
+  const { id, apiKey } = await project('eu');
+  const names = [{ projectId: id }, { apiKey }] as const;
+  const known = () => names.map((name) => directory.find(name));
+  expect(await Promise.all(known())).toEqual(['eu', 'eu']);
+  const other = await project('us');
+  expect(await directory.find({ projectId: other.id })).toBe('us');
+
+  publish({ type: 'project_moving', projectId: id, apiKey });
+  const waiting = known();
+  let found: unknown;
+  const all = Promise.all(waiting).then((cells) => {
+    found = cells;
+  });
+  expect(directory.find({ projectId: other.id })).toBe('us'); // the others do not wait
+  expect(found).toBeUndefined();
+  publish({ type: 'project_stays', projectId: id, apiKey });
+  await all;
+  expect(found).toEqual(['eu', 'eu']);
+
+  publish({ type: 'project_moving', projectId: id, apiKey });
+  const moving = Promise.all(known());
+  publish({ type: 'project_moved', projectId: id, apiKey, cell: 'us' });
+  expect(await moving).toEqual(['us', 'us']);
+  expect(known()).toEqual(['us', 'us']);
+  publish({ type: 'project_moved', projectId: id, apiKey, cell: 'public' });
+  expect(known()).toEqual([undefined, undefined]);
 });
 
 test('known projects are found while the database is away; unknown ones are an error', async () => {
