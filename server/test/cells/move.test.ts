@@ -58,8 +58,11 @@ async function command(...args: string[]): Promise<any> {
 
 /** Moves a project. */
 async function move(project: TestProject, to: string, paused: unknown = expect.any(Number)): Promise<void> {
-  const { code, out } = await runCommand(['project', 'move', project.id, '--to', to, '--json'], settings);
-  expect(code).toBe(0);
+  const { code, out, err } = await runCommand(
+    ['project', 'move', project.id, '--to', to, '--json'],
+    settings,
+  );
+  expect(code, err).toBe(0);
   const pause = paused === null ? {} : { paused_ms: paused };
   expect(JSON.parse(out)).toEqual({ project_id: project.id, cell: to, ...pause });
 }
@@ -170,7 +173,7 @@ describe.each([
 });
 
 test('a project in use moves without an error: nothing is lost or doubled', {
-  timeout: 120_000,
+  timeout: 240_000,
 }, async () => {
   const smtp = await startSmtpStandIn();
   onTestFinished(() => smtp.stop());
@@ -208,10 +211,17 @@ test('a project in use moves without an error: nothing is lost or doubled', {
   onTestFinished(() => clearInterval(watching));
   const running = load(project, { clients: 4 });
   await running.accepted(100);
-  await move(project, 'far');
+  const moving = move(project, 'far');
+  // The rest of the command only deletes rows.
+  await until(
+    () => service.context.db.query(sql('', 'select from project_moves where switched_at is not null')),
+    (rows) => rows.length > 0,
+    { withinMs: 90_000 },
+  );
   await running.accepted(running.responses.length + 50);
   await running.stop();
   clearInterval(watching);
+  await moving;
   await expect
     .poll(async () => (await project.as('late')('GET', '/notifications')).body.data)
     .toMatchObject([{ title: 'later' }]);

@@ -5,6 +5,9 @@ import { type MovedTable, ofProject } from './tables.ts';
 // behind ours, so it waits briefly, and tries again.
 const LOCK_TIMEOUT_MS = 500;
 const LOCK_TRIES = 120;
+// PostgreSQL stops an automatic vacuum for a lock that waits for a second (deadlock_timeout).
+const LONG_LOCK_TIMEOUT_MS = 1_200;
+const LONG_EVERY = 4;
 
 /** The lock that every transaction takes that writes rows of the project; the move takes it alone. */
 export const MOVE_LOCK = (projectId: string): string => `hashtextextended('move of ${projectId}', 0)`;
@@ -121,7 +124,8 @@ function triggersOf(table: MovedTable, projectId: string): string {
 async function withLock(client: pg.Client, statements: string): Promise<void> {
   for (let tries = 1; ; tries += 1)
     try {
-      await client.query(`begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}; ${statements}; commit`);
+      const ms = tries % LONG_EVERY === 0 ? LONG_LOCK_TIMEOUT_MS : LOCK_TIMEOUT_MS;
+      await client.query(`begin; set local lock_timeout = ${ms}; ${statements}; commit`);
       return;
     } catch (error) {
       await client.query('rollback');

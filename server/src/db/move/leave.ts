@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import { AS_MOVER, MOVE_LOCK } from './capture.ts';
-import type { Ends } from './copy.ts';
+import { copy, type Ends } from './copy.ts';
 import { type FeedPlaces, placedFeed } from './feeds.ts';
-import { copyToArriving } from './sync.ts';
+import { ARRIVING_COLUMNS, arrivingRows } from './sync.ts';
 import { ofProject, XACT_COLUMNS } from './tables.ts';
 
 const LOCK_WITHIN_MS = 300;
@@ -24,16 +24,20 @@ export async function closeGate(client: pg.Client, projectId: string): Promise<v
 export async function copySettings(ends: Ends, places: FeedPlaces): Promise<void> {
   const { target, tables, projectId } = ends;
   const settings = tables.filter(({ name, enters }) => enters === 'with the project' && name !== 'jobs');
+  const rows = settings.map((table) =>
+    arrivingRows(
+      table,
+      projectId,
+      `from ${table.name} r where ${ofProject(table, 'r', projectId)}`,
+      XACT_COLUMNS[table.name] && placedFeed('r', places, projectId),
+    ),
+  );
   await target.query('begin');
   try {
-    await target.query('delete from arriving_rows where project_id = $1 and table_name <> $2', [
+    await target.query("delete from arriving_rows where project_id = $1 and table_name <> 'jobs'", [
       projectId,
-      'jobs',
     ]);
-    for (const table of settings) {
-      const from = `from ${table.name} r where ${ofProject(table, 'r', projectId)}`;
-      await copyToArriving(ends, table, from, XACT_COLUMNS[table.name] && placedFeed('r', places, projectId));
-    }
+    await copy(ends, rows.join(' union all '), ARRIVING_COLUMNS);
     await target.query('commit');
   } catch (error) {
     await target.query('rollback');
@@ -43,49 +47,38 @@ export async function copySettings(ends: Ends, places: FeedPlaces): Promise<void
 
 /** Rejects all writes of the project in the source from now on, and opens the gate for them. */
 export async function leave(gate: pg.Client, projectId: string): Promise<void> {
-  await gate.query(AS_MOVER);
-  // Their messages are found by them.
+  const unlocked = (name: string) =>
+    `ctid = any (array(select ctid from ${name} where project_id = '${projectId}' for update skip locked))`;
   await gate.query(
-    `update webhooks set disabled_at = clock_timestamp() where ctid = any (
-      array(select ctid from webhooks where project_id = $1 for update skip locked)
-    )`,
-    [projectId],
+    [
+      AS_MOVER,
+      // Their messages are found by them.
+      `update webhooks set disabled_at = clock_timestamp() where ${unlocked('webhooks')}`,
+      ...ACTIVE.map((name) => `delete from ${name} where ${unlocked(name)}`),
+      `update leaving_projects set left_at = clock_timestamp() where project_id = '${projectId}'`,
+      'commit',
+    ].join('; '),
   );
-  for (const name of ACTIVE)
-    await gate.query(
-      `delete from ${name} where ctid = any (
-        array(select ctid from ${name} where project_id = $1 for update skip locked)
-      )`,
-      [projectId],
-    );
-  await gate.query('update leaving_projects set left_at = clock_timestamp() where project_id = $1', [
-    projectId,
-  ]);
-  await gate.query('commit');
 }
 
 /** Moves the arriving rows into their tables: from now on the project lives in the target. Repeatable. */
 export async function enter({ target, tables, projectId }: Omit<Ends, 'source'>): Promise<void> {
-  await target.query('begin');
-  try {
-    for (const { name, columns } of tables) {
-      // A job gets a new id, and no lease.
-      const own =
-        name === 'jobs' ? columns.filter((column) => !['id', 'lease_id'].includes(column)) : columns;
-      await target.query(
-        `insert into ${name} (${own.join(', ')})
-        select ${own.map((column) => `r.${column}`).join(', ')}
-        from arriving_rows a, json_populate_record(null::${name}, a.row) r
-        where a.project_id = $1 and a.table_name = $2
-        order by ${name === 'jobs' ? '(a.key)[1]::bigint' : 'a.key'}`,
-        [projectId, name],
-      );
-    }
-    await target.query('delete from arriving_rows where project_id = $1', [projectId]);
-    await target.query('delete from arriving_projects where project_id = $1', [projectId]);
-    await target.query('commit');
-  } catch (error) {
-    await target.query('rollback');
-    throw error;
-  }
+  const entering = tables.filter(({ enters }) => enters === 'with the project');
+  const statements = entering.map(({ name, columns }) => {
+    // A job gets a new id, and no lease.
+    const own = name === 'jobs' ? columns.filter((column) => !['id', 'lease_id'].includes(column)) : columns;
+    return `insert into ${name} (${own.join(', ')})
+      select ${own.map((column) => `r.${column}`).join(', ')}
+      from arriving_rows a, json_populate_record(null::${name}, a.row) r
+      where a.project_id = '${projectId}' and a.table_name = '${name}'
+      order by ${name === 'jobs' ? '(a.key)[1]::bigint' : 'a.key'}`;
+  });
+  // Several statements in one query are one transaction.
+  await target.query(
+    [
+      ...statements,
+      `delete from arriving_rows where project_id = '${projectId}'`,
+      `delete from arriving_projects where project_id = '${projectId}'`,
+    ].join('; '),
+  );
 }

@@ -60,7 +60,7 @@ async function copyChanged(ends: Ends, table: MovedTable): Promise<void> {
   if (table.enters === 'with the project') {
     await target.query(`delete from arriving_rows a using changed_keys changed
       where a.project_id = '${projectId}' and a.table_name = '${table.name}' and a.key = changed.key`);
-    await copyToArriving(ends, table, byKey);
+    await copy(ends, arrivingRows(table, projectId, byKey), ARRIVING_COLUMNS);
     return;
   }
   await target.query(`delete from ${table.name} r using changed_keys changed
@@ -75,19 +75,18 @@ async function copyChanged(ends: Ends, table: MovedTable): Promise<void> {
   }
 }
 
-/** Copies rows into `arriving_rows`, as JSON. `from` as for `copyRows`. */
-export async function copyToArriving(
-  ends: Pick<Ends, 'source' | 'target' | 'projectId'>,
+/** The columns of `arrivingRows`. */
+export const ARRIVING_COLUMNS = 'arriving_rows (project_id, table_name, key, row)';
+
+/** The select of rows for `arriving_rows`, as JSON. `from` as for `copyRows`. */
+export function arrivingRows(
   table: MovedTable,
+  projectId: string,
   from: string,
   json = 'row_to_json(r)',
-): Promise<void> {
+): string {
   const key = `array[${table.key.map((column) => `r.${column}::text`).join(', ')}]`;
-  await copy(
-    ends,
-    `select '${ends.projectId}'::uuid, '${table.name}', ${key}, ${json} ${from}`,
-    'arriving_rows (project_id, table_name, key, row)',
-  );
+  return `select '${projectId}'::uuid, '${table.name}', ${key}, ${json} ${from}`;
 }
 
 /** The condition that a row has a key, whose values are cast to the types of the columns. */

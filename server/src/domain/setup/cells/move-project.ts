@@ -191,6 +191,7 @@ class Move {
     if (position.part === 0 && position.after === undefined)
       for (const table of tables.filter(({ name }) => AT_ONCE.has(name))) await noteAll(context, table);
     await copyAhead(context, position, (table, rows) => onProgress?.({ step: 'copy', table, rows }));
+    await this.#catchUp();
   }
 
   async #catchUp(): Promise<void> {
@@ -215,11 +216,10 @@ class Move {
     });
     await lease.start();
     try {
-      await this.#catchUp();
-      await this.#holdJobs(lease);
-      await this.#catchUp();
       for (let tries = 1; ; tries += 1) {
+        await this.#holdJobs(lease);
         await makeRoom(this.#context);
+        await this.#catchUp();
         main.bus.publish({ type: 'project_moving', projectId, apiKey: project.apiKey });
         const startedMs = performance.now();
         await delay(SETTLE_MS);
@@ -230,12 +230,12 @@ class Move {
           }
         } catch (error) {
           await gate.query('rollback');
-          if (!isLockTimeout(error) || tries === TRIES) throw error;
+          if (!isLockTimeout(error)) throw error;
         }
+        if (tries === TRIES)
+          throw new MoveRefused('transactions of the project leave no moment to switch: try again later');
         main.bus.publish({ type: 'project_stays', projectId, apiKey: project.apiKey });
         if (failure !== undefined && !lease.isFresh) throw failure;
-        await this.#holdJobs(lease);
-        await this.#catchUp();
       }
     } finally {
       await lease.stop().catch(() => {}); // it expires
