@@ -1327,9 +1327,9 @@ export type Project = {
     name: string;
     /** The public key, which identifies the project. */
     api_key: string;
-    /** The name that users see in e-mails and on the page to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
+    /** The name that users see in e-mails, and on the pages for preferences and to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
     display_name: string | null;
-    /** The logo in e-mails and on the page to unsubscribe, shown 40 pixels high. */
+    /** The logo in e-mails, and on the pages for preferences and to unsubscribe. It is shown 40 pixels high. */
     logo_url: string | null;
     /** The language of the fixed texts for users whose own is unknown or not available, as a BCP 47 tag. */
     default_locale: string | null;
@@ -1339,9 +1339,9 @@ export type Project = {
 
 /** Members in the body replace stored values, missing members stay, and `null` clears. */
 export type ProjectInput = {
-    /** The name that users see in e-mails and on the page to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
+    /** The name that users see in e-mails, and on the pages for preferences and to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
     display_name?: string | null;
-    /** The logo in e-mails and on the page to unsubscribe, shown 40 pixels high. */
+    /** The logo in e-mails, and on the pages for preferences and to unsubscribe. It is shown 40 pixels high. */
     logo_url?: string | null;
     /** The language of the fixed texts for users whose own is unknown or not available, as a BCP 47 tag. */
     default_locale?: string | null;
@@ -1360,9 +1360,9 @@ export type ProjectSavedMessage = {
 };
 
 export type ProjectSettings = {
-    /** The name that users see in e-mails and on the page to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
+    /** The name that users see in e-mails, and on the pages for preferences and to unsubscribe. `null`: the `name` of the project, unless that is `default`. */
     display_name: string | null;
-    /** The logo in e-mails and on the page to unsubscribe, shown 40 pixels high. */
+    /** The logo in e-mails, and on the pages for preferences and to unsubscribe. It is shown 40 pixels high. */
     logo_url: string | null;
     /** The language of the fixed texts for users whose own is unknown or not available, as a BCP 47 tag. */
     default_locale: string | null;

@@ -8,8 +8,8 @@ const settings = {
       minLength: 1,
       maxLength: 255,
       description:
-        'The name that users see in e-mails and on the page to unsubscribe. `null`: the `name` of the ' +
-        'project, unless that is `default`.',
+        'The name that users see in e-mails, and on the pages for preferences and to unsubscribe. `null`: ' +
+        'the `name` of the project, unless that is `default`.',
     }),
   ),
   logo_url: nullable(
@@ -19,7 +19,9 @@ const settings = {
       pattern: '^https://[A-Za-z0-9.-]+(:[0-9]+)?([/?#]|$)',
       'x-problem': 'must be an https URL',
       examples: ['https://shop.example/logo.png'],
-      description: 'The logo in e-mails and on the page to unsubscribe, shown 40 pixels high.',
+      description:
+        'The logo in e-mails, and on the pages for preferences and to unsubscribe. It is shown 40 pixels ' +
+        'high.',
     }),
   ),
   default_locale: nullable(

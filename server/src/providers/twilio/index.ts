@@ -22,7 +22,7 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { notVerified, requestJson, segment } from '../shared/request-json.ts';
-import { cut } from '../shared/shrink.ts';
+import { smsText } from '../shared/sms-text.ts';
 import type { HttpRequest, HttpResult } from '../shared/transport.ts';
 import { twilioReceipts } from './receipts.ts';
 
@@ -120,7 +120,7 @@ function build(message: SmsMessage, config: Config): HttpRequest | Rejection {
   const payload = {
     To: message.to.replace(/[\s().-]/g, ''),
     From: config.from,
-    Body: bodyOf(message),
+    Body: smsText(message, MAX_BODY),
     ...(message.receiptUrl === undefined ? {} : { StatusCallback: message.receiptUrl }),
   };
   const merged = mergeOverride<Record<string, unknown>>(payload, message.override, { locked: ['To'] });
@@ -148,14 +148,6 @@ const TOO_LONG: Rejection = {
   code: 'too_big',
   reason: `the text is longer than the ${MAX_BODY} characters that the provider accepts`,
 };
-
-/** Returns title, text and link on separate lines. Cuts title and text only: a cut link is useless. */
-function bodyOf({ title, text, actionUrl }: SmsMessage): string {
-  const words = [title, text].map((part) => part.trim()).filter((part) => part !== '');
-  if (actionUrl === null) return cut(words.join('\n'), MAX_BODY);
-  const shown = cut(words.join('\n'), MAX_BODY - actionUrl.length - 1);
-  return shown === '' ? actionUrl : `${shown}\n${actionUrl}`;
-}
 
 /** Encodes the form as Twilio's own libraries do: a list repeats its field, an object becomes JSON. */
 function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
