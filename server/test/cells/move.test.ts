@@ -142,7 +142,6 @@ async function filled(cell: string, name: string): Promise<TestProject> {
 
 describe.each([
   ['public', 'near'],
-  ['near', 'far'],
   ['far', 'public'],
 ])('from %s to %s', (from, to) => {
   test('all rows move, and none stay', async () => {
