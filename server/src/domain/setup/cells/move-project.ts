@@ -61,8 +61,8 @@ const JOBS_END_WITHIN_MS = 10 * 60_000;
 const LOOK_EVERY_MS = 100;
 const TRIES = 50;
 // Nodes hold new requests of the project back (directory.ts). What they have begun ends meanwhile: some of it
-// is written in batches, every 100 ms.
-const SETTLE_MS = 150;
+// is written in batches, every 100 ms, and fan-outs take longer.
+const SETTLE_MS = { least: 150, most: 600, every: 20 };
 // Nodes that miss the message about it find the new cell after this time (STALE_MS in directory.ts).
 const NODES_KNOW_WITHIN_MS = 10_500;
 
@@ -222,7 +222,7 @@ class Move {
         await this.#catchUp();
         main.bus.publish({ type: 'project_moving', projectId, apiKey: project.apiKey });
         const startedMs = performance.now();
-        await delay(SETTLE_MS);
+        await this.#settle(lease);
         try {
           if (await this.#leave(lease)) {
             await this.#arrive();
@@ -262,6 +262,21 @@ class Move {
           `${jobs} jobs of the project have not ended within 10 minutes: try again later`,
         );
       await delay(LOOK_EVERY_MS);
+    }
+  }
+
+  /**
+   * Waits until what has begun has ended. A transaction that waits at the gate may have locked rows that
+   * another one needs, which the move waits for: the fewer there are, the less often that happens.
+   */
+  async #settle(lease: Lease): Promise<void> {
+    const { source, projectId } = this.#context;
+    const startedMs = performance.now();
+    for (let ms = 0, jobs = 1; ms < SETTLE_MS.least || (jobs > 0 && ms < SETTLE_MS.most); ) {
+      await delay(SETTLE_MS.every);
+      const { rows } = await source.query<{ jobs: number }>(countAllRunning, [projectId, lease.id]);
+      jobs = rows[0]?.jobs ?? 0;
+      ms = performance.now() - startedMs;
     }
   }
 
@@ -389,11 +404,12 @@ const holdReady = `
     for update skip locked
   )
   returning lease_id`;
-// Fan-outs only write: what is not committed when the project leaves is done in the new cell.
-const countRunning = `
+const countAllRunning = `
   select count(*)::int as jobs
   from jobs
-  where project_id = $1 and lease_id is not null and lease_id <> $2 and kind <> 'fan_out'`;
+  where project_id = $1 and lease_id is not null and lease_id <> $2`;
+// Fan-outs only write: what is not committed when the project leaves is done in the new cell.
+const countRunning = `${countAllRunning} and kind <> 'fan_out'`;
 const selectHold = `
   select
   from leaving_projects p
