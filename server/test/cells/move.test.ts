@@ -330,6 +330,19 @@ test('a move that is killed at any step goes on when it is called again', { time
   expect(await leftBehind('far')).toEqual([]);
 });
 
+test('a move is refused, and leaves nothing, if the other cell has a project of that name', async () => {
+  const name = `twice ${randomUUID()}`;
+  await createIn('near', name);
+  const project = await createIn('far', name);
+  const { code, err } = await runCommand(['project', 'move', project.id, '--to', 'near'], settings);
+  expect({ code, err }).toEqual({
+    code: 1,
+    err: `belfry: the cell near has a project named ${name}\n`,
+  });
+  expect(await service.context.db.query(sql('', 'select from project_moves'))).toEqual([]);
+  expect(await leftBehind('far')).toEqual([]);
+});
+
 test('a move that was killed can be cancelled', async () => {
   const project = await filled('near', `cancelled ${randomUUID()}`);
   const { db } = contextIn(service, 'near');

@@ -65,8 +65,8 @@ export async function copyAhead(
     const page = await readPage(ends, part, at.after);
     await target.query('begin');
     try {
-      if (page !== undefined) rows += await copyPage(ends, part, page);
-      at = page?.last === undefined ? { part: at.part + 1 } : { part: at.part, after: page.last };
+      rows += await copyPage(ends, part, page);
+      at = page.last === undefined ? { part: at.part + 1 } : { part: at.part, after: page.last };
       await target.query('update arriving_projects set position = $2 where project_id = $1', [
         projectId,
         JSON.stringify(at),
@@ -90,7 +90,7 @@ async function readPage(
   { source, projectId }: Ends,
   { table, owned }: Part,
   after?: readonly string[],
-): Promise<Page | undefined> {
+): Promise<Page> {
   const limit = owned.length > 0 ? OWNERS_PER_PAGE : ROWS_PER_PAGE;
   const key = table.key.map((column) => `${column}::text`).join(', ');
   const { rows } = await source.query<{ key: string[] }>(
@@ -131,7 +131,7 @@ const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 /**
  * Copies rows of a table. `from` is the rest of a select after its columns, with `r` as the table. All
- * transactions of events are the oldest possible one until `placeFeeds` (positions.ts).
+ * transactions of events are the oldest possible one until `placeEvents` (feeds.ts).
  */
 export async function copyRows(
   { source, target }: Pick<Ends, 'source' | 'target'>,

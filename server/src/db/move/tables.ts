@@ -61,7 +61,7 @@ const WITH_THE_PROJECT = new Set([
   'jobs',
 ]);
 
-/** A transaction id means nothing in another database: these get another one (positions.ts). */
+/** A transaction id means nothing in another database: these get another one (feeds.ts). */
 export const XACT_COLUMNS: Readonly<Record<string, string>> = {
   events: 'xact',
   webhooks: 'feed_xact',

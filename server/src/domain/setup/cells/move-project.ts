@@ -107,11 +107,12 @@ export async function cancelMove(request: Omit<MoveRequest, 'nodeId'>): Promise<
   await withConnections(request, async ({ source, target, tables, projectId }) => {
     if ((await request.from.db.query(selectLeft, [projectId])).length > 0)
       throw new MoveRefused('the project has left its cell: the move can only be finished');
+    // First the position: without triggers, a move that is started again must not continue from it.
+    await target.query('delete from arriving_projects where project_id = $1', [projectId]);
+    await target.query('delete from arriving_rows where project_id = $1', [projectId]);
     await release(source, tables);
     await forget(source, projectId);
     await deleteRows(target, tables, projectId);
-    await target.query('delete from arriving_rows where project_id = $1', [projectId]);
-    await target.query('delete from arriving_projects where project_id = $1', [projectId]);
     await request.main.db.query(deleteMove, [projectId]);
   });
 }
@@ -165,10 +166,13 @@ class Move {
 
   /** Enters the move into the directory. Returns how far an earlier call has come. */
   async #begin(): Promise<'started' | 'left' | 'switched'> {
-    const { main, from, to, projectId } = this.#context;
+    const { main, from, to, project, projectId } = this.#context;
     const move = await startedMove(main.db);
-    if (move === undefined) await main.db.query(insertMove, [projectId, from.cell, to.cell]);
-    else if (move.projectId !== projectId || move.from !== from.cell || move.to !== to.cell)
+    if (move === undefined) {
+      if ((await to.db.query(selectNamed, [project.name])).length > 0)
+        throw new MoveRefused(`the cell ${to.cell} has a project named ${project.name}`);
+      await main.db.query(insertMove, [projectId, from.cell, to.cell]);
+    } else if (move.projectId !== projectId || move.from !== from.cell || move.to !== to.cell)
       throw new MoveRefused(`finish or cancel the move of project ${move.projectId} first`);
     if (move?.switched) return 'switched';
     return (await from.db.query(selectLeft, [projectId])).length > 0 ? 'left' : 'started';
@@ -176,11 +180,9 @@ class Move {
 
   async #copy(): Promise<void> {
     const context = this.#context;
-    const { from, to, source, target, tables, project, projectId, onProgress } = context;
+    const { from, to, source, target, tables, projectId, onProgress } = context;
     let [arriving] = await to.db.query<{ position: string }>(selectPosition, [projectId]);
     if (arriving === undefined) {
-      if ((await to.db.query(selectNamed, [project.name])).length > 0)
-        throw new MoveRefused(`the cell ${to.cell} has a project named ${project.name}`);
       await deleteRows(target, tables, projectId); // of an interrupted cancellation
       arriving = { position: JSON.stringify(START) };
       await to.db.query(insertArriving, [projectId, arriving.position]);
@@ -223,14 +225,14 @@ class Move {
         main.bus.publish({ type: 'project_moving', projectId, apiKey: project.apiKey });
         const startedMs = performance.now();
         await this.#settle(lease);
-        try {
-          if (await this.#leave(lease)) {
-            await this.#arrive();
-            return performance.now() - startedMs;
-          }
-        } catch (error) {
+        const hasLeft = await this.#leave(lease).catch(async (error: unknown) => {
           await gate.query('rollback');
           if (!isLockTimeout(error)) throw error;
+          return false;
+        });
+        if (hasLeft) {
+          await this.#arrive();
+          return performance.now() - startedMs;
         }
         if (tries === TRIES)
           throw new MoveRefused('transactions of the project leave no moment to switch: try again later');
