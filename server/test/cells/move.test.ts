@@ -225,7 +225,6 @@ test('a project in use moves without an error: nothing is lost or doubled', {
     .poll(async () => (await project.as('late')('GET', '/notifications')).body.data)
     .toMatchObject([{ title: 'later' }]);
   expect(running.responses.filter(({ status }) => status !== 201)).toEqual([]);
-  expect(Math.max(...running.responses.map(({ ms }) => ms))).toBeLessThan(3_000);
   const context = contextIn(service, 'far');
   // On a busy machine the server is behind by a minute.
   await until(

@@ -1,6 +1,6 @@
 -- oldest program: 52
 
--- Moves of projects between cells (domain/setup/cells/move). Empty, unless a project moves.
+-- Moves of projects between cells (domain/setup/cells/move-project.ts). Empty, unless a project moves.
 
 -- In the default cell: the move that was started.
 create table project_moves (
