@@ -144,7 +144,7 @@ describe.each([
   ['public', 'near'],
   ['far', 'public'],
 ])('from %s to %s', (from, to) => {
-  test('all rows move, and none stay', async () => {
+  test('all rows move, and none stay', { timeout: 120_000 }, async () => {
     const project = await filled(from, `${from}-${to} ${randomUUID()}`);
     // It is written a second later.
     const before = await until(
@@ -342,7 +342,7 @@ test('a move is refused, and leaves nothing, if the other cell has a project of 
   expect(await leftBehind('far')).toEqual([]);
 });
 
-test('a move that was killed can be cancelled', async () => {
+test('a move that was killed can be cancelled', { timeout: 120_000 }, async () => {
   const project = await filled('near', `cancelled ${randomUUID()}`);
   const { db } = contextIn(service, 'near');
   const child = belfry(['project', 'move', project.id, '--to', 'far'], settings);
