@@ -213,6 +213,36 @@ test('an action is shown before the server responds, and undone if the server re
   proxy.decide = () => 'pass';
 });
 
+test('a list that is fetched while an action is under way has what the action moves into it', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b']) await send(user, { title });
+  let held = Promise.withResolvers<boolean>();
+  const inbox = await open(user, {
+    async fetch(input, init) {
+      if (init?.method === 'GET') return fetch(input, init);
+      return (await held.promise) ? fetch(input, init) : new Response('{}', { status: 400 });
+    },
+  });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['b', 'a']);
+  const [newest, oldest] = list.getSnapshot().notifications;
+  const archived = inbox.archive(newest?.id ?? '');
+  const archive = show(inbox, { status: 'archived' });
+  await expect.poll(archive.titles).toEqual(['b']);
+  held.resolve(false);
+  await expect(archived).rejects.toThrow('400');
+  expect([titles(), archive.titles()]).toEqual([['b', 'a'], []]);
+
+  held = Promise.withResolvers();
+  const snoozed = inbox.snooze(oldest?.id ?? '', new Date(Date.now() + 60_000));
+  const later = show(inbox, { status: 'snoozed' });
+  await expect.poll(later.titles).toEqual(['a']);
+  held.resolve(true);
+  await snoozed;
+  await later.list.refresh();
+  expect([titles(), later.titles()]).toEqual([['b'], ['a']]);
+});
+
 test('an action leaves notifications that it does not change as they are', async () => {
   const user = newUser();
   for (const title of ['a', 'b']) await send(user, { title });

@@ -406,7 +406,7 @@ export class Inbox {
     const countsBefore = this.getSnapshot().counts;
     const change = (one: Notification) => (wanted.has(one.id) ? of(one) : undefined);
     const changes = changesOf(this.#loaded(wanted), change);
-    const end = this.#journal.begin({ change });
+    const end = this.#journal.begin({ change, arrived: [...changes.values()].map(({ after }) => after) });
     this.#commit(changes);
     if (counts !== undefined) this.#setCounts(counts);
     const version = this.#countsVersion;
@@ -550,12 +550,8 @@ const isInBulk = ({ status }: Notification) => status !== 'archived' && status !
 function changesOf(notifications: readonly Notification[], change: Required<Entry>['change']): Changes {
   return new Map(
     notifications.flatMap((before) => {
-      const members = change(before) ?? {};
-      // What stays the same object is not rendered again.
-      const isChanged = Object.entries(members).some(
-        ([name, value]) => value !== before[name as keyof Change],
-      );
-      return isChanged ? [[before.id, { before, after: changed(before, members) }] as const] : [];
+      const after = changed(before, change(before) ?? {});
+      return after === before ? [] : [[before.id, { before, after }] as const];
     }),
   );
 }

@@ -46,10 +46,7 @@ export class Journal {
       const result = await fetchThem();
       const entries = [...reading];
       const apply = (notification: Notification) =>
-        entries.reduce((current, { change }) => {
-          const members = change?.(current);
-          return members === undefined ? current : changed(current, members);
-        }, notification);
+        entries.reduce((current, { change }) => changed(current, change?.(current) ?? {}), notification);
       return {
         result,
         notifications: notificationsOf(result).map(apply),

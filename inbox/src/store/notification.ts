@@ -5,8 +5,15 @@ export type Change = Partial<
   Pick<Notification, 'seen_at' | 'read_at' | 'archived_at' | 'discarded_at' | 'snoozed_until'>
 >;
 
-/** Returns the notification with its changes and the status that follows from them. */
+/**
+ * Returns the notification with its changes and the status that follows from them. If nothing changes, it is
+ * the same object, so that it is not rendered again.
+ */
 export function changed(notification: Notification, change: Change): Notification {
+  const isSame = Object.entries(change).every(
+    ([name, value]) => value === notification[name as keyof Change],
+  );
+  if (isSame) return notification;
   const after = { ...notification, ...change };
   return { ...after, status: statusOf(after) };
 }
