@@ -78,6 +78,22 @@ test('the condition of an insert that selects reads a table only in a materializ
   expect(found).toEqual([]);
 });
 
+// They would run on the server of the table. Its transactions and locks are not those of the coordinator, which
+// writes the ids of transactions into rows.
+test('no statement that reads a table asks its server about transactions or locks', () => {
+  const found = violations((statement) => {
+    const known = new Set(nodes(statement, 'CommonTableExpr').map(({ ctename }) => ctename));
+    const reads = nodes(statement, 'RangeVar').some(
+      ({ relname }) => !known.has(relname) && !/^pg_/.test(`${relname}`),
+    );
+    if (!reads || modifications(statement).length > 0) return [];
+    return [...calls(statement, 's'), ...calls(statement, 'v')].filter((name) =>
+      /snapshot|xact|advisory|notify/.test(name),
+    );
+  });
+  expect(found).toEqual([]);
+});
+
 test('no statement changes the state of a session', () => {
   const STATE = [
     'VariableSetStmt',

@@ -2,6 +2,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { eventId } from '../../ground/events/expand.ts';
+import { feedHorizon } from '../../ground/events/feed.ts';
 import { FeedLoop, type FeedLoopOptions } from '../../ground/events/feed-loop.ts';
 import { countOf } from '../../ground/events/stored-types.ts';
 import { type ClaimedWebhook, type EventBatch, eventFilter, MAX_EVENTS, webhookJobs } from './jobs.ts';
@@ -71,10 +72,12 @@ export async function relayEvents(
   after: string,
 ): Promise<{ queued: number; last: string | undefined }> {
   return db.transaction(async (tx) => {
-    const webhooks = await tx.query<ClaimedWebhook>(claimWebhooks, [after, MAX_PENDING, MAX_WEBHOOKS]);
+    const horizon = await feedHorizon(tx);
+    const values = [after, MAX_PENDING, MAX_WEBHOOKS, horizon];
+    const webhooks = await tx.query<ClaimedWebhook>(claimWebhooks, values);
     if (webhooks.length === 0) return { queued: 0, last: undefined };
     const nowMs = clock.now();
-    const batches = [...(await readFeeds(tx, webhooks)), ...(await readReplays(tx, webhooks))];
+    const batches = [...(await readFeeds(tx, webhooks, horizon)), ...(await readReplays(tx, webhooks))];
     await enqueue(
       tx,
       batches.flatMap((batch) => webhookJobs(batch, nowMs)),
@@ -85,10 +88,15 @@ export async function relayEvents(
 }
 
 /** Reads the next events of each feed, and moves each webhook's position. */
-async function readFeeds(tx: Queryable, webhooks: readonly ClaimedWebhook[]): Promise<EventBatch[]> {
+async function readFeeds(
+  tx: Queryable,
+  webhooks: readonly ClaimedWebhook[],
+  horizon: string,
+): Promise<EventBatch[]> {
   const rows = await tx.query<FeedRow>(selectFeeds, [
     webhooks.map(({ id }) => id),
     Math.min(MAX_ROWS.each, Math.ceil(MAX_ROWS.together / webhooks.length)),
+    horizon,
   ]);
   const filter = eventFilter(webhooks);
   const rowsOf = Map.groupBy(rows, (row) => row.webhook_id);
@@ -148,7 +156,7 @@ const claimWebhooks = sql(
       exists (
         select from events e
         where e.project_id = w.project_id and (e.xact, e.id) > (w.feed_xact, w.feed_id)
-          and e.xact < pg_snapshot_xmin(pg_current_snapshot())
+          and e.xact < $4::xid8
       )
       or exists (select from webhook_replays r where r.webhook_id = w.id)
     )
@@ -167,7 +175,7 @@ const selectFeeds = sql(
     select e.xact, e.id, e.type, e.size
     from events e
     where e.project_id = w.project_id and (e.xact, e.id) > (w.feed_xact, w.feed_id)
-      and e.xact < pg_snapshot_xmin(pg_current_snapshot())
+      and e.xact < $3::xid8
     order by e.xact, e.id
     limit $2
   ) f

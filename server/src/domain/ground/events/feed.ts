@@ -39,9 +39,10 @@ const MAX_ROWS = 50;
 // A row has up to 2,000 events, mostly few. The part ends with the row that reaches this number.
 const MAX_EVENTS = 1_000;
 
-/** Returns the next part of the feed for each request, in two statements. */
+/** Returns the next part of the feed for each request, in three statements. */
 export async function readFeed(db: Queryable, requests: readonly FeedRequest[]): Promise<FeedPart[]> {
   const from = requests.map(({ after }) => splitEventId(after.eventId));
+  const horizon = await feedHorizon(db);
   const rows = await db.query<FeedRow>(selectFeed, [
     requests.map(({ projectId }) => projectId),
     requests.map(({ after }) => after.xact),
@@ -50,6 +51,7 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
     requests.map(({ types }) => types && `{${storedTypes(types)}}`),
     MAX_ROWS,
     MAX_EVENTS,
+    horizon,
   ]);
   const parts = requests.map(({ after }): FeedPart => ({ events: [], position: after, more: false }));
   for (const row of rows) {
@@ -68,10 +70,24 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
   return parts;
 }
 
+/**
+ * Returns the oldest running transaction. Statements that begin later see all events of earlier ones, and may
+ * read up to them. It has a statement of its own: on a distributed PostgreSQL, transactions have the ids of
+ * the coordinator, and a statement that reads a table runs on a worker, which has others.
+ */
+export async function feedHorizon(db: Queryable): Promise<string> {
+  return (await selectTransactions(db)).horizon;
+}
+
+async function selectTransactions(db: Queryable): Promise<{ horizon: string; next: string }> {
+  const [row] = await db.query<{ horizon: string; next: string }>(selectHorizon);
+  if (row === undefined) throw new Error('the database returned no transactions');
+  return row;
+}
+
 /** Returns the end of all feeds. Events that commit later, or have just been committed, come after it. */
 export async function feedEnd(db: Queryable): Promise<FeedPosition> {
-  const [row] = await db.query<{ horizon: string }>(selectHorizon);
-  return { xact: row?.horizon ?? '0', eventId: OLDEST };
+  return { xact: await feedHorizon(db), eventId: OLDEST };
 }
 
 /** Returns a position as a text for clients, which resume with it. */
@@ -92,17 +108,12 @@ export async function findPosition(
   if (!isId(id)) return { position: await feedEnd(db), certain: false };
   const named = id.toLowerCase();
   const { rowId, number } = splitEventId(named);
-  const [row] = await db.query<{ xact: string | null; horizon: string; later: boolean }>(selectPosition, [
-    projectId,
-    rowId,
-    number,
-    xact ?? null,
-  ]);
-  const horizon = row?.horizon ?? '0';
+  const [row] = await db.query<{ xact: string }>(selectPosition, [projectId, rowId, number]);
   // The transaction of the event counts, if it exists: after a restore from a backup, the client's may be
   // wrong.
-  if (typeof row?.xact === 'string') return { position: { xact: row.xact, eventId: named }, certain: true };
-  if (xact === undefined || row?.later !== false)
+  if (row !== undefined) return { position: { xact: row.xact, eventId: named }, certain: true };
+  const { horizon, next } = await selectTransactions(db);
+  if (xact === undefined || BigInt(xact) > BigInt(next))
     return { position: { xact: horizon, eventId: OLDEST }, certain: false };
   return { position: { xact, eventId: named }, certain: rowId === OLDEST };
 }
@@ -140,7 +151,7 @@ const selectFeed = sql(
         from events e
         where e.project_id = r.project_id
           and (e.xact, e.id) >= (r.xact, r.row_id)
-          and e.xact < pg_snapshot_xmin(pg_current_snapshot())
+          and e.xact < $8::xid8
           and (e.id <> r.row_id or e.size * ${TYPES_OF_ROW} > r.number + 1)
         order by e.xact, e.id
         limit $6
@@ -151,15 +162,15 @@ const selectFeed = sql(
   where f.before < $7 and (f.wanted or f.next_before is null or f.next_before >= $7)
   order by r.request, f.place`,
 );
-const selectHorizon = sql('feed_end', 'select pg_snapshot_xmin(pg_current_snapshot())::text as horizon');
+const selectHorizon = sql(
+  'feed_end',
+  `select pg_snapshot_xmin(s)::text as horizon, pg_snapshot_xmax(s)::text as next
+  from pg_current_snapshot() s`,
+);
 // Primary key (project_id, id).
 const selectPosition = sql(
   'find_feed_position',
-  `select pg_snapshot_xmin(pg_current_snapshot())::text as horizon,
-    $4::xid8 > pg_snapshot_xmax(pg_current_snapshot()) as later,
-    (
-      select xact::text
-      from events e
-      where project_id = $1 and id = $2 and e.size * ${TYPES_OF_ROW} > $3::int
-    ) as xact`,
+  `select xact::text
+  from events e
+  where project_id = $1 and id = $2 and e.size * ${TYPES_OF_ROW} > $3::int`,
 );

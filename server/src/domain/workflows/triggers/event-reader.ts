@@ -3,6 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { type EventRow, expand } from '../../ground/events/expand.ts';
+import { feedHorizon } from '../../ground/events/feed.ts';
 import { FeedLoop, type FeedLoopOptions } from '../../ground/events/feed-loop.ts';
 import { numbersOf, typesOfRow } from '../../ground/events/stored-types.ts';
 import { continueWaiting } from '../engine/continue-waiting.ts';
@@ -51,8 +52,10 @@ export class EventReader {
   }
 
   async #readAll(isStopped: () => boolean): Promise<void> {
+    const { db } = this.#context;
     for (let last = OLDEST; ; ) {
-      const projects = await this.#context.db.query<{ id: string }>(selectProjects, [last, PROJECTS_AT_ONCE]);
+      const values = [last, PROJECTS_AT_ONCE, await feedHorizon(db)];
+      const projects = await db.query<{ id: string }>(selectProjects, values);
       for (const { id } of projects) {
         if (isStopped()) return;
         if ((await readEvents(this.#context, id)) > 0) this.#onContinued();
@@ -67,7 +70,7 @@ export class EventReader {
 export function readEvents(context: ReaderContext, projectId: string): Promise<number> {
   return inStartTransaction(context, async (tx) => {
     await lockFeed(tx, projectId);
-    const rows = await tx.query<FeedRow>(selectRows, [projectId, MAX_ROWS]);
+    const rows = await tx.query<FeedRow>(selectRows, [projectId, MAX_ROWS, await feedHorizon(tx)]);
     const types = await wantedOf(
       tx,
       projectId,
@@ -186,7 +189,7 @@ const selectProjects = sql(
   where exists (
     select from events e
     where e.project_id = f.project_id and (e.xact, e.id) > (f.feed_xact, f.feed_id)
-      and e.xact < pg_snapshot_xmin(pg_current_snapshot())
+      and e.xact < $3::xid8
   )
   order by f.project_id <= $1, f.project_id
   limit $2`,
@@ -200,7 +203,7 @@ const selectRows = sql(
     select xact, id, type, size
     from events
     where project_id = $1 and (xact, id) > (f.feed_xact, f.feed_id)
-      and xact < pg_snapshot_xmin(pg_current_snapshot())
+      and xact < $3::xid8
     order by xact, id
     limit $2
   ) e
