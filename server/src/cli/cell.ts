@@ -1,7 +1,6 @@
-import { type Database, openDatabase } from '../db/client.ts';
-import { StartError } from '../db/embedded/start-error.ts';
+import { distributeSchema, hasCitus, placedSchemas } from '../db/citus.ts';
+import type { Database, Queryable } from '../db/client.ts';
 import { runningPrograms } from '../db/schema.ts';
-import { connectionObstacle } from '../db/usability.ts';
 import { natsSubject } from '../domain/ground/bus/nats.ts';
 import {
   type Cell,
@@ -26,10 +25,12 @@ import { startedMove } from '../domain/setup/cells/move-project.ts';
 import { listProjects } from '../domain/setup/projects/find.ts';
 import { createLogger } from '../lib/log.ts';
 import { currentSchema, type Opened, openCell, rememberCells } from '../open.ts';
+import { workersOf } from './cell-workers.ts';
 import { CommandError, UsageError } from './command.ts';
 import { print, printJson, printTable } from './output.ts';
 import { type CommandCells, reportFailures, withCells } from './with-cells.ts';
 import { linked } from './with-context.ts';
+import { withDatabase } from './with-database.ts';
 
 // The migration that creates the directory. Older releases do not know cells.
 const SCHEMA_OF_CELLS = 58;
@@ -37,7 +38,12 @@ const SCHEMA_OF_CELLS = 58;
 /** `belfry cell add`: creates the tables of a cell, and enters it into the directory. */
 export async function addCellCommand(
   name: string,
-  { databaseUrl, directUrl, json }: { databaseUrl?: string; directUrl?: string; json?: boolean },
+  {
+    databaseUrl,
+    directUrl,
+    distribute = false,
+    json,
+  }: { databaseUrl?: string; directUrl?: string; distribute?: boolean; json?: boolean },
 ): Promise<void> {
   const problem = problemOfCellName(name);
   if (problem !== undefined) throw new UsageError(problem);
@@ -45,22 +51,25 @@ export async function addCellCommand(
     throw new UsageError('--direct-url needs --database-url');
   const urls =
     databaseUrl === undefined ? undefined : { url: databaseUrl, directUrl: directUrl ?? databaseUrl };
-  const { cell, notified, fits } = await withCells(async (cells) => {
+  const { cell, worker, notified, fits } = await withCells(async (cells) => {
     const { main, names } = cells;
     if (names.includes(name)) throw new CommandError(`there is a cell ${name} already: see belfry cell list`);
     await checkNodes(main, 'cells', SCHEMA_OF_CELLS);
+    if (distribute) await onDatabase(main, urls, checkCitus);
     const notified = await linked(main);
     const schema = urls === undefined ? await createSchema(main, name) : await schemaAt(urls);
     const cell = sealedCell(main, { name, schema, urls });
     await checkAndMigrate(cells, cell);
+    const worker = distribute ? await onDatabase(main, urls, (db) => placeOnWorker(db, schema)) : undefined;
     if (!(await insertCell(main.db, cell)))
       throw new CommandError(`there is a cell ${name} already: see belfry cell list`);
     const fits = rememberCells(main, names.length + 1);
     main.bus.publish({ type: 'cells_changed' });
-    return { cell, notified, fits };
+    return { cell, worker, notified, fits };
   });
-  if (json) return printJson({ name, schema: cell.schema });
-  print(`Cell ${name} is ready, in the schema ${cell.schema}. Running servers open it now.`);
+  if (json) return printJson({ name, schema: cell.schema, worker });
+  const place = worker === undefined ? '' : ` on ${worker}`;
+  print(`Cell ${name} is ready, in the schema ${cell.schema}${place}. Running servers open it now.`);
   print(`Create a project in it with: belfry project create <name> --cell ${name}`);
   if (!notified) print('The message for the running servers may be lost: restart them.');
   if (!fits) print('Restart the server: the embedded database needs more connections for it.');
@@ -115,20 +124,27 @@ export async function checkNodes({ db }: Opened, what: string, schema: number): 
 export async function listCellsCommand({ json }: { json?: boolean }): Promise<void> {
   const records = await withCells(async ({ main, cells }) => {
     const counts = await countProjects(main.db);
+    const { workers } = await workersOf(main, cells);
     const own = { cell: DEFAULT_CELL, schema: 'that of DATABASE_URL', database: 'that of DATABASE_URL' };
     return [
-      { ...own, projects: (await listProjects(main)).length },
+      { ...own, worker: null, projects: (await listProjects(main)).length },
       ...cells.map((cell) => ({
         cell: cell.name,
         schema: cell.schema,
         database: shownDatabase(main, cell),
+        worker: workers.get(cell.name) ?? null,
         projects: counts.get(cell.name) ?? 0,
       })),
     ];
   });
   if (json) return printJson(records);
+  const isDistributed = records.some(({ worker }) => worker !== null);
   printTable(
-    records.map(({ projects, ...record }) => ({ ...record, projects: `${projects}` })),
+    records.map(({ worker, projects, ...record }) => ({
+      ...record,
+      ...(isDistributed && { worker: worker ?? '' }),
+      projects: `${projects}`,
+    })),
     '',
   );
 }
@@ -184,10 +200,21 @@ function shownDatabase(main: Opened, cell: Cell): string {
   return url === null ? 'an invalid URL' : `${url.host}${url.pathname}`;
 }
 
+async function checkCitus(db: Queryable): Promise<void> {
+  if (!(await hasCitus(db)))
+    throw new CommandError('--distribute needs a database with the extension Citus 12 or newer');
+}
+
+/** Distributes the schema of an empty cell. Returns its worker. */
+async function placeOnWorker(db: Queryable, schema: string): Promise<string | undefined> {
+  await distributeSchema(db, schema);
+  return (await placedSchemas(db)).find((one) => one.schema === schema)?.worker;
+}
+
 /** Creates the schema of a cell in the database of the default one. */
-async function createSchema({ place: { direct } }: Opened, name: string): Promise<string> {
+async function createSchema(main: Opened, name: string): Promise<string> {
   const schema = schemaOfCell(name);
-  await withDatabase(direct, 'DATABASE_URL', (db) => createSchemaOf(db, schema));
+  await onDatabase(main, undefined, (db) => createSchemaOf(db, schema));
   return schema;
 }
 
@@ -230,18 +257,13 @@ async function withCell(
   }
 }
 
-async function withDatabase<Result>(
-  connection: Opened['place']['direct'],
-  what: string,
+/** Runs `work` on the database of these URLs, or on that of the default cell. */
+function onDatabase<Result>(
+  { place: { direct } }: Opened,
+  urls: CellUrls | undefined,
   work: (db: Database) => Promise<Result>,
 ): Promise<Result> {
-  const db = openDatabase(connection, { size: 1, name: 'belfry cell' });
-  try {
-    return await work(db);
-  } catch (error) {
-    const { message, advice } = connectionObstacle(error);
-    throw new StartError(`the database of ${what} ${message}: ${advice}`, { cause: error });
-  } finally {
-    await db.close();
-  }
+  return urls === undefined
+    ? withDatabase(direct, 'DATABASE_URL', work)
+    : withDatabase({ connectionString: urls.directUrl }, '--database-url', work);
 }

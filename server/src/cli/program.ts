@@ -316,6 +316,7 @@ function databaseCommands(belfry: Command): void {
     .argument('<name>', 'letters, digits and _')
     .option('--database-url <url>', 'its database, if it is not that of DATABASE_URL; stored encrypted')
     .option('--direct-url <url>', 'the same database without its connection pooler')
+    .option('--distribute', 'store it on a worker of Citus')
     .addOption(json())
     .action(verb(async () => (await import('./cell.ts')).addCellCommand));
   command(cell, 'set', "belfry cell set us --database-url 'postgres://belfry@db3.example.com/belfry'")
@@ -329,7 +330,12 @@ function databaseCommands(belfry: Command): void {
     .description('list the cells')
     .addOption(json())
     .action(verb(async () => (await import('./cell.ts')).listCellsCommand));
-
+  command(cell, 'rebalance', 'belfry cell rebalance')
+    .description(
+      'move cells between the workers of Citus until these have equal loads; the cells stay in use',
+    )
+    .addOption(json())
+    .action(verb(async () => (await import('./cell-workers.ts')).rebalanceCellsCommand));
   command(cell, 'remove', 'belfry cell remove eu')
     .description('remove a cell without projects from the directory; its tables remain')
     .argument('<name>')

@@ -1,0 +1,22 @@
+import { type ConnectionSettings, type Database, openDatabase } from '../db/client.ts';
+import { StartError } from '../db/embedded/start-error.ts';
+import { connectionObstacle } from '../db/usability.ts';
+import { CommandError } from './command.ts';
+
+/** Runs `work` on a database. Failures of the database become a `StartError`, which calls it `what`. */
+export async function withDatabase<Result>(
+  connection: ConnectionSettings,
+  what: string,
+  work: (db: Database) => Promise<Result>,
+): Promise<Result> {
+  const db = openDatabase(connection, { size: 1, name: 'belfry cell' });
+  try {
+    return await work(db);
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    const { message, advice } = connectionObstacle(error);
+    throw new StartError(`the database of ${what} ${message}: ${advice}`, { cause: error });
+  } finally {
+    await db.close();
+  }
+}

@@ -1,0 +1,6 @@
+-- oldest program: 52
+
+-- Logical replication needs a way to identify each row, and moves schemas between the servers of a
+-- distributed PostgreSQL. This table has no primary key: a row may be changed often during the move of a
+-- project, and rows with the same values may be deleted together.
+alter table changed_rows replica identity full;
