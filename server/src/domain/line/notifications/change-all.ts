@@ -148,23 +148,22 @@ const STATEMENTS = Object.fromEntries(
   ]),
 ) as unknown as Record<BulkAction, readonly [NotificationStatus, Statement][]>;
 
-// The partial index of the status, then the rows by their places in the table: by primary key, the update
-// takes a quarter more. A row that another transaction changes meanwhile may not be found by its former
-// place. Then the batch is repeated. The user is locked before any row: otherwise two such updates could
-// deadlock.
+// The partial index of the status, for the places of a batch and then for the update: by primary key, that
+// takes a quarter more. The user is locked before any row: otherwise two such updates could deadlock.
 function batchText({ event, set, due }: BulkChange, status: NotificationStatus): string {
-  return `with time as materialized (
-    select coalesce($3::timestamptz, date_trunc('milliseconds', statement_timestamp())) as at
-  ),
-  picked as materialized (
-    select ctid as tid, ${PLACE} as place
-    from notifications
-    where user_id = $1
+  const chosen = `user_id = $1
       and ${PLACE} < $2
       and ${IN_STATUS[status]}
       and ${due}
       and ${filterCondition(4)}
-      and ${stateCondition(7)}
+      and ${stateCondition(7)}`;
+  return `with time as materialized (
+    select coalesce($3::timestamptz, date_trunc('milliseconds', statement_timestamp())) as at
+  ),
+  picked as materialized (
+    select ${PLACE} as place
+    from notifications
+    where ${chosen}
     order by ${PLACE} desc
     limit ${BATCH}
   ),
@@ -177,7 +176,8 @@ function batchText({ event, set, due }: BulkChange, status: NotificationStatus):
   changed as (
     update notifications n
     set ${set}, updated_at = (select at from time)
-    where n.ctid = any (array(select tid from picked)) and n.${due}
+    where ${chosen}
+      and ${PLACE} >= (select place from picked order by place limit 1)
       and (select count(*) from owner) >= 0
     returning n.id, ${PLACE} as place
   ),
@@ -192,9 +192,7 @@ function batchText({ event, set, due }: BulkChange, status: NotificationStatus):
     where count > 0
   )
   select count, (select at from time) as at,
-    case when count < picked then $2
-      when picked = ${BATCH} then (select place from picked order by place limit 1)
-    end as below,
+    case when picked = ${BATCH} then (select place from picked order by place limit 1) end as below,
     case when $12::boolean then (select array_agg(id order by place desc) from changed) end as ids
   from counted`;
 }
