@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
+import { isOnWorker } from './db/citus.ts';
 import {
   type ConnectionSettings,
   type Database,
@@ -160,13 +161,13 @@ async function openAt(
   const transport = createTransport({ egress, origins: config, timeouts });
   const databases: Database[] = [];
   try {
-    const { durability } = await prepare(place, (line) => log.warn(line));
+    const { durability, isDistributed } = await prepare(place, (line) => log.warn(line));
     const synchronousCommit = neededSynchronousCommit(durability.synchronous_commit);
     const writeFailures = new WriteFailures();
     const suffix = `${cell === DEFAULT_CELL ? '' : ` ${cell}`}${role === 'server' ? programSuffix() : ''}`;
     const pool = (name: string, size: number) => {
-      const options = { size, name: `belfry ${name}${suffix}`, synchronousCommit, writeFailures, direct };
-      const database = openDatabase(connection, options);
+      const own = { size, name: `belfry ${name}${suffix}`, isDistributed };
+      const database = openDatabase(connection, { ...own, synchronousCommit, writeFailures, direct });
       databases.push(database);
       return database;
     };
@@ -514,11 +515,11 @@ async function ofCell<Result>(cell: string, work: () => Promise<Result>): Promis
   }
 }
 
-/** Migrates the database, and reads the durability that it has by default. */
+/** Migrates the database, and reads the durability that it has by default, and whether it is distributed. */
 async function prepare(
   place: Omit<Place, 'cell'>,
   report: (line: string) => void,
-): Promise<{ migrated: number[]; durability: Durability }> {
+): Promise<{ migrated: number[]; durability: Durability; isDistributed: boolean }> {
   const { connection, direct, schema } = place;
   const db = openDatabase(direct, { size: 1, name: 'belfry start' });
   const setting = direct === connection ? nameOfUrl(place) : nameOfDirectUrl(place);
@@ -526,7 +527,11 @@ async function prepare(
     await checkSchema(db, schema).catch((error: unknown) => {
       throw error instanceof StartError ? error : unreachable(setting, connectionObstacle(error), error);
     });
-    return { migrated: await migrated(db, setting, report), durability: await readDurability(db) };
+    return {
+      migrated: await migrated(db, setting, report),
+      durability: await readDurability(db),
+      isDistributed: await isOnWorker(db),
+    };
   } finally {
     await db.close();
   }

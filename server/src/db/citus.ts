@@ -41,6 +41,12 @@ export function placedSchemas(db: Queryable): Promise<PlacedSchema[]> {
   return db.query<PlacedSchema>(selectPlaces);
 }
 
+/** Whether the tables of the connection's own schema are on a worker. */
+export async function isOnWorker(db: Queryable): Promise<boolean> {
+  if (!(await hasCitus(db))) return false;
+  return (await db.query(selectOwnPlace)).length > 0;
+}
+
 /** Returns what a rebalancing would move now. */
 export function plannedTransfers(db: Queryable): Promise<SchemaTransfer[]> {
   return db.query<SchemaTransfer>(selectPlan);
@@ -58,6 +64,7 @@ export async function rebalanceState(db: Queryable): Promise<RebalanceState | un
 }
 
 const findFunction = sql('', "select to_regproc('citus_schema_distribute') is not null as exists");
+const selectOwnPlace = sql('', 'select from pg_dist_schema where schemaid = current_schema()::regnamespace');
 const distribute = sql('', 'select citus_schema_distribute($1::text::regnamespace)');
 
 // The parts of all tables of a schema are on the same worker.

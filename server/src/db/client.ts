@@ -30,6 +30,8 @@ export interface Queryable {
 }
 
 export interface Database extends Queryable {
+  /** Whether its tables are on a worker of Citus. */
+  readonly isDistributed: boolean;
   /** Runs `work` in a transaction, which is committed when it resolves and rolled back when it rejects. */
   transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** Opens a direct connection outside of the pool, for LISTEN and locks. The caller ends it. */
@@ -85,6 +87,8 @@ export interface DatabaseOptions {
    * have no settings of their own: other clients would get them as well.
    */
   direct?: ConnectionSettings | undefined;
+  /** Whether its tables are on a worker of Citus. */
+  isDistributed?: boolean;
   /** Shared by the pools of one database, so that each knows the failures of the others. */
   writeFailures?: WriteFailures;
 }
@@ -121,6 +125,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   const failures = options.writeFailures ?? new WriteFailures();
   const connections = { pool, pulse, failures };
   return {
+    isDistributed: options.isDistributed ?? false,
     query: (statement, values) => withConnection(connections, (run) => run(statement, values)),
     transaction: (work) => transaction(connections, work),
     async connect() {
@@ -208,11 +213,28 @@ function run<Row>(
     void client.query({ name, text, values: values as unknown[] }, (error: Error | null, result) => {
       pulse.end(wait, { error, response: true });
       if (error) {
+        restoreCode(error);
         failures.note(error);
         reject(error);
       } else resolve(result.rows as Row[]);
     });
   });
+}
+
+// Citus reports an error of a worker to which it copies rows, and the loss of the connection, with the text
+// of that error, but as XX000.
+const CODES_OF_WORKERS: readonly [text: string, code: string][] = [
+  ['duplicate key value', '23505'],
+  ['deadlock detected', '40P01'],
+  ['canceling statement due to lock timeout', '55P03'],
+  ['server closed the connection', '08006'],
+  ['failure on connection marked as essential', '08006'],
+];
+
+function restoreCode(error: Error & { code?: unknown }): void {
+  if (error.code !== 'XX000') return;
+  const code = CODES_OF_WORKERS.find(([text]) => error.message.startsWith(text))?.[1];
+  if (code !== undefined) error.code = code;
 }
 
 /** Destroys the connection: the driver's own `end` may wait for the silent server. */

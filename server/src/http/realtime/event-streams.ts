@@ -1,8 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import type { EventType } from '../../contract/event.ts';
-import type { Queryable } from '../../db/client.ts';
 import type { Bus } from '../../domain/ground/bus/messages.ts';
-import { feedEnd, findPosition, positionText } from '../../domain/ground/events/feed.ts';
+import { type FeedDatabase, feedEnd, findPosition, positionText } from '../../domain/ground/events/feed.ts';
 import type { FeedFollower } from '../../domain/ground/events/follow.ts';
 import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
 import { isValidKey } from '../../domain/setup/projects/keys.ts';
@@ -16,7 +15,7 @@ import { respondToHead, SseConnection, SseConnections } from './sse.ts';
 const MAX_STREAMS_PER_PROJECT = 100;
 
 export interface EventStreamOptions {
-  db: Queryable;
+  db: FeedDatabase;
   bus: Bus;
   clock: Clock;
   projects: Pick<ProjectCache, 'byId'>;

@@ -68,11 +68,11 @@ export class WebhookRelay {
  * number of events, and the last of these webhooks.
  */
 export async function relayEvents(
-  { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },
+  { db, clock }: { db: Pick<Database, 'transaction' | 'query' | 'isDistributed'>; clock: Clock },
   after: string,
 ): Promise<{ queued: number; last: string | undefined }> {
+  const horizon = await feedHorizon(db);
   return db.transaction(async (tx) => {
-    const horizon = await feedHorizon(tx);
     const values = [after, MAX_PENDING, MAX_WEBHOOKS, horizon];
     const webhooks = await tx.query<ClaimedWebhook>(claimWebhooks, values);
     if (webhooks.length === 0) return { queued: 0, last: undefined };

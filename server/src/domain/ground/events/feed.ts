@@ -1,5 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Event, EventType } from '../../../contract/event.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { isId } from '../../../lib/ids.ts';
 import { type EventRow, eventId, expand, splitEventId } from './expand.ts';
@@ -40,7 +41,7 @@ const MAX_ROWS = 50;
 const MAX_EVENTS = 1_000;
 
 /** Returns the next part of the feed for each request, in three statements. */
-export async function readFeed(db: Queryable, requests: readonly FeedRequest[]): Promise<FeedPart[]> {
+export async function readFeed(db: FeedDatabase, requests: readonly FeedRequest[]): Promise<FeedPart[]> {
   const from = requests.map(({ after }) => splitEventId(after.eventId));
   const horizon = await feedHorizon(db);
   const rows = await db.query<FeedRow>(selectFeed, [
@@ -75,8 +76,34 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
  * read up to them. It has a statement of its own: on a distributed PostgreSQL, transactions have the ids of
  * the coordinator, and a statement that reads a table runs on a worker, which has others.
  */
-export async function feedHorizon(db: Queryable): Promise<string> {
-  return (await selectTransactions(db)).horizon;
+export async function feedHorizon(db: FeedDatabase): Promise<string> {
+  const { horizon } = await selectTransactions(db);
+  if (db.isDistributed) await untilCommitted(db);
+  return horizon;
+}
+
+/** What feeds are read from: not a transaction, because reading may have to wait. */
+export type FeedDatabase = Pick<Database, 'query' | 'isDistributed'>;
+
+// After a crash of a worker, Citus needs up to a minute to commit what was prepared there.
+const COMMIT_POLL_MS = 5;
+const MAX_COMMIT_MS = 2_000;
+
+/**
+ * Waits until the worker of a distributed database has committed what is prepared there now. The coordinator
+ * commits first, and then lets the worker commit: in between, events of a transaction that has ended cannot
+ * be read. Throws if that takes long; the reader then tries again later.
+ */
+async function untilCommitted(db: Queryable): Promise<void> {
+  const prepared = async () => (await db.query<{ gid: string }>(selectPrepared)).map(({ gid }) => gid);
+  const deadline = performance.now() + MAX_COMMIT_MS;
+  for (let waiting = await prepared(); waiting.length > 0; ) {
+    if (performance.now() > deadline)
+      throw new Error('the worker of the cell has not committed some transactions yet');
+    await delay(COMMIT_POLL_MS);
+    const still = new Set(await prepared());
+    waiting = waiting.filter((gid) => still.has(gid));
+  }
 }
 
 async function selectTransactions(db: Queryable): Promise<{ horizon: string; next: string }> {
@@ -86,7 +113,7 @@ async function selectTransactions(db: Queryable): Promise<{ horizon: string; nex
 }
 
 /** Returns the end of all feeds. Events that commit later, or have just been committed, come after it. */
-export async function feedEnd(db: Queryable): Promise<FeedPosition> {
+export async function feedEnd(db: FeedDatabase): Promise<FeedPosition> {
   return { xact: await feedHorizon(db), eventId: OLDEST };
 }
 
@@ -100,7 +127,7 @@ export function positionText({ xact, eventId: id }: FeedPosition): string {
  * false if events after it may have been deleted or cannot be determined: then it is the nearest position.
  */
 export async function findPosition(
-  db: Queryable,
+  db: FeedDatabase,
   projectId: string,
   text: string,
 ): Promise<{ position: FeedPosition; certain: boolean }> {
@@ -166,6 +193,15 @@ const selectHorizon = sql(
   'feed_end',
   `select pg_snapshot_xmin(s)::text as horizon, pg_snapshot_xmax(s)::text as next
   from pg_current_snapshot() s`,
+);
+// Runs on the worker, because of the table, which has few rows. Without a view or a table of the catalog,
+// which the coordinator would read for itself.
+const selectPrepared = sql(
+  'select_prepared_transactions',
+  `select p.gid
+  from (select from migrations limit 1) here
+  cross join lateral pg_prepared_xact() as p (transaction, gid, prepared, owner, database)
+  join pg_stat_get_activity(pg_backend_pid()) own on own.datid = p.database`,
 );
 // Primary key (project_id, id).
 const selectPosition = sql(

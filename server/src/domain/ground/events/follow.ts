@@ -1,9 +1,8 @@
 import type { Event, EventType } from '../../../contract/event.ts';
-import type { Queryable } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import type { Logger } from '../../../lib/log.ts';
 import type { Bus } from '../bus/messages.ts';
-import { type FeedPart, type FeedPosition, type FeedRequest, readFeed } from './feed.ts';
+import { type FeedDatabase, type FeedPart, type FeedPosition, type FeedRequest, readFeed } from './feed.ts';
 
 // Most events are announced on the bus. The poll finds the others, and events that waited for an older
 // transaction.
@@ -30,7 +29,7 @@ export class FeedFollower {
   readonly #unsubscribe: () => void;
   #poll: NodeJS.Timeout | undefined;
 
-  constructor({ db, bus, log }: { db: Queryable; bus: Bus; log: Logger }) {
+  constructor({ db, bus, log }: { db: FeedDatabase; bus: Bus; log: Logger }) {
     this.#log = log;
     this.#batcher = new Batcher({
       run: (requests) => readFeed(db, requests),

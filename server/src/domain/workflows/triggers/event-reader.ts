@@ -3,7 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { type EventRow, expand } from '../../ground/events/expand.ts';
-import { feedHorizon } from '../../ground/events/feed.ts';
+import { type FeedDatabase, feedHorizon } from '../../ground/events/feed.ts';
 import { FeedLoop, type FeedLoopOptions } from '../../ground/events/feed-loop.ts';
 import { numbersOf, typesOfRow } from '../../ground/events/stored-types.ts';
 import { continueWaiting } from '../engine/continue-waiting.ts';
@@ -20,7 +20,7 @@ const MAX_WAITING_USERS = 1_000;
 const PROJECTS_AT_ONCE = 100;
 const INBOUND: EventType = 'integration.received';
 
-type ReaderContext = StartContext & { db: Queryable };
+type ReaderContext = StartContext & { db: FeedDatabase };
 
 /**
  * Reads the events of projects whose workflows need them: continues the runs that wait for an event, and
@@ -67,10 +67,11 @@ export class EventReader {
 }
 
 /** Reads the next events of a project. Returns how many runs they continued or started. */
-export function readEvents(context: ReaderContext, projectId: string): Promise<number> {
+export async function readEvents(context: ReaderContext, projectId: string): Promise<number> {
+  const horizon = await feedHorizon(context.db);
   return inStartTransaction(context, async (tx) => {
     await lockFeed(tx, projectId);
-    const rows = await tx.query<FeedRow>(selectRows, [projectId, MAX_ROWS, await feedHorizon(tx)]);
+    const rows = await tx.query<FeedRow>(selectRows, [projectId, MAX_ROWS, horizon]);
     const types = await wantedOf(
       tx,
       projectId,
