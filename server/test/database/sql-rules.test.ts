@@ -56,6 +56,55 @@ test('an upsert sets only immutable values', () => {
   expect(found).toEqual([]);
 });
 
+// The workers get the clause as it is, and cannot tell the types of its parameters.
+test('an upsert of selected rows has no parameter in its clause for conflicts', () => {
+  const found = violations((statement) =>
+    nodes(statement, 'stmt')
+      .flatMap(({ InsertStmt }) => (InsertStmt ? [InsertStmt as Node] : []))
+      .filter(({ selectStmt }) => nodes(selectStmt, 'valuesLists').length === 0)
+      .flatMap(({ onConflictClause }) => nodes(onConflictClause, 'ParamRef'))
+      .map(({ number }) => `$${number}`),
+  );
+  expect(found).toEqual([]);
+});
+
+test('an upsert adds no interval to a time, which depends on the time zone of the session', () => {
+  const found = violations((statement) =>
+    nodes(statement, 'onConflictClause').flatMap((node) =>
+      nodes(node, 'TypeCast')
+        .map(({ typeName }) => nodes(typeName, 'String').map(({ sval }) => `${sval}`))
+        .filter(
+          (names) =>
+            names.includes('interval') &&
+            nodes(node, 'FuncCall').every((call) => nameOf(call) !== 'timezone'),
+        )
+        .map((names) => names.join('.')),
+    ),
+  );
+  expect(found).toEqual([]);
+});
+
+// The worker would call it, after the coordinator has called the same one for the values.
+test('no statement returns the time of changed rows', () => {
+  const found = violations((statement) =>
+    modifications(statement).flatMap(({ returningList, returningClause }) =>
+      calls([returningList, returningClause], 's'),
+    ),
+  );
+  expect(found).toEqual([]);
+});
+
+test('no update calls a stable function in a case or a coalesce', () => {
+  const found = violations((statement) =>
+    nodes(statement, 'UpdateStmt').flatMap(({ targetList }) =>
+      [...nodes(targetList, 'CaseExpr'), ...nodes(targetList, 'CoalesceExpr')].flatMap((expression) =>
+        calls(withoutSelects(expression), 's'),
+      ),
+    ),
+  );
+  expect(found).toEqual([]);
+});
+
 test('no update calls a stable function with a column', () => {
   const found = violations((statement) =>
     nodes(statement, 'UpdateStmt').flatMap((node) =>
@@ -78,8 +127,8 @@ test('the condition of an insert that selects reads a table only in a materializ
   expect(found).toEqual([]);
 });
 
-// They would run on the server of the table. Its transactions and locks are not those of the coordinator, which
-// writes the ids of transactions into rows.
+// They would run on the server of the table. Its transactions and locks are not those of the coordinator,
+// which writes the ids of transactions into rows.
 test('no statement that reads a table asks its server about transactions or locks', () => {
   const found = violations((statement) => {
     const known = new Set(nodes(statement, 'CommonTableExpr').map(({ ctename }) => ctename));
@@ -139,6 +188,17 @@ function nodes(tree: unknown, kind: string, skip: (node: Node) => boolean = () =
     ...(key === kind ? [child as Node] : []),
     ...nodes(child, kind, skip),
   ]);
+}
+
+/** A tree without the selects in it. */
+function withoutSelects(tree: unknown): unknown {
+  if (typeof tree !== 'object' || tree === null) return tree;
+  if (Array.isArray(tree)) return tree.map(withoutSelects);
+  return Object.fromEntries(
+    Object.entries(tree)
+      .filter(([key]) => key !== 'SelectStmt')
+      .map(([key, child]) => [key, withoutSelects(child)]),
+  );
 }
 
 function isMaterialized({ ctematerialized }: Node): boolean {

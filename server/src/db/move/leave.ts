@@ -67,11 +67,13 @@ export async function enter({ target, tables, projectId }: Omit<Ends, 'source'>)
   const statements = entering.map(({ name, columns }) => {
     // A job gets a new id, and no lease.
     const own = name === 'jobs' ? columns.filter((column) => !['id', 'lease_id'].includes(column)) : columns;
-    return `insert into ${name} (${own.join(', ')})
-      select ${own.map((column) => `r.${column}`).join(', ')}
-      from arriving_rows a, json_populate_record(null::${name}, a.row) r
-      where a.project_id = '${projectId}' and a.table_name = '${name}'
-      order by ${name === 'jobs' ? '(a.key)[1]::bigint' : 'a.key'}`;
+    return `with entering as materialized (
+        select ${own.map((column) => `r.${column}`).join(', ')}
+        from arriving_rows a, json_populate_record(null::${name}, a.row) r
+        where a.project_id = '${projectId}' and a.table_name = '${name}'
+        order by ${name === 'jobs' ? '(a.key)[1]::bigint' : 'a.key'}
+      )
+      insert into ${name} (${own.join(', ')}) select * from entering`;
   });
   // Several statements in one query are one transaction.
   await target.query(

@@ -62,7 +62,9 @@ export async function purgeUsers({
 async function removeIdentities(tx: Queryable, before: Date): Promise<void> {
   const due = await tx.query<ReadUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
   if (due.length === 0) return;
-  const removed = await tx.query<{ user_id: string }>(deleteKeys, keyColumns(due.flatMap(keysOf)));
+  const keys = keyColumns(due.flatMap(keysOf));
+  await tx.query(lockKeys, keys);
+  const removed = await tx.query<{ user_id: string }>(deleteKeys, keys);
   const cleared = await tx.query<{ id: string }>(clearUsers, [
     uuidArray(due.map((user) => user.id)),
     textArray(due.map((user) => user.version)),
@@ -140,6 +142,9 @@ async function purgeTokens(tx: Queryable, ids: string): Promise<boolean> {
   return true;
 }
 
+const NAMED_KEYS =
+  'unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as named (project_id, kind, value, user_id)';
+
 // Index users_deleted, like the next.
 const selectDue = sql(
   'users_to_purge',
@@ -153,21 +158,23 @@ const selectStarted = sql(
   'users_being_purged',
   "select id from users where deleted_at = '-infinity' limit $1",
 );
-// Primary key. Waits for a user that is being restored, and then does not match.
+// Primary key, like the next two. Waits for a user that is being restored, whose keys do not match then.
+const lockKeys = sql(
+  'lock_purged_user_keys',
+  `select k.value
+  from ${NAMED_KEYS}
+  join user_keys k using (project_id, kind, value, user_id)
+  where k.deleted
+  order by k.project_id, k.kind, k.value
+  for update of k`,
+);
 const deleteKeys = sql(
   'purge_user_keys',
-  `with locked as (
-    select k.project_id, k.kind, k.value
-    from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as named (project_id, kind, value, user_id)
-    join user_keys k using (project_id, kind, value, user_id)
-    where k.deleted
-    order by k.project_id, k.kind, k.value
-    for update of k
-  ),
-  removed_keys as (
+  `with removed_keys as (
     delete from user_keys k
-    using locked
-    where k.project_id = locked.project_id and k.kind = locked.kind and k.value = locked.value
+    using ${NAMED_KEYS}
+    where k.project_id = named.project_id and k.kind = named.kind and k.value = named.value
+      and k.user_id = named.user_id and k.deleted
     returning k.user_id, k.kind, k.value
   ),
   kept as (
@@ -175,7 +182,6 @@ const deleteKeys = sql(
   )
   select user_id from removed_keys`,
 );
-// Primary key, like the next.
 const clearUsers = sql(
   'clear_purged_users',
   `with due as (

@@ -137,7 +137,7 @@ const events = {
         ) as details
       from (
         select e.project_id, e.id,
-          case json_typeof(e.details) when 'array' then e.details -> 0 else e.details end as details
+          case when json_typeof(e.details) = 'array' then e.details -> 0 else e.details end as details
         from unnest($1::uuid[], $2::uuid[], $3::text[]) as erased (project_id, id)
         join events e using (project_id, id)
       ) event

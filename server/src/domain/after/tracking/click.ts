@@ -27,14 +27,15 @@ export async function recordClick(
 // Primary keys of notifications and tracking.
 const clickInApp = sql(
   'click_in_app',
-  `with found as (
+  `with time as materialized (select now() as now),
+  found as (
     select broadcast_id
     from notifications
     where user_id = $1 and id = $2 and ${REACHABLE}
   ),
   changed as (
     update notifications n
-    set clicks = coalesce(n.clicks, 0) + 1, clicked_at = coalesce(n.clicked_at, now())
+    set clicks = coalesce(n.clicks, 0) + 1, clicked_at = coalesce(n.clicked_at, (select now from time))
     from tracking t
     where t.project_id = $3 and t.clicks and n.user_id = $1 and n.id = $2 and ${REACHABLE}
     returning n.broadcast_id, n.clicks
@@ -51,14 +52,15 @@ const clickInApp = sql(
 // Primary keys of deliveries and tracking.
 const clickPush = sql(
   'click_push',
-  `with found as (
+  `with time as materialized (select now() as now),
+  found as (
     select broadcast_id
     from deliveries
     where user_id = $1 and notification_id = $2 and channel = $6
   ),
   changed as (
     update deliveries d
-    set clicks = d.clicks + 1, clicked_at = coalesce(d.clicked_at, now())
+    set clicks = d.clicks + 1, clicked_at = coalesce(d.clicked_at, (select now from time))
     from tracking t
     where t.project_id = $3 and t.clicks and d.user_id = $1 and d.notification_id = $2 and d.channel = $6
     returning d.broadcast_id, d.clicks, d.channel, d.provider

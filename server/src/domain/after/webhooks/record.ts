@@ -130,9 +130,11 @@ async function write(
 async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promise<void> {
   const nameOf = ({ webhookId, id }: MessageOutcome) => webhookId + id;
   const known = new Map(outcomes.filter(({ type }) => type !== null).map((one) => [nameOf(one), one]));
-  const rows = [...known.values()];
-  if (rows.length > 0) {
-    await tx.query(upsertMessages, [
+  // In an order, so that two servers cannot deadlock.
+  for (const isReplay of [false, true]) {
+    const rows = [...known.values()].filter(({ replay }) => replay === isReplay);
+    if (rows.length === 0) continue;
+    await tx.query(isReplay ? upsertReplays : upsertMessages, [
       uuidArray(rows.map((row) => row.webhookId)),
       uuidArray(rows.map((row) => row.id)),
       textArray(rows.map((row) => row.type)),
@@ -143,7 +145,6 @@ async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promi
       rows.map((row) => row.attempt?.durationMs ?? null),
       rows.map((row) => (row.attempt === undefined ? null : new Date(row.attempt.atMs))),
       rows.map((row) => (row.nextAttemptMs === null ? null : new Date(row.nextAttemptMs))),
-      rows.map((row) => row.replay),
     ]);
   }
   const purged = outcomes.filter(({ type }) => type === null);
@@ -186,33 +187,28 @@ async function updateHealthOf(
   return rows.flatMap(({ reason, ...row }) => (reason === null ? [] : [{ ...row, reason }]));
 }
 
-// Primary key (webhook_id, id), and written in its order, so that two servers cannot deadlock. An acceptance
-// is final, whatever another run of the job reports later.
-const upsertMessages = sql(
-  'record_webhook_messages',
-  `insert into webhook_messages as m (
+// Primary key (webhook_id, id), and written in its order, so that two servers cannot deadlock.
+const UPSERT = `insert into webhook_messages as m (
     webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
   )
-  select webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
-  from unnest(
+  select * from unnest(
     $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::int[], $7::text[], $8::int[],
-    $9::timestamptz[], $10::timestamptz[], $11::bool[]
+    $9::timestamptz[], $10::timestamptz[]
   ) as o (
-    webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at,
-    replay
+    webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
   )
   order by webhook_id, id
   on conflict (webhook_id, id) do update
   set state = excluded.state, attempts = excluded.attempts, status = excluded.status,
     reason = excluded.reason, duration_ms = excluded.duration_ms,
     last_attempt_at = coalesce(excluded.last_attempt_at, m.last_attempt_at),
-    next_attempt_at = excluded.next_attempt_at
-  where m.state <> 'sent' or excluded.state = 'sent'
-    or (
-      select replay from unnest($1::uuid[], $2::uuid[], $11::bool[]) as o (webhook_id, id, replay)
-      where o.webhook_id = m.webhook_id and o.id = m.id
-    )`,
+    next_attempt_at = excluded.next_attempt_at`;
+// An acceptance is final, whatever another run of the job reports later.
+const upsertMessages = sql(
+  'record_webhook_messages',
+  `${UPSERT} where m.state <> 'sent' or excluded.state = 'sent'`,
 );
+const upsertReplays = sql('record_webhook_replays', UPSERT);
 // Primary key. Adds no row for an event that was purged.
 const failMessages = sql(
   'fail_webhook_messages',

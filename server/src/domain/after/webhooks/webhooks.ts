@@ -209,16 +209,23 @@ const insertWebhook = sql(
 // A webhook that was disabled starts with the events from now on.
 const updateWebhook = sql(
   'update_webhook',
-  `update webhooks
+  `with present as materialized (
+    select now() as now, pg_snapshot_xmin(pg_current_snapshot()) as xact
+  )
+  update webhooks
   set url = $3,
     description = case when $4 then $5 else description end,
     event_types = coalesce($6::text[], event_types),
-    disabled_at = case when $7 then coalesce(disabled_at, now()) when not $7 then null else disabled_at end,
+    disabled_at = case
+      when $7 then coalesce(disabled_at, (select now from present))
+      when not $7 then null
+      else disabled_at
+    end,
     disabled_reason = case when not $7 then null else disabled_reason end,
     failing_since = case when not $7 and disabled_at is not null then null else failing_since end,
     last_failure_at = case when not $7 and disabled_at is not null then null else last_failure_at end,
     feed_xact = case
-      when not $7 and disabled_at is not null then pg_snapshot_xmin(pg_current_snapshot())
+      when not $7 and disabled_at is not null then (select xact from present)
       else feed_xact
     end,
     feed_id = case when not $7 and disabled_at is not null then $8 else feed_id end,

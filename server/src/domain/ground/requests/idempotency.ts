@@ -107,7 +107,6 @@ export async function storeResponses(
     uses.map(({ response }) => response.status),
     textArray(uses.map(({ response }) => response.body)),
     new Date(clock.now()),
-    oldestStored(clock),
   ]);
   const stored = new Set(rows.map((row) => nameOf({ ...row, projectId: row.project_id })));
   return uses.map(({ key }) => stored.has(nameOf(key)));
@@ -298,7 +297,8 @@ const insertResponses = sql(
   on conflict (project_id, scope, key) do update
   set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
     created_at = excluded.created_at
-  where k.created_at <= $8
+  where k.created_at at time zone 'UTC'
+    <= excluded.created_at at time zone 'UTC' - interval '${STORED_MS} milliseconds'
   returning project_id, scope, key`,
 );
 

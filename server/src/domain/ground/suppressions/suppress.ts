@@ -5,6 +5,7 @@ import {
 } from '../../../contract/suppression.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { systemClock } from '../../../lib/clock.ts';
 import { newId } from '../../../lib/ids.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
 import { recordEvents } from '../events/record.ts';
@@ -51,7 +52,8 @@ export async function suppressAddresses(
   }
   if (rows.size === 0) return;
   const made = [...rows.values()];
-  const written = await db.query<SuppressedRow>(upsert, [
+  const now = new Date(systemClock.now());
+  const written = await db.query<SuppressedRow>(byHand?.note === undefined ? upsert : upsertWithNote, [
     uuidArray(made.map((row) => row.projectId)),
     uuidArray(made.map((row) => row.id)),
     made.map((row) => row.kind),
@@ -63,14 +65,14 @@ export async function suppressAddresses(
     textArray(made.map((row) => uuidArray(row.userIds))),
     byHand !== undefined,
     byHand?.note ?? null,
-    byHand?.note !== undefined,
+    now,
   ]);
   const added = new Set(made.map(({ id }) => id));
   await recordEvents(
     db,
     written.flatMap((row) => {
       if (added.has(row.id)) return [suppressionEvent('suppression.added', row)];
-      return row.changed ? [suppressionEvent('suppression.updated', row)] : [];
+      return row.updated_at.getTime() === now.getTime() ? [suppressionEvent('suppression.updated', row)] : [];
     }),
   );
 }
@@ -92,7 +94,7 @@ interface SuppressedRow {
   id: string;
   kind: SuppressionKind;
   user_ids: string[];
-  changed: boolean;
+  updated_at: Date;
 }
 
 function rowOf(one: NewSuppression, hash: Buffer): Row {
@@ -120,50 +122,55 @@ function strength({ reason }: { reason: SuppressionReason }): number {
 
 const RANKS = `array[${SUPPRESSION_REASONS.map((reason) => `'${reason}'`).join(', ')}]`;
 const IS_STRONGER = `array_position(${RANKS}, excluded.reason) > array_position(${RANKS}, s.reason)`;
-const IS_NEW_NOTE = '($12 and s.note is distinct from excluded.note)';
 
 // Unique index suppressions_by_hash, in its order, so that concurrent statements do not deadlock. Primary
 // keys of users and user_keys, by subqueries with a limit: for `exists` beside `or` the planner hashes all
 // keys of the project. A report that arrives after its user was erased must not store the address.
-const upsert = sql(
-  'suppress_addresses',
-  `insert into suppressions as s (
+const UPSERT = (noteWins: boolean) => {
+  const isNewNote = noteWins ? '(s.note is distinct from excluded.note)' : 'false';
+  return `with given as materialized (
+    select g.project_id, g.id, g.kind, g.hash,
+      case
+        when $10
+          or (
+            select true
+            from users u
+            where u.id = any (g.user_ids::uuid[]) and u.deleted_at is distinct from '-infinity'
+            limit 1
+          )
+          or (
+            select true
+            from user_keys k
+            where k.project_id = g.project_id and k.kind = 'email' and k.value = g.address
+            limit 1
+          )
+        then g.address
+      end as address,
+      g.reason, g.provider, g.detail, g.user_ids::uuid[] as user_ids
+    from unnest(
+      $1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[],
+      $9::text[]
+    ) as g (project_id, id, kind, hash, address, reason, provider, detail, user_ids)
+  )
+  insert into suppressions as s (
     project_id, id, kind, hash, address, reason, provider, detail, user_ids, note, created_at, updated_at
   )
-  select g.project_id, g.id, g.kind, g.hash,
-    case
-      when $10
-        or (
-          select true
-          from users u
-          where u.id = any (g.user_ids::uuid[]) and u.deleted_at is distinct from '-infinity'
-          limit 1
-        )
-        or (
-          select true
-          from user_keys k
-          where k.project_id = g.project_id and k.kind = 'email' and k.value = g.address
-          limit 1
-        )
-      then g.address
-    end,
-    g.reason, g.provider, g.detail, g.user_ids::uuid[], $11, now(), now()
-  from unnest(
-    $1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[],
-    $9::text[]
-  ) as g (project_id, id, kind, hash, address, reason, provider, detail, user_ids)
-  order by g.project_id, g.hash
+  select project_id, id, kind, hash, address, reason, provider, detail, user_ids, $11, $12, $12
+  from given
+  order by project_id, hash
   on conflict (project_id, hash) do update
   set reason = case when ${IS_STRONGER} then excluded.reason else s.reason end,
     provider = case when ${IS_STRONGER} then excluded.provider else s.provider end,
     detail = case when ${IS_STRONGER} then excluded.detail else s.detail end,
-    note = case when $12 then excluded.note else s.note end,
-    updated_at = case when ${IS_STRONGER} or ${IS_NEW_NOTE} then excluded.updated_at else s.updated_at end,
+    note = ${noteWins ? 'excluded.note' : 's.note'},
+    updated_at = case when ${IS_STRONGER} or ${isNewNote} then excluded.updated_at else s.updated_at end,
     address = coalesce(s.address, excluded.address),
     user_ids = array(select unnest(s.user_ids) union select unnest(excluded.user_ids))
   where ${IS_STRONGER}
-    or ${IS_NEW_NOTE}
+    or ${isNewNote}
     or (s.address is null and excluded.address is not null)
     or not excluded.user_ids <@ s.user_ids
-  returning s.project_id, s.id, s.kind, s.user_ids, s.updated_at = now() as changed`,
-);
+  returning s.project_id, s.id, s.kind, s.user_ids, s.updated_at`;
+};
+const upsert = sql('suppress_addresses', UPSERT(false));
+const upsertWithNote = sql('suppress_addresses_with_note', UPSERT(true));

@@ -124,7 +124,6 @@ export async function markTexts(
     texts.map((text) => text.broadcastId),
     texts.map((text) => text.attempt),
     texts.map((text) => new Date(text.firstAttemptMs)),
-    MAX_MARKS,
   ]);
   return new Map(rows.map((row) => [row.notification_id, row.marks]));
 }
@@ -159,7 +158,7 @@ const mark = sql(
   order by user_id, notification_id, channel
   on conflict (user_id, notification_id, channel) do update
     set ${MARKS} = d.${MARKS} + 1
-    where d.state = 'retrying' and d.replays = excluded.replays and d.${MARKS} < $8
+    where d.state = 'retrying' and d.replays = excluded.replays and d.${MARKS} < ${MAX_MARKS}
   returning d.notification_id, d.${MARKS} as marks`,
 );
 // The row of a delivery that was never attempted is deleted, unless the delivery was replayed.

@@ -191,10 +191,11 @@ const erasePage = sql(
 );
 const countPage = sql(
   'count_import_page',
-  `update user_imports
+  `with time as materialized (select now() as now)
+  update user_imports
   set done = done + $2, created = created + $3, updated = updated + $4, failed = failed + $5,
     status = case when done + $2 >= total then 'processed' else 'processing' end,
-    processed_at = case when done + $2 >= total then now() end
+    processed_at = case when done + $2 >= total then (select now from time) end
   where id = $1
   returning done >= total as finished`,
 );

@@ -145,18 +145,21 @@ const selectPausesOf = sql(
 // Primary keys. Locks the integrations as a foreign key would, so that they are not deleted meanwhile.
 const upsertPauses = sql(
   'upsert_integration_pauses',
-  `insert into integration_pauses as known (
+  `with found as materialized (
+    select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
+    from unnest(
+      $1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[],
+      $8::text[]
+    ) as p (project_id, integration_id, party, version, since, until, code, reason)
+    join integrations i on i.id = p.integration_id and i.project_id = p.project_id
+    where ${IS_CURRENT}
+    order by 1, 2, 3
+    for key share of i
+  )
+  insert into integration_pauses as known (
     project_id, integration_id, party, version, since, until, code, reason
   )
-  select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
-  from unnest(
-    $1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[],
-    $8::text[]
-  ) as p (project_id, integration_id, party, version, since, until, code, reason)
-  join integrations i on i.id = p.integration_id and i.project_id = p.project_id
-  where ${IS_CURRENT}
-  order by 1, 2, 3
-  for key share of i
+  select * from found
   on conflict (project_id, integration_id, party) do update
   set version = excluded.version,
     since = case when known.version = excluded.version then known.since else excluded.since end,

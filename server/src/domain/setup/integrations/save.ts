@@ -111,14 +111,18 @@ const selectFirst = sql(
   order by created_at, id
   limit 1`,
 );
-// updated_at is the version, so two saves within a millisecond differ.
+// updated_at is the version, so two saves within a millisecond differ. Without a time zone, the sum depends
+// on no setting: a distributed PostgreSQL demands that of an upsert.
 const upsert = sql(
   'save_integration',
   `insert into integrations as i (id, project_id, provider, sealed_config, created_at, updated_at)
   values ($1, $2, $3, $4, now(), now())
   on conflict (id, project_id) do update
   set sealed_config = excluded.sealed_config,
-    updated_at = greatest(excluded.updated_at, i.updated_at + interval '1 millisecond')
+    updated_at = greatest(
+      excluded.updated_at,
+      (i.updated_at at time zone 'UTC' + interval '1 millisecond') at time zone 'UTC'
+    )
   where i.provider = excluded.provider
   returning xmax = 0 as is_new`,
 );

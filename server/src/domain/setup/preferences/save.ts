@@ -59,12 +59,15 @@ const upsertPreferences = sql(
         from (select category, channel from given except select category, channel from known) added
       ) > $7::int as too_many
   ),
+  owner as materialized (
+    select id from users where id = $1 and project_id = $5
+  ),
   saved as (
     insert into preferences as p (user_id, category, channel, enabled, updated_at)
-    select u.id, given.category, given.channel, given.enabled, now()
-    from users u
+    select owner.id, given.category, given.channel, given.enabled, now()
+    from owner
     cross join given
-    where u.id = $1 and u.project_id = $5 and (select too_many from total) is not true
+    where (select too_many from total) is not true
     order by given.category, given.channel
     on conflict (user_id, category, channel) do update
     set enabled = excluded.enabled, updated_at = excluded.updated_at

@@ -58,11 +58,14 @@ const lockKey = {
   ),
 };
 const KEEP_FORMER = (kind: KeyKind) =>
-  `insert into former_project_keys (project_id, id, kind, sealed_key, created_at, valid_until)
-  select id, $2, '${kind}', sealed_${kind}, coalesce(${kind}_created_at, created_at),
-    now() + $3 * interval '1 millisecond'
-  from projects
-  where id = $1
+  `with current as materialized (
+    select id, sealed_${kind} as sealed_key, coalesce(${kind}_created_at, created_at) as created_at
+    from projects
+    where id = $1
+  )
+  insert into former_project_keys (project_id, id, kind, sealed_key, created_at, valid_until)
+  select id, $2, '${kind}', sealed_key, created_at, now() + $3 * interval '1 millisecond'
+  from current
   returning valid_until`;
 const keepFormer = {
   api_secret: sql('keep_former_api_secret', KEEP_FORMER('api_secret')),
