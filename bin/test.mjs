@@ -2,6 +2,7 @@
 //   npm test                    everything
 //   npm test -- broadcasts      only the test files whose path contains this
 //   npm run lint                only the checks
+//   npm run proof:citus -- <url of the coordinator>
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,12 +47,16 @@ const AT_ONCE = 2; // each runs one or two threads
 await launch(async () => {
   await ensureInstalled({ dev: true });
   const filters = process.argv.slice(2);
+  const option = filters.indexOf('--citus');
+  const [, citus] = option < 0 ? [] : filters.splice(option, 2);
+  if (option >= 0 && citus === undefined) throw new Error('give the URL of a coordinator of Citus');
+  if (citus !== undefined) filters.push('--no-file-parallelism'); // a test crashes a worker
   const lintOnly = filters[0] === '--lint';
   const failedChecks = filters.length === 0 || lintOnly ? await runChecks() : 0;
   if (lintOnly) process.exitCode = failedChecks > 0 ? 1 : 0;
   else {
     ensureDebianPackages();
-    await runTests(filters, failedChecks);
+    await runTests(filters, failedChecks, citus === undefined ? {} : { TEST_CITUS: citus });
   }
 });
 
@@ -80,14 +85,14 @@ async function runChecks() {
  * Runs the tests and prints one line that counts them. A failed check counts as a failed test. Of an
  * interrupted run, it counts what is finished.
  */
-async function runTests(filters, failedChecks) {
+async function runTests(filters, failedChecks, env) {
   const folder = mkdtempSync(join(tmpdir(), 'belfry-test-'));
   try {
     const results = join(folder, 'results');
     const reporters = ['--reporter=default', `--reporter=${join(root, 'bin/results-reporter.mjs')}`];
     const { code, signal } = await run(['node_modules/vitest/vitest.mjs', 'run', ...reporters, ...filters], {
       capture: false,
-      env: { TEST_RESULTS: results },
+      env: { ...env, TEST_RESULTS: results },
     });
     const { passed, failed, skipped, flaky, files, ended } = countResults(results);
     const isInterrupted = signal !== undefined && !ended;

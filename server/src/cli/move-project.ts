@@ -37,6 +37,7 @@ export async function moveProjectCommand(
       return { project_id: move.project.id, cell: move.from.cell, cancelled: true };
     }
     await checkNodes(cells.main, 'moves', SCHEMA_OF_MOVES);
+    checkTriggers(move.from);
     for (const context of new Set<Opened>([cells.main, move.from, move.to])) await checkLink(context);
     const { pausedMs } = await moveProject({
       ...request,
@@ -105,6 +106,15 @@ async function placesOfStarted(
     throw new CommandError(`the project ${name} is in neither of its cells`);
   }
   return name === projectId || name === project.name ? { project, from, to } : undefined;
+}
+
+/** A move captures changes by triggers, which Citus does not allow on its workers. */
+function checkTriggers({ cell, db }: Opened): void {
+  if (!db.isDistributed) return;
+  throw new CommandError(
+    `the cell ${cell} is on a worker of Citus, which a project can enter but not leave: ` +
+      'belfry cell rebalance moves whole cells',
+  );
 }
 
 /** Without the messages of the move, requests that running servers get meanwhile would fail. */

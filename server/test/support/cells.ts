@@ -7,6 +7,7 @@ import {
   sealedCell,
 } from '../../src/domain/setup/cells/cells.ts';
 import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
+import { CITUS, createDistributedCell } from './citus.ts';
 import { createProjectKeys, type ProjectKeys } from './project-keys.ts';
 
 /** Adds cells to the database of a service. Resolves with the names of all when they are open. */
@@ -18,6 +19,7 @@ export async function addCells(
   for (const name of names) {
     const schema = schemaOfCell(name);
     await createSchemaOf(context.db, schema);
+    if (CITUS !== undefined) await createDistributedCell(context.place.direct, schema);
     await insertCell(context.db, sealedCell(context, { name, schema, urls: undefined }));
   }
   if (count > 0) context.bus.publish({ type: 'cells_changed' });

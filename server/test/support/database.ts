@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
 import type { ConnectionSettings } from '../../src/db/client.ts';
+import { CITUS, createCitusDatabase, dropCitusDatabase } from './citus.ts';
 import { TEMPLATE } from './template.ts';
 
 export interface TestDatabase {
@@ -17,6 +18,7 @@ export interface TestDatabase {
 
 /** Creates an empty database with the schema of this release, for one test file. */
 export async function createTestDatabase(): Promise<TestDatabase> {
+  if (CITUS !== undefined) return createTestDatabaseOnCitus(CITUS);
   // Copying the files takes half as long as writing the pages to the log, the default.
   const options = `template ${TEMPLATE} strategy file_copy`;
   return createDatabaseOn(inject('testServer'), options, inject('testPooler'));
@@ -28,7 +30,7 @@ export async function createDatabaseOn(
   options = '',
   pooler?: ConnectionSettings,
 ): Promise<TestDatabase> {
-  const database = `test_${randomUUID().replaceAll('-', '')}`;
+  const database = newDatabaseName();
   await run(server, `create database ${database} ${options}`);
   const connection = { ...server, database };
   return {
@@ -44,6 +46,21 @@ export async function createDatabaseOn(
     },
   };
 }
+
+async function createTestDatabaseOnCitus(coordinator: ConnectionSettings): Promise<TestDatabase> {
+  const database = newDatabaseName();
+  await createCitusDatabase(coordinator, database);
+  const connection = { ...coordinator, database };
+  const url = urlOf(connection);
+  return {
+    ...{ connection, url, settings: { DATABASE_URL: url } },
+    async drop() {
+      if (process.env.KEEP_TEST_DATABASES !== '1') await dropCitusDatabase(coordinator, database);
+    },
+  };
+}
+
+const newDatabaseName = () => `test_${randomUUID().replaceAll('-', '')}`;
 
 async function run(server: ConnectionSettings, statement: string): Promise<void> {
   const client = new pg.Client(server);
