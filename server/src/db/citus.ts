@@ -1,4 +1,5 @@
 import { type Queryable, sql } from './client.ts';
+import type { Durability } from './durability.ts';
 
 // Citus makes several PostgreSQL servers one database: a coordinator, to which clients connect, and workers,
 // which store tables. A distributed schema is on one worker as a whole, and can move to another while it is
@@ -47,6 +48,11 @@ export async function isOnWorker(db: Queryable): Promise<boolean> {
   return (await db.query(selectOwnPlace)).length > 0;
 }
 
+/** Returns the settings of the connections that the coordinator has to each worker that responds. */
+export function durabilityOfWorkers(db: Queryable): Promise<(Durability & { worker: string })[]> {
+  return db.query<Durability & { worker: string }>(selectDurabilities);
+}
+
 /** Returns what a rebalancing would move now. */
 export function plannedTransfers(db: Queryable): Promise<SchemaTransfer[]> {
   return db.query<SchemaTransfer>(selectPlan);
@@ -65,6 +71,17 @@ export async function rebalanceState(db: Queryable): Promise<RebalanceState | un
 
 const findFunction = sql('', "select to_regproc('citus_schema_distribute') is not null as exists");
 const selectOwnPlace = sql('', 'select from pg_dist_schema where schemaid = current_schema()::regnamespace');
+const selectDurabilities = sql(
+  '',
+  `select nodename || ':' || nodeport as worker, result::json->>0 as synchronous_commit,
+    result::json->>1 as fsync, result::json->>2 as full_page_writes
+  from run_command_on_workers($$
+    select json_build_array(current_setting('synchronous_commit'), current_setting('fsync'),
+      current_setting('full_page_writes'))
+  $$)
+  where success
+  order by worker`,
+);
 const distribute = sql('', 'select citus_schema_distribute($1::text::regnamespace)');
 
 // The parts of all tables of a schema are on the same worker.

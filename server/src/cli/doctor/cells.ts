@@ -1,5 +1,7 @@
 import type { Config } from '../../config.ts';
+import { durabilityOfWorkers, isOnWorker } from '../../db/citus.ts';
 import { type Database, openDatabase, sql } from '../../db/client.ts';
+import { type Risk, risksOf } from '../../db/durability.ts';
 import { StartError } from '../../db/embedded/start-error.ts';
 import { newestSchema, schemaObstacle } from '../../db/schema.ts';
 import { connectionObstacle, obstacleTo, readFacts, readSchema } from '../../db/usability.ts';
@@ -79,6 +81,8 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
           `${clockMs > 0 ? 'ahead of' : 'behind'} that of this machine`,
         'set both by NTP: a node does not open a cell whose clock differs by more than 30 s',
       );
+    const risk = await riskOfWorkers(db);
+    if (risk !== undefined) return warning(check, risk.message, risk.advice);
     return await checkContent(check, cell, { db, directory, sealer });
   } catch (error) {
     if (error instanceof StartError)
@@ -90,6 +94,18 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
   } finally {
     await db?.close();
   }
+}
+
+/** The first setting with which a worker of Citus could lose what was accepted. */
+async function riskOfWorkers(db: Database): Promise<Risk | undefined> {
+  if (!(await isOnWorker(db))) return undefined;
+  const [found] = (await durabilityOfWorkers(db)).flatMap(({ worker, ...durability }) =>
+    risksOf(durability).map(({ message, advice }) => ({
+      message: `on its worker ${worker}, ${message}`,
+      advice: `on ${worker}, ${advice}`,
+    })),
+  );
+  return found;
 }
 
 /** Checks that the server can open the secrets of the cell, and finds its projects there. */
