@@ -137,7 +137,7 @@ test('no statement that reads a table asks its server about transactions or lock
     );
     if (!reads || modifications(statement).length > 0) return [];
     return [...calls(statement, 's'), ...calls(statement, 'v')].filter((name) =>
-      /snapshot|xact|advisory|notify/.test(name),
+      /snapshot|xact_id|advisory|notify/.test(name),
     );
   });
   expect(found).toEqual([]);
@@ -169,6 +169,19 @@ test('no table is unlogged, and partitions have one level', async () => {
       `select relname as name from pg_class join pg_namespace n on n.oid = relnamespace
        where nspname = current_schema()
          and (relkind in ('r', 'p') and relpersistence = 'u' or relkind = 'p' and relispartition)`,
+    ),
+  );
+  expect(tables).toEqual([]);
+});
+
+// Citus moves tables by logical replication.
+test('every table has a way to identify its rows', async () => {
+  const tables = await db.query<{ name: string }>(
+    sql(
+      '',
+      `select relname as name from pg_class join pg_namespace n on n.oid = relnamespace
+       where nspname = current_schema() and relkind in ('r', 'p') and relreplident = 'd'
+         and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)`,
     ),
   );
   expect(tables).toEqual([]);
