@@ -244,6 +244,11 @@ test('a cell whose database is lost gets a 503 until it is back; the others are 
   const database = await createDatabaseOn(inject('testServer'));
   await command('cell', 'add', 'lost', '--database-url', database.url);
   const { id, apiKey, jwt } = await createIn('lost', 'of lost');
+  // A node reports only of a cell that it had opened that it has closed it.
+  await until(
+    () => service.contexts().some(({ cell }) => cell === 'lost'),
+    (isOpen) => isOpen,
+  );
   await onServer(`alter database ${database.connection.database} allow_connections false`);
   const own = { RATE_LIMIT_IP: 3, SLACKBOT_SIGNING_SECRET: 'b'.repeat(32) };
   const node = await startService(
