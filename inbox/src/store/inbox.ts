@@ -353,7 +353,7 @@ export class Inbox {
   /** Applies a change that the server has made. */
   #apply(change: Required<Entry>['change'], id?: string): void {
     this.#journal.record({ change });
-    const before = this.#loaded(id === undefined ? undefined : new Set([id]));
+    const before = this.#loaded(id ? new Set([id]) : undefined);
     this.#commit(changesOf(before, change));
     // What is not loaded may have changed as well.
     if (id === undefined || before.length === 0) this.#countSoon();
@@ -389,9 +389,8 @@ export class Inbox {
       this.#journal.record({
         change: (one) => (isInBulk(one) && isListed(one, filter) ? CHANGES.seen(one, at) : undefined),
       });
-    const isAll = !filter.category && !filter.topic;
     const { unread } = this.getSnapshot().counts;
-    const counts = isAll ? { unseen: 0, unread: name === 'seen' ? unread : 0 } : undefined;
+    const counts = category || topic ? undefined : { unseen: 0, unread: name === 'seen' ? unread : 0 };
     return this.#change(ids, (one) => CHANGES[name](one, at), send, { isBulk: true, counts });
   }
 
@@ -406,8 +405,7 @@ export class Inbox {
     const countsBefore = this.getSnapshot().counts;
     const change = (one: Notification) => (wanted.has(one.id) ? of(one) : undefined);
     const changes = changesOf(this.#loaded(wanted), change);
-    const end = this.#journal.begin({ change, arrived: [...changes.values()].map(({ after }) => after) });
-    this.#commit(changes);
+    const end = this.#journal.begin({ change, arrived: this.#commit(changes) });
     if (counts !== undefined) this.#setCounts(counts);
     const version = this.#countsVersion;
     try {
@@ -428,8 +426,8 @@ export class Inbox {
     }
   }
 
-  /** Shows changed notifications in all lists and counts. */
-  #commit(changes: Changes): void {
+  /** Shows changed notifications in all lists and counts. Returns them as they are now. */
+  #commit(changes: Changes): Notification[] {
     const arrived = [...changes.values()].map(({ after }) => after);
     this.#journal.record({ arrived });
     for (const list of this.#lists.values()) list.update(arrived);
@@ -438,6 +436,7 @@ export class Inbox {
       this.#addCounts(before, -1);
       this.#addCounts(after, 1);
     }
+    return arrived;
   }
 
   #addCounts(notification: Notification, sign: 1 | -1): void {
@@ -507,7 +506,7 @@ export class Inbox {
   /** All loaded notifications, or those of some ids. */
   #loaded(ids?: ReadonlySet<string>): Notification[] {
     const all = [...this.#lists.values()].flatMap((list) => list.getSnapshot().notifications);
-    const wanted = ids === undefined ? all : all.filter(({ id }) => ids.has(id));
+    const wanted = ids ? all.filter(({ id }) => ids.has(id)) : all;
     return [...new Map(wanted.map((one) => [one.id, one])).values()];
   }
 
@@ -550,7 +549,7 @@ const isInBulk = ({ status }: Notification) => status !== 'archived' && status !
 function changesOf(notifications: readonly Notification[], change: Required<Entry>['change']): Changes {
   return new Map(
     notifications.flatMap((before) => {
-      const after = changed(before, change(before) ?? {});
+      const after = changed(before, change(before));
       return after === before ? [] : [[before.id, { before, after }] as const];
     }),
   );

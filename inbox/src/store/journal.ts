@@ -46,7 +46,7 @@ export class Journal {
       const result = await fetchThem();
       const entries = [...reading];
       const apply = (notification: Notification) =>
-        entries.reduce((current, { change }) => changed(current, change?.(current) ?? {}), notification);
+        entries.reduce((current, { change }) => changed(current, change?.(current)), notification);
       return {
         result,
         notifications: notificationsOf(result).map(apply),

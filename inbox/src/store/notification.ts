@@ -9,11 +9,9 @@ export type Change = Partial<
  * Returns the notification with its changes and the status that follows from them. If nothing changes, it is
  * the same object, so that it is not rendered again.
  */
-export function changed(notification: Notification, change: Change): Notification {
-  const isSame = Object.entries(change).every(
-    ([name, value]) => value === notification[name as keyof Change],
-  );
-  if (isSame) return notification;
+export function changed(notification: Notification, change: Change = {}): Notification {
+  const names = Object.keys(change) as (keyof Change)[];
+  if (names.every((name) => change[name] === notification[name])) return notification;
   const after = { ...notification, ...change };
   return { ...after, status: statusOf(after) };
 }
