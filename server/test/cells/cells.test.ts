@@ -390,6 +390,14 @@ describe('a cell is not added', () => {
     expect((await command('cell', 'list')).map(({ cell }: { cell: string }) => cell)).not.toContain('again');
   });
 
+  test('on a worker of Citus if the database has no Citus; then none can be balanced', async () => {
+    expect(await refused('again', '--distribute')).toMatch(/needs a database with the extension Citus 12/);
+    expect(await refused('again', '--distribute', '--database-url', elsewhere.url)).toMatch(/Citus 12/);
+    expect((await command('cell', 'list')).map(({ cell }: { cell: string }) => cell)).not.toContain('again');
+    const { code, err } = await runCommand(['cell', 'rebalance'], settings);
+    expect([code, err]).toEqual([1, expect.stringContaining('no cell is on a worker of Citus')]);
+  });
+
   test('while a server runs that does not know cells', async () => {
     const name = 'belfry api (schema 57)';
     const old = new pg.Client({ connectionString: settings.DATABASE_URL, application_name: name });
