@@ -46,6 +46,7 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
       (cells) => cells === 2,
     );
     project = await createIn('eu');
+    await project.call('PUT', '/webhooks', { url: receiver.url, event_types: ['broadcast.created'] });
   });
   afterAll(async () => {
     await service?.stop();
@@ -169,7 +170,6 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
   test('moves to another worker under load: nothing fails, is lost or repeated', {
     timeout: 180_000,
   }, async () => {
-    await project.call('PUT', '/webhooks', { url: receiver.url, event_types: ['broadcast.created'] });
     const watching = await watch();
     const running = load(project, { clients: 2 });
     await running.accepted(100);
@@ -193,9 +193,20 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
     }
     await running.accepted(running.responses.length + 60, 60_000);
     await running.stop();
+    const last = await workerOf('eu');
     const statuses = new Set(running.responses.map(({ status }) => status));
     expect([...statuses].filter((status) => status !== 201 && status !== 503)).toEqual([]);
-    // Citus commits what was prepared before the crash, or rolls it back, once a minute.
+    // Citus commits what was prepared before a crash, or rolls it back, once a minute. Until then, a
+    // broadcast that was accepted is not visible.
+    const worker = (await workersOf(database)).find((one) => named(one) === last);
+    await withClient({ ...database, ...worker }, (client) =>
+      until(
+        async () =>
+          (await client.query('select from pg_prepared_xacts where database = current_database()')).rowCount,
+        (prepared) => prepared === 0,
+        { withinMs: 150_000, everyMs: 500 },
+      ),
+    );
     await until(
       () => eu().db.query(sql('', 'select from jobs limit 1')),
       (jobs) => jobs.length === 0,
