@@ -58,7 +58,8 @@ async function rebalance(db: Queryable, shown: Progress): Promise<void> {
     const { state, message } = (await rebalanceState(db)) ?? { state: 'finished' };
     if (state === 'finished') return;
     if (state === 'cancelled') throw new CommandError('the moves were cancelled in the database');
-    if (state === 'failed') throw new CommandError(`Citus could not move a cell: ${message}`);
+    if (state === 'failed')
+      throw new CommandError(`Citus could not move a cell: ${message ?? 'see the log of the coordinator'}`);
     shown.show(plan.map(({ schema, from, to }) => `${schema} moves from ${from} to ${to}`).join(', '));
     await delay(POLL_MS);
   }

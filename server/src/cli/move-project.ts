@@ -37,7 +37,7 @@ export async function moveProjectCommand(
       return { project_id: move.project.id, cell: move.from.cell, cancelled: true };
     }
     await checkNodes(cells.main, 'moves', SCHEMA_OF_MOVES);
-    checkTriggers(move.from);
+    checkMayLeave(move.from);
     for (const context of new Set<Opened>([cells.main, move.from, move.to])) await checkLink(context);
     const { pausedMs } = await moveProject({
       ...request,
@@ -109,7 +109,7 @@ async function placesOfStarted(
 }
 
 /** A move captures changes by triggers, which Citus does not allow on its workers. */
-function checkTriggers({ cell, db }: Opened): void {
+function checkMayLeave({ cell, db }: Opened): void {
   if (!db.isDistributed) return;
   throw new CommandError(
     `the cell ${cell} is on a worker of Citus, which a project can enter but not leave: ` +

@@ -311,6 +311,7 @@ function databaseCommands(belfry: Command): void {
     'add',
     'belfry cell add eu',
     "belfry cell add us --database-url 'postgres://belfry@db2.example.com/belfry'",
+    'belfry cell add asia --distribute',
   )
     .description('create the tables of a cell: in a schema of its own, or in another database')
     .argument('<name>', 'letters, digits and _')

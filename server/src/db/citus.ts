@@ -19,10 +19,10 @@ export interface SchemaTransfer {
   to: string;
 }
 
-/** How far a rebalancing is: null if none was ever started in this database. */
+/** How far a rebalancing is. */
 export interface RebalanceState {
   state: 'scheduled' | 'running' | 'finished' | 'cancelling' | 'cancelled' | 'failing' | 'failed';
-  /** What Citus says about tasks that failed. */
+  /** What Citus reports of tasks that failed; null if it reports nothing. */
   message: string | null;
 }
 
@@ -63,7 +63,7 @@ export async function startRebalance(db: Queryable): Promise<void> {
   await db.query(start);
 }
 
-/** Returns the state of the last rebalancing. */
+/** Returns the state of the last rebalancing; undefined if there was none. */
 export async function rebalanceState(db: Queryable): Promise<RebalanceState | undefined> {
   const [row] = await db.query<RebalanceState>(selectState);
   return row;

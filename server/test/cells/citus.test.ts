@@ -7,7 +7,7 @@ import { type ConnectionSettings, inSchema, namedStatements, sql } from '../../s
 import { createPartitions, dropPartitions } from '../../src/db/partitions.ts';
 import { firstIdAt } from '../../src/lib/ids.ts';
 import { contextIn } from '../support/cells.ts';
-import { CITUS, type CitusServer, withClient, workersOf } from '../support/citus.ts';
+import { CITUS, type CitusServer, workersOf } from '../support/citus.ts';
 import { runCommand } from '../support/cli.ts';
 import { expectExactlyOnce, load } from '../support/faults.ts';
 import { openStream, titles } from '../support/realtime.ts';
@@ -20,6 +20,7 @@ import {
   until,
 } from '../support/service.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
+import { withClient } from '../support/with-client.ts';
 
 // Cells on the workers of a real Citus: `npm run proof:citus -- <url of the coordinator>`.
 

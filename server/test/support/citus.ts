@@ -1,7 +1,7 @@
-import pg from 'pg';
 import { distributeSchema } from '../../src/db/citus.ts';
 import { type ConnectionSettings, inSchema, openDatabase } from '../../src/db/client.ts';
 import { migrate } from '../../src/db/migrate.ts';
+import { withClient } from './with-client.ts';
 
 // With TEST_CITUS=postgres://…, test databases are on this coordinator of Citus, with all of its workers, and
 // the cells of TEST_CELLS are distributed: `npm run proof:citus -- <url>`. The user needs the rights to
@@ -63,17 +63,4 @@ export async function createDistributedCell(connection: ConnectionSettings, sche
   await withClient(inSchema(connection, schema), (client) => migrate(client));
   const db = openDatabase(connection, { size: 1, name: 'test' });
   await distributeSchema(db, schema).finally(() => db.close());
-}
-
-export async function withClient<Result>(
-  settings: ConnectionSettings,
-  work: (client: pg.Client) => Promise<Result>,
-): Promise<Result> {
-  const client = new pg.Client(settings);
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
 }

@@ -1,7 +1,6 @@
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import type { ConnectionSettings } from '../../src/db/client.ts';
 import { DATABASE_NAME } from '../../src/db/embedded/cluster.ts';
@@ -10,6 +9,7 @@ import { migrate } from '../../src/db/migrate.ts';
 import { copyDataDir } from './copy-data-dir.ts';
 import { type Pgbouncer, startPgbouncer } from './pgbouncer.ts';
 import { TEMPLATE } from './template.ts';
+import { withClient } from './with-client.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -82,17 +82,4 @@ async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
     await first.stop();
   }
   return start(); // max_connections takes effect at a start
-}
-
-async function withClient(
-  settings: ConnectionSettings,
-  work: (client: pg.Client) => Promise<unknown>,
-): Promise<void> {
-  const client = new pg.Client(settings);
-  await client.connect();
-  try {
-    await work(client);
-  } finally {
-    await client.end();
-  }
 }

@@ -130,7 +130,8 @@ async function write(
 async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promise<void> {
   const nameOf = ({ webhookId, id }: MessageOutcome) => webhookId + id;
   const known = new Map(outcomes.filter(({ type }) => type !== null).map((one) => [nameOf(one), one]));
-  // In an order, so that two servers cannot deadlock.
+  // Replays last. If a message and its replay end at once on two servers, these may deadlock: the writer then
+  // tries again.
   for (const isReplay of [false, true]) {
     const rows = [...known.values()].filter(({ replay }) => replay === isReplay);
     if (rows.length === 0) continue;
