@@ -1,5 +1,6 @@
 // Installs the Debian packages that some tests need, if this is root on Debian and they are missing: browsers
-// (Chromium without and with windows, Firefox) and a NATS server. Otherwise these tests are skipped.
+// (Chromium without and with windows, Firefox), a NATS server, and a library that changes the clock of a
+// program. Otherwise these tests are skipped.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
@@ -8,6 +9,7 @@ const FOR_TESTS = {
   'chromium-headless-shell': '/usr/bin/chromium-headless-shell',
   'firefox-esr': '/usr/bin/firefox-esr',
   'nats-server': '/usr/sbin/nats-server',
+  faketime: '/usr/bin/faketime',
 };
 
 /** The font of the pictures: close to the system fonts of phones and laptops, which Debian does not have. */

@@ -1,3 +1,4 @@
+import { textArray, uuidArray } from '../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../db/client.ts';
 import { newId } from '../lib/ids.ts';
 import type { JobKind } from './jobs.ts';
@@ -9,6 +10,9 @@ const RENEW_EVERY_MS = 2_000;
 const LIFETIME = '8 seconds';
 // A lease that was renewed within this time cannot have expired. Includes a margin for the network.
 const FRESH_MS = 6_000;
+// An expired lease is dead if nobody renewed it for this long by the monotonic clock of the observer. If the
+// clock of the database goes forward, all leases have expired at once, and their workers renew them.
+const SILENT_MS = 2 * RENEW_EVERY_MS;
 
 /**
  * The lease under which a worker holds its jobs, renewed while the worker lives. If it expired, a new one
@@ -100,13 +104,51 @@ export async function nodesWithoutKey(db: Queryable, keyId: string): Promise<str
   return (await db.query<{ node: string }>(selectNodesWithoutKey, [keyId])).map(({ node }) => node);
 }
 
-/**
- * Releases the jobs of workers whose lease has expired, and returns the kinds of these jobs. Never ends
- * `ownLeaseId`: the caller lives, even if the database was unavailable for a long time.
- */
-export async function rescue(db: Queryable, ownLeaseId: string): Promise<Set<JobKind>> {
-  const rows = await db.query<{ kind: JobKind }>(rescueJobs, [ownLeaseId]);
-  return new Set(rows.map((row) => row.kind));
+/** Releases the jobs of workers whose lease has expired. */
+export class Rescuer {
+  readonly #db: Queryable;
+  readonly #monotonicMs: () => number;
+  /** Other workers' leases, as this process read them last: when they end, and since when it knows that. */
+  #seen: readonly SeenLease[] = [];
+  #readMs = Number.NEGATIVE_INFINITY;
+
+  /** The monotonic clock is replaced only by tests. */
+  constructor(db: Queryable, monotonicMs: () => number = () => performance.now()) {
+    this.#db = db;
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /**
+   * Releases what it can, and returns the kinds of these jobs. Never ends `ownLeaseId`: the caller lives,
+   * even if the database was unavailable for a long time. Call it about once a second: after a longer pause,
+   * in which nobody may have reached the database, it observes the leases from the beginning.
+   */
+  async rescue(ownLeaseId: string): Promise<Set<JobKind>> {
+    const nowMs = this.#monotonicMs();
+    const seen = nowMs - this.#readMs < SILENT_MS ? this.#seen : [];
+    const silent = seen.filter(({ sinceMs }) => nowMs - sinceMs >= SILENT_MS);
+    const [row] = await this.#db.query<{ kinds: string; leases: string }>(rescueJobs, [
+      ownLeaseId,
+      LIFETIME,
+      uuidArray(silent.map(({ id }) => id)),
+      textArray(silent.map(({ endsAt }) => endsAt)),
+    ]);
+    const readMs = this.#monotonicMs();
+    const known = new Map(seen.map((lease) => [lease.id, lease]));
+    this.#readMs = readMs;
+    const leases = JSON.parse(row?.leases ?? '[]') as { id: string; ends_at: string }[];
+    this.#seen = leases.map(({ id, ends_at: endsAt }) => {
+      const before = known.get(id);
+      return before?.endsAt === endsAt ? before : { id, endsAt, sinceMs: readMs };
+    });
+    return new Set(JSON.parse(row?.kinds ?? '[]') as JobKind[]);
+  }
+}
+
+interface SeenLease {
+  id: string;
+  endsAt: string;
+  sinceMs: number;
 }
 
 /**
@@ -150,9 +192,21 @@ const endLease = sql(
 // may have claimed under it afterwards. The lease is compared again when the row is locked: meanwhile another
 // worker may have claimed the job under a new lease, which this statement does not see. A row that is locked
 // belongs to a transaction that has not ended; it is released after that, and others do not wait for it.
+//
+// If the clock of the database has gone back, leases of before end much later than a new one would. They get
+// the time of a new one: a worker that lives renews its lease in time, and a dead one is noticed.
 const rescueJobs = sql(
   'rescue',
-  `with dead as (delete from leases where expires_at < now() and id <> $1 returning id),
+  `with ahead as (
+    update leases set expires_at = now() + $2::interval where expires_at > now() + 2 * $2::interval
+  ),
+  dead as (
+    delete from leases
+    using unnest($3::uuid[], $4::text[]) as silent (id, ends_at)
+    where leases.id = silent.id and expires_at < now() and expires_at = ends_at::timestamptz
+      and leases.id <> $1
+    returning leases.id
+  ),
   stale as materialized (
     select id, lease_id
     from jobs
@@ -168,11 +222,18 @@ const rescueJobs = sql(
     join stale on jobs.id = stale.id and jobs.lease_id = stale.lease_id
     where jobs.id = any (array(select id from stale))
     for update of jobs skip locked
+  ),
+  released as (
+    update jobs
+    set lease_id = null
+    where id = any (array(select id from locked))
+    returning kind
   )
-  update jobs
-  set lease_id = null
-  where id = any (array(select id from locked))
-  returning kind`,
+  select
+    coalesce((select jsonb_agg(distinct kind) from released), '[]')::text as kinds,
+    coalesce((
+      select json_agg(json_build_object('id', id, 'ends_at', expires_at)) from leases where id <> $1
+    ), '[]')::text as leases`,
 );
 // leases has a row per process. Index jobs_leased (lease_id).
 const releaseJobsOfNode = sql(

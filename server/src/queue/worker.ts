@@ -4,7 +4,7 @@ import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
 import type { Handler } from './handler.ts';
 import { JOB_KINDS, type JobKind } from './jobs.ts';
-import { Lease, rescue } from './lease.ts';
+import { Lease, Rescuer } from './lease.ts';
 import { Producer } from './producer.ts';
 import { promote } from './promote.ts';
 
@@ -22,6 +22,7 @@ export class Worker {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #lease: Lease;
+  readonly #rescuer: Rescuer;
   readonly #producers: ReadonlyMap<JobKind, Producer>;
   readonly #pollMs: number;
   #poll: NodeJS.Timeout | undefined;
@@ -43,6 +44,7 @@ export class Worker {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#log = options.log;
+    this.#rescuer = new Rescuer(options.db);
     this.#lease = new Lease({
       db: options.db,
       node: options.node,
@@ -99,7 +101,7 @@ export class Worker {
 
   async #pollOnce(): Promise<void> {
     try {
-      const kinds = await rescue(this.#db, this.#lease.id);
+      const kinds = await this.#rescuer.rescue(this.#lease.id);
       for (let more = true; more; ) {
         const due = await promote(this.#db, this.#clock.now());
         for (const kind of due.kinds) kinds.add(kind);

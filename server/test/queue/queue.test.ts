@@ -5,8 +5,14 @@ import { backoff } from '../../src/queue/backoff.ts';
 import { claim } from '../../src/queue/claim.ts';
 import { complete, LeaseLost } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { ALL_PRIORITIES, BULK_PRIORITIES, type NewJob, SMALL_PRIORITIES } from '../../src/queue/jobs.ts';
-import { Lease, releaseNode, rescue } from '../../src/queue/lease.ts';
+import {
+  ALL_PRIORITIES,
+  BULK_PRIORITIES,
+  type JobKind,
+  type NewJob,
+  SMALL_PRIORITIES,
+} from '../../src/queue/jobs.ts';
+import { Lease, Rescuer, releaseNode } from '../../src/queue/lease.ts';
 import { promote } from '../../src/queue/promote.ts';
 import { release } from '../../src/queue/release.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -217,6 +223,15 @@ test('completing a job that another worker holds rolls the whole transaction bac
   expect(rows[0]?.count).toBe(0);
 });
 
+/** Releases jobs as a server that has observed the leases for four seconds. */
+async function rescueAs(ownLeaseId: string): Promise<Set<JobKind>> {
+  let nowMs = 0;
+  const rescuer = new Rescuer(db, () => nowMs);
+  const kinds = await rescuer.rescue(ownLeaseId);
+  for (nowMs of [2_000, 4_000]) for (const kind of await rescuer.rescue(ownLeaseId)) kinds.add(kind);
+  return kinds;
+}
+
 test('jobs of a worker with an expired lease are released, those of a living one are not', async () => {
   const living = new Lease({ db, node: 'living', onError: () => {} });
   await living.start();
@@ -228,11 +243,74 @@ test('jobs of a worker with an expired lease are released, those of a living one
   await enqueue(db, [job(newId()), job(newId())]);
   await claim(db, wanted({ leaseId: dead, maxJobs: 1 }));
   await claim(db, wanted({ leaseId: living.id, maxJobs: 1 }));
-  expect(await rescue(db, 'ffffffff-ffff-ffff-ffff-ffffffffffff')).toEqual(new Set(['fan_out']));
+  expect(await rescueAs('ffffffff-ffff-ffff-ffff-ffffffffffff')).toEqual(new Set(['fan_out']));
   const again = await claim(db, wanted());
   expect(again.map((one) => one.attempt)).toEqual([2]);
   await living.stop();
   expect(await claim(db, wanted())).toHaveLength(1);
+});
+
+test('a lease that is ahead of the clock, which went back, lasts no longer than a new one', async () => {
+  const living = new Lease({ db, node: 'living', onError: () => {} });
+  await living.start();
+  const dead = newId();
+  await db.query(
+    sql('', "insert into leases (id, node, expires_at) values ($1, 'dead', now() + interval '1 hour')"),
+    [dead],
+  );
+  await enqueue(db, [job(newId())]);
+  await claim(db, wanted({ leaseId: dead }));
+  const ends = async () =>
+    db.query<{ node: string; ahead: boolean }>(
+      sql(
+        'leases_ahead',
+        `select node, expires_at > now() + interval '8 seconds' as ahead from leases order by node`,
+      ),
+    );
+  // Its worker may live, and renew it.
+  expect(await rescueAs(living.id)).toEqual(new Set());
+  expect(await ends()).toEqual([
+    { node: 'dead', ahead: false },
+    { node: 'living', ahead: false },
+  ]);
+  await db.query(sql('', "update leases set expires_at = expires_at - interval '9 seconds' where id = $1"), [
+    dead,
+  ]);
+  expect(await rescueAs(living.id)).toEqual(new Set(['fan_out']));
+  await living.stop();
+});
+
+test('when the clock goes forward, the leases of workers that renew them do not end', async () => {
+  const [living, dead] = [newId(), newId()];
+  const insert = "insert into leases (id, node, expires_at) values ($1, $2, now() - interval '1 hour')";
+  await db.query(sql('', insert), [living, 'living']);
+  await db.query(sql('', insert), [dead, 'dead']);
+  await enqueue(db, [job(newId()), job(newId())]);
+  await claim(db, wanted({ leaseId: living, maxJobs: 1 }));
+  await claim(db, wanted({ leaseId: dead, maxJobs: 1 }));
+  let nowMs = 0;
+  const rescuer = new Rescuer(db, () => nowMs);
+  const nodes = () => db.query<{ node: string }>(sql('lease_nodes', 'select node from leases order by node'));
+  for (const after of [0, 1_000, 2_000, 3_000, 3_999]) {
+    nowMs = after;
+    expect(await rescuer.rescue(NIL)).toEqual(new Set());
+    // Another jump follows each renewal.
+    await db.query(sql('', "update leases set expires_at = expires_at - interval '1 minute' where id = $1"), [
+      living,
+    ]);
+  }
+  // Nobody was observed meanwhile: perhaps the database was unavailable.
+  nowMs = 60_000;
+  expect(await rescuer.rescue(NIL)).toEqual(new Set());
+  nowMs = 62_000;
+  expect(await rescuer.rescue(NIL)).toEqual(new Set());
+  await db.query(sql('', "update leases set expires_at = expires_at - interval '1 minute' where id = $1"), [
+    living,
+  ]);
+  expect(await nodes()).toEqual([{ node: 'dead' }, { node: 'living' }]);
+  nowMs = 64_000;
+  expect(await rescuer.rescue(NIL)).toEqual(new Set(['fan_out']));
+  expect(await nodes()).toEqual([{ node: 'living' }]);
 });
 
 test('an expired lease is released beside a job that an open transaction holds', async () => {
@@ -248,10 +326,10 @@ test('an expired lease is released beside a job that an open transaction holds',
   const leaseId = living.id;
   await db.transaction(async (tx) => {
     await tx.query(sql('', 'select from jobs where id = $1 for update'), [held?.id]);
-    expect(await rescue(db, NIL)).toEqual(new Set(['fan_out']));
+    expect(await rescueAs(NIL)).toEqual(new Set(['fan_out']));
     expect((await claim(db, wanted({ leaseId }))).map(({ id }) => id)).toEqual([other?.id]);
   });
-  expect(await rescue(db, NIL)).toEqual(new Set(['fan_out']));
+  expect(await rescueAs(NIL)).toEqual(new Set(['fan_out']));
   expect((await claim(db, wanted({ leaseId }))).map(({ id }) => id)).toEqual([held?.id]);
   await living.stop();
 });

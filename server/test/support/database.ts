@@ -72,8 +72,8 @@ async function run(server: ConnectionSettings, statement: string): Promise<void>
   }
 }
 
-/** The socket's folder goes into the query, because a path is not a host name. */
-function urlOf({ host = '', port, user = '', password, database }: ConnectionSettings): string {
+/** The URL of a connection. The socket's folder is in its query, because a path is not a host name. */
+export function urlOf({ host = '', port, user = '', password, database }: ConnectionSettings): string {
   const secret = typeof password === 'string' ? `:${encodeURIComponent(password)}` : '';
   const login = `${encodeURIComponent(user)}${secret}`;
   if (!host.startsWith('/')) return `postgres://${login}@${host}:${port}/${database}`;
