@@ -73,6 +73,17 @@ test('requests of a project that has not been used for a while find its new cell
   expect(await directory.find({ projectId: id })).toBe('us');
 });
 
+test('what was read before the clock went back is read again', async () => {
+  const { directory, state } = create();
+  const { id } = await project('eu');
+  state.nowMs = 3_600_000;
+  expect(await directory.find({ projectId: id })).toBe('eu');
+  await db.query(sql('', "update cell_projects set cell = 'us' where project_id = $1"), [id]);
+  state.nowMs = 1_000;
+  expect(await directory.find({ projectId: id })).toBe('us');
+  expect(directory.find({ projectId: id })).toBe('us');
+});
+
 test('requests of a project that is about to move wait until it has moved, or stays', async () => {
   const { directory } = create();
   let publish: (message: RealtimeMessage) => void = () => {};

@@ -3,7 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
-import type { Clock } from '../../../lib/clock.ts';
+import { type Clock, sinceMs } from '../../../lib/clock.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { DEFAULT_CELL } from './cells.ts';
 
@@ -46,7 +46,7 @@ export class CellDirectory {
     if (moving !== undefined) return moving.promise.then(() => this.find(named));
     const entry = this.#entries.get(name) ?? this.#notFound.get(name);
     if (entry === undefined) return this.#fetch(name);
-    const ageMs = this.#deps.clock.now() - entry.loadedAt;
+    const ageMs = sinceMs(this.#deps.clock, entry.loadedAt);
     if (ageMs >= STALE_MS) return this.#fetch(name).catch(() => entry.cell);
     if (!entry.refreshing && ageMs >= FRESH_MS) {
       entry.refreshing = true;

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
-import type { Clock } from '../../../lib/clock.ts';
+import { type Clock, sinceMs } from '../../../lib/clock.ts';
 import { isId } from '../../../lib/ids.ts';
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
@@ -80,9 +80,9 @@ export class ProjectCache {
   byId(id: string): Project | undefined | Promise<Project | undefined> {
     const entry = this.#entries.get(id);
     if (entry === undefined) return isId(id) ? this.#missing(id.toLowerCase()) : undefined;
-    const age = this.#deps.clock.now() - entry.loadedAt;
-    if (age < FRESH_MS) return entry.project;
-    if (age >= STALE_MS) return this.#fetch(id);
+    const ageMs = sinceMs(this.#deps.clock, entry.loadedAt);
+    if (ageMs < FRESH_MS) return entry.project;
+    if (ageMs >= STALE_MS) return this.#fetch(id);
     if (!entry.refreshing) {
       entry.refreshing = true;
       // No request waits for it. If it fails, the entry ages until a request queries the database itself.
@@ -114,8 +114,8 @@ export class ProjectCache {
   newerThan(known: Project): Project | undefined | Promise<Project | undefined> {
     const entry = this.#entries.get(known.id);
     if (entry !== undefined && entry.project !== known && entry.loadedAt !== OUTDATED) return entry.project;
-    const sinceMs = this.#deps.clock.now() - (entry?.foundUnchangedAt ?? OUTDATED);
-    return sinceMs < REREAD_EVERY_MS ? known : this.#reread(known);
+    const unchangedMs = sinceMs(this.#deps.clock, entry?.foundUnchangedAt ?? OUTDATED);
+    return unchangedMs < REREAD_EVERY_MS ? known : this.#reread(known);
   }
 
   async #reread(known: Project): Promise<Project | undefined> {
@@ -135,7 +135,7 @@ export class ProjectCache {
 
   #missing(name: string): undefined | Promise<Project | undefined> {
     const checkedAt = this.#unknown.get(name);
-    if (checkedAt !== undefined && this.#deps.clock.now() - checkedAt < FRESH_MS) return undefined;
+    if (checkedAt !== undefined && sinceMs(this.#deps.clock, checkedAt) < FRESH_MS) return undefined;
     return this.#fetch(name);
   }
 
