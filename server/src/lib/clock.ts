@@ -20,7 +20,7 @@ export function setClock(nowMs: number, atMs: number): void {
   epochMs = nowMs - atMs;
 }
 
-/** The milliseconds since a time. Infinity if the clock has gone back behind it, so that caches read again. */
+/** The milliseconds since a time. Infinity if the clock has gone back behind it: caches then read again. */
 export function sinceMs(clock: Clock, thenMs: number): number {
   const ms = clock.now() - thenMs;
   return ms < 0 ? Number.POSITIVE_INFINITY : ms;

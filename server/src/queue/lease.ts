@@ -10,7 +10,7 @@ const RENEW_EVERY_MS = 2_000;
 const LIFETIME = '8 seconds';
 // A lease that was renewed within this time cannot have expired. Includes a margin for the network.
 const FRESH_MS = 6_000;
-// An expired lease is dead if nobody renewed it for this long by the monotonic clock of the observer. If the
+// An expired lease is dead if it was not renewed for this long by the monotonic clock of the observer. If the
 // clock of the database goes forward, all leases have expired at once, and their workers renew them.
 const SILENT_MS = 2 * RENEW_EVERY_MS;
 
@@ -121,7 +121,7 @@ export class Rescuer {
   /**
    * Releases what it can, and returns the kinds of these jobs. Never ends `ownLeaseId`: the caller lives,
    * even if the database was unavailable for a long time. Call it about once a second: after a longer pause,
-   * in which nobody may have reached the database, it observes the leases from the beginning.
+   * in which the database may have been unavailable, it observes the leases from the beginning.
    */
   async rescue(ownLeaseId: string): Promise<Set<JobKind>> {
     const nowMs = this.#monotonicMs();

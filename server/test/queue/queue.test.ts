@@ -299,7 +299,7 @@ test('when the clock goes forward, the leases of workers that renew them do not 
       living,
     ]);
   }
-  // Nobody was observed meanwhile: perhaps the database was unavailable.
+  // No lease was observed meanwhile: perhaps the database was unavailable.
   nowMs = 60_000;
   expect(await rescuer.rescue(NIL)).toEqual(new Set());
   nowMs = 62_000;

@@ -19,7 +19,7 @@ export interface Offline {
 }
 
 /** What this program reads of the responses. */
-interface Answer {
+interface Body {
   id: string;
   status: { status: string };
   data: { channel: string; state: string }[];
@@ -54,7 +54,7 @@ async function broadcastToOne(): Promise<string[]> {
       },
       ...(body && { body: JSON.stringify(body) }),
     });
-    return (await response.json()) as Answer;
+    return (await response.json()) as Body;
   };
   const recipients = [{ external_id: 'ada', email: 'ada@example.com' }];
   const { id } = await call('/broadcasts', { title: 'Hello', recipients });
