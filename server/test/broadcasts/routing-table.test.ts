@@ -2,11 +2,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CHANNELS } from '../../src/contract/channel.ts';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import { devices, saveToken } from '../support/all-channels.ts';
-import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
+import {
+  type ApiResponse,
+  processed,
+  startTestService,
+  type TestProject,
+  type TestService,
+} from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
-// Who gets what where: every kind of category, on every channel, to users with every combination of an opt-out
-// and an address, through the API. The oracle reads the contract's rules one after the other.
+// Who gets what where: every kind of category, on every channel, to users with every combination of an
+// opt-out and an address, through the API. The oracle applies the rules of the contract one by one.
 
 let service: TestService;
 let vendors: Vendors;
@@ -97,9 +103,9 @@ test.each(CATEGORIES)('deliveries of the category $key follow the rules', async 
   await processed(project.call, body.id);
   const listed: DeliveryRecord[] = [];
   for (let path: string | null = `/broadcasts/${body.id}/deliveries?limit=100`; path !== null; ) {
-    const page = (await project.call('GET', path)).body;
-    listed.push(...page.data);
-    path = page.links.next?.replace(/^.*\/v2/, '') ?? null;
+    const response: ApiResponse = await project.call('GET', path);
+    listed.push(...response.body.data);
+    path = response.body.links.next?.replace(/^.*\/v2/, '') ?? null;
   }
   const became = listed.map(
     ({ user, channel, state, code }) => `${user?.external_id} ${channel}: ${code ?? state}`,

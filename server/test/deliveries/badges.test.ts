@@ -59,12 +59,10 @@ test('the badge of each push is the count of the inbox at a time before it arriv
         (count) => count === sent,
         { everyMs: 1 },
       );
-      const { payload } = vendors.apple.pushes[sent - 1] as {
-        payload: { aps: { badge: number } };
-      };
+      const { aps } = vendors.apple.pushes.at(-1)?.payload ?? {};
       const endedAt = performance.now();
       changes.push({ by: 1, beganAt, endedAt });
-      pushes.push({ badge: payload.aps.badge, beganAt, endedAt });
+      pushes.push({ badge: (aps as { badge: number }).badge, beganAt, endedAt });
       const { body } = await asUser('GET', '/notifications?limit=1');
       unread.set(body.data[0].id, true);
     }
