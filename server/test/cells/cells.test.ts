@@ -19,65 +19,29 @@ import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, openCell } from '../../src/open.ts';
 import { contextIn } from '../support/cells.ts';
 import { runCommand } from '../support/cli.ts';
-import { createDatabaseOn, createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createDatabaseOn, createTestDatabase } from '../support/database.ts';
 import { openSocket, openStream, openStreamSocket, titles } from '../support/realtime.ts';
-import {
-  caller,
-  processed,
-  projectWith,
-  startTestService,
-  type TestProject,
-  type TestService,
-  until,
-} from '../support/service.ts';
+import { caller, processed, projectWith, type TestProject, until } from '../support/service.ts';
+import { startThreeCells, type ThreeCells } from '../support/three-cells.ts';
 
-// A node with three cells: the default one, another schema beside it, and another database.
-
-const SECRET_KEY = randomBytes(32).toString('hex');
 const TO_ADA = [{ external_id: 'ada' }];
 const NAMES = ['near', 'far'] as const;
 const CHALLENGE = JSON.stringify({ type: 'url_verification', token: 't', challenge: 'c' });
 
-let service: TestService;
-let elsewhere: TestDatabase;
-let settings: Record<string, string>;
+let cells: ThreeCells;
+let service: ThreeCells['service'];
+let elsewhere: ThreeCells['elsewhere'];
+let settings: ThreeCells['settings'];
+let command: ThreeCells['command'];
+let createIn: ThreeCells['createIn'];
 const projects = {} as Record<(typeof NAMES)[number], TestProject>;
 
 beforeAll(async () => {
-  service = await startTestService({ settings: { SECRET_KEY }, logLevel: 'info' });
-  elsewhere = await createDatabaseOn(inject('testServer'));
-  const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
-  settings = { DATA_DIR, DATABASE_URL: DATABASE_DIRECT_URL, SECRET_KEY };
-  await command('cell', 'add', 'near');
-  await command('cell', 'add', 'far', '--database-url', elsewhere.url);
-  await until(
-    () => service.contexts().map(({ cell }) => cell),
-    (cells) => cells.length === 3,
-  );
+  cells = await startThreeCells({ logLevel: 'info' });
+  ({ service, elsewhere, settings, command, createIn } = cells);
   for (const cell of NAMES) projects[cell] = await createIn(cell, `of ${cell}`);
 });
-afterAll(async () => {
-  await service?.stop(); // ends connections of all kinds, which tests leave open
-  await elsewhere?.drop();
-});
-
-/** Runs a command on the database of the service. Returns what it prints as JSON. */
-// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
-async function command(...args: string[]): Promise<any> {
-  const { code, out, err } = await runCommand([...args, '--json'], settings);
-  expect({ code, err }).toEqual({ code: 0, err: '' });
-  return JSON.parse(out);
-}
-
-async function createIn(cell: string, name: string): Promise<TestProject> {
-  const made = await command('project', 'create', name, '--cell', cell);
-  return projectWith(() => service.address, {
-    id: made.project_id,
-    apiKey: made.api_key,
-    apiSecret: made.api_secret,
-    jwt: made.project_jwt,
-  });
-}
+afterAll(() => cells?.stop());
 
 const projectsIn = async (cell: string) =>
   (await contextIn(service, cell).db.query<{ id: string }>(sql('', 'select id from projects'))).map(

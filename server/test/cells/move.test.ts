@@ -1,60 +1,32 @@
-import { randomBytes, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
 import { listMovedTables, type MovedTable, ofProject } from '../../src/db/move/tables.ts';
 import { contextIn } from '../support/cells.ts';
 import { belfry, ended, runCommand } from '../support/cli.ts';
-import { createDatabaseOn, type TestDatabase } from '../support/database.ts';
 import { expectExactlyOnce, load, messageIdOf, saveSmtp } from '../support/faults.ts';
 import { openStream, titles } from '../support/realtime.ts';
-import {
-  processed,
-  projectWith,
-  startTestService,
-  type TestProject,
-  type TestService,
-  until,
-} from '../support/service.ts';
+import { processed, type TestProject, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import { startThreeCells, type ThreeCells } from '../support/three-cells.ts';
 import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 import { STATE } from '../support/workflows.ts';
 
-// A node with three cells: the default one, another schema beside it, and another database.
-
-const SECRET_KEY = randomBytes(32).toString('hex');
-
-let service: TestService;
-let elsewhere: TestDatabase;
-let settings: Record<string, string>;
+let cells: ThreeCells;
+let service: ThreeCells['service'];
+let settings: ThreeCells['settings'];
+let command: ThreeCells['command'];
+let createIn: ThreeCells['createIn'];
 let tables: MovedTable[];
 
 beforeAll(async () => {
-  service = await startTestService({ settings: { SECRET_KEY } });
-  elsewhere = await createDatabaseOn(inject('testServer'));
-  const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
-  settings = { DATA_DIR, DATABASE_URL: DATABASE_DIRECT_URL, SECRET_KEY };
-  await command('cell', 'add', 'near');
-  await command('cell', 'add', 'far', '--database-url', elsewhere.url);
-  await until(
-    () => service.contexts().length,
-    (cells) => cells === 3,
-  );
+  cells = await startThreeCells();
+  ({ service, settings, command, createIn } = cells);
   const client = await service.context.db.connect();
   tables = await listMovedTables(client);
   await client.end();
 });
-afterAll(async () => {
-  await service?.stop();
-  await elsewhere?.drop();
-});
-
-/** Runs a command on the database of the service. Returns what it prints as JSON. */
-// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
-async function command(...args: string[]): Promise<any> {
-  const { code, out, err } = await runCommand([...args, '--json'], settings);
-  expect({ code, err }).toEqual({ code: 0, err: '' });
-  return JSON.parse(out);
-}
+afterAll(() => cells?.stop());
 
 /** Moves a project. */
 async function move(project: TestProject, to: string, paused: unknown = expect.any(Number)): Promise<void> {
@@ -65,16 +37,6 @@ async function move(project: TestProject, to: string, paused: unknown = expect.a
   expect(code, err).toBe(0);
   const pause = paused === null ? {} : { paused_ms: paused };
   expect(JSON.parse(out)).toEqual({ project_id: project.id, cell: to, ...pause });
-}
-
-async function createIn(cell: string, name: string): Promise<TestProject> {
-  const made = await command('project', 'create', name, '--cell', cell);
-  return projectWith(() => service.address, {
-    id: made.project_id,
-    apiKey: made.api_key,
-    apiSecret: made.api_secret,
-    jwt: made.project_jwt,
-  });
 }
 
 /** All rows of a project in a cell as JSON, by table. */

@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto';
+import { expect, inject } from 'vitest';
+import { runCommand } from './cli.ts';
+import { createDatabaseOn, type TestDatabase } from './database.ts';
+import { projectWith, startTestService, type TestProject, type TestService, until } from './service.ts';
+
+/** A node with three cells: the default one, `near` in another schema, and `far` in another database. */
+export interface ThreeCells {
+  service: TestService;
+  /** The database of `far`. */
+  elsewhere: TestDatabase;
+  /** The settings of commands on the database of the service. */
+  settings: Record<string, string>;
+  /** Runs a command that must succeed. Returns what it prints as JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
+  command(...args: string[]): Promise<any>;
+  /** Creates a project in a cell. */
+  createIn(cell: string, name: string): Promise<TestProject>;
+  stop(): Promise<void>;
+}
+
+export async function startThreeCells(options: { logLevel?: 'info' } = {}): Promise<ThreeCells> {
+  const SECRET_KEY = randomBytes(32).toString('hex');
+  const service = await startTestService({ settings: { SECRET_KEY }, ...options });
+  const elsewhere = await createDatabaseOn(inject('testServer'));
+  const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
+  const settings = { DATA_DIR, DATABASE_URL: DATABASE_DIRECT_URL, SECRET_KEY };
+  const command: ThreeCells['command'] = async (...args) => {
+    const { code, out, err } = await runCommand([...args, '--json'], settings);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    return JSON.parse(out);
+  };
+  await command('cell', 'add', 'near');
+  await command('cell', 'add', 'far', '--database-url', elsewhere.url);
+  await until(
+    () => service.contexts().length,
+    (cells) => cells === 3,
+  );
+  return {
+    service,
+    elsewhere,
+    settings,
+    command,
+    async createIn(cell, name) {
+      const made = await command('project', 'create', name, '--cell', cell);
+      return projectWith(() => service.address, {
+        id: made.project_id,
+        apiKey: made.api_key,
+        apiSecret: made.api_secret,
+        jwt: made.project_jwt,
+      });
+    },
+    async stop() {
+      await service.stop(); // ends connections of all kinds, which tests leave open
+      await elsewhere.drop();
+    },
+  };
+}
