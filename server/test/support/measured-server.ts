@@ -31,10 +31,10 @@ process.on('message', (message) => {
     longestMs = 0;
     turnBeganMs = cpuMs();
     setImmediate(turn).unref();
-    process.send?.({ begun: true });
+    process.send?.({ to: message });
   } else if (message === 'end') {
     measuring = false;
-    process.send?.({ longestMs });
+    process.send?.({ to: message, longestMs });
   } else {
     void service.stop().then(() => process.exit());
   }
