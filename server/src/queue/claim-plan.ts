@@ -20,7 +20,7 @@ export interface ClaimState {
   mayHaveMore: boolean;
 }
 
-export const INITIAL: ClaimState = { claims: 0, averageWeight: 1, afterPartition: NIL, mayHaveMore: true };
+export const INITIAL: ClaimState = { claims: 0, averageWeight: 1, afterPartition: NIL, mayHaveMore: false };
 
 export type ClaimPlan = Omit<Claim<JobKind>, 'kind' | 'leaseId' | 'priorities'>;
 

@@ -92,9 +92,9 @@ export class Producer {
     return this.#lanes.reduce((sum, { slots }) => sum + slots.active, 0);
   }
 
+  /** From now on, it claims. The first poll finds what is ready. */
   start(): void {
     this.#isRunning = true;
-    this.wake();
   }
 
   /** Starts no more batches. Resolves when the last one has ended. */

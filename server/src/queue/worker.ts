@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
+import { findWork } from './find-work.ts';
 import type { Handler } from './handler.ts';
 import { JOB_KINDS, type JobKind } from './jobs.ts';
 import { Lease, Rescuer } from './lease.ts';
@@ -65,12 +66,14 @@ export class Worker {
 
   async start(): Promise<void> {
     await this.#lease.start();
-    this.#poll = setInterval(() => {
+    for (const producer of this.#producers.values()) producer.start();
+    const poll = () => {
       this.#polling ??= this.#pollOnce().finally(() => {
         this.#polling = undefined;
       });
-    }, this.#pollMs);
-    for (const producer of this.#producers.values()) producer.start();
+    };
+    this.#poll = setInterval(poll, this.#pollMs);
+    poll();
   }
 
   /** The producer of a kind. */
@@ -100,6 +103,7 @@ export class Worker {
   }
 
   async #pollOnce(): Promise<void> {
+    let found: ReadonlySet<JobKind> = new Set(JOB_KINDS);
     try {
       const kinds = await this.#rescuer.rescue(this.#lease.id);
       for (let more = true; more; ) {
@@ -108,10 +112,11 @@ export class Worker {
         more = due.more;
       }
       if (kinds.size > 0) this.#log.debug({ kinds: [...kinds] }, 'jobs became ready');
+      found = await findWork(this.#db, this.#lease.id);
     } catch (error) {
       this.#log.warn({ err: error }, 'the queue could not be polled');
     }
-    for (const producer of this.#producers.values()) producer.poll();
+    for (const kind of found) this.producer(kind).poll();
   }
 }
 

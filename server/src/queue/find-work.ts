@@ -1,0 +1,28 @@
+import { textArray } from '../db/arrays.ts';
+import { type Queryable, sql } from '../db/client.ts';
+import { JOB_KINDS, type JobKind } from './jobs.ts';
+
+/**
+ * Returns the kinds that a poll has to look at: those of which jobs are ready, or held under this lease. Most
+ * of the time there are none, and then this is the only statement of the poll.
+ */
+export async function findWork(db: Queryable, leaseId: string): Promise<ReadonlySet<JobKind>> {
+  const rows = await db.query<{ kind: JobKind }>(selectKinds, [textArray(JOB_KINDS), leaseId]);
+  return new Set(rows.map(({ kind }) => kind));
+}
+
+// Indexes jobs_by_age (kind, enqueued_at) and jobs_leased (lease_id). With `exists` instead of a limit, the
+// planner may choose a join that reads all ready jobs.
+const selectKinds = sql(
+  'find_work',
+  `select one.kind
+  from unnest($1::text[]) as one (kind)
+  cross join lateral (
+    select
+    from jobs
+    where jobs.kind = one.kind and due_at is null and lease_id is null
+    limit 1
+  ) ready
+  union
+  select kind from jobs where lease_id = $2`,
+);
