@@ -4,6 +4,8 @@ import { type AddressInfo, connect, createServer, type NetConnectOpts, type Sock
 /** A proxy between a client and a server, below their protocol. */
 export interface TcpProxy {
   readonly port: number;
+  /** Called with the bytes of a client. They are lost if it returns false. */
+  onRequest: (bytes: Buffer) => unknown;
   /** Called with the bytes of the server, which it may change. They are lost if it returns false. */
   onReply: (bytes: Buffer) => unknown;
   /** Stops reading what the server sends, until `resume`. */
@@ -32,7 +34,10 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
     outgoing.once('close', () => servers.delete(outgoing));
     servers.add(outgoing);
     clients.add(incoming);
-    kept(incoming).pipe(outgoing);
+    kept(incoming).on('data', (bytes: Buffer) => {
+      if (proxy.onRequest(bytes) !== false) outgoing.write(bytes);
+    });
+    incoming.once('end', () => outgoing.end());
     outgoing.on('data', (bytes: Buffer) => {
       if (proxy.onReply(bytes) !== false) incoming.write(bytes);
     });
@@ -45,12 +50,13 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const proxy: TcpProxy = {
     port: (server.address() as AddressInfo).port,
+    onRequest: () => {},
     onReply: () => {},
     stall() {
       for (const socket of servers) socket.pause();
     },
     hold() {
-      for (const socket of clients) socket.unpipe().pause();
+      for (const socket of clients) socket.pause();
     },
     resume() {
       for (const socket of servers) socket.resume();
