@@ -4,7 +4,7 @@ import { JOB_KINDS, type JobKind } from './jobs.ts';
 
 /**
  * Returns the kinds that a poll has to look at: those of which jobs are ready, or held under this lease. Most
- * of the time there are none, and then this is the only statement of the poll.
+ * of the time there are none, and the poll ends with this statement.
  */
 export async function findWork(db: Queryable, leaseId: string): Promise<ReadonlySet<JobKind>> {
   const rows = await db.query<{ kind: JobKind }>(selectKinds, [textArray(JOB_KINDS), leaseId]);
@@ -18,7 +18,7 @@ const selectKinds = sql(
   `select one.kind
   from unnest($1::text[]) as one (kind)
   cross join lateral (
-    select
+    select true as found
     from jobs
     where jobs.kind = one.kind and due_at is null and lease_id is null
     limit 1
