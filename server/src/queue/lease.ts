@@ -120,12 +120,12 @@ export class Rescuer {
 
   /**
    * Releases what it can, and returns the kinds of these jobs. Never ends `ownLeaseId`: the caller lives,
-   * even if the database was unavailable for a long time. Call it about once a second: after a longer pause,
-   * in which the database may have been unavailable, it observes the leases from the beginning.
+   * even if the database was unavailable for a long time. Call it about once a second: after a pause in which
+   * leases may have expired because the database was unavailable, it observes them from the beginning.
    */
   async rescue(ownLeaseId: string): Promise<Set<JobKind>> {
     const nowMs = this.#monotonicMs();
-    const seen = nowMs - this.#readMs < SILENT_MS ? this.#seen : [];
+    const seen = nowMs - this.#readMs < FRESH_MS ? this.#seen : [];
     const silent = seen.filter(({ sinceMs }) => nowMs - sinceMs >= SILENT_MS);
     const [row] = await this.#db.query<{ kinds: string; leases: string }>(rescueJobs, [
       ownLeaseId,

@@ -105,8 +105,9 @@ export class Worker {
   async #pollOnce(): Promise<void> {
     let found: ReadonlySet<JobKind> = new Set(JOB_KINDS);
     try {
-      const kinds = await this.#rescuer.rescue(this.#lease.id);
+      const kinds = new Set<JobKind>();
       for (let more = true; more; ) {
+        for (const kind of await this.#rescuer.rescue(this.#lease.id)) kinds.add(kind);
         const due = await promote(this.#db, this.#clock.now());
         for (const kind of due.kinds) kinds.add(kind);
         more = due.more;
