@@ -202,8 +202,8 @@ const rescueJobs = sql(
   ),
   dead as (
     delete from leases
-    using unnest($3::uuid[], $4::text[]) as silent (id, ends_at)
-    where leases.id = silent.id and expires_at < now() and expires_at = ends_at::timestamptz
+    using unnest($3::uuid[], $4::timestamptz[]) as silent (id, ends_at)
+    where leases.id = silent.id and expires_at < now() and expires_at = silent.ends_at
       and leases.id <> $1
     returning leases.id
   ),

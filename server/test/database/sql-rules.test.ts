@@ -105,11 +105,19 @@ test('no update calls a stable function in a case or a coalesce', () => {
   expect(found).toEqual([]);
 });
 
-test('no update calls a stable function with a column', () => {
+test('no update or delete calls a stable function with a column', () => {
   const found = violations((statement) =>
-    nodes(statement, 'UpdateStmt').flatMap((node) =>
-      calls([node.targetList, node.whereClause], 's', (call) => nodes(call, 'ColumnRef').length > 0),
-    ),
+    [...nodes(statement, 'UpdateStmt'), ...nodes(statement, 'DeleteStmt')].flatMap((node) => {
+      const parts = [node.targetList, node.whereClause, node.usingClause];
+      return [
+        ...calls(parts, 's', (call) => nodes(call, 'ColumnRef').length > 0),
+        // A text becomes a time by a function that is stable.
+        ...nodes(parts, 'TypeCast')
+          .filter(({ arg }) => nodes(arg, 'ColumnRef').length > 0)
+          .flatMap(({ typeName }) => nodes(typeName, 'String').map(({ sval }) => `${sval}`))
+          .filter((name) => /^(time|date$)/.test(name)),
+      ];
+    }),
   );
   expect(found).toEqual([]);
 });
