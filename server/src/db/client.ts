@@ -222,12 +222,14 @@ function run<Row>(
 }
 
 // Citus reports an error of a worker to which it copies rows, and the loss of the connection, with the text
-// of that error, but as XX000.
+// of that error, but as XX000. The text of a lost connection depends on TLS between the servers.
 const CODES_OF_WORKERS: readonly [text: string, code: string][] = [
   ['duplicate key value', '23505'],
   ['deadlock detected', '40P01'],
   ['canceling statement due to lock timeout', '55P03'],
   ['server closed the connection', '08006'],
+  ['SSL SYSCALL error', '08006'],
+  ['could not commit transaction for shard', '08006'],
   ['failure on connection marked as essential', '08006'],
 ];
 
