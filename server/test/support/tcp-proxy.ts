@@ -4,10 +4,10 @@ import { type AddressInfo, connect, createServer, type NetConnectOpts, type Sock
 /** A proxy between a client and a server, below their protocol. */
 export interface TcpProxy {
   readonly port: number;
-  /** Called with the bytes of a client. They are lost if it returns false. */
-  onRequest: (bytes: Buffer) => unknown;
-  /** Called with the bytes of the server, which it may change. They are lost if it returns false. */
-  onReply: (bytes: Buffer) => unknown;
+  /** Called with the bytes of a client and its connection. They are lost if it returns false. */
+  onRequest: (bytes: Buffer, connection: Socket) => unknown;
+  /** The same for the bytes of the server, which it may change. */
+  onReply: (bytes: Buffer, connection: Socket) => unknown;
   /** Stops reading what the server sends, until `resume`. */
   stall(): void;
   /** Stops reading what the clients send, for good. */
@@ -35,11 +35,11 @@ export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
     servers.add(outgoing);
     clients.add(incoming);
     kept(incoming).on('data', (bytes: Buffer) => {
-      if (proxy.onRequest(bytes) !== false) outgoing.write(bytes);
+      if (proxy.onRequest(bytes, incoming) !== false) outgoing.write(bytes);
     });
     incoming.once('end', () => outgoing.end());
     outgoing.on('data', (bytes: Buffer) => {
-      if (proxy.onReply(bytes) !== false) incoming.write(bytes);
+      if (proxy.onReply(bytes, incoming) !== false) incoming.write(bytes);
     });
     incoming.once('close', () => {
       clients.delete(incoming);
