@@ -8,10 +8,11 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { ensureInstalled } from './install.mjs';
-import { findNode, launch, root } from './runtime.mjs';
+import { findNode, LaunchError, launch, root, scriptEnv } from './runtime.mjs';
 
 const FUZZER = '@jazzer.js/core';
 const VERSION = '4.0.0';
+const FOUND = 77; // its exit status after a finding
 const folder = join(root, 'node_modules', '.cache', 'fuzz');
 
 await launch(async () => {
@@ -19,9 +20,13 @@ await launch(async () => {
   const names = process.argv.slice(2);
   const option = names.indexOf('--seconds');
   const [, seconds = '60'] = option < 0 ? [] : names.splice(option, 2);
+  const targets = targetNames();
+  const unknown = names.filter((name) => !targets.includes(name));
+  if (unknown.length > 0)
+    throw new LaunchError(`unknown targets: ${unknown.join(', ')} (there are ${targets.join(', ')})`);
   const cli = installFuzzer();
   const failed = [];
-  for (const name of names.length > 0 ? names : await targetNames()) {
+  for (const name of names.length > 0 ? names : targets) {
     console.log(`\n${name}`);
     if (!run(cli, await bundle(name), name, seconds)) failed.push(name);
   }
@@ -36,14 +41,21 @@ function installFuzzer() {
     writeFileSync(join(folder, 'package.json'), '{"private":true}');
     const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', `${FUZZER}@${VERSION}`];
     const { status } = spawnSync('npm', args, { cwd: folder, stdio: 'inherit' });
-    if (status !== 0) throw new Error('the fuzzer could not be installed');
+    if (status !== 0) throw new LaunchError('the fuzzer could not be installed');
   }
   return cli;
 }
 
-async function targetNames() {
-  const { TARGETS } = await import('../server/test/fuzz/targets.ts');
-  return Object.keys(TARGETS);
+/** Read by a Node that runs TypeScript, which this one may be too old for. */
+function targetNames() {
+  const script = "import { TARGETS } from './targets.ts'; console.log(JSON.stringify(Object.keys(TARGETS)));";
+  const { status, stdout, stderr } = spawnSync(findNode(), ['--input-type=module', '--eval', script], {
+    cwd: join(root, 'server', 'test', 'fuzz'),
+    env: scriptEnv,
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new LaunchError(`the targets could not be read\n${stderr}`);
+  return JSON.parse(stdout);
 }
 
 /** The target with all its modules as one script, because the fuzzer only instruments those. */
@@ -76,5 +88,6 @@ function run(cli, script, name, seconds) {
   const instrumented = ['--includes', `${name}.cjs`, '--excludes', 'nothing'];
   const args = [cli, script, corpus, ...instrumented, '--', ...limits];
   const { status } = spawnSync(findNode(), args, { cwd: folder, stdio: 'inherit' });
+  if (status !== 0 && status !== FOUND) throw new LaunchError(`the fuzzer ended with status ${status}`);
   return status === 0;
 }
