@@ -12,6 +12,8 @@ const replies = Buffer.concat([
   message('D', 'a row'),
   message('1', ''),
   message('C', 'SELECT 1'),
+  message('E', 'SERROR\0C22012\0\0'),
+  message('N', 'SNOTICE\0\0'),
   message('Z', 'I'),
 ]);
 
@@ -31,4 +33,18 @@ test('an invalid header is rejected', () => {
   expect(() => watch().take(Buffer.from([0x44, 0x7f, 0, 0, 0]))).toThrow();
   const bytes = Buffer.concat([replies, Buffer.from('HTTP/1.1 400')]);
   expect(() => watch().take(bytes)).toThrow();
+});
+
+test.each(['E', 'N'])('a message %s without its end is rejected, wherever the bytes are cut', (type) => {
+  for (const end of ['', '\0', '\0x', 'x\0']) {
+    const bytes = message(type, `SERROR\0C22012${end}`);
+    for (let size = 1; size <= bytes.length; size += 1) {
+      const watch = new MessageWatch();
+      const take = () => {
+        for (let at = 0; at < bytes.length; at += size) watch.take(bytes.subarray(at, at + size));
+      };
+      expect(take).toThrow('not the end of an error');
+    }
+  }
+  expect(() => new MessageWatch().take(message(type, ''))).toThrow('not the end of an error');
 });

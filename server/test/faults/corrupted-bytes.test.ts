@@ -1,8 +1,13 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import { isDatabaseUnavailable, openDatabase, sql } from '../../src/db/client.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import { findWork } from '../../src/queue/find-work.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { load } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { unlessThorough } from '../support/rounds.ts';
 import { startTestService, until } from '../support/service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
@@ -25,6 +30,7 @@ beforeEach(() => {
 });
 
 const SEEDS = 100;
+const SECRET_KEY = randomBytes(32).toString('hex'); // a second attempt uses the same database
 const BYTES = 1_500; // more than the responses to a connection start and the statements below
 
 const seed = newSeed();
@@ -73,23 +79,55 @@ test('an unreadable message fails the connection as a broken one does', async ()
   await db.close();
 });
 
+test('an error without its end fails the connection as a broken one does', async () => {
+  proxy.onReply = (bytes) => {
+    if (bytes.includes('SFATAL')) bytes[bytes.length - 1] = 0x53;
+  };
+  // The rejected login is the last message of its connection.
+  const db = openDatabase({ connectionString: `${url}_missing` }, { size: 1, name: 'corrupted' });
+  const error: unknown = await db.query(sql('one', 'select 1 as n')).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: '08P01' });
+  await db.close();
+});
+
+test('a kind of jobs that does not exist is ignored until the next poll', async () => {
+  const db = openDatabase({ connectionString: url }, { size: 1, name: 'corrupted' });
+  const project = newId();
+  const broadcast = { broadcast_id: newId() };
+  await enqueue(db, [{ kind: 'fan_out', projectId: project, priority: 0, weight: 1, payload: broadcast }]);
+  proxy.onReply = (bytes) => {
+    const kind = bytes.indexOf('fan_out');
+    if (kind >= 0) bytes[kind] = 0x46;
+  };
+  expect(await findWork(db, newId())).toEqual(new Set());
+  proxy.onReply = () => {};
+  expect(await findWork(db, newId())).toEqual(new Set(['fan_out']));
+  await db.query(sql('', 'delete from jobs'));
+  await db.close();
+});
+
+const random = randomFrom(seed);
+
 test(`a service that receives changed bytes continues and loses no accepted broadcast (FAULT_SEED=${seed})`, {
   timeout: 120_000,
-}, async () => {
-  const service = await startTestService({ settings: { DATABASE_URL: url } });
-  const random = randomFrom(seed);
+  repeats: unlessThorough(0, 50),
+}, async ({ signal }) => {
+  const settings = { DATABASE_URL: url, SECRET_KEY };
+  const service = await startTestService({ settings });
   let changed = 0;
+  let replies = 0;
   try {
     const running = load(service.project, { clients: 4 });
     await running.accepted(5);
     proxy.onReply = (bytes) => {
+      replies += 1;
       if (random() > 0.04) return;
       const index = Math.floor(random() * bytes.length);
       bytes[index] = (bytes[index] ?? 0) ^ (1 + Math.floor(random() * 255));
       changed += 1;
     };
-    while (changed <= 30) {
-      await quiet(() => changed);
+    while (changed <= 30 && !signal.aborted) {
+      await quiet(() => (changed > 30 ? 0 : replies), 300);
       proxy.cut(); // ends connections that wait because a length was changed
     }
     proxy.onReply = () => {};
@@ -106,7 +144,7 @@ test(`a service that receives changed bytes continues and loses no accepted broa
 });
 
 /** Resolves when the count has not changed for a moment. */
-async function quiet(count: () => number): Promise<undefined> {
+async function quiet(count: () => number, everyMs = 100): Promise<undefined> {
   let before = -1;
   await until(
     () => {
@@ -115,6 +153,6 @@ async function quiet(count: () => number): Promise<undefined> {
       return same;
     },
     (same) => same,
-    { everyMs: 100 },
+    { everyMs },
   );
 }
