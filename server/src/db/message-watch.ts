@@ -9,10 +9,10 @@ const ERROR = 'E'.charCodeAt(0);
 const NOTICE = 'N'.charCodeAt(0);
 
 /**
- * Checks the bytes from a database's connection: `take` throws for an invalid message header, and for an error
- * or a notice without its end, in which the driver's parser would loop for ever. The rest of a message may
- * arrive much later: PostgreSQL sends its buffer of 8 kB when it is full, also in the middle of a message, and
- * the rest when the statement has filled it again or ends.
+ * Checks the bytes from a database's connection: `take` throws for an invalid message header, and for an
+ * error or a notice without its end, in which the driver's parser would loop for ever. The rest of a
+ * message may arrive much later: PostgreSQL sends its buffer of 8 kB when it is full, also in the middle of a
+ * message, and the rest when the statement has filled it again or ends.
  */
 export class MessageWatch {
   readonly #head = Buffer.alloc(HEAD_BYTES);

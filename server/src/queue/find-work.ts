@@ -9,7 +9,7 @@ import { JOB_KINDS, type JobKind } from './jobs.ts';
 export async function findWork(db: Queryable, leaseId: string): Promise<ReadonlySet<JobKind>> {
   const rows = await db.query<{ kind: string }>(selectKinds, [textArray(JOB_KINDS), leaseId]);
   const found = new Set(rows.map(({ kind }) => kind));
-  // Bytes can be damaged on their way. An unknown kind has no producer, and the next poll finds the right one.
+  // Bytes can be damaged on their way. An unknown kind has no producer; the next poll finds the right one.
   return new Set(JOB_KINDS.filter((kind) => found.has(kind)));
 }
 

@@ -3,8 +3,8 @@ const PARSE = 'P';
 const QUERY = 'Q';
 
 /**
- * Names the statements that a client of PostgreSQL sends over one connection, as its bytes pass by: those with
- * a name by it, the others by the beginning of their text, with the statement before them ("commit after
+ * Names the statements that a client of PostgreSQL sends over one connection, as its bytes pass by: those
+ * with a name by it, the others by the beginning of their text, with the statement before them ("commit after
  * insert_jobs").
  */
 export class SentStatements {
