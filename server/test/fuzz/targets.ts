@@ -1,4 +1,7 @@
 import { createSecretKey } from 'node:crypto';
+import { Duplex } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import { GuardedClient } from '../../src/db/guarded-client.ts';
 import { ResumeCursor } from '../../src/domain/after/realtime/resume-cursor.ts';
 import { decodeMessages } from '../../src/domain/ground/bus/wire.ts';
 import { readTrackedToken } from '../../src/domain/ground/links/links.ts';
@@ -15,8 +18,8 @@ import { verifyJwt } from '../../src/lib/jwt.ts';
 import { parseTemplate, TemplateError } from '../../src/lib/template.ts';
 import { isMailbox, withAsciiDomain } from '../../src/providers/shared/mime.ts';
 
-// What reads bytes of strangers. Each target throws for bytes that show a fault; `npm run proof:fuzz` looks
-// for such bytes, led by the code that they reach.
+// What reads bytes of strangers, or bytes that a network damaged. Each target throws for bytes that show a
+// fault; `npm run proof:fuzz` looks for such bytes, led by the code that they reach.
 
 const KEY = createSecretKey(Buffer.alloc(32, 7));
 const DATA = {
@@ -79,6 +82,19 @@ export const TARGETS: Readonly<Record<string, (bytes: Buffer) => unknown>> = {
     if ('problem' in template) return;
     template.variables();
     expected([TemplateError], () => template.render(DATA));
+  },
+
+  /** The parser of the database's driver, in which damaged bytes end at most the connection. */
+  async database(bytes) {
+    const stream = Object.assign(new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() }), {
+      ...{ connect() {}, setNoDelay() {}, ref() {}, unref() {} },
+    });
+    const client = new GuardedClient({ stream: () => stream as never, user: 'belfry', password: 'secret' });
+    client.on('error', () => {});
+    client.connect().catch(() => {});
+    stream.push(bytes);
+    await setImmediate();
+    stream.destroy();
   },
 
   csv(bytes) {
