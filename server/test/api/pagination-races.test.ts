@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { type Description, describedBy, type Operation } from '../support/operations.ts';
+import { eachPage } from '../support/pages.ts';
 import {
   type ApiResponse,
   type Caller,
@@ -97,7 +98,7 @@ async function delivered(number: number): Promise<void> {
   const all = awaited;
   await put('/users', { external_id: `of a delivery ${number}` });
   await until(
-    async () => (await pages(project(), `${path}?limit=100`, 'next')).flat().length,
+    async () => (await eachPage<Shown>(project(), `${path}?limit=100`, 'next')).flat().length,
     (shown) => shown >= all,
     { everyMs: 50 },
   );
@@ -233,13 +234,13 @@ describe('lists that change while they are read', () => {
       await Promise.all(Array.from({ length: RECORDS }, () => source.create(number++)));
       const path = await listPath(operation);
       const call = operation.caller === 'project' ? project() : user();
-      const atFirst = (await pages(call, `${path}?limit=100`, 'next')).flat();
+      const atFirst = (await eachPage<Shown>(call, `${path}?limit=100`, 'next')).flat();
       const doomed = source.remove === undefined ? [] : atFirst.filter((_record, index) => index % 4 === 1);
       const lasting = atFirst.filter((record) => !doomed.includes(record)).map(nameOf);
       for (const direction of ['next', 'prev'] as const) {
         const half = doomed.splice(0, Math.ceil(doomed.length / (direction === 'next' ? 2 : 1)));
         const [seen] = await Promise.all([
-          pages(call, await startOf(call, path, direction, lasting), direction),
+          eachPage<Shown>(call, await startOf(call, path, direction, lasting), direction),
           change(source, half),
         ]);
         // Backwards, each page is newest first, and the oldest page comes first.
@@ -298,22 +299,9 @@ async function startOf(
   lasting: readonly string[],
 ): Promise<string> {
   if (direction === 'next') return `${path}?limit=${PAGE}`;
-  const all = (await pages(call, `${path}?limit=100`, 'next')).flat();
+  const all = (await eachPage<Shown>(call, `${path}?limit=100`, 'next')).flat();
   const oldest = all.findLast((record) => nameOf(record) === lasting.at(-1));
   return `${path}?limit=${PAGE}&ending_before=${encodeURIComponent(String(oldest?.id ?? lasting.at(-1)))}`;
-}
-
-/** Reads all pages from an address on, through their links. */
-async function pages(call: Caller, from: string, direction: 'next' | 'prev'): Promise<Shown[][]> {
-  const found: Shown[][] = [];
-  for (let path: string | undefined = from; path !== undefined; ) {
-    const { body, status } = await call('GET', path);
-    expect(status, `${path}: ${JSON.stringify(body)}`).toBe(200);
-    found.push(body.data);
-    const link: string | null = body.links[direction];
-    path = link === null ? undefined : link.slice(link.indexOf('/v2') + 3);
-  }
-  return found;
 }
 
 /** Creates and deletes records, a few at a time, during the reads. */

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { Acceptor, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
+import { pathOfPage } from '../support/pages.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
@@ -158,7 +159,7 @@ describe('a broadcast to known users', () => {
     for (let path = '/events?limit=7'; events.length < 360; ) {
       const { body } = await call('GET', path);
       events.push(...body.data);
-      path = body.links.next.replace(/^.*\/v2/, '');
+      path = pathOfPage(body.links.next);
     }
     expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
     for (const [index, id] of ids.entries()) {

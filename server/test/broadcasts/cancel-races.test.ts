@@ -8,6 +8,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
 import { insertCrowd } from '../support/crowd.ts';
 import { messageIdOf, saveSmtp } from '../support/faults.ts';
+import { everyPage } from '../support/pages.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import {
@@ -176,12 +177,12 @@ async function expectExact({ id, response, mailed }: Cancelled): Promise<void> {
   expect(cancelledAt).toBe(response?.cancelled_at ?? null);
 
   // Each delivery has one end, and one more for each replay.
-  const deliveries: { user_id: string; channel: string; state: string; code: string | null }[] = [];
-  for (let path: string | null = `/broadcasts/${id}/deliveries?limit=100`; path !== null; ) {
-    const { body } = await service.project.call('GET', path);
-    deliveries.push(...body.data);
-    path = body.links.next?.slice(body.links.next.indexOf('/broadcasts')) ?? null;
-  }
+  const deliveries = await everyPage<{
+    user_id: string;
+    channel: string;
+    state: string;
+    code: string | null;
+  }>(service.project.call, `/broadcasts/${id}/deliveries?limit=100`);
   const names = new Set(deliveries.map((one) => `${one.user_id} ${one.channel}`));
   expect(names.size).toBe(deliveries.length);
   const events = new Map(

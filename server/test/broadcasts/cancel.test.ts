@@ -5,6 +5,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
 import { insertCrowd } from '../support/crowd.ts';
 import { saveSmtp } from '../support/faults.ts';
+import { everyPage } from '../support/pages.ts';
 import {
   processed,
   startTestService,
@@ -60,14 +61,8 @@ const eventsOf = async (id: string, type: string): Promise<{ context: Record<str
   );
 };
 
-async function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
-  const found: DeliveryRecord[] = [];
-  for (let path: string | null = `/broadcasts/${id}/deliveries?limit=100`; path !== null; ) {
-    const { body } = await project.call('GET', path);
-    found.push(...body.data);
-    path = body.links.next?.slice(body.links.next.indexOf('/broadcasts')) ?? null;
-  }
-  return found;
+function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
+  return everyPage(project.call, `/broadcasts/${id}/deliveries?limit=100`);
 }
 
 /** Expects that the broadcast has ended, and that its summary, deliveries and notifications agree. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
+import { eachPage } from '../support/pages.ts';
 import { openStream, titles } from '../support/realtime.ts';
 import {
   processed,
@@ -293,14 +294,8 @@ describe('the inbox', () => {
 
     const user = project.as('ada');
     const pages = async (from: string, direction: 'next' | 'prev') => {
-      const found: string[] = [];
-      for (let path: string | null = from; path !== null; ) {
-        const { body } = await user('GET', path);
-        found.push(...body.data.map(({ title }: { title: string }) => title));
-        const link: string | null = body.links[direction];
-        path = link === null ? null : link.slice(link.indexOf('/v2') + 3);
-      }
-      return found;
+      const found = await eachPage<{ title: string }>(user, from, direction);
+      return found.flat().map(({ title }) => title);
     };
     expect(await pages('/notifications?limit=1', 'next')).toEqual(order);
     const { body } = await user('GET', '/notifications?limit=4');

@@ -8,6 +8,7 @@ import { pingEmail } from '../../src/providers/ping-email/index.ts';
 import { sendgrid } from '../../src/providers/sendgrid/index.ts';
 import { ses } from '../../src/providers/ses/index.ts';
 import { emailMessage } from '../support/email-message.ts';
+import { everyPage } from '../support/pages.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
@@ -56,14 +57,8 @@ const send = async (body: object): Promise<string> => {
   return sent.body.id;
 };
 
-async function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
-  const all: DeliveryRecord[] = [];
-  for (let path: string | null = `/broadcasts/${id}/deliveries?limit=100`; path !== null; ) {
-    const { body } = await project.call('GET', path);
-    all.push(...body.data);
-    path = body.links.next?.replace(/^.*\/v2/, '') ?? null;
-  }
-  return all;
+function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
+  return everyPage(project.call, `/broadcasts/${id}/deliveries?limit=100`);
 }
 
 interface Person {

@@ -2,13 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CHANNELS } from '../../src/contract/channel.ts';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import { devices, saveToken } from '../support/all-channels.ts';
-import {
-  type ApiResponse,
-  processed,
-  startTestService,
-  type TestProject,
-  type TestService,
-} from '../support/service.ts';
+import { everyPage } from '../support/pages.ts';
+import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
 // Who gets what where: every kind of category, on every channel, to users with every combination of an
@@ -101,12 +96,7 @@ test.each(CATEGORIES)('deliveries of the category $key follow the rules', async 
     recipients,
   });
   await processed(project.call, body.id);
-  const listed: DeliveryRecord[] = [];
-  for (let path: string | null = `/broadcasts/${body.id}/deliveries?limit=100`; path !== null; ) {
-    const response: ApiResponse = await project.call('GET', path);
-    listed.push(...response.body.data);
-    path = response.body.links.next?.replace(/^.*\/v2/, '') ?? null;
-  }
+  const listed = await everyPage<DeliveryRecord>(project.call, `/broadcasts/${body.id}/deliveries?limit=100`);
   const became = listed.map(
     ({ user, channel, state, code }) => `${user?.external_id} ${channel}: ${code ?? state}`,
   );

@@ -4,6 +4,7 @@ import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts'
 import { writeOutcomes } from '../../src/domain/line/deliver/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { saveSmtp } from '../support/faults.ts';
+import { eachPage } from '../support/pages.ts';
 import {
   type Caller,
   processed,
@@ -114,14 +115,7 @@ async function listed(
   query = 'limit=100',
   { call = project.call, direction = 'next' }: { call?: Caller; direction?: 'next' | 'prev' } = {},
 ): Promise<Listed[]> {
-  const found: Listed[][] = [];
-  for (let path: string | undefined = `/broadcasts/${id}/deliveries?${query}`; path !== undefined; ) {
-    const { status, body } = await call('GET', path);
-    expect([status, body.errors]).toEqual([200, undefined]);
-    found.push(body.data);
-    const link: string | null = body.links[direction];
-    path = link === null ? undefined : link.slice(link.indexOf('/v2') + 3);
-  }
+  const found = await eachPage<Listed>(call, `/broadcasts/${id}/deliveries?${query}`, direction);
   return (direction === 'next' ? found : found.toReversed()).flat();
 }
 

@@ -5,6 +5,7 @@ import { findPosition, readFeed } from '../../src/domain/ground/events/feed.ts';
 import { type NewEvent, recordEvents } from '../../src/domain/ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../src/domain/ground/events/stored-types.ts';
 import { newId, notificationId, timeOf } from '../../src/lib/ids.ts';
+import { eachPage } from '../support/pages.ts';
 import {
   processed,
   startTestService,
@@ -30,16 +31,7 @@ interface Shown {
 }
 
 /** Follows `next` (or `prev`) to the end. */
-async function pages(of: TestProject, path: string, link: 'next' | 'prev' = 'next'): Promise<Shown[][]> {
-  const all: Shown[][] = [];
-  for (let at: string | null = path; at !== null; ) {
-    const { status, body } = await of.call('GET', at);
-    expect(status).toBe(200);
-    all.push(body.data);
-    at = body.links[link]?.replace(/^.*\/v2/, '') ?? null;
-  }
-  return all;
-}
+const pages = (of: TestProject, path: string, link?: 'next' | 'prev') => eachPage<Shown>(of.call, path, link);
 const ids = (list: readonly Shown[]) => list.map(({ id }) => id);
 
 describe('reading', () => {

@@ -5,6 +5,7 @@ import { sql } from '../../src/db/client.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
+import { everyPage } from '../support/pages.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
@@ -71,14 +72,7 @@ test.runIf(process.platform === 'linux')(
     await expect
       .poll(
         async () => {
-          let ended = 0;
-          let path = '/workflows/flow/runs?limit=100&state=3';
-          while (path !== '') {
-            const { body } = await call('GET', path);
-            ended += body.data.length;
-            path = body.links.next?.split('/v2')[1] ?? '';
-          }
-          return ended;
+          return (await everyPage(call, '/workflows/flow/runs?limit=100&state=3')).length;
         },
         { timeout: 120_000 },
       )

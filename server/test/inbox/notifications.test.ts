@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { countUnread, countUnseen } from '../../src/domain/line/notifications/count-unread.ts';
+import { pathOfPage } from '../support/pages.ts';
 import { type Caller, processed, startTestService, type TestService } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
@@ -110,7 +111,7 @@ describe('the shape of a notification', () => {
       expect(body.data.length).toBeLessThan(5);
       titles.push(...body.data.map((one: { title: string }) => one.title));
       last = body.data.at(-1).id;
-      path = body.links.next?.slice(body.links.next.indexOf('/v2') + 3) ?? null;
+      path = body.links.next && pathOfPage(body.links.next);
     }
     expect(titles).toEqual(['4', '3', '2', '1', '0']);
     const { body } = await call('GET', `/notifications?ending_before=${last}`);
@@ -168,10 +169,10 @@ describe('lists', () => {
       const { body } = await call('GET', path);
       seen.push(...body.data.map((one: { title: string }) => one.title));
       prev = body.links.prev;
-      path = body.links.next?.slice(body.links.next.indexOf('/v2') + 3) ?? null;
+      path = body.links.next && pathOfPage(body.links.next);
     }
     expect(seen).toEqual(['8', '7', '6', '5', '4', '3', '2', '1', '0']);
-    const before = await call('GET', String(prev).slice(String(prev).indexOf('/v2') + 3));
+    const before = await call('GET', pathOfPage(String(prev)));
     expect(before.body.data.map((one: { title: string }) => one.title)).toEqual(['2', '1']);
   });
 

@@ -9,6 +9,7 @@ import { NEWEST } from '../../src/lib/cursor.ts';
 import { isId, newId } from '../../src/lib/ids.ts';
 import { tokenCollection } from '../../src/providers/index.ts';
 import { createTestDatabase } from '../support/database.ts';
+import { pathOfPage } from '../support/pages.ts';
 import { type ApiResponse, type Caller, startTestService, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -222,7 +223,7 @@ describe.each(Object.entries(COLLECTIONS))('%s', (collection, { shared = false, 
         JSON.stringify({ ...save(name(`p${index}`)), updated_at: null, discarded_at: null }),
       ),
     );
-    const follow = (link: string) => call('GET', link.slice(link.indexOf('/v2') + 3));
+    const follow = (link: string) => call('GET', pathOfPage(link));
     const first = await call('GET', `${path}?limit=2`);
     const second = await follow(first.body.links.next);
     const third = await follow(second.body.links.next);
