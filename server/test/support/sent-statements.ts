@@ -4,8 +4,8 @@ const QUERY = 'Q';
 
 /**
  * Names the statements that a client of PostgreSQL sends over one connection, as its bytes pass by: those
- * with a name by it, the others by the beginning of their text, with the statement before them ("commit after
- * insert_jobs").
+ * with a name by it, the others by the beginning of their text. The end of a transaction has also the name of
+ * the statement before it ("commit after insert_jobs").
  */
 export class SentStatements {
   #rest: Buffer = Buffer.alloc(0);
@@ -46,7 +46,7 @@ export class SentStatements {
   }
 
   #short(text: string): string {
-    const before = this.last.replace(/ after .*/, '');
-    return `${text.slice(0, 40)} after ${before}`;
+    const start = text.slice(0, 40);
+    return start === 'commit' ? `commit after ${this.last}` : start;
   }
 }
