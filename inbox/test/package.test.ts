@@ -236,7 +236,7 @@ describeInChromium('in Chromium', () => {
     const panel = element.locator('.panel');
     await press('Open');
     await panel.waitFor();
-    expect(await element.locator('h2').textContent()).toBe('Opened');
+    await expect.poll(() => element.locator('h2').textContent()).toBe('Opened');
     expect(await element.locator('.root').getAttribute('data-scheme')).toBe('dark');
     expect(await element.locator('.footer').isHidden()).toBe(true);
     const header = element.locator('.header');
