@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { type Description, describedBy, type Operation } from '../support/operations.ts';
-import { eachPage } from '../support/pages.ts';
+import { listPages } from '../support/pages.ts';
 import {
   type ApiResponse,
   type Caller,
@@ -98,7 +98,7 @@ async function delivered(number: number): Promise<void> {
   const all = awaited;
   await put('/users', { external_id: `of a delivery ${number}` });
   await until(
-    async () => (await eachPage<Shown>(project(), `${path}?limit=100`, 'next')).flat().length,
+    async () => (await listPages<Shown>(project(), `${path}?limit=100`, 'next')).flat().length,
     (shown) => shown >= all,
     { everyMs: 50 },
   );
@@ -234,13 +234,13 @@ describe('lists that change while they are read', () => {
       await Promise.all(Array.from({ length: RECORDS }, () => source.create(number++)));
       const path = await listPath(operation);
       const call = operation.caller === 'project' ? project() : user();
-      const atFirst = (await eachPage<Shown>(call, `${path}?limit=100`, 'next')).flat();
+      const atFirst = (await listPages<Shown>(call, `${path}?limit=100`, 'next')).flat();
       const doomed = source.remove === undefined ? [] : atFirst.filter((_record, index) => index % 4 === 1);
       const lasting = atFirst.filter((record) => !doomed.includes(record)).map(nameOf);
       for (const direction of ['next', 'prev'] as const) {
         const half = doomed.splice(0, Math.ceil(doomed.length / (direction === 'next' ? 2 : 1)));
         const [seen] = await Promise.all([
-          eachPage<Shown>(call, await startOf(call, path, direction, lasting), direction),
+          listPages<Shown>(call, await startOf(call, path, direction, lasting), direction),
           change(source, half),
         ]);
         // Backwards, each page is newest first, and the oldest page comes first.
@@ -299,7 +299,7 @@ async function startOf(
   lasting: readonly string[],
 ): Promise<string> {
   if (direction === 'next') return `${path}?limit=${PAGE}`;
-  const all = (await eachPage<Shown>(call, `${path}?limit=100`, 'next')).flat();
+  const all = (await listPages<Shown>(call, `${path}?limit=100`, 'next')).flat();
   const oldest = all.findLast((record) => nameOf(record) === lasting.at(-1));
   return `${path}?limit=${PAGE}&ending_before=${encodeURIComponent(String(oldest?.id ?? lasting.at(-1)))}`;
 }

@@ -3,7 +3,7 @@ import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import type { Event } from '../../src/contract/event.ts';
 import { sql } from '../../src/db/client.ts';
 import { bringForward, devices, saveToken } from '../support/all-channels.ts';
-import { everyPage } from '../support/pages.ts';
+import { listAll } from '../support/pages.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { QUEUED, startVendors, type Vendors } from '../support/vendors.ts';
@@ -162,7 +162,7 @@ function breakVendors(): void {
 
 /** Every vendor accepts every user again. */
 async function healVendors(): Promise<void> {
-  for (const { id } of await everyPage<{ id: string }>(project.call, '/suppressions?limit=100'))
+  for (const { id } of await listAll<{ id: string }>(project.call, '/suppressions?limit=100'))
     expect((await project.call('DELETE', `/suppressions/${id}`)).status).toBe(204);
   vendors.mail.heal();
   vendors.phone.reply(QUEUED);
@@ -223,7 +223,7 @@ async function eventsSoFar(): Promise<{
   processed: Map<string, unknown[]>;
 }> {
   const events = (
-    await everyPage<DeliveryEvent>(project.call, '/events?limit=100&type=delivery.*,broadcast.processed')
+    await listAll<DeliveryEvent>(project.call, '/events?limit=100&type=delivery.*,broadcast.processed')
   ).reverse();
   const ofDelivery = new Map<string, string[]>();
   const processed = new Map<string, unknown[]>();
@@ -245,7 +245,7 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
   const states: Record<string, number> = {};
   const listed = new Set<string>();
   for (const { id, users: reached } of sent) {
-    const list = await everyPage<DeliveryRecord>(project.call, `/broadcasts/${id}/deliveries?limit=100`);
+    const list = await listAll<DeliveryRecord>(project.call, `/broadcasts/${id}/deliveries?limit=100`);
     const pairs = list.map(({ user_id, channel }) => `${names.get(user_id)} ${channel}`).toSorted();
     const expected = [...reached]
       .flatMap((name) => CHANNELS.map((channel) => `${name} ${channel}`))
@@ -269,12 +269,12 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
     expect([id, status.summary]).toEqual([id, { total: reached.size, failures, pending: 0 }]);
     expect([id, processed.get(id)]).toEqual([id, [expect.objectContaining({ total: reached.size })]]);
     expect(status.errors ?? []).toHaveLength(failed.length);
-    expect(await everyPage(project.call, `/broadcasts/${id}/deliveries?state=failed&limit=100`)).toEqual(
+    expect(await listAll(project.call, `/broadcasts/${id}/deliveries?state=failed&limit=100`)).toEqual(
       failed.toSorted((a, b) => (`${a.user_id}${a.channel}` < `${b.user_id}${b.channel}` ? -1 : 1)),
     );
     const one = list[Math.floor(random() * list.length)];
     if (one !== undefined)
-      expect(await everyPage(project.call, `/notifications/${one.notification_id}/deliveries`)).toEqual(
+      expect(await listAll(project.call, `/notifications/${one.notification_id}/deliveries`)).toEqual(
         list.filter((other) => other.notification_id === one.notification_id),
       );
   }
@@ -297,7 +297,7 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
 }
 
 async function externalIds(): Promise<Map<string, string>> {
-  const list = await everyPage<{ id: string; external_id: string }>(project.call, '/users?limit=100');
+  const list = await listAll<{ id: string; external_id: string }>(project.call, '/users?limit=100');
   return new Map(list.map((user) => [user.id, user.external_id]));
 }
 

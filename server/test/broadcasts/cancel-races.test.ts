@@ -2,13 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
 import type { NewBroadcast } from '../../src/contract/broadcast.ts';
+import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import { sql } from '../../src/db/client.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
 import { insertCrowd } from '../support/crowd.ts';
 import { messageIdOf, saveSmtp } from '../support/faults.ts';
-import { everyPage } from '../support/pages.ts';
+import { listAll } from '../support/pages.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import {
@@ -177,12 +178,10 @@ async function expectExact({ id, response, mailed }: Cancelled): Promise<void> {
   expect(cancelledAt).toBe(response?.cancelled_at ?? null);
 
   // Each delivery has one end, and one more for each replay.
-  const deliveries = await everyPage<{
-    user_id: string;
-    channel: string;
-    state: string;
-    code: string | null;
-  }>(service.project.call, `/broadcasts/${id}/deliveries?limit=100`);
+  const deliveries = await listAll<DeliveryRecord>(
+    service.project.call,
+    `/broadcasts/${id}/deliveries?limit=100`,
+  );
   const names = new Set(deliveries.map((one) => `${one.user_id} ${one.channel}`));
   expect(names.size).toBe(deliveries.length);
   const events = new Map(

@@ -5,7 +5,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
 import { insertCrowd } from '../support/crowd.ts';
 import { saveSmtp } from '../support/faults.ts';
-import { everyPage } from '../support/pages.ts';
+import { listAll } from '../support/pages.ts';
 import {
   processed,
   startTestService,
@@ -62,7 +62,7 @@ const eventsOf = async (id: string, type: string): Promise<{ context: Record<str
 };
 
 function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
-  return everyPage(project.call, `/broadcasts/${id}/deliveries?limit=100`);
+  return listAll(project.call, `/broadcasts/${id}/deliveries?limit=100`);
 }
 
 /** Expects that the broadcast has ended, and that its summary, deliveries and notifications agree. */

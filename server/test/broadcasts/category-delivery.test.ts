@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { eachPage } from '../support/pages.ts';
+import { listPages } from '../support/pages.ts';
 import { openStream, titles } from '../support/realtime.ts';
 import {
   processed,
@@ -294,7 +294,7 @@ describe('the inbox', () => {
 
     const user = project.as('ada');
     const pages = async (from: string, direction: 'next' | 'prev') => {
-      const found = await eachPage<{ title: string }>(user, from, direction);
+      const found = await listPages<{ title: string }>(user, from, direction);
       return found.flat().map(({ title }) => title);
     };
     expect(await pages('/notifications?limit=1', 'next')).toEqual(order);

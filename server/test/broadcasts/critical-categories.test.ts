@@ -8,7 +8,7 @@ import { pingEmail } from '../../src/providers/ping-email/index.ts';
 import { sendgrid } from '../../src/providers/sendgrid/index.ts';
 import { ses } from '../../src/providers/ses/index.ts';
 import { emailMessage } from '../support/email-message.ts';
-import { everyPage } from '../support/pages.ts';
+import { listAll } from '../support/pages.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
@@ -58,7 +58,7 @@ const send = async (body: object): Promise<string> => {
 };
 
 function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
-  return everyPage(project.call, `/broadcasts/${id}/deliveries?limit=100`);
+  return listAll(project.call, `/broadcasts/${id}/deliveries?limit=100`);
 }
 
 interface Person {

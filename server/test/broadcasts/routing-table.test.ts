@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CHANNELS } from '../../src/contract/channel.ts';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import { devices, saveToken } from '../support/all-channels.ts';
-import { everyPage } from '../support/pages.ts';
+import { listAll } from '../support/pages.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
@@ -96,7 +96,7 @@ test.each(CATEGORIES)('deliveries of the category $key follow the rules', async 
     recipients,
   });
   await processed(project.call, body.id);
-  const listed = await everyPage<DeliveryRecord>(project.call, `/broadcasts/${body.id}/deliveries?limit=100`);
+  const listed = await listAll<DeliveryRecord>(project.call, `/broadcasts/${body.id}/deliveries?limit=100`);
   const became = listed.map(
     ({ user, channel, state, code }) => `${user?.external_id} ${channel}: ${code ?? state}`,
   );

@@ -5,7 +5,7 @@ import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { insertCrowd } from '../support/crowd.ts';
-import { everyPage } from '../support/pages.ts';
+import { listAll } from '../support/pages.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 const HOUR_MS = 3_600_000;
@@ -134,7 +134,7 @@ test('an Idempotency-Key or an id schedules it once', async () => {
 test('the list of scheduled broadcasts has pages', async () => {
   const ids: string[] = [];
   for (let number = 0; number < 5; number += 1) ids.unshift(await schedule());
-  const found = await everyPage<{ id: string }>(project.call, '/broadcasts?status=scheduled&limit=2');
+  const found = await listAll<{ id: string }>(project.call, '/broadcasts?status=scheduled&limit=2');
   expect(found.map(({ id }) => id)).toEqual(ids);
 });
 

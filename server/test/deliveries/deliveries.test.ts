@@ -4,7 +4,7 @@ import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts'
 import { writeOutcomes } from '../../src/domain/line/deliver/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { saveSmtp } from '../support/faults.ts';
-import { eachPage } from '../support/pages.ts';
+import { listPages } from '../support/pages.ts';
 import {
   type Caller,
   processed,
@@ -115,7 +115,7 @@ async function listed(
   query = 'limit=100',
   { call = project.call, direction = 'next' }: { call?: Caller; direction?: 'next' | 'prev' } = {},
 ): Promise<Listed[]> {
-  const found = await eachPage<Listed>(call, `/broadcasts/${id}/deliveries?${query}`, direction);
+  const found = await listPages<Listed>(call, `/broadcasts/${id}/deliveries?${query}`, direction);
   return (direction === 'next' ? found : found.toReversed()).flat();
 }
 

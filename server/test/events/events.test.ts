@@ -5,7 +5,7 @@ import { findPosition, readFeed } from '../../src/domain/ground/events/feed.ts';
 import { type NewEvent, recordEvents } from '../../src/domain/ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../src/domain/ground/events/stored-types.ts';
 import { newId, notificationId, timeOf } from '../../src/lib/ids.ts';
-import { eachPage } from '../support/pages.ts';
+import { listPages } from '../support/pages.ts';
 import {
   processed,
   startTestService,
@@ -31,7 +31,8 @@ interface Shown {
 }
 
 /** Follows `next` (or `prev`) to the end. */
-const pages = (of: TestProject, path: string, link?: 'next' | 'prev') => eachPage<Shown>(of.call, path, link);
+const pages = (of: TestProject, path: string, link?: 'next' | 'prev') =>
+  listPages<Shown>(of.call, path, link);
 const ids = (list: readonly Shown[]) => list.map(({ id }) => id);
 
 describe('reading', () => {

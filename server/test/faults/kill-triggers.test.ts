@@ -5,7 +5,7 @@ import { sql } from '../../src/db/client.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
-import { everyPage } from '../support/pages.ts';
+import { listAll } from '../support/pages.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import { caller } from '../support/service.ts';
@@ -70,12 +70,9 @@ test.runIf(process.platform === 'linux')(
     const total = ROUNDS * USERS_PER_ROUND;
     const call = api(belfry);
     await expect
-      .poll(
-        async () => {
-          return (await everyPage(call, '/workflows/flow/runs?limit=100&state=3')).length;
-        },
-        { timeout: 120_000 },
-      )
+      .poll(async () => (await listAll(call, '/workflows/flow/runs?limit=100&state=3')).length, {
+        timeout: 120_000,
+      })
       .toBe(total);
     belfry.signal('SIGTERM');
     expect(await belfry.ended).toBe(0);

@@ -86,9 +86,9 @@ export const TARGETS: Readonly<Record<string, (bytes: Buffer) => unknown>> = {
 
   /** The parser of the database's driver, in which damaged bytes end at most the connection. */
   async database(bytes) {
-    const stream = Object.assign(new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() }), {
-      ...{ connect() {}, setNoDelay() {}, ref() {}, unref() {} },
-    });
+    const socket = { connect() {}, setNoDelay() {}, ref() {}, unref() {} };
+    const both = { read() {}, write: (_bytes: Buffer, _encoding: string, done: () => void) => done() };
+    const stream = Object.assign(new Duplex(both), socket);
     const client = new GuardedClient({ stream: () => stream as never, user: 'belfry', password: 'secret' });
     client.on('error', () => {});
     client.connect().catch(() => {});

@@ -24,7 +24,7 @@ import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 const BOT_SECRET = 'b'.repeat(32);
 const ACCESS_TOKEN = 'canary-expo';
 const TWILIO = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'canary', from: '+14155550100' };
-const clock = { offsetMs: 0, now: () => Date.now() + clock.offsetMs };
+const clock = { offsetMs: 0, machineMs: Date.now, now: () => clock.machineMs() + clock.offsetMs };
 let service: TestService;
 let project: TestProject;
 let vendor: VendorStandIn;
@@ -67,6 +67,7 @@ afterAll(async () => {
 beforeEach(async () => {
   made += 1;
   clock.offsetMs = 0;
+  clock.machineMs = Date.now;
   project = await service.createProject(`reports ${made}`);
 });
 
@@ -262,7 +263,10 @@ describe('Slack', () => {
       status: 200,
       text: JSON.stringify({ challenge: challenge.challenge }),
     });
-    for (const wrong of [{ secret: 'x' }, { atMs: clock.now() - 301_000 }, { atMs: clock.now() + 330_000 }])
+    // The clock stands still, so that a request of the future stays one until it is checked.
+    const stoppedMs = Date.now();
+    clock.machineMs = () => stoppedMs;
+    for (const wrong of [{ secret: 'x' }, { atMs: clock.now() - 301_000 }, { atMs: clock.now() + 301_000 }])
       expect((await report(path, challenge, wrong)).status).toBe(401);
     expect((await post(path, JSON.stringify(challenge))).status).toBe(401);
     expect((await report(path, { type: 'app_rate_limited' })).status).toBe(200);

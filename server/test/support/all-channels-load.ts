@@ -1,11 +1,10 @@
 /** A load of broadcasts to users with addresses on every channel, and a check of what arrived. */
-
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import type { Event } from '../../src/contract/event.ts';
 import { devices, reachEverywhere } from './all-channels.ts';
-import { everyPage } from './pages.ts';
+import { listAll } from './pages.ts';
 import { type TestProject, until } from './service.ts';
 import type { Vendors } from './vendors.ts';
 import type { BrowserSubscription } from './web-push-stand-in.ts';
@@ -195,13 +194,13 @@ export async function checkDeliveries(
   { withinMs }: { withinMs: number },
 ): Promise<DeliverySummary> {
   const stored = await until(
-    () => everyPage<Stored>(project.call, '/broadcasts?limit=100'),
+    () => listAll<Stored>(project.call, '/broadcasts?limit=100'),
     (all) => all.every(({ status }) => status.status === 'processed' && status.summary.pending === 0),
     { withinMs, everyMs: 200 },
   );
   const byTag = Map.groupBy(stored, ({ title }) => title);
   const names = new Map(
-    (await everyPage<{ id: string; external_id: string }>(project.call, '/users?limit=100')).map((user) => [
+    (await listAll<{ id: string; external_id: string }>(project.call, '/users?limit=100')).map((user) => [
       user.id,
       user.external_id,
     ]),
@@ -214,10 +213,7 @@ export async function checkDeliveries(
     expect([tag, others]).toEqual([tag, []]);
     if (id !== undefined) expect([tag, found?.id]).toEqual([tag, id]);
     if (found === undefined) continue;
-    const list = await everyPage<DeliveryRecord>(
-      project.call,
-      `/broadcasts/${found.id}/deliveries?limit=100`,
-    );
+    const list = await listAll<DeliveryRecord>(project.call, `/broadcasts/${found.id}/deliveries?limit=100`);
     expect(list.map(({ user_id, channel }) => `${names.get(user_id)} ${channel}`).toSorted()).toEqual(
       addressed.flatMap((name) => CHANNELS.map((channel) => `${name} ${channel}`)).toSorted(),
     );
@@ -259,7 +255,7 @@ interface Stored {
 
 /** The final states of each delivery, from its events. */
 async function finalEvents(project: TestProject): Promise<Map<string, string[]>> {
-  const events = await everyPage<Event & { context: Record<string, string> }>(
+  const events = await listAll<Event & { context: Record<string, string> }>(
     project.call,
     '/events?limit=100&type=delivery.sent,delivery.failed,delivery.skipped',
   );

@@ -7,7 +7,7 @@ export function pathOfPage(link: string): string {
 }
 
 /** What each page lists, from this path on, through the links in one direction. */
-export async function eachPage<Item>(
+export async function listPages<Item>(
   call: Caller,
   path: string,
   direction: 'next' | 'prev' = 'next',
@@ -24,6 +24,6 @@ export async function eachPage<Item>(
 }
 
 /** What all pages list, from this path on. */
-export async function everyPage<Item>(call: Caller, path: string): Promise<Item[]> {
-  return (await eachPage<Item>(call, path)).flat();
+export async function listAll<Item>(call: Caller, path: string): Promise<Item[]> {
+  return (await listPages<Item>(call, path)).flat();
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { pathOfPage } from '../support/pages.ts';
+import { listPages } from '../support/pages.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -183,13 +183,8 @@ describe('the list', () => {
     await save({ topic: 'c', categories: [{ slug: 'x' }] });
     const call = project.as('ada');
     const names = (body: { data: { topic: string }[] }) => body.data.map((one) => one.topic);
-    const seen: string[][] = [];
-    for (let next: string | null = '/subscriptions?limit=2'; next !== null; ) {
-      const { body } = await call('GET', next);
-      seen.push(names(body));
-      next = body.links.next && pathOfPage(body.links.next);
-    }
-    expect(seen).toEqual([['d', 'e'], ['b', 'a'], ['c']]);
+    const pages = await listPages<{ topic: string }>(call, '/subscriptions?limit=2');
+    expect(pages.map((data) => names({ data }))).toEqual([['d', 'e'], ['b', 'a'], ['c']]);
     const all = await listed();
     const before = await call('GET', `/subscriptions?limit=2&ending_before=${all[4].id}`);
     expect(names(before.body)).toEqual(['b', 'a']);
