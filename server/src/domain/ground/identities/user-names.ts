@@ -16,9 +16,9 @@ export async function userNames(
   return new Map(rows.map(({ id, external_id, email }) => [id, { external_id, email }]));
 }
 
-/** SQL: an e-mail address as `a***@example.com`. */
+/** SQL: an e-mail address as `a***@example.com`; null if it has no domain. */
 export const maskedEmail = (email: string) =>
-  `left(${email}, 1) || '***' || substring(${email} from '@[^@]*$')`;
+  `left(${email}, 1) || '***@' || nullif(split_part(${email}, '@', -1), ${email})`;
 
 // Primary key.
 const selectNames = sql(
