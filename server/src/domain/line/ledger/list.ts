@@ -16,7 +16,7 @@ export interface DeliveryFilter {
 
 // A search for a rare state ends the page after about this many deliveries.
 const MAX_SEARCHED = 5_000;
-// Pages of users that are read by one statement, and for one page of the list.
+// Pages of users that are read by the first statement, and for one page of the list.
 const PAGES = 4;
 const MAX_PAGES = 60;
 
@@ -58,6 +58,8 @@ class Search {
   readonly #rows: ListedDelivery[] = [];
   /** How many users are read next: each has a channel or more, and one is the cursor's own. */
   #users: number;
+  /** How many pages of users are read next. */
+  #atOnce = PAGES;
   #searched = 0;
   #pages = 0;
 
@@ -71,9 +73,11 @@ class Search {
     let at: Partial<Place> = place ?? {};
     for (;;) {
       const { db } = this.#deps;
-      const pages = await readPages(db, this.#wanted, at, this.#users);
-      // Either most are in the wanted state, or hardly any: then larger steps.
-      if (this.#wanted.filter.state !== undefined) this.#users = Math.min(MAX_SEARCHED, this.#users * 4);
+      const atOnce = this.#atOnce;
+      const pages = await readPages(db, this.#wanted, at, { users: this.#users, pages: atOnce });
+      // Either most are on the wanted channel and in the wanted state, or hardly any: then larger steps.
+      if (pages.every(({ userIds }) => userIds.length === 0)) this.#atOnce = Math.min(MAX_PAGES, atOnce * 2);
+      else if (this.#wanted.filter.state !== undefined) this.#users = Math.min(MAX_SEARCHED, this.#users * 4);
       for (const page of pages) {
         at = await this.#search(page, at);
         if (this.#rows.length >= this.#wanted.limit) return { rows: this.#rows };
@@ -81,7 +85,7 @@ class Search {
           return { rows: this.#rows, stoppedAt: cursorOf(at as Place) };
         if (!page.whole) break; // its rest comes before the next page
       }
-      if (pages.length < PAGES && pages.every(({ whole }) => whole)) return { rows: this.#rows };
+      if (pages.length < atOnce && pages.every(({ whole }) => whole)) return { rows: this.#rows };
     }
   }
 
@@ -123,7 +127,7 @@ async function readPages(
   db: Queryable,
   { broadcastId, filter, direction }: Wanted,
   { page, userId }: Partial<Place>,
-  users: number,
+  most: { users: number; pages: number },
 ): Promise<Page[]> {
   const rows = await db.query<{
     page: number;
@@ -135,8 +139,8 @@ async function readPages(
     broadcastId,
     page ?? (direction === 'older' ? 0 : LAST_PAGE),
     userId ?? null,
-    users,
-    PAGES,
+    most.users,
+    most.pages,
   ]);
   return rows.map((row) => {
     const { page: number, first, size, user_ids: userIds } = row;

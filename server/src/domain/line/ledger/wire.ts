@@ -47,7 +47,6 @@ export interface Planned {
 
 /** When the inbox showed it, and the clicks on it there. */
 export interface ShownRow {
-  id: string;
   sent_at: Date;
   clicked_at: Date | null;
   clicks: number | null;
