@@ -94,7 +94,8 @@ describe.runIf(hasPgbouncer)('behind pgbouncer in transaction mode', () => {
         clients.map(async (client) => {
           const { rows } = await client.query(
             `select current_setting('synchronous_commit') as commit,
-              current_setting('enable_seqscan') as scan, current_setting('statement_timeout') as timeout,
+              current_setting('enable_seqscan') as scan, current_setting('plan_cache_mode') as plans,
+              current_setting('statement_timeout') as timeout,
               (select count(*)::int from pg_listening_channels()) as channels,
               (select count(*)::int from pg_locks where locktype = 'advisory') as locks`,
           );
@@ -103,7 +104,8 @@ describe.runIf(hasPgbouncer)('behind pgbouncer in transaction mode', () => {
           return rows[0];
         }),
       );
-      const expected = { commit: 'on', scan: 'off', timeout: '30s', channels: 0, locks: 0 };
+      const planned = { scan: 'off', plans: 'force_generic_plan', timeout: '30s' };
+      const expected = { commit: 'on', ...planned, channels: 0, locks: 0 };
       expect(settings).toEqual(settings.map(() => expected));
     });
 
@@ -153,7 +155,8 @@ describe.runIf(hasPgbouncer)('behind pgbouncer in transaction mode', () => {
 
   test('a start without it is also refused if pgbouncer ignores the options of connections', async () => {
     const lax = await startPgbouncer(inject('testServer'), {
-      ignore_startup_parameters: 'options, enable_seqscan, synchronous_commit, statement_timeout',
+      ignore_startup_parameters:
+        'options, enable_seqscan, synchronous_commit, statement_timeout, idle_in_transaction_session_timeout',
     });
     onTestFinished(() => lax.stop());
     const other = await databaseBehind(lax);
