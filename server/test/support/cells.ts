@@ -1,3 +1,4 @@
+import { inject } from 'vitest';
 import type { Service } from '../../src/app.ts';
 import {
   createSchemaOf,
@@ -8,6 +9,7 @@ import {
 } from '../../src/domain/setup/cells/cells.ts';
 import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
 import { CITUS, createDistributedCell } from './citus.ts';
+import { createTestDatabase } from './database.ts';
 import { createProjectKeys, type ProjectKeys } from './project-keys.ts';
 
 /** Adds cells to the database of a service. Resolves with the names of all when they are open. */
@@ -17,10 +19,8 @@ export async function addCells(
 ): Promise<string[]> {
   const names = Array.from({ length: Math.max(0, count) }, (_, index) => `c${index + 1}`);
   for (const name of names) {
-    const schema = schemaOfCell(name);
-    await createSchemaOf(context.db, schema);
-    if (CITUS !== undefined) await createDistributedCell(context.place.direct, schema);
-    await insertCell(context.db, sealedCell(context, { name, schema, urls: undefined }));
+    const cell = await (inject('testPooler') === undefined ? newSchema(context, name) : newDatabase(name));
+    await insertCell(context.db, sealedCell(context, cell));
   }
   if (count > 0) context.bus.publish({ type: 'cells_changed' });
   const deadline = Date.now() + 60_000;
@@ -29,6 +29,21 @@ export async function addCells(
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   return [...names, DEFAULT_CELL];
+}
+
+type NewCell = Parameters<typeof sealedCell>[1];
+
+async function newSchema(context: Service['context'], name: string): Promise<NewCell> {
+  const schema = schemaOfCell(name);
+  await createSchemaOf(context.db, schema);
+  if (CITUS !== undefined) await createDistributedCell(context.place.direct, schema);
+  return { name, schema, urls: undefined };
+}
+
+/** A cell behind a connection pooler, where none has a schema of its own. Its database goes with the server. */
+async function newDatabase(name: string): Promise<NewCell> {
+  const { settings, url } = await createTestDatabase();
+  return { name, schema: 'public', urls: { url: settings.DATABASE_URL ?? url, directUrl: url } };
 }
 
 /** The context of a cell of a service. */

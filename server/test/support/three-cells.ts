@@ -4,7 +4,10 @@ import { runCommand } from './cli.ts';
 import { createDatabaseOn, type TestDatabase } from './database.ts';
 import { projectWith, startTestService, type TestProject, type TestService, until } from './service.ts';
 
-/** A node with three cells: the default one, `near` in another schema, and `far` in another database. */
+/**
+ * A node with three cells: the default one, `near` in another schema, and `far` in another database. Behind a
+ * connection pooler, where no cell has a schema of its own, `near` has a database too.
+ */
 export interface ThreeCells {
   service: TestService;
   /** The database of `far`. */
@@ -22,7 +25,10 @@ export interface ThreeCells {
 export async function startThreeCells(options: { logLevel?: 'info' } = {}): Promise<ThreeCells> {
   const SECRET_KEY = randomBytes(32).toString('hex');
   const service = await startTestService({ settings: { SECRET_KEY }, ...options });
-  const elsewhere = await createDatabaseOn(inject('testServer'));
+  const pooler = inject('testPooler');
+  const newDatabase = () => createDatabaseOn(inject('testServer'), '', pooler);
+  const elsewhere = await newDatabase();
+  const nearby = pooler && (await newDatabase());
   const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
   const settings = { DATA_DIR, DATABASE_URL: DATABASE_DIRECT_URL, SECRET_KEY };
   const command: ThreeCells['command'] = async (...args) => {
@@ -30,8 +36,8 @@ export async function startThreeCells(options: { logLevel?: 'info' } = {}): Prom
     expect({ code, err }).toEqual({ code: 0, err: '' });
     return JSON.parse(out);
   };
-  await command('cell', 'add', 'near');
-  await command('cell', 'add', 'far', '--database-url', elsewhere.url);
+  await command('cell', 'add', 'near', ...(nearby ? addressOf(nearby) : []));
+  await command('cell', 'add', 'far', ...addressOf(elsewhere));
   await until(
     () => service.contexts().length,
     (cells) => cells === 3,
@@ -53,6 +59,13 @@ export async function startThreeCells(options: { logLevel?: 'info' } = {}): Prom
     async stop() {
       await service.stop(); // ends connections of all kinds, which tests leave open
       await elsewhere.drop();
+      await nearby?.drop();
     },
   };
+}
+
+/** The options of `belfry cell add`. */
+function addressOf({ settings: { DATABASE_URL = '', DATABASE_DIRECT_URL } }: TestDatabase): string[] {
+  const direct = DATABASE_DIRECT_URL === undefined ? [] : ['--direct-url', DATABASE_DIRECT_URL];
+  return ['--database-url', DATABASE_URL, ...direct];
 }
