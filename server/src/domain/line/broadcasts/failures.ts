@@ -35,14 +35,13 @@ export async function withFailures(
     db,
     failed.map(([, userId]) => userId),
   );
-  const texts = failed.map(([channel, userId, reason]) =>
-    JSON.stringify({
-      message:
-        `${channel} to user ${userId}${nameText(names.get(userId))} failed` +
-        (reason === null ? '' : `: ${reason}`),
-    }),
-  );
-  return `[${[...(JSON.parse(errors ?? '[]') as object[]).map((one) => JSON.stringify(one)), ...texts].join(',')}]`;
+  const before = JSON.parse(errors ?? '[]') as object[];
+  const after = failed.map(([channel, userId, reason]) => ({
+    message:
+      `${channel} to user ${userId}${nameText(names.get(userId))} failed` +
+      (reason === null ? '' : `: ${reason}`),
+  }));
+  return JSON.stringify([...before, ...after]);
 }
 
 function nameText(name: UserName | undefined): string {

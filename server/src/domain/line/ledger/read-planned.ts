@@ -55,7 +55,7 @@ async function readFirst<One extends Planned>(
   return { found, rows: await readStored<DeliveryRow>(db, selectRows, found) };
 }
 
-/** A search reads thousands and finds a few, so of those in other states it reads only that they are stored. */
+/** Reads thousands and finds a few. Of those in other states it reads no more than that they are stored. */
 async function readInState<One extends Planned>(
   db: Queryable,
   planned: readonly One[],
