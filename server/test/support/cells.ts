@@ -40,7 +40,7 @@ async function newSchema(context: Service['context'], name: string): Promise<New
   return { name, schema, urls: undefined };
 }
 
-/** A cell behind a connection pooler, where none has a schema of its own. Its database goes with the server. */
+/** For a connection pooler, behind which no cell has a schema of its own. It stays until the run ends. */
 async function newDatabase(name: string): Promise<NewCell> {
   const { settings, url } = await createTestDatabase();
   return { name, schema: 'public', urls: { url: settings.DATABASE_URL ?? url, directUrl: url } };
