@@ -67,10 +67,11 @@ const IDLE_IN_TRANSACTION_MS = 15_000;
 // 50 users took 50 ms instead of 0.9 ms after 200,000 users had arrived meanwhile.
 //
 // A plan for all values counts the cost of every partition, though it reads only one. Without the second
-// setting PostgreSQL compiles such plans for a tenth of a second before it executes them. Without the third,
-// it prefers a plan for the values of each execution wherever that may cost less, and takes longer to make it
-// than to execute it: 1 ms for a search for users. The tests of plans see the plan that is executed.
-const PLANS = '-c enable_seqscan=off -c jit=off -c plan_cache_mode=force_generic_plan';
+// setting PostgreSQL compiles such plans for a tenth of a second before it executes them.
+const PLANS = '-c enable_seqscan=off -c jit=off';
+// Otherwise it prefers a plan for the values of each execution wherever that may cost less, and takes longer
+// to make it than to execute it: 1 ms for a search for users. Citus has only plans for given values.
+const PLAN_ONCE = '-c plan_cache_mode=force_generic_plan';
 
 // Firewalls forget idle connections; and without traffic a lost peer is never noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
@@ -89,7 +90,7 @@ export interface DatabaseOptions {
    * have no settings of their own: other clients would get them as well.
    */
   direct?: ConnectionSettings | undefined;
-  /** Whether its tables are on a worker of Citus. */
+  /** Whether its tables are on a worker of Citus, if that is known. */
   isDistributed?: boolean;
   /** Shared by the pools of one database, so that each knows the failures of the others. */
   writeFailures?: WriteFailures;
@@ -100,11 +101,12 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   // As a startup option it costs no round trip, and overrides the settings of roles and databases.
   const commit =
     options.synchronousCommit === undefined ? '' : `-c synchronous_commit=${options.synchronousCommit}`;
-  const { direct = settings, statementTimeoutMs = STATEMENT_TIMEOUT_MS } = options;
+  const { direct = settings, statementTimeoutMs = STATEMENT_TIMEOUT_MS, isDistributed } = options;
+  const plans = isDistributed === false ? `${PLANS} ${PLAN_ONCE}` : PLANS;
   const own =
     direct === settings
       ? {
-          ...withStartupOptions(settings, `${PLANS} ${commit}`.trim()),
+          ...withStartupOptions(settings, `${plans} ${commit}`.trim()),
           statement_timeout: statementTimeoutMs,
           idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
         }
@@ -127,7 +129,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   const failures = options.writeFailures ?? new WriteFailures();
   const connections = { pool, pulse, failures };
   return {
-    isDistributed: options.isDistributed ?? false,
+    isDistributed: isDistributed ?? false,
     query: (statement, values) => withConnection(connections, (run) => run(statement, values)),
     transaction: (work) => transaction(connections, work),
     async connect() {

@@ -70,6 +70,7 @@ describe('synchronous_commit of the server’s connections', () => {
     expect((await shown(url, 'synchronous_commit')).value).toBe('on');
     expect((await shown(url, 'work_mem')).value).toBe('5MB');
     expect((await shown(url, 'enable_seqscan')).value).toBe('off');
+    expect((await shown(url, 'plan_cache_mode')).value).toBe('force_generic_plan');
   });
 
   test('a server that cannot raise it does not start, and doctor warns', async () => {

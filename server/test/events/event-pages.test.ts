@@ -13,7 +13,7 @@ let database: TestDatabase;
 let db: Database;
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'test' });
+  db = openDatabase(database.connection, { size: 1, name: 'test', isDistributed: false });
 });
 afterAll(async () => {
   await db?.close();

@@ -21,7 +21,7 @@ const projectId = newId();
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 4, name: 'test' });
+  db = openDatabase(database.connection, { size: 4, name: 'test', isDistributed: false });
 });
 afterAll(async () => {
   await db?.close();

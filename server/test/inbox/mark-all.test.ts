@@ -13,7 +13,7 @@ let other: pg.Client;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 4, name: 'mark all' });
+  db = openDatabase(database.connection, { size: 4, name: 'mark all', isDistributed: false });
   other = new pg.Client(database.connection);
   await other.connect();
 });

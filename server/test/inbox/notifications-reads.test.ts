@@ -37,7 +37,7 @@ const users = { unread: newId(), read: newId(), archived: newId(), snoozed: newI
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'test' });
+  db = openDatabase(database.connection, { size: 1, name: 'test', isDistributed: false });
   for (const status of STATUSES) {
     const touched = {
       unread: [null, null, null],

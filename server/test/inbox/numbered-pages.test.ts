@@ -10,7 +10,7 @@ let db: Database;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'test' });
+  db = openDatabase(database.connection, { size: 1, name: 'test', isDistributed: false });
 });
 afterAll(async () => {
   await db?.close();

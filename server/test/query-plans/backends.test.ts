@@ -64,7 +64,7 @@ const ofHeavy = broadcasts.slice(-OF_USER);
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'backend plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'backend plans', isDistributed: false });
   bus = createBus({ db, log, nodeId: newId(), shared: false });
   exported = {
     db,

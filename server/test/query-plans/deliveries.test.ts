@@ -25,7 +25,7 @@ const users: string[][] = [];
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'delivery plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'delivery plans', isDistributed: false });
   [projectId, id] = [newId(), newId()];
   await run(
     `insert into broadcasts (id, project_id, message, status) values ($1, $2, '\\x007b7d', 'processed')`,

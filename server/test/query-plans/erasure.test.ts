@@ -20,7 +20,7 @@ const run = <Row>(text: string, values: readonly unknown[] = []) => db.query<Row
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 3, name: 'erasure plans' });
+  db = openDatabase(database.connection, { size: 3, name: 'erasure plans', isDistributed: false });
   // Other broadcasts, so that the tables are not small.
   await run(
     `with others as (

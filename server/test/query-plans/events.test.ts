@@ -22,7 +22,7 @@ let db: Database;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'event plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'event plans', isDistributed: false });
   await db.query(sql('', 'set plan_cache_mode = force_generic_plan'));
 });
 afterAll(async () => {

@@ -27,7 +27,7 @@ let bus: NodeBus;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'plans', isDistributed: false });
   bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
 });
 afterAll(async () => {

@@ -27,7 +27,7 @@ const addressKeys = new AddressKeys({
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'receipt plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'receipt plans', isDistributed: false });
   bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
   const ids = userIds.map((userId) => notificationId(broadcastId, userId));
   await db.query(

@@ -22,7 +22,7 @@ let addressKeys: AddressKeys;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'suppression plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'suppression plans', isDistributed: false });
   addressKeys = new AddressKeys({
     sealer: createSealer([Buffer.alloc(32, 7)]),
     log: createLogger({ level: 'silent' }),

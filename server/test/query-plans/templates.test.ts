@@ -85,7 +85,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'template plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'template plans', isDistributed: false });
   await run('set plan_cache_mode = force_generic_plan');
   for (const [, work] of READS) await readsOf(db, () => work().catch(() => undefined));
   const packed = packJson(JSON.stringify({ ...partial('text'), layout: null }));

@@ -17,7 +17,7 @@ let db: Database;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'plans', isDistributed: false });
 });
 afterAll(async () => {
   await db.close();

@@ -23,7 +23,7 @@ const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('',
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'tracking plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'tracking plans', isDistributed: false });
   // The plans are made while the tables are empty.
   await run('set plan_cache_mode = force_generic_plan');
   await run('insert into tracking values ($1, true, true)', [projectId]);

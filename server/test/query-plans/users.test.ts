@@ -24,7 +24,7 @@ let db: Database;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'user plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'user plans', isDistributed: false });
   await db.query(
     sql(
       '',

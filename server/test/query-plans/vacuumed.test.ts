@@ -54,7 +54,7 @@ let database: TestDatabase;
 let db: Database;
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'vacuumed' });
+  db = openDatabase(database.connection, { size: 1, name: 'vacuumed', isDistributed: false });
   await db.query(sql('', 'vacuum analyze'));
   for (const file of readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }))
     if (file.endsWith('.ts') && !PROGRAMS.test(file)) await import(`${SOURCES}${file}`);

@@ -241,7 +241,7 @@ const startByEvent = (name: string, userId: string | null) => {
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = openDatabase(database.connection, { size: 1, name: 'workflow plans' });
+  db = openDatabase(database.connection, { size: 1, name: 'workflow plans', isDistributed: false });
   bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
   await run('set plan_cache_mode = force_generic_plan');
   for (const [, work] of READS) await readsOf(db, () => work().catch(() => undefined));

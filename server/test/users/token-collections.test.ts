@@ -543,7 +543,7 @@ test('a token that cannot be opened hides no other, and can be discarded or save
 
 test('every statement on tokens uses its index, even among many discarded tokens and users', async () => {
   const database = await createTestDatabase();
-  const db = openDatabase(database.connection, { size: 1, name: 'token plans' });
+  const db = openDatabase(database.connection, { size: 1, name: 'token plans', isDistributed: false });
   try {
     const context = {
       db,
