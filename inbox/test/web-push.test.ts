@@ -278,11 +278,16 @@ describeInChromium('in Chromium', () => {
       );
 
     /** A notification of the user, whose push the worker gets and the user clicks. Returns what is opened. */
-    async function click(message: object, action = ''): Promise<{ id: string; opened: string[] }> {
+    async function click(
+      message: object,
+      action = '',
+      beforeClick: () => Promise<void> = async () => {},
+    ): Promise<{ id: string; opened: string[] }> {
       const { body } = await send({ title: 'Shipped', ...message });
       await processed(service.project.call, body.id);
       const [notification] = (await service.project.as('ada')('GET', '/notifications')).body.data;
       await push(notification);
+      await beforeClick();
       const opened = await worker.evaluate<string[]>(`(async () => {
         const opened = [];
         // Chromium opens a window only if a person has clicked.
@@ -347,12 +352,23 @@ describeInChromium('in Chromium', () => {
       expect(await statusOf((await click({})).id)).toBe('read');
     });
 
-    test('changes the badge of the app', async () => {
+    test('changes the badge of the app, also while that of the push is still being set', async () => {
       await worker.evaluate(`(() => {
+        globalThis.begun = 0;
         globalThis.badges = [];
-        navigator.setAppBadge = async (count) => void badges.push(count);
+        const countShown = () => registration.getNotifications();
+        // Once the worker has counted again after the click.
+        const clicked = () =>
+          new Promise((resolve) => {
+            addEventListener('notificationclick', () => countShown().then(countShown).then(resolve));
+          });
+        navigator.setAppBadge = async (count) => {
+          begun += 1;
+          if (count > 0) await clicked();
+          badges.push(count);
+        };
       })()`);
-      await click({});
+      await click({}, '', () => expect.poll(() => worker.evaluate<number>('begun')).toBeGreaterThan(0));
       // Once more for a push that is delivered again.
       expect([...new Set(await worker.evaluate<number[]>('badges'))]).toEqual([1, 0]);
     });

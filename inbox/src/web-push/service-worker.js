@@ -42,11 +42,19 @@
   }
 
   /** The badge of an installed app: how many notifications wait. The page of the app knows the exact count. */
-  async function showBadge() {
+  function showBadge() {
+    // Rejected where the app is not installed.
+    lastBadge = lastBadge.then(updateBadge).catch(() => {});
+    return lastBadge;
+  }
+
+  // One after the other, so that the last one counts: a click may follow a push at once.
+  let lastBadge = Promise.resolve();
+
+  async function updateBadge() {
     const shown = await self.registration.getNotifications();
     const count = shown.filter(({ data }) => data?.isBelfry).length;
-    // Rejected where the app is not installed.
-    await Promise.resolve(navigator.setAppBadge?.(count)).catch(() => {});
+    await navigator.setAppBadge?.(count);
   }
 
   const isWeb = (url) => /^https?:\/\//i.test(url ?? '');
