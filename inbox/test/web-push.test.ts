@@ -354,7 +354,7 @@ describeInChromium('in Chromium', () => {
 
     test('changes the badge of the app, also while that of the push is still being set', async () => {
       await worker.evaluate(`(() => {
-        globalThis.begun = 0;
+        globalThis.isBegun = false;
         globalThis.badges = [];
         const countShown = () => registration.getNotifications();
         // Once the worker has counted again after the click.
@@ -363,14 +363,16 @@ describeInChromium('in Chromium', () => {
             addEventListener('notificationclick', () => countShown().then(countShown).then(resolve));
           });
         navigator.setAppBadge = async (count) => {
-          begun += 1;
-          if (count > 0) await clicked();
+          if (count > 0) {
+            isBegun = true;
+            await clicked();
+          }
           badges.push(count);
         };
       })()`);
-      await click({}, '', () => expect.poll(() => worker.evaluate<number>('begun')).toBeGreaterThan(0));
-      // Once more for a push that is delivered again.
-      expect([...new Set(await worker.evaluate<number[]>('badges'))]).toEqual([1, 0]);
+      await click({}, '', () => expect.poll(() => worker.evaluate<boolean>('isBegun')).toBe(true));
+      // Before them there is one more for each push that Chromium dropped.
+      expect((await worker.evaluate<number[]>('badges')).slice(-2)).toEqual([1, 0]);
     });
 
     test('is reported when a page of the same user passes a new token', async () => {
