@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../server/src/db/client.ts';
@@ -17,9 +18,10 @@ const TIMEOUT_MS = 300_000; // on a machine with ten busy processes
 const copy = sql(
   '',
   `insert into notifications (user_id, id, broadcast_id, sent_at)
-  select user_id, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, broadcast_id,
+  select n.user_id, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, n.broadcast_id,
     now() - i * interval '1 minute'
-  from notifications, generate_series(1, $1::int) i`,
+  from notifications n, users u, generate_series(1, $1::int) i
+  where u.external_id = $2 and n.user_id = u.id`,
 );
 
 describeInChromium('a long inbox', () => {
@@ -37,16 +39,17 @@ describeInChromium('a long inbox', () => {
     'scrolls with a constant number of elements, down and up',
     async () => {
       const { project } = service;
+      const user = randomUUID(); // of each attempt
       const content = '<p>A text of <b>several</b> lines. '.repeat(4);
-      const body = { title: 'One of many', content, recipients: [{ external_id: 'ada' }] };
+      const body = { title: 'One of many', content, recipients: [{ external_id: user }] };
       await project.call('POST', '/broadcasts', body);
-      const list = () => project.as('ada')('GET', '/notifications');
+      const list = () => project.as(user)('GET', '/notifications');
       await until(list, (response) => response.body.data.length === 1);
-      await service.context.db.query(copy, [MANY]);
+      await service.context.db.query(copy, [MANY, user]);
       const page = await site.open(browser);
       await addInbox(page, {
         baseUrl: `${service.address}/v2`,
-        token: project.userJwt({ user_external_id: 'ada' }),
+        token: project.userJwt({ user_external_id: user }),
         mode: 'page',
       });
       await page.locator('.item').first().waitFor();
