@@ -396,10 +396,14 @@ describe('disabling', () => {
       (pending) => pending === 0,
       { withinMs: 20_000 },
     );
-    // Enabled again, it gets the events from then on.
+    // Enabled again, it gets the events from then on. Another webhook shows that one before it was passed on.
+    const witness = await startWebhookReceiver();
+    receivers.push(witness);
+    await of.call('PUT', '/webhooks', { url: witness.url, event_types: ['user.updated'] });
     receiver.reply(200);
     const before = receiver.received.length;
     await record(of);
+    await witness.waitFor(1);
     expect(
       (await of.call('POST', `/webhooks/${id}/replay`, { since: new Date(0).toISOString() })).status,
     ).toBe(422);
