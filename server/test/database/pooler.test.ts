@@ -97,7 +97,9 @@ describe.runIf(hasPgbouncer)('behind pgbouncer in transaction mode', () => {
               current_setting('enable_seqscan') as scan, current_setting('plan_cache_mode') as plans,
               current_setting('statement_timeout') as timeout,
               (select count(*)::int from pg_listening_channels()) as channels,
-              (select count(*)::int from pg_locks where locktype = 'advisory') as locks`,
+              (
+                select count(*)::int from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
+              ) as locks`,
           );
           await client.query('commit');
           await client.end();
