@@ -69,9 +69,9 @@ const IDLE_IN_TRANSACTION_MS = 15_000;
 // A plan for all values counts the cost of every partition, though it reads only one. Without the second
 // setting PostgreSQL compiles such plans for a tenth of a second before it executes them.
 const PLANS = '-c enable_seqscan=off -c jit=off';
-// Otherwise it prefers a plan for the values of each execution wherever that may cost less, and takes longer
-// to make it than to execute it: 1 ms for a search for users. Citus has only plans for given values.
-const PLAN_ONCE = '-c plan_cache_mode=force_generic_plan';
+// By default, PostgreSQL prefers a plan for the values of each execution wherever that may cost less, and takes
+// longer to make it than to execute it: 1 ms for a search for users. Citus needs the default.
+const planCacheMode = (once: boolean) => `-c plan_cache_mode=${once ? 'force_generic_plan' : 'auto'}`;
 
 // Firewalls forget idle connections; and without traffic a lost peer is never noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
@@ -90,7 +90,7 @@ export interface DatabaseOptions {
    * have no settings of their own: other clients would get them as well.
    */
   direct?: ConnectionSettings | undefined;
-  /** Whether its tables are on a worker of Citus, if that is known. */
+  /** Whether its tables are on a worker of Citus. Statements are planned once only where this is `false`. */
   isDistributed?: boolean;
   /** Shared by the pools of one database, so that each knows the failures of the others. */
   writeFailures?: WriteFailures;
@@ -102,7 +102,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   const commit =
     options.synchronousCommit === undefined ? '' : `-c synchronous_commit=${options.synchronousCommit}`;
   const { direct = settings, statementTimeoutMs = STATEMENT_TIMEOUT_MS, isDistributed } = options;
-  const plans = isDistributed === false ? `${PLANS} ${PLAN_ONCE}` : PLANS;
+  const plans = `${PLANS} ${planCacheMode(isDistributed === false)}`;
   const own =
     direct === settings
       ? {

@@ -10,10 +10,10 @@ type Failure = [channel: string, userId: string, reason: string | null];
 
 /**
  * SQL: the first failed deliveries of a row of `broadcasts` as JSON, in the order of the list of deliveries;
- * null if there are none. Read by the index deliveries_failed (broadcast_id, user_id, channel).
+ * null if none failed. Read by the index deliveries_failed (broadcast_id, user_id, channel).
  */
 export const FAILURES = `case when failed_users > 0 then (
-      select json_agg(json_build_array(channel, user_id, reason))
+      select coalesce(json_agg(json_build_array(channel, user_id, reason) order by user_id, channel), '[]')
       from (
         select channel, user_id, reason
         from deliveries d

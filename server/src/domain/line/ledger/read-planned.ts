@@ -55,7 +55,10 @@ async function readFirst<One extends Planned>(
   return { found, rows: await readStored<DeliveryRow>(db, selectRows, found) };
 }
 
-/** Reads thousands and finds a few. Of those in other states it reads no more than that they are stored. */
+/**
+ * Searches thousands for a few. Those in another state are not read, except for the keys of deliveries that
+ * were planned to be in this one. None is stored as scheduled.
+ */
 async function readInState<One extends Planned>(
   db: Queryable,
   planned: readonly One[],
