@@ -69,8 +69,8 @@ const IDLE_IN_TRANSACTION_MS = 15_000;
 // A plan for all values counts the cost of every partition, though it reads only one. Without the second
 // setting PostgreSQL compiles such plans for a tenth of a second before it executes them.
 const PLANS = '-c enable_seqscan=off -c jit=off';
-// By default, PostgreSQL prefers a plan for the values of each execution wherever that may cost less, and takes
-// longer to make it than to execute it: 1 ms for a search for users. Citus needs the default.
+// By default, PostgreSQL prefers a plan for the values of each execution wherever that may cost less. Making
+// it takes longer than executing it: 1 ms for a search for users. Citus needs the default.
 const planCacheMode = (once: boolean) => `-c plan_cache_mode=${once ? 'force_generic_plan' : 'auto'}`;
 
 // Firewalls forget idle connections; and without traffic a lost peer is never noticed.
