@@ -4,7 +4,7 @@ import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { type ListPage, readTextPage } from '../../../lib/page.ts';
-import { FAILURES, withFailures } from './failures.ts';
+import { maskedEmail } from '../../ground/identities/user-names.ts';
 import { partOf, partsOf } from './long-texts.ts';
 import {
   type BroadcastFormat,
@@ -21,7 +21,7 @@ export async function getBroadcast(
   format?: BroadcastFormat,
 ): Promise<JsonText | undefined> {
   const [row] = await readRows(db, selectBroadcast, [id, projectId]);
-  return row && jsonOf(db, row, format);
+  return row && broadcastJson(row, format);
 }
 
 /** Returns the JSON text of a broadcast of the project as it was when it was accepted. */
@@ -96,14 +96,8 @@ interface ListedBroadcast {
 // string can hold.
 const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 
-/** A broadcast's row; its errors are those found before anything was sent. */
-interface StoredRow extends BroadcastRow {
-  /** JSON (failures.ts). */
-  failed: string | null;
-}
-
 /** A part of a broadcast's row: its long columns come in parts, and the others with the first part. */
-interface PartOfRow extends Omit<StoredRow, LongColumn> {
+interface PartOfRow extends Omit<BroadcastRow, LongColumn> {
   part: number;
   message: Buffer;
   overrides: Buffer | null;
@@ -116,7 +110,7 @@ async function readRows(
   db: Queryable,
   statement: Statement,
   values: readonly unknown[],
-): Promise<StoredRow[]> {
+): Promise<BroadcastRow[]> {
   const rows = await db.query<PartOfRow>(statement, values);
   return [...Map.groupBy(rows, ({ id }) => id).values()].map((parts) => {
     parts.sort((a, b) => a.part - b.part);
@@ -129,14 +123,6 @@ async function readRows(
       recipients: first.recipients && joined('recipients'),
     };
   });
-}
-
-async function jsonOf(
-  db: Queryable,
-  { failed, ...row }: StoredRow,
-  format: BroadcastFormat | undefined,
-): Promise<JsonText> {
-  return broadcastJson({ ...row, errors: await withFailures(db, row.errors, failed) }, format);
 }
 
 /** The texts of as many broadcasts, in their order, as a page can hold, and of at least one. */
@@ -161,7 +147,7 @@ async function textsOf(
     const row = byId.get(id);
     if (row === undefined) throw new Error(`broadcast ${id} does not exist`);
     // One by one, because a text may be a thousand times as long as its stored form.
-    const text = await jsonOf(db, row, format);
+    const text = await broadcastJson(row, format);
     characters += text.length;
     if (texts.length > 0 && characters > maxBytes) break;
     texts.push(text);
@@ -169,11 +155,41 @@ async function textsOf(
   return texts;
 }
 
+// More failures than these are in the events and in the list of deliveries.
+const MAX_ERRORS = 1_000;
+
+// The errors are those found before anything was sent, then the deliveries that have failed so far: index
+// deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
+// failure of an erased user has no reason. Users by primary key.
 const COLUMNS = `id, category, topic, status, total, send_at, cancelled_at,
     case when part = 0 then template end as template,
     failures + failed_users as failures, pending,
-    case when part = 0 then errors end as errors,
-    case when part = 0 then ${FAILURES} end as failed`;
+    case
+      when part > 0 then null
+      when failed_users = 0 then errors
+      else (coalesce(errors::jsonb, '[]') || coalesce((
+        select jsonb_agg(
+          jsonb_build_object(
+            'message',
+            failed.channel || ' to user ' || failed.user_id
+              || coalesce(
+                ' (' || nullif(concat_ws(', ', u.external_id, ${maskedEmail('u.email')}), '') || ')',
+                ''
+              )
+              || ' failed' || coalesce(': ' || failed.reason, '')
+          )
+          order by failed.user_id, failed.channel
+        )
+        from (
+          select user_id, channel, reason
+          from deliveries d
+          where d.broadcast_id = broadcasts.id and d.state = 'failed'
+          order by user_id, channel
+          limit ${MAX_ERRORS}
+        ) failed
+        left join users u on u.id = failed.user_id and u.deleted_at is null
+      ), '[]'))::json
+    end as errors`;
 
 const PARTS = `select ${COLUMNS}, part,
     ${partOf('message')}, ${partOf('overrides')}, ${partOf('recipients')}
