@@ -198,7 +198,7 @@ test('no statement about deliveries scans a table or sorts a broadcast', async (
       'list_failed_deliveries_older',
       'list_failed_deliveries_on_channel_newer',
       'read_deliveries',
-      'read_delivery_details',
+      'read_shown',
       'locate_notifications',
       'broadcasts_of_notification',
       'failed_deliveries_of_users',

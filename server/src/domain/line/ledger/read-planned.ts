@@ -1,8 +1,7 @@
-import type { UserName } from '../../../contract/common.ts';
 import type { DeliveryRecord, DeliveryStatus } from '../../../contract/delivery.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
-import { maskedEmail } from '../../ground/identities/user-names.ts';
+import { userNames } from '../../ground/identities/user-names.ts';
 import { dueTimes } from './due-times.ts';
 import {
   COLUMNS,
@@ -16,7 +15,7 @@ import {
 
 /**
  * Returns planned deliveries with their present state: all, or those in one state, at most `limit`, in their
- * order. Two statements for any number, and one more if some have not ended.
+ * order. Three or four statements for any number, and one more if some have not ended.
  */
 export async function readPlanned<One extends Planned>(
   db: Queryable,
@@ -28,7 +27,13 @@ export async function readPlanned<One extends Planned>(
     : readInState(db, planned, { state, limit }));
   const rowOf = (one: Planned) => rows.get(keyOf(one));
   const open = found.filter((one) => isOpen(stateOf(one, rowOf(one))));
-  const [{ shown, names }, due] = await Promise.all([readDetails(db, found), dueTimes(db, open)]);
+  const inInbox = found.filter(({ plan }) => plan.channel === 'in_app');
+  const userIds = found.map(({ userId }) => userId);
+  const [shown, due, names] = await Promise.all([
+    readShown(db, inInbox),
+    dueTimes(db, open),
+    userNames(db, userIds),
+  ]);
   return found.map((one) => {
     const delivery = plannedDelivery(one, {
       row: rowOf(one),
@@ -101,35 +106,13 @@ function keyOf({ notificationId, plan }: Planned): string {
   return `${notificationId}.${plan.channel}`;
 }
 
-/** What is shown beside the states of deliveries. */
-interface Details {
-  /** By notification, of those that are in the inbox and stored. */
-  shown: ReadonlyMap<string, ShownRow>;
-  /** By user, of those that are not deleted. */
-  names: ReadonlyMap<string, UserName>;
-}
-
-async function readDetails(db: Queryable, planned: readonly Planned[]): Promise<Details> {
-  const shown = new Map<string, ShownRow>();
-  const names = new Map<string, UserName>();
-  if (planned.length === 0) return { shown, names };
-  const inInbox = planned.filter(({ plan }) => plan.channel === 'in_app');
-  const rows = await db.query<DetailsRow>(selectDetails, [
-    uuidArray(inInbox.map((one) => one.userId)),
-    uuidArray(inInbox.map((one) => one.notificationId)),
-    uuidArray([...new Set(planned.map((one) => one.userId))]),
+async function readShown(db: Queryable, planned: readonly Planned[]): Promise<Map<string, ShownRow>> {
+  if (planned.length === 0) return new Map();
+  const rows = await db.query<ShownRow>(selectShown, [
+    uuidArray(planned.map((one) => one.userId)),
+    uuidArray(planned.map((one) => one.notificationId)),
   ]);
-  for (const { id, sent_at, clicked_at, clicks, user_id, external_id, email } of rows) {
-    if (id !== null) shown.set(id, { sent_at, clicked_at, clicks });
-    if (user_id !== null) names.set(user_id, { external_id, email });
-  }
-  return { shown, names };
-}
-
-/** A notification or null, and beside it another user or null. */
-interface DetailsRow extends UserName, ShownRow {
-  id: string | null;
-  user_id: string | null;
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 // Primary key (user_id, notification_id, channel) of deliveries.
@@ -138,18 +121,12 @@ const selectStored = (columns: string) =>
   from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
   join deliveries using (user_id, notification_id, channel)`;
 const selectRows = sql('read_deliveries', selectStored(COLUMNS));
-// The offset keeps the condition out of the join, which otherwise may begin with all that are in the state.
-const selectInState = sql(
-  'read_deliveries_in_state',
-  `select * from (${selectStored(COLUMNS)} offset 0) stored where state = $4`,
-);
+const selectInState = sql('read_deliveries_in_state', `${selectStored(COLUMNS)} where state = $4`);
 const selectKeys = sql('read_keys_of_deliveries', selectStored('notification_id, channel'));
-// Primary keys of notifications (user_id, id) and users. Two lists, side by side, in one statement.
-const selectDetails = sql(
-  'read_delivery_details',
-  `select n.id, n.sent_at, n.clicked_at, n.clicks, u.id as user_id, u.external_id,
-    ${maskedEmail('u.email')} as email
-  from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as wanted (recipient_id, notification_id, user_id)
-  left join notifications n on n.user_id = wanted.recipient_id and n.id = wanted.notification_id
-  left join users u on u.id = wanted.user_id and u.deleted_at is null`,
+// Primary key (user_id, id).
+const selectShown = sql(
+  'read_shown',
+  `select n.id, n.sent_at, n.clicked_at, n.clicks
+  from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, id)
+  join notifications n using (user_id, id)`,
 );

@@ -47,6 +47,7 @@ export interface Planned {
 
 /** When the inbox showed it, and the clicks on it there. */
 export interface ShownRow {
+  id: string;
   sent_at: Date;
   clicked_at: Date | null;
   clicks: number | null;
