@@ -72,6 +72,7 @@ async function tokenOf(options: { user?: string; node?: Opened; expired?: string
   return installationToken(node, of, expired === undefined ? {} : { expired });
 }
 
+const usable = (token: string, { isShared = true } = {}) => ({ kind: 'token', token, isShared });
 const broken = async () => (await project.call('GET', '/events?type=installation.broken')).body.data;
 const openTransactions = async () =>
   (
@@ -88,19 +89,19 @@ test('a token that does not expire is returned without a request to Slack', asyn
   slack.rotate = undefined;
   const { access_token: token } = await install();
   now += 1_000 * HOUR;
-  expect(await tokenOf()).toEqual({ kind: 'token', token });
+  expect(await tokenOf()).toEqual(usable(token));
   expect(slack.tokenRequests).toEqual([]);
 });
 
 test('a token is renewed once when less than an hour is left, and the new pair is used then', async () => {
   const first = await install();
   now += 11 * HOUR - 60_000;
-  expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+  expect(await tokenOf()).toEqual(usable(first.access_token));
   expect(slack.tokenRequests).toEqual([]);
   now += 120_000;
   const renewed = await tokenOf();
-  expect(renewed).toEqual({ kind: 'token', token: expect.stringMatching(/^xoxe\.xoxb-/) });
-  expect(renewed).not.toEqual({ kind: 'token', token: first.access_token });
+  expect(renewed).toEqual(usable(expect.stringMatching(/^xoxe\.xoxb-/)));
+  expect(renewed).not.toEqual(usable(first.access_token));
   expect(slack.tokenRequests).toMatchObject([
     {
       path: '/api/oauth.v2.access',
@@ -127,7 +128,7 @@ test.each([
     Array.from({ length: 40 }, (_, at) => tokenOf({ node: at % 2 === 0 ? service.context : other })),
   );
   const renewed = await tokenOf();
-  const good = hours > 12 ? [renewed] : [renewed, { kind: 'token', token: first.access_token }];
+  const good = hours > 12 ? [renewed] : [renewed, usable(first.access_token)];
   for (const response of responses) expect(good).toContainEqual(response);
   expect(slack.tokenRequests).toHaveLength(1);
   expect(await broken()).toEqual([]);
@@ -140,7 +141,7 @@ test('no transaction is open during a renewal; callers with a valid token do not
   const asking = tokenOf();
   await gate.reached;
   expect(await openTransactions()).toBe(0);
-  expect(await tokenOf({ node: other })).toEqual({ kind: 'token', token: first.access_token });
+  expect(await tokenOf({ node: other })).toEqual(usable(first.access_token));
   gate.release();
   const renewed = await asking;
   expect(await tokenOf({ node: other })).toEqual(renewed);
@@ -149,7 +150,7 @@ test('no transaction is open during a renewal; callers with a valid token do not
 test('a short-lived token is renewed after half of its life, not with every call', async () => {
   slack.rotate = 600;
   const first = await install();
-  expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+  expect(await tokenOf()).toEqual(usable(first.access_token));
   now += 301_000;
   const renewed = await tokenOf();
   expect(await tokenOf()).toEqual(renewed);
@@ -161,11 +162,10 @@ describe('while Slack is unreachable', () => {
     const first = await install();
     now += 11.5 * HOUR;
     slack.instead.push((response) => response.writeHead(429, { 'retry-after': '90' }).end());
-    for (let count = 0; count < 3; count += 1)
-      expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+    for (let count = 0; count < 3; count += 1) expect(await tokenOf()).toEqual(usable(first.access_token));
     expect(slack.tokenRequests).toHaveLength(1);
     now += 91_000;
-    expect(await tokenOf()).not.toEqual({ kind: 'token', token: first.access_token });
+    expect(await tokenOf()).not.toEqual(usable(first.access_token));
     expect(slack.tokenRequests).toHaveLength(2);
   });
 
@@ -191,11 +191,11 @@ describe('a lost response after Slack has renewed the token', () => {
     const first = await install();
     now += 11.5 * HOUR;
     slack.loseResponses = 1;
-    expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+    expect(await tokenOf()).toEqual(usable(first.access_token));
     expect(await broken()).toEqual([]);
     now += 60_000;
     for (const node of [service.context, other])
-      expect(await tokenOf({ node })).toEqual({ kind: 'token', token: first.access_token });
+      expect(await tokenOf({ node })).toEqual(usable(first.access_token));
     expect(slack.tokenRequests).toHaveLength(2);
     expect(await broken()).toMatchObject([
       {
@@ -209,7 +209,7 @@ describe('a lost response after Slack has renewed the token', () => {
     expect(await tokenOf()).toMatchObject({ kind: 'gone', code: 'invalid_refresh_token' });
     expect(slack.tokenRequests).toHaveLength(2);
     const { access_token: token } = await install('another user');
-    expect(await tokenOf()).toEqual({ kind: 'token', token });
+    expect(await tokenOf()).toEqual(usable(token));
   });
 
   test('is not assumed when the database was down: the pair is stored when it is back', async () => {
@@ -275,7 +275,7 @@ describe('an app that Slack does not know', () => {
     const first = await install();
     slack.apps.set(APP.client_id, 'renewed at Slack');
     now += 11.5 * HOUR;
-    expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+    expect(await tokenOf()).toEqual(usable(first.access_token));
     now += 2 * HOUR;
     const reason = 'Slack does not accept the credentials of the app: bad_client_secret';
     expect(await tokenOf()).toEqual({ kind: 'config', code: 'bad_client_secret', reason });
@@ -301,7 +301,7 @@ describe('a token that Slack reports as expired early', () => {
       [service.context, other, service.context].map((node) => tokenOf({ node, expired })),
     );
     const renewed = await tokenOf();
-    expect(renewed).not.toEqual({ kind: 'token', token: expired });
+    expect(renewed).not.toEqual(usable(expired));
     for (const response of responses) expect(response).toEqual(renewed);
     expect(await tokenOf({ expired })).toEqual(renewed);
     expect(slack.tokenRequests).toHaveLength(1);
@@ -348,7 +348,7 @@ describe('saving', () => {
     expect(await broken()).toMatchObject([{ context: { user_id: await userIdOf('ann') } }]);
     const fresh = slack.pair();
     await save('ann', stated(fresh));
-    expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token: fresh.access_token });
+    expect(await tokenOf({ user: 'ann' })).toEqual(usable(fresh.access_token, { isShared: false }));
   });
 
   test('expired tokens are ignored if Slack has granted others for the same workspace', async () => {
@@ -357,15 +357,14 @@ describe('saving', () => {
     await tokenOf({ user: 'ann' });
     expect(await broken()).toHaveLength(1);
     const { access_token: token } = await install();
-    expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
+    expect(await tokenOf({ user: 'ann' })).toEqual(usable(token));
   });
 
   test('tokens of a user serve that user alone; those that Slack granted serve the project', async () => {
     const { access_token: granted } = await install();
     await save('mallory', stated({ access_token: 'xoxb-mallory' }));
-    for (const user of ['admin', 'ann'])
-      expect(await tokenOf({ user })).toEqual({ kind: 'token', token: granted });
-    expect(await tokenOf({ user: 'mallory' })).toEqual({ kind: 'token', token: 'xoxb-mallory' });
+    for (const user of ['admin', 'ann']) expect(await tokenOf({ user })).toEqual(usable(granted));
+    expect(await tokenOf({ user: 'mallory' })).toEqual(usable('xoxb-mallory', { isShared: false }));
     await save('mallory', stated({ access_token: 'xoxb-mallory' }, 'T0HERS'));
     expect(await tokenOf({ user: 'ann', id: 'A0TEST-T0HERS' })).toMatchObject({
       kind: 'gone',
@@ -373,6 +372,32 @@ describe('saving', () => {
     });
     project = await service.createProject(`elsewhere ${number}`);
     expect(await tokenOf()).toMatchObject({ kind: 'gone', code: 'not_installed' });
+  });
+
+  test('rejected tokens of a user end the messages of that user; granted ones those of all', async () => {
+    await install();
+    for (const user of ['mallory', 'eve']) await save(user, stated({ access_token: `xoxb-${user}` }));
+    for (const user of ['mallory', 'eve', 'ann', 'bob'])
+      await project.as(user)('PUT', '/channels/slack/tokens', {
+        oauth: { installation_id: 'A0TEST-T0TEAM', channel_id: `C0${user.toUpperCase()}` },
+      });
+    const chatsOf = async (user: string) =>
+      (await project.as(user)('GET', '/channels/slack/tokens')).body.data.length;
+    const endsWithoutChats = (user: string) =>
+      until(
+        () => chatsOf(user),
+        (left) => left === 0,
+      );
+    const reject = async (user: string) => {
+      slack.refusals.set(`C0${user.toUpperCase()}`, ['invalid_auth']);
+      await project.call('POST', '/broadcasts', { title: 'Hello', recipients: [{ external_id: user }] });
+      await endsWithoutChats(user);
+    };
+    await reject('mallory');
+    await reject('eve'); // discarded after all that mallory's rejection discards
+    expect([await chatsOf('ann'), await chatsOf('bob')]).toEqual([1, 1]);
+    await reject('ann');
+    await endsWithoutChats('bob');
   });
 
   test('an installation during a renewal keeps the new tokens', async () => {
@@ -402,7 +427,7 @@ describe('saving', () => {
     expect(status).toBe(200);
     gate.release();
     await renewing;
-    expect(await tokenOf()).toEqual({ kind: 'token', token });
+    expect(await tokenOf()).toEqual(usable(token));
     expect(await broken()).toEqual([]);
   });
 });
@@ -415,7 +440,7 @@ test('a purged user leaves nothing except the workspace that serves the others',
   expect((await project.call('DELETE', `/users/${userId}`)).status).toBe(204);
   const later = { now: () => Date.now() + 2 * GRACE_MS };
   while (await purgeUsers({ ...service.context, clock: later }));
-  expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
+  expect(await tokenOf({ user: 'ann' })).toEqual(usable(token));
   const rows = await service.context.db.query<{ line: string; sealed: Buffer; id: string; provider: string }>(
     sql(
       'test_forgotten',

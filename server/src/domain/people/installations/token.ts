@@ -14,7 +14,8 @@ import { type RenewDeps, renewInstallation } from './renew.ts';
 
 /** The bot's token of an installation, or why there is none. */
 export type InstallationToken =
-  | { kind: 'token'; token: string }
+  /** `isShared`: it serves all users. Otherwise its user has stated it, and it is not verified. */
+  | { kind: 'token'; token: string; isShared: boolean }
   /** Slack is unavailable, or another node is renewing the token. */
   | { kind: 'retry'; reason: string; retryAfterMs: number }
   /** This server lacks the key that the installation was encrypted with. */
@@ -56,9 +57,9 @@ export async function installationToken(
     const judged = judgeInstallation(deps.clock, held, expired);
     if (judged.kind !== 'due') return judged;
     const renewed = await shareFlight(deps.db, held.key, () => renewInstallation(deps, held));
-    if (renewed.kind === 'token') return renewed;
+    if (renewed.kind === 'token') return usableToken(held, renewed.token);
     if (renewed.kind === 'changed') continue; // the present token may have become invalid
-    if (judged.usable !== undefined) return { kind: 'token', token: judged.usable };
+    if (judged.usable !== undefined) return usableToken(held, judged.usable);
     if (renewed.kind === 'retry' || renewed.kind === 'config') return renewed;
     if (waitedMs >= WAIT_MS)
       return { kind: 'retry', reason: 'The token is being renewed', retryAfterMs: 1_000 };
@@ -75,11 +76,8 @@ export const NOT_INSTALLED: InstallationToken = {
 type Judged = InstallationToken | { kind: 'due'; usable: string | undefined };
 
 /** Judges a token without a request. `due`: it has to be renewed, and `usable` may be used meanwhile. */
-export function judgeInstallation(
-  clock: Clock,
-  { record, expiresAt, retryAt, brokenCode }: HeldInstallation,
-  expired?: string,
-): Judged {
+export function judgeInstallation(clock: Clock, held: HeldInstallation, expired?: string): Judged {
+  const { record, expiresAt, retryAt, brokenCode } = held;
   if (record === undefined)
     return {
       kind: 'unreadable',
@@ -93,11 +91,11 @@ export function judgeInstallation(
   if (brokenCode !== null) {
     // The access token stays valid when its refresh token is rejected.
     return usable !== undefined && OF_REFRESH_TOKENS.has(brokenCode)
-      ? { kind: 'token', token: usable }
+      ? usableToken(held, usable)
       : { kind: 'gone', code: brokenCode, reason: `Slack does not renew the installation: ${brokenCode}` };
   }
   if (usable !== undefined && leftMs > Math.min(RENEW_BEFORE_MS, (lifetime * 1000) / 2))
-    return { kind: 'token', token: usable };
+    return usableToken(held, usable);
   if (refreshToken === undefined) {
     return usable === undefined
       ? {
@@ -105,13 +103,17 @@ export function judgeInstallation(
           code: 'token_expired',
           reason: 'The token has run out and there is nothing to renew it with',
         }
-      : { kind: 'token', token: usable };
+      : usableToken(held, usable);
   }
   const waitMore = retryAt === null ? 0 : retryAt.getTime() - clock.now();
   if (waitMore <= 0) return { kind: 'due', usable };
   return usable === undefined
     ? { kind: 'retry', reason: 'The token could not be renewed', retryAfterMs: waitMore }
-    : { kind: 'token', token: usable };
+    : usableToken(held, usable);
+}
+
+function usableToken({ key }: HeldInstallation, token: string): InstallationToken {
+  return { kind: 'token', token, isShared: key.ownerId === ALL_USERS };
 }
 
 const OF_REFRESH_TOKENS: ReadonlySet<string> = new Set(['invalid_refresh_token', 'invalid_grant']);
