@@ -36,6 +36,7 @@ const ALONE = [
   'test/database/sql-rules.test.ts',
   'test/deliveries/node-clock.test.ts',
   'test/inbox/realtime.test.ts',
+  'test/query-plans/long-lists.test.ts',
   'test/query-plans/vacuumed.test.ts',
 ];
 

@@ -1,17 +1,12 @@
-import { readdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { loadModule, parse } from 'libpg-query';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, namedStatements, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { allStatements } from '../support/all-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 // The SQL of Belfry also runs on a distributed PostgreSQL (Citus), which moves its tables between servers
 // under load. Such a server rejects or misinterprets some statements that a single PostgreSQL accepts. These
 // tests check every named statement with PostgreSQL's own parser.
-
-const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url));
-/** Programs, which run when they are imported. */
-const PROGRAMS = /(^main|make-template)\.ts$|\.test\.ts$/;
 
 type Node = { [member: string]: unknown };
 type Volatility = 'i' | 's' | 'v';
@@ -33,9 +28,7 @@ beforeAll(async () => {
   );
   volatilities = new Map(functions.map(({ name, kinds }) => [name, new Set(kinds)]));
   await loadModule();
-  for (const file of readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }))
-    if (file.endsWith('.ts') && !PROGRAMS.test(file)) await import(`${SOURCES}${file}`);
-  for (const [name, text] of namedStatements) statements.set(name, (await parse(text)) as Node);
+  for (const [name, text] of await allStatements()) statements.set(name, (await parse(text)) as Node);
 });
 afterAll(async () => {
   await db.close();

@@ -1,11 +1,8 @@
-import { readdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, namedStatements, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { allStatements } from '../support/all-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
-const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url));
-const PROGRAMS = /(^main|make-template)\.ts$|\.test\.ts$/;
 // Tables that are emptied and filled again. The plans that PostgreSQL makes after it has vacuumed them empty
 // are used until the next vacuum, although 600,000 rows may have come meanwhile.
 const TABLES = [
@@ -56,8 +53,6 @@ beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'vacuumed', isDistributed: false });
   await db.query(sql('', 'vacuum analyze'));
-  for (const file of readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }))
-    if (file.endsWith('.ts') && !PROGRAMS.test(file)) await import(`${SOURCES}${file}`);
 });
 afterAll(async () => {
   await db?.close();
@@ -75,7 +70,7 @@ function wholeReads(node: Node): string[] {
 
 test('no plan that is made while a queue is empty reads all of it later', async () => {
   const found = new Set<string>();
-  for (const [name, text] of namedStatements) {
+  for (const [name, text] of await allStatements()) {
     if (!/^\s*(select|with|insert|update|delete)\b/.test(text)) continue;
     const [row] = await db.query<{ 'QUERY PLAN': string }>(
       sql('', `explain (generic_plan, format json) ${text}`),

@@ -43,7 +43,7 @@ interface Row extends Due {
   channel: string;
 }
 
-// Index jobs_deferred, whose condition is repeated word for word.
+// Index jobs_deferred, whose condition is repeated word for word. The users are a subquery as in locate.ts.
 const selectDeferred = sql(
   'deferred_deliveries',
   `select member.user_id, job.payload ->> 'broadcast_id' as broadcast_id,
@@ -56,5 +56,5 @@ const selectDeferred = sql(
     limit $3
   ) job
   cross join lateral json_array_elements_text(job.payload -> 'user_ids') as member (user_id)
-  where member.user_id = any ($2::text[])`,
+  where member.user_id in (select unnest($2::text[]))`,
 );

@@ -44,12 +44,13 @@ function userHalf(broadcastId: string, id: string): string {
   return notificationId(broadcastId, id).slice(TIME_CHARACTERS).replaceAll('-', '');
 }
 
-// Primary key (broadcast_id, page).
+// Primary key (broadcast_id, page). PostgreSQL hashes the result of a subquery, but searches an array that is
+// a parameter from its beginning for each user.
 const selectPlaces = sql(
   'locate_notifications',
   `select u.user_id, b.page, u.place::int - 1 as place, b.plan
   from broadcast_users b
   cross join lateral unnest(b.user_ids) with ordinality as u (user_id, place)
-  where b.broadcast_id = $1 and substr(uuid_send(u.user_id), 9) = any ($2::bytea[])
+  where b.broadcast_id = $1 and substr(uuid_send(u.user_id), 9) in (select unnest($2::bytea[]))
   limit cardinality($2)`,
 );
