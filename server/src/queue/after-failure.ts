@@ -1,8 +1,8 @@
-import { isDatabaseUnavailable } from '../db/client.ts';
+import { isDatabaseUnavailable, type Queryable } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import { backoff } from './backoff.ts';
-import { LeaseLost } from './complete.ts';
+import { LeaseLost, stillHeld } from './complete.ts';
 import type { Batch, Handler } from './handler.ts';
 import type { Job, JobKind } from './jobs.ts';
 import type { ReleaseQueue } from './release.ts';
@@ -14,6 +14,7 @@ const MAX_ATTEMPTS = 8;
 const MAX_PAUSE_MS = 5_000;
 
 export interface FailureDeps {
+  db: Queryable;
   handler: Handler;
   kind: JobKind;
   clock: Clock;
@@ -23,7 +24,8 @@ export interface FailureDeps {
 
 /**
  * Decides what happens to the jobs of a batch that failed: one that fails must not hold up the jobs that were
- * claimed with it. Returns what `Handler.run` returns. Never rejects.
+ * claimed with it, nor make those run again that have completed. Returns what `Handler.run` returns. Never
+ * rejects.
  */
 export async function afterFailure(
   deps: FailureDeps,
@@ -44,8 +46,10 @@ export async function afterFailure(
       releases.add(group, leaseId, isRetry ? clock.now() + pauseMs : undefined);
     }
   } else if (jobs.length > 1) {
+    const held = await stillHeld(deps.db, leaseId, jobs).catch(() => undefined);
+    if (held === undefined) releases.add(jobs, leaseId);
     const queued: JobKind[] = [];
-    for (const one of jobs) {
+    for (const one of held ?? []) {
       const alone = { jobs: [{ ...one, attempt: one.attempt + 1 }], leaseId };
       const running = handler.run(alone.jobs, leaseId, heartbeat);
       queued.push(

@@ -50,6 +50,22 @@ export async function completeHeld(
   return new Set(rows.map((row) => row.id));
 }
 
+/** Those of these jobs that are held under this lease and have not completed. */
+export async function stillHeld<One extends { id: number }>(
+  db: Queryable,
+  leaseId: string,
+  jobs: readonly One[],
+): Promise<One[]> {
+  const rows = await db.query<{ id: number }>(selectHeldJobs, [jobs.map((job) => job.id), leaseId]);
+  const held = new Set(rows.map((row) => row.id));
+  return jobs.filter((job) => held.has(job.id));
+}
+
+// Primary key, as in `completeSql`.
+const selectHeldJobs = sql(
+  'jobs_still_held',
+  'select id from jobs where id = any ($1::bigint[]) and lease_id is not distinct from $2',
+);
 const deleteJobs = sql('complete_jobs', completeSql('$1', '$2'));
 const deleteHeldJobs = sql(
   'complete_held_jobs',

@@ -83,7 +83,7 @@ export class Producer {
       mayHaveReady: false,
       lastRanReserved: false,
     }));
-    this.#failureDeps = { handler, kind, clock, log, releases: this.#releases };
+    this.#failureDeps = { db: options.db, handler, kind, clock, log, releases: this.#releases };
     this.#reservations = new Reservations(handler);
   }
 
@@ -206,8 +206,10 @@ export class Producer {
    */
   async #releaseUnknown(leaseId: string): Promise<void> {
     if (!this.#mayHaveUnknown || this.#reservations.areOpen) return;
-    // Nothing is reserved before the response: each job under our lease is either known or lost.
-    const jobs = await releaseUnknown(this.#db, leaseId, this.#kind, [...this.#held.keys()]);
+    // Nothing is reserved before the response: each job under our lease is either known or lost. A batch may
+    // have failed since the last release.
+    const known = [...this.#held.keys(), ...this.#releases.jobIds];
+    const jobs = await releaseUnknown(this.#db, leaseId, this.#kind, known);
     this.#mayHaveUnknown = false;
     if (jobs > 0)
       this.#log.warn(

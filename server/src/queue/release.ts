@@ -36,6 +36,10 @@ export class ReleaseQueue {
     return this.#waiting.length === 0;
   }
 
+  get jobIds(): number[] {
+    return this.#waiting.flatMap(({ jobIds }) => jobIds);
+  }
+
   add(jobs: readonly { id: number }[], leaseId: string, dueAtMs?: number): void {
     this.#waiting.push({ jobIds: jobs.map((job) => job.id), leaseId, dueAtMs });
   }

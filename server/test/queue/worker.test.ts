@@ -42,7 +42,6 @@ async function start(limits: Partial<Handler> = {}): Promise<void> {
     maxJobs: 5,
     maxWeight: 1_000,
     maxPartitions: 10,
-    ...limits,
     async run(jobs, leaseId) {
       batches.push([...jobs]);
       await gate;
@@ -56,6 +55,7 @@ async function start(limits: Partial<Handler> = {}): Promise<void> {
       return [];
     },
     discard: async () => {},
+    ...limits,
   };
   worker = await startWorker(db, 'fan_out', handler);
   await expect.poll(() => reservation(1)).toBe(true);
@@ -230,6 +230,89 @@ test('a job that is claimed again before its former run has ended is not release
   gates[1]?.resolve();
   expect(runs).toHaveLength(2);
   await expect.poll(() => db.query(sql('', 'select from jobs'))).toEqual([]);
+});
+
+test('a batch that failed runs again without the jobs that have completed', async () => {
+  await worker.stop(5_000);
+  let failing: number | undefined;
+  await start({
+    async run(jobs, leaseId) {
+      batches.push([...jobs]);
+      failing ??= jobs[1]?.id;
+      const completed = jobs.filter(({ id }) => id !== failing).map(({ id }) => id);
+      await db.transaction((tx) => complete(tx, leaseId, completed));
+      if (completed.length < jobs.length) throw new Error('a bug');
+      return [];
+    },
+  });
+  await enqueue(db, ready(3));
+  worker.producer('fan_out').wake();
+  const left = () =>
+    db.query(sql('', 'select id, attempt from jobs where lease_id is null and due_at > now()'));
+  await expect.poll(async () => (await left()).length).toBe(1);
+  expect(await left()).toEqual([{ id: failing, attempt: 1 }]);
+  expect(batches.map((jobs) => jobs.map(({ attempt }) => attempt))).toEqual([[1, 1, 1], [2]]);
+  await db.query(sql('', 'delete from jobs'));
+});
+
+test('a batch that fails while another one is released runs once again, not twice', async () => {
+  await worker.stop(5_000);
+  const unavailable = Object.assign(new Error('the database is away'), { code: '57P01' });
+  const first = Promise.withResolvers<void>();
+  const second = Promise.withResolvers<void>();
+  const gates = [Promise.reject(unavailable), first.promise];
+  gates[0]?.catch(() => {});
+  let hasFailed = false;
+  const watched: Database = {
+    ...db,
+    async query(statement, values) {
+      if (statement.name === 'release_jobs' && !hasFailed) {
+        hasFailed = true;
+        first.reject(unavailable);
+        await db.query(sql('', 'select')); // long enough for the failure to be handled
+      }
+      return db.query(statement, values);
+    },
+  };
+  worker = await startWorker(
+    watched,
+    'fan_out',
+    {
+      slots: 4,
+      slotsPerPartition: 4,
+      gatherBelow: 0,
+      maxJobs: 1,
+      maxWeight: 1,
+      maxPartitions: 1,
+      async run(jobs, leaseId) {
+        batches.push([...jobs]);
+        await gates[batches.length - 1];
+        if (batches.length > 2) await second.promise;
+        await db.transaction((tx) =>
+          complete(
+            tx,
+            leaseId,
+            jobs.map((job) => job.id),
+          ),
+        );
+        return [];
+      },
+      discard: async () => {},
+    },
+    { pollMs: 20 },
+  );
+  await enqueue(db, ready(2));
+  worker.producer('fan_out').wake();
+  await expect.poll(() => batches.length).toBe(4);
+  // Jobs that only a poll can find, one after the other: a poll also releases and claims.
+  for (const count of [5, 6]) {
+    await enqueue(db, ready(1));
+    await expect.poll(() => batches.length).toBe(count);
+  }
+  second.resolve();
+  await queueEmpty();
+  const runs = Map.groupBy(batches.flat(), ({ id }) => id);
+  expect([...runs.values()].map(({ length }) => length)).toEqual([2, 2, 1, 1]);
 });
 
 const leaseIds = async () =>
