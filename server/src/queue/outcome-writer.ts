@@ -14,12 +14,14 @@ const RETRY_EVERY_MS = 250;
  * retried. Meanwhile `isBlocked` is true and nothing new may be sent. So the reports are bounded by the sends
  * in flight, and a crash can repeat only those.
  */
-export class OutcomeWriter<Report> {
+export class OutcomeWriter<Report extends object> {
   readonly #commit: (reports: readonly Report[], isRetry: boolean) => Promise<void>;
   readonly #log: Logger;
   readonly #onUnblocked: () => void;
   readonly #batcher: Batcher<Report, Report>;
   readonly #closing = new AbortController();
+  /** Reports whose commit may have been made although it failed. Later they may be in another batch. */
+  readonly #tried = new WeakSet<Report>();
   /** When the current batch started, and whether it has failed more than once. */
   #beganMs: number | undefined;
   #isFailing = false;
@@ -70,10 +72,15 @@ export class OutcomeWriter<Report> {
     try {
       for (let failures = 0; ; ) {
         try {
-          await this.#commit(reports, failures > 0);
+          await this.#commit(
+            reports,
+            reports.some((one) => this.#tried.has(one)),
+          );
           return;
         } catch (error) {
-          if (!isDatabaseUnavailable(error) || this.#closing.signal.aborted) throw error;
+          if (!isDatabaseUnavailable(error)) throw error; // it was rolled back
+          for (const one of reports) this.#tried.add(one);
+          if (this.#closing.signal.aborted) throw error;
           failures += 1;
           // A deadlock or a broken connection passes immediately, and is no reason to stop sending.
           if (failures === 1) continue;
