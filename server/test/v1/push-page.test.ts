@@ -1,5 +1,5 @@
 import { createContext, runInContext } from 'node:vm';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { LANGUAGES } from '../../src/domain/ground/catalogues/languages.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
@@ -26,10 +26,19 @@ interface Browser {
   token?: string;
   /** The time that the page waits for the push service is over at once. */
   isLate?: boolean;
+  /** The config that the service worker has stored. */
+  config?: object;
 }
 
 /** Opens the page, and presses its button. Returns the text and the button. */
-async function turnOn({ subscribe, permission = 'default', existing, token, isLate }: Browser) {
+async function turnOn(browser: Browser) {
+  const { press, shown } = await open(browser);
+  await press();
+  return shown();
+}
+
+/** Opens the page. */
+async function open({ subscribe, permission = 'default', existing, token, isLate, config }: Browser) {
   const { text: script } = await service.request('GET', '/push/subscribe.js');
   const { body } = await service.project.v1As('ada')('GET', '/config');
   const hash = new URL(body.channels.web_push.config.subscribe_url).hash;
@@ -52,10 +61,15 @@ async function turnOn({ subscribe, permission = 'default', existing, token, isLa
       ready: Promise.resolve({ active, pushManager }),
     },
   };
-  runInContext(
-    script,
+  const stored = config && { json: async () => config };
+  const match = async (path: string) => (path === '/belfry-web-push/config' ? stored : undefined);
+  // A module, whose `await` at the top level a script does not have.
+  const loaded = runInContext(
+    `(async () => {${script}\n})()`,
     createContext({
       URLSearchParams,
+      atob,
+      caches: { open: async () => ({ match }) },
       console: { error() {} },
       document: { querySelector: (selector: string) => (selector === 'p' ? text : button) },
       fetch: (path: string, init: RequestInit) => fetch(`${service.address}${path}`, init),
@@ -72,8 +86,9 @@ async function turnOn({ subscribe, permission = 'default', existing, token, isLa
       window: { PushManager: true, ...navigator },
     }),
   );
-  await press();
-  return { text: text.textContent, button, registered, messages, token: hash.slice(1) };
+  await loaded;
+  const shown = () => ({ text: text.textContent, button, registered, messages, token: hash.slice(1) });
+  return { press: () => press(), shown };
 }
 
 const subscribed = async () => ({ toJSON: () => SUBSCRIPTION });
@@ -164,6 +179,32 @@ test.each([...LANGUAGES.values()])(
     for (const [, name = ''] of script.matchAll(/\btexts\.(\w+)/g)) expect(script).toContain(`"${name}":"`);
   },
 );
+
+describe('without a click', () => {
+  const configOf = (claims: object) => ({ token: `x.${encoded(claims)}.x` });
+  const encoded = (claims: object) => Buffer.from(JSON.stringify(claims)).toString('base64url');
+  const granted = { subscribe: subscribed, permission: 'granted' };
+  const me = () => ({ api_key: service.project.apiKey, user_external_id: 'ada' });
+
+  test('the page saves the subscription of the user who turned it on before', async () => {
+    const { shown } = await open({ ...granted, config: configOf({ ...me(), exp: 1 }) });
+    await expect.poll(() => shown().text).toMatch(/^Notifications are on/);
+    expect(shown().messages).toHaveLength(1);
+  });
+
+  test.each<[string, () => object | undefined]>([
+    ['a browser in which no one did', () => undefined],
+    ['another user', () => configOf({ ...me(), user_external_id: 'eve' })],
+    ['a user of another project', () => configOf({ ...me(), api_key: 'pk_other' })],
+    ['a token that cannot be read', () => ({ token: '<!doctype html>' })],
+  ])('it does nothing for %s', async (_name, config) => {
+    const { press, shown } = await open({ ...granted, config: config() as object });
+    const { text, registered, messages } = shown();
+    expect([text, registered, messages]).toEqual(['', [], []]);
+    await press();
+    expect(shown().text).toMatch(/^Notifications are on/);
+  });
+});
 
 test('a link without a token has no button', async () => {
   const { text, button } = await turnOn({ subscribe: subscribed, token: '' });

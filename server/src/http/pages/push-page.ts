@@ -11,7 +11,7 @@ export const SUBSCRIBE_PAGE = '/push/subscribe';
 
 /**
  * The page on which a user turns on notifications in a browser: it registers a service worker and saves the
- * browser's subscription. In a frame of an app it only saves a subscription again.
+ * browser's subscription. For the user who did so before, it saves the subscription again without a click.
  */
 export function pushPage({ fastify, limits }: App): void {
   const files: [string, string, (language: Language) => string][] = [
@@ -30,7 +30,8 @@ function send(reply: FastifyReply, type: string, text: string): FastifyReply {
   return reply.headers({ ...HEADERS, 'content-type': `${type}; charset=utf-8` }).send(text);
 }
 
-// Any app may show the page in a frame: it acts only on a click, and the browser asks the user itself.
+// Any page may open this one with any token, also in a frame. So it acts only on a click, or for the user who
+// turned on notifications here before.
 const HEADERS = {
   'content-security-policy':
     `default-src 'none'; script-src 'self'; style-src ${STYLE_SOURCE}; connect-src 'self'; ` +
@@ -132,12 +133,28 @@ function problemOf(error) {
   return error.status === 401 ? texts.pushExpired : texts.pushFailed;
 }
 
+// Whether this user turned on notifications here before, according to the service worker's config.
+async function isKnown() {
+  try {
+    const config = await (await caches.open('belfry-web-push')).match('/belfry-web-push/config');
+    return config !== undefined && userOf((await config.json()).token) === userOf(token);
+  } catch {
+    return false; // one of the tokens cannot be read
+  }
+}
+
+function userOf(jwt) {
+  const claims = jwt.split('.')[1].replaceAll('-', '+').replaceAll('_', '/');
+  const { api_key, user_external_id, user_email } = JSON.parse(atob(claims));
+  return JSON.stringify([api_key, user_external_id ?? user_email]);
+}
+
 if (!('PushManager' in window && 'serviceWorker' in navigator))
   show(texts.pushUnsupported, true);
 else if (token === '') show(texts.pushIncomplete, true);
 else {
   button.addEventListener('click', turnOn);
-  if (Notification.permission === 'granted') turnOn();
+  if (Notification.permission === 'granted' && (await isKnown())) turnOn();
 }
 `;
 
