@@ -508,6 +508,21 @@ describe('saving an installation of Slack', () => {
     expect(await rows()).toEqual(before);
   });
 
+  test('rejects the 101st of a user; saved ones can still be changed', async () => {
+    const other = await service.createProject('stated');
+    await other.call('PUT', '/integrations/slack', APP);
+    const team = (number: number) => ({ ...record, team: { id: `T0${number}` } });
+    await Promise.all(Array.from({ length: 100 }, (_, at) => save('collector', team(at), 'slack', other)));
+    const refused = await save('collector', team(100), 'slack', other);
+    expect([refused.status, messages(refused)]).toEqual([
+      422,
+      ["Param 'id' names one installation too many: a user can save at most 100"],
+    ]);
+    expect((await save('collector', team(99), 'slack', other)).status).toBe(200);
+    expect((await save('another', team(100), 'slack', other)).status).toBe(200);
+    expect(await rows(other.id)).toHaveLength(101);
+  });
+
   test('does not affect what Slack granted to another user, nor other users', async () => {
     const other = await service.createProject('whose');
     await other.call('PUT', '/integrations/slack', APP);

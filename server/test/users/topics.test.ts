@@ -272,6 +272,29 @@ describe('invalid input is rejected', () => {
     expect(changed.status).toBe(200);
   });
 
+  test('more than 10,000 topics; existing ones can be changed, and the project can add more', async () => {
+    await save({ topic: 'first' });
+    await service.context.db.query(
+      sql(
+        '',
+        `insert into subscriptions (user_id, topic, id, project_id, categories)
+        select user_id, 'topic' || n, gen_random_uuid(), project_id, categories
+        from subscriptions, generate_series(2, 10000) n
+        where project_id = $1`,
+      ),
+      [project.id],
+    );
+    const refused = await save({ topic: 'one-more' });
+    expect([refused.status, refused.body.errors[0].message]).toEqual([
+      422,
+      "Param 'topic' is one too many: a user can subscribe to at most 10000 topics",
+    ]);
+    expect((await save({ topic: 'topic7', categories: [{ slug: 'a' }] })).status).toBe(200);
+    const users = [{ external_id: 'ada' }];
+    const added = await project.call('POST', '/topics/one-more/subscribers', { users });
+    expect([added.status, added.body.errors]).toEqual([200, []]);
+  });
+
   test.each([
     ['POST', '/subscriptions'],
     ['GET', '/subscriptions'],

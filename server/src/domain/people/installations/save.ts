@@ -1,5 +1,6 @@
 import type { SlackInstallation } from '../../../contract/installation.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { wireNameOf } from '../../../providers/index.ts';
@@ -16,6 +17,9 @@ import {
   sealRecord,
   withId,
 } from './record.ts';
+
+// Nothing verifies what a user states, so this bounds what one can store.
+const MAX_STATED = 100;
 
 interface Deps {
   db: Pick<Database, 'transaction'>;
@@ -69,6 +73,7 @@ export async function saveStated(
       return;
     }
     const [former] = await tx.query<Row>(lockInstallation, columns(own));
+    if (former === undefined) await rejectOneTooMany(tx, installer.userId);
     if (!former?.grant_hash?.equals(hash)) {
       await write(tx, deps, installer, own, record);
       return;
@@ -82,6 +87,14 @@ export async function saveStated(
     await tx.query(updateRecord, [...columns(own), sealed]);
   });
   return record;
+}
+
+async function rejectOneTooMany(tx: Queryable, userId: string): Promise<void> {
+  const [stated] = await tx.query<{ count: number }>(countStated, [userId, MAX_STATED]);
+  if (stated?.count === MAX_STATED)
+    throw new ClientError('validation_failed', [
+      `Param 'id' names one installation too many: a user can save at most ${MAX_STATED}`,
+    ]);
 }
 
 /** Writes an installation over the one that is there, with the event of it. */
@@ -135,13 +148,19 @@ interface Row {
   sealed_record: Buffer;
 }
 
-// Primary key, all of them.
+// Primary key, except for one.
 const lockInstallation = sql(
   'lock_installation',
   `select grant_hash, sealed_record
   from installations
   where project_id = $1 and provider = $2 and id = $3 and owner_id = $4
   for update`,
+);
+// Index installations_by_installer.
+const countStated = sql(
+  'count_stated_installations',
+  `select count(*)::int
+  from (select from installations where installed_by = $1 and owner_id = $1 limit $2) s`,
 );
 const deleteInstallation = sql(
   'delete_installation',

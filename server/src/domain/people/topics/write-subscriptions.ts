@@ -9,9 +9,12 @@ import { type Categories, mergeCategories } from './merge.ts';
 /** The most categories of a subscription, which are all in one row. */
 export const MAX_SUBSCRIBED_CATEGORIES = 1_000;
 
+/** The most topics that users can subscribe to by themselves. */
+export const MAX_TOPICS_OF_USER = 10_000;
+
 /** The subscriptions of up to 1000 users to a topic, after a change of their categories. */
 export interface WrittenSubscriptions {
-  /** By user. Without users that do not exist, are deleted, or are in `full`. */
+  /** By user. Without users that do not exist, are deleted, have too many topics, or are in `full`. */
   saved: Map<string, Subscription>;
   /** The users whose subscription is new or changed. */
   changed: Set<string>;
@@ -20,13 +23,13 @@ export interface WrittenSubscriptions {
 }
 
 /**
- * Changes categories of the users' subscriptions to a topic, which are created if there are none. Records an
- * event for each subscription that changed. `userIds` are distinct and sorted, so that concurrent calls do
- * not deadlock.
+ * Changes categories of the users' subscriptions to a topic, which are created if there are none, and for
+ * users with fewer than `maxTopics`. Records an event for each subscription that changed. `userIds` are
+ * distinct and sorted, so that concurrent calls do not deadlock.
  */
 export async function writeSubscriptions(
   tx: Queryable,
-  { projectId, userIds, given }: { projectId: string; userIds: readonly string[]; given: SaveSubscription },
+  { projectId, userIds, given, maxTopics }: Change,
 ): Promise<WrittenSubscriptions> {
   const { topic } = given;
   const written: WrittenSubscriptions = { saved: new Map(), changed: new Set(), full: new Set() };
@@ -39,6 +42,7 @@ export async function writeSubscriptions(
       topic,
       projectId,
       fresh,
+      maxTopics,
     ]);
     for (const { user_id: userId, id } of created) {
       written.saved.set(userId, subscriptionOf({ id, topic, categories: fresh }));
@@ -52,8 +56,21 @@ export async function writeSubscriptions(
   return written;
 }
 
+interface Change {
+  projectId: string;
+  userIds: readonly string[];
+  given: SaveSubscription;
+  maxTopics?: number;
+}
+
+/** Whether the user has the most topics. */
+export async function hasAllTopics(tx: Queryable, userId: string): Promise<boolean> {
+  const [row] = await tx.query<{ count: number }>(countTopics, [userId, MAX_TOPICS_OF_USER]);
+  return row?.count === MAX_TOPICS_OF_USER;
+}
+
 // A subscription that was found may be deleted before it is locked, and then is created in the next round.
-// The users that are left after the last one do not exist, or are deleted.
+// The users that are left after the last one do not exist, are deleted, or have too many topics.
 const ROUNDS = 3;
 
 async function changeSubscriptions(
@@ -128,6 +145,10 @@ function eventsOf(
   });
 }
 
+const countOf = (userId: string, limit: string) =>
+  `select count(*)::int from (select from subscriptions where user_id = ${userId} limit ${limit}) s`;
+// Primary key.
+const countTopics = sql('count_topics_of_user', countOf('$1', '$2'));
 // Primary keys. Locks the users, so that no row is written for a user that is being purged: in a lateral
 // subquery, because for a join the planner might read all users of the project. A concurrent call that
 // inserts the same row waits for the commit, and then changes the row.
@@ -140,6 +161,7 @@ const insertSubscriptions = sql(
       select u.id
       from users u
       where u.id = given.user_id and u.project_id = $4 and u.deleted_at is null
+        and ($6::int is null or (${countOf('u.id', '$6')}) < $6)
       for key share
     ) u
     order by given.place
