@@ -54,6 +54,20 @@ test('events are purged when their retention is over, and not before', async () 
   expect([await eventsOf(of), await eventsOf(other)]).toEqual([0, 0]);
 });
 
+test('discarded tokens are purged after 30 days; active ones stay', async () => {
+  const of = await service.createProject('tokens');
+  const user = of.as('ada');
+  const path = '/channels/mobile_push/fcm/tokens';
+  for (const letter of ['a', 'b']) await user('PUT', path, { device_token: letter.repeat(64) });
+  const [active, gone] = (await user('GET', path)).body.data;
+  expect((await user('DELETE', `${path}/${gone.id}`)).status).toBe(200);
+  await purgeAfter(29);
+  expect(await count('tokens', 'project_id = $1', [of.id])).toBe(2);
+  await purgeAfter(31);
+  expect(await count('tokens', 'project_id = $1', [of.id])).toBe(1);
+  expect((await user('GET', path)).body.data).toEqual([active]);
+});
+
 test('a failed purge does not stop the others, and is reported', async () => {
   const of = await service.createProject('failing');
   await recordEvents(service.context.db, [{ projectId: of.id, type: 'user.updated', userIds: [newId()] }]);

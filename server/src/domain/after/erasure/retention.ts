@@ -21,6 +21,8 @@ const WEBHOOK_MESSAGES_DAYS = 30;
 // As long as a deleted user can be restored: when a user is erased, no import from before the deletion is
 // left.
 const IMPORTS_DAYS = 7;
+// Long enough to see in a user's export why a device gets nothing.
+const DISCARDED_TOKENS_DAYS = 30;
 // Of broadcasts of runs that events started. An event of an older one counts as that of a first run.
 const CAUSES_DAYS = 30;
 const ROWS = 1_000;
@@ -41,8 +43,8 @@ export interface Retention {
 }
 
 /**
- * Erases users whose grace period is over, and deletes events, notifications and webhook messages whose
- * retention is over. Works in small transactions, so that it holds no lock for long and the WAL does not
+ * Erases users whose grace period is over, and deletes events, notifications, discarded tokens and webhook
+ * messages whose retention is over. Works in small transactions, so that it holds no lock for long and the WAL does not
  * swell. A purge that fails does not stop the others: all failures are thrown at the end. Returns early when
  * the signal is aborted.
  */
@@ -76,6 +78,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteReplays),
     rows(deleteWebhooks),
     rows(deleteImports, before(IMPORTS_DAYS)),
+    rows(deleteTokens, new Date(clock.now() - DISCARDED_TOKENS_DAYS * DAY_MS)),
     rows(deleteCauses, before(CAUSES_DAYS)),
     rows(deleteThrottles, new Date(clock.now())),
     once(() => createPartitions(db, 'events', clock.now())),
@@ -254,6 +257,20 @@ const deleteImports = sql(
     where import_id in (select id from expired)
   )
   select 1 from expired`,
+);
+// Index tokens_discarded. A token that is being saved again stays.
+const deleteTokens = sql(
+  'purge_discarded_tokens',
+  `delete from tokens
+  where ctid = any (array(
+    select ctid
+    from tokens
+    where discarded_at < $1
+    order by discarded_at
+    limit $2
+    for update skip locked
+  ))
+  returning 1`,
 );
 // Primary key.
 const deleteCauses = sql(
