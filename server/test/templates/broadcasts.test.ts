@@ -2,6 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sql } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { renderInboxTexts } from '../../src/domain/line/fan-out/inbox-texts.ts';
+import { type AddressedPage, withNotifications } from '../../src/domain/line/fan-out/write-fan-out.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { deliveriesOf, reachEverywhere } from '../support/all-channels.ts';
 import {
@@ -513,4 +515,49 @@ describe('texts are deleted', () => {
     for (const id of ids)
       expect([(await project.call('GET', `/broadcasts/${id}`)).status, await readers(id)]).toEqual([404, []]);
   });
+});
+
+test('pages that take too long together are rendered one by one, and each as far as it can', async () => {
+  await save('welcome', GREETINGS);
+  const users = await Promise.all(['ada', 'bob'].map((name) => user(name)));
+  const sent = [1, 2].map(() => send({ template: { key: 'welcome' }, recipients: to('ada', 'bob') }));
+  const ids = (await Promise.all(sent)).map(({ id }) => id);
+  const stored = await rows<{ id: string; template: Buffer }>(
+    'select id, template from broadcasts where id = any ($1)',
+    [ids],
+  );
+  const pages = stored.map(
+    ({ id, template }): AddressedPage => ({
+      id,
+      template,
+      projectId: project.id,
+      category: null,
+      topic: null,
+      people: [],
+      positions: [],
+      erased: [],
+      page: 0,
+      cancelled: false,
+      scheduled: false,
+      content: undefined,
+      textWeight: 0,
+      traceparent: undefined,
+      group: undefined,
+      unusable: 0,
+      errors: [],
+      next: undefined,
+      ...withNotifications(id, users),
+    }),
+  );
+  const render = (some: AddressedPage[]) =>
+    service.context.db.transaction((tx) => renderInboxTexts(service.context, tx, some, 'careful', 0));
+  await expect(render(pages)).rejects.toThrow('one by one');
+  const alone = await render(pages.slice(0, 1));
+  expect(alone.pages).toMatchObject([
+    {
+      userIds: [users.toSorted()[0]],
+      unusable: 1,
+      errors: [expect.stringContaining('takes too long for all users')],
+    },
+  ]);
 });

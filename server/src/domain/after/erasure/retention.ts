@@ -44,9 +44,9 @@ export interface Retention {
 
 /**
  * Erases users whose grace period is over, and deletes events, notifications, discarded tokens and webhook
- * messages whose retention is over. Works in small transactions, so that it holds no lock for long and the WAL does not
- * swell. A purge that fails does not stop the others: all failures are thrown at the end. Returns early when
- * the signal is aborted.
+ * messages whose retention is over. Works in small transactions, so that it holds no lock for long and the
+ * WAL does not swell. A purge that fails does not stop the others: all failures are thrown at the end.
+ * Returns early when the signal is aborted.
  */
 export async function purgeExpired(retention: Retention, signal: AbortSignal): Promise<void> {
   const failures: unknown[] = [];

@@ -26,24 +26,54 @@ export interface PagesWithTexts {
   events: NewEvent[];
 }
 
-// The texts of a page take a fiftieth of it.
+// The texts of a page take a fiftieth of it. In 15 s without a statement, PostgreSQL would end the
+// transaction.
 const MAX_RENDER_MS = 5_000;
+
+/** How long the texts of a batch may take. */
+class RenderTime {
+  readonly #limitMs: number;
+  readonly #isForOnePage: boolean;
+  #spentMs = 0;
+
+  constructor(limitMs: number, pages: number) {
+    this.#limitMs = limitMs;
+    this.#isForOnePage = pages === 1;
+  }
+
+  /** Runs `render` while there is time. When it is over, a page that is alone goes without further users. */
+  during<Result>(render: () => Result): Result {
+    if (this.#spentMs > this.#limitMs) {
+      if (this.#isForOnePage) throw new TemplateError('takes too long for all users');
+      throw new Error('the templates of the batch take too long, so its pages are rendered one by one');
+    }
+    const beganMs = performance.now();
+    try {
+      return render();
+    } finally {
+      this.#spentMs += performance.now() - beganMs;
+    }
+  }
+}
 
 /**
  * Renders the inbox texts of the broadcasts that have a template, and stores them. Texts that do not differ
  * by user are rendered once for each locale. A user for whom the template cannot be rendered gets nothing:
- * the recipient counts as one that cannot be used.
+ * the recipient counts as one that cannot be used. Throws if several pages take too long together: the queue
+ * then runs their jobs one by one.
  */
 export async function renderInboxTexts(
   context: Pick<LineContext, 'config' | 'projects'>,
   tx: Queryable,
   pages: readonly AddressedPage[],
   insertion: Insertion,
+  limitMs = MAX_RENDER_MS,
 ): Promise<PagesWithTexts> {
   const templated = pages.filter(({ template, userIds }) => template !== null && userIds.length > 0);
   if (templated.length === 0) return { pages: [...pages], events: [] };
   const templates = await openTemplates(tx, templated);
   const users = await loadUsers(tx, templated, templates);
+  const time = new RenderTime(limitMs, pages.length);
   const result: PagesWithTexts = { pages: [], events: [] };
   const stored: TextsRow[] = [];
   const refused: { userId: string; broadcastId: string }[] = [];
@@ -53,7 +83,7 @@ export async function renderInboxTexts(
       result.pages.push(page);
       continue;
     }
-    const { rows, texts, failed } = await renderPage(context, page, template, users);
+    const { rows, texts, failed } = await renderPage(context, page, template, users, time);
     stored.push(...rows);
     const problems = [...failed].map(([userId, reason]) => `user ${userId}: ${reason}`);
     result.pages.push({
@@ -110,6 +140,7 @@ async function renderPage(
   { id: broadcastId, projectId, category, userIds }: AddressedPage,
   { template, data }: BroadcastTemplate,
   { data: users, locales }: Users,
+  time: RenderTime,
 ): Promise<{ rows: TextsRow[]; texts: string[]; failed: Map<string, string> }> {
   const project = await projects.byId(projectId);
   if (project === undefined) throw new Error('a broadcast of a project that does not exist');
@@ -134,7 +165,6 @@ async function renderPage(
       return preferencesUrl(config, project, about);
     },
   };
-  let spentMs = 0;
   for (const userId of userIds) {
     const user = users.get(userId) ?? null;
     const locale = user?.locale ?? locales.get(userId) ?? null;
@@ -146,12 +176,10 @@ async function renderPage(
       continue;
     }
     await between();
-    const beganMs = performance.now();
+    about.userId = userId;
+    of.user = user;
     try {
-      if (spentMs > MAX_RENDER_MS) throw new TemplateError('takes too long for all users');
-      about.userId = userId;
-      of.user = user;
-      const rendered = message.render('in_app', of, shared);
+      const rendered = time.during(() => message.render('in_app', of, shared));
       const row = { broadcastId, reader: isForAll ? message.locale : userId, texts: shown(rendered) };
       if (isForAll) byLocale.set(message.locale, row);
       else own.push(row);
@@ -160,7 +188,6 @@ async function renderPage(
       if (!(error instanceof TemplateError)) throw error;
       failed.set(userId, `The template cannot be rendered: ${error.message}`);
     }
-    spentMs += performance.now() - beganMs;
   }
   return { rows: [...byLocale.values(), ...own], texts, failed };
 }
