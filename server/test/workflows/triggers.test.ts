@@ -126,6 +126,31 @@ describe('an event of Belfry', () => {
     expect(run.user_id).toBe(id);
   });
 
+  test('starts runs of a project although those of another one cannot be read', async () => {
+    const { db } = service.context;
+    const both = [project, await service.createProject('beside a failing one')];
+    const [failing, other] = both.toSorted((a, b) => (a.id < b.id ? -1 : 1)) as [TestProject, TestProject];
+    // Each reading of the events of this project fails. The other one comes behind it.
+    await db.query(
+      sql('', "create function fail() returns trigger language plpgsql as $$begin raise 'broken'; end$$"),
+    );
+    await db.query(
+      sql(
+        '',
+        `create trigger fail before update on workflow_feeds for each row
+        when (old.project_id = '${failing.id}') execute function fail()`,
+      ),
+    );
+    onTestFinished(async () => void (await db.query(sql('', 'drop function fail cascade'))));
+    for (project of [failing, other]) {
+      await save('flow', [{ event: 'user.created' }]);
+      await putUser('ada');
+    }
+    await started('flow', 1);
+    project = failing;
+    await started('flow', 0);
+  });
+
   test('starts each run once over two servers and a restart', { timeout: 60_000 }, async () => {
     await save('flow', [{ event: 'user.created' }], [hello]);
     const { config, log } = service.context;

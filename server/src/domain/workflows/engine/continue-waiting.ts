@@ -25,16 +25,14 @@ export async function continueWaiting(
   events: readonly ArrivedEvent[],
   { nowMs, only }: { nowMs: number; only?: ReadonlySet<string> },
 ): Promise<number> {
-  const found = await tx.query<{ id: string; place: number }>(selectWaiting, [
+  const found = await tx.query<Waiting>(selectWaiting, [
     projectId,
     textArray(events.map(({ name }) => name)),
     textArray(events.map(({ userId }) => userId)),
   ]);
-  const places = Map.groupBy(
-    found.filter(({ id }) => only?.has(id) ?? true),
-    ({ id }) => id,
-  );
-  const candidates = [...places].map(([id, rows]) => ({ id, events: rows.map(({ place }) => place - 1) }));
+  // A run may be found by its user and by its event alone.
+  const runs = new Map(found.map((run) => [run.id, run]));
+  const candidates = [...runs.values()].filter(({ id }) => only?.has(id) ?? true);
   let continued = 0;
   for (let at = 0; at < candidates.length; at += RUNS_AT_ONCE) {
     const accepted = await acceptEvents(tx, candidates.slice(at, at + RUNS_AT_ONCE), events);
@@ -42,6 +40,13 @@ export async function continueWaiting(
     continued += accepted.length;
   }
   return continued;
+}
+
+/** A run that waits for an event with this name. */
+interface Waiting {
+  id: string;
+  user_id: string | null;
+  name: string;
 }
 
 /** A run, and the index of the event that continues it. */
@@ -53,7 +58,7 @@ interface Accepted {
 /** Locks the runs that still wait, and returns those whose condition accepts an event. */
 async function acceptEvents(
   tx: Queryable,
-  candidates: readonly { id: string; events: readonly number[] }[],
+  candidates: readonly Waiting[],
   events: readonly ArrivedEvent[],
 ): Promise<Accepted[]> {
   const locked = await tx.query<{ id: string; turn: number; waits_for: string | null }>(lockWaiting, [
@@ -64,21 +69,27 @@ async function acceptEvents(
     locked.map(({ id, turn }) => ({ payload: { run_id: id, turn } })),
   );
   const waitsFor = new Map(locked.map((row) => [row.id, row.waits_for]));
+  const byName = Map.groupBy(events.keys(), (index) => events[index]?.name);
   const between = takeTurns();
   const accepted: Accepted[] = [];
-  for (const { id, events: indexes } of candidates) {
+  for (const { id, user_id: userId, name } of candidates) {
     const run = runs.get(id);
-    if (run === undefined) continue;
-    await between();
-    const event = indexes.find((index) => {
-      const { name, broadcastId, value } = events[index] as ArrivedEvent;
-      if (broadcastId !== null && run.broadcast_id !== null && broadcastId !== run.broadcast_id) return false;
-      // It may have come to another step before it was locked.
-      return name === waitsFor.get(id) && accepts(run, value);
-    });
-    if (event !== undefined) accepted.push({ run, event });
+    // It may have come to another step before it was locked.
+    if (run === undefined || name !== waitsFor.get(id)) continue;
+    for (const index of byName.get(name) ?? []) {
+      const event = events[index] as ArrivedEvent;
+      if (!isSameOrNone(event.userId, userId) || !isSameOrNone(event.broadcastId, run.broadcast_id)) continue;
+      await between();
+      if (!accepts(run, event.value)) continue;
+      accepted.push({ run, event: index });
+      break;
+    }
   }
   return accepted;
+}
+
+function isSameOrNone(one: string | null, other: string | null): boolean {
+  return one === null || other === null || one === other;
 }
 
 function accepts(run: LoadedRun, event: object): boolean {
@@ -120,13 +131,14 @@ async function continueRuns(
 
 // Index workflow_runs_waiting (project_id, waits_for, user_id). `offset 0`, so that each event is looked up
 // in it. With `is not null`, a plan that is made while there are no runs reads workflow_runs_of_user instead.
+// Returns runs, not their pairs with events, of which there may be millions.
 const selectWaiting = sql(
   'runs_that_wait_for_events',
   `with arrived as (
-    select name, user_id, place::int as place
-    from unnest($2::text[], $3::uuid[]) with ordinality as e (name, user_id, place)
+    select distinct name, user_id
+    from unnest($2::text[], $3::uuid[]) as e (name, user_id)
   )
-  select r.id, place
+  select r.id, a.user_id, a.name
   from arrived a
   cross join lateral (
     select id
@@ -135,8 +147,8 @@ const selectWaiting = sql(
     offset 0
   ) r
   union all
-  select r.id, place
-  from arrived a
+  select r.id, null, a.name
+  from (select distinct name from arrived) a
   cross join lateral (
     select id
     from workflow_runs
@@ -144,16 +156,15 @@ const selectWaiting = sql(
     offset 0
   ) r
   union all
-  select r.id, place
-  from arrived a
+  select r.id, r.user_id, a.name
+  from (select distinct name from arrived where user_id is null) a
   cross join lateral (
-    select id
+    select id, user_id
     from workflow_runs
     where project_id = $1 and waits_for = a.name and (user_id is null) is false
     offset 0
   ) r
-  where a.user_id is null
-  order by id, place`,
+  order by id`,
 );
 // Primary key. In the order of the ids, so that two transactions lock runs in the same order.
 const lockWaiting = sql(

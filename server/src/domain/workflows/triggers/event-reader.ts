@@ -32,6 +32,8 @@ export class EventReader {
   readonly #context: ReaderContext;
   readonly #onContinued: () => void;
   readonly #loop: FeedLoop;
+  /** The project that was read last. If it fails, the next poll begins behind it, so the others go on. */
+  #last = OLDEST;
 
   /** `onContinued` is called when jobs of runs were committed. */
   constructor(context: ReaderContext & FeedLoopOptions, onContinued: () => void) {
@@ -53,13 +55,13 @@ export class EventReader {
 
   async #readAll(isStopped: () => boolean): Promise<void> {
     const { db } = this.#context;
-    for (let last = OLDEST; ; ) {
-      const values = [last, PROJECTS_AT_ONCE, await feedHorizon(db)];
+    for (;;) {
+      const values = [this.#last, PROJECTS_AT_ONCE, await feedHorizon(db)];
       const projects = await db.query<{ id: string }>(selectProjects, values);
       for (const { id } of projects) {
         if (isStopped()) return;
+        this.#last = id;
         if ((await readEvents(this.#context, id)) > 0) this.#onContinued();
-        last = id;
       }
       if (projects.length === 0) return;
     }
