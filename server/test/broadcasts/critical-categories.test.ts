@@ -18,7 +18,8 @@ let project: TestProject;
 
 beforeAll(async () => {
   vendors = await startVendors();
-  service = await startTestService({ settings: vendors.settings, pollMs: 50 });
+  const settings = { ...vendors.settings, PUBLIC_URL: 'https://notify.example.com' };
+  service = await startTestService({ settings, pollMs: 50 });
 });
 afterAll(async () => {
   await Promise.all([service?.stop(), vendors?.stop()]);

@@ -107,7 +107,7 @@ describe('a workflow', () => {
 
 describe('a mistake is reported with its place:', () => {
   test('the key', async () => {
-    for (const key of ['ab', 'a b c', 'runs', '', 7])
+    for (const key of ['ab', 'a b c', 'runs', 'events', '', 7])
       expect([key, (await save({ key, steps: [] })).status]).toEqual([key, 422]);
   });
 

@@ -264,7 +264,12 @@ test('the headers name the notification and offer one-click unsubscribing', () =
     'List-Unsubscribe': '<https://u.example/1>',
     'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
   });
-  expect(emailHeaders({ notificationId: 'n1', brand: 'service' })).not.toHaveProperty('List-Unsubscribe');
+  for (const unsubscribeUrl of [undefined, 'http://127.0.0.1:3000/unsubscribe/x'])
+    expect(Object.keys(emailHeaders({ notificationId: 'n1', brand: 'service', unsubscribeUrl }))).toEqual([
+      'Auto-Submitted',
+      'X-Entity-Ref-ID',
+      'X-SERVICE-Notification-Id',
+    ]);
 });
 
 const MEBI = 1024 * 1024;

@@ -127,7 +127,10 @@ function filled(
   return [fill(cut[0], clickUrl), fill(cut[1], clickUrl)];
 }
 
-/** The headers of a notification's e-mail that do not depend on the provider (RFC 2369, 8058, 3834). */
+/**
+ * The headers of a notification's e-mail that do not depend on the provider (RFC 2369, 8058, 3834). Without
+ * HTTPS there is none to unsubscribe: RFC 8058 requires it, and such a server has no public address.
+ */
 export function emailHeaders({
   notificationId,
   brand,
@@ -141,9 +144,9 @@ export function emailHeaders({
     'Auto-Submitted': 'auto-generated', // no out-of-office replies, please
     'X-Entity-Ref-ID': notificationId, // Gmail does not thread notifications of the same title
     [`X-${brand.toUpperCase()}-Notification-Id`]: notificationId,
-    ...(unsubscribeUrl === undefined
-      ? {}
-      : { 'List-Unsubscribe': `<${unsubscribeUrl}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }),
+    ...(unsubscribeUrl?.startsWith('https://')
+      ? { 'List-Unsubscribe': `<${unsubscribeUrl}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }
+      : {}),
   };
 }
 
