@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { VendorReply } from '../../../test/support/http-stand-in.ts';
 import { bareContent, notificationContent } from '../../../test/support/notification-content.ts';
 import { conforms } from '../../../test/support/provider-conformance.ts';
 import { startVendor, type VendorStandIn } from '../../../test/support/vendor-stand-in.ts';
@@ -275,6 +276,41 @@ describe('sending', () => {
         body,
       },
     ]);
+  });
+
+  describe('to a channel that the app is not in', () => {
+    const notIn = { status: 200, body: { ok: false, error: 'not_in_channel' } };
+    const paths = () => vendor.requests.map(({ path }) => path);
+
+    test('joins the channel and posts again', async () => {
+      const posted = { status: 200, body: { ok: true, ts: '1.2', channel: 'C024BE91L' } };
+      vendor.reply(notIn, { status: 200, body: { ok: true, channel: { id: 'C024BE91L' } } }, posted);
+      expect(await send(byApi())).toEqual({ kind: 'sent', providerId: '1.2' });
+      expect(paths()).toEqual(['/api/chat.postMessage', '/api/conversations.join', '/api/chat.postMessage']);
+      const [first, join, second] = vendor.requests;
+      expect(JSON.parse(join?.body ?? '')).toEqual({ channel: 'C024BE91L' });
+      expect(join?.headers.authorization).toBe(`Bearer ${TOKEN}`);
+      expect(second?.body).toBe(first?.body);
+    });
+
+    test.each(['missing_scope', 'method_not_supported_for_channel_type', 'is_archived'])(
+      'is not sent if it cannot join: %s',
+      async (error) => {
+        vendor.reply(notIn, { status: 200, body: { ok: false, error } });
+        const outcome = await send(byApi());
+        expect(outcome).toMatchObject({ kind: 'token_gone', scope: 'token', code: 'not_in_channel' });
+        expect(paths()).toEqual(['/api/chat.postMessage', '/api/conversations.join']);
+      },
+    );
+
+    test.each<[string, VendorReply | 'cut']>([
+      ['too many requests', { status: 429, headers: { 'retry-after': '30' } }],
+      ['an outage', { status: 503 }],
+      ['a broken connection', 'cut'],
+    ])('is retried after %s while joining', async (_name, reply) => {
+      vendor.reply(notIn, reply);
+      expect(await send(byApi())).toMatchObject({ kind: 'retry' });
+    });
   });
 
   test('to a webhook is one request to its URL, without a token', async () => {

@@ -1,6 +1,7 @@
 import type { Sender, SenderDeps, SlackMessage } from '../provider.ts';
 import { destinationOutcome, secretsOfAddress } from '../shared/destination.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
+import type { HttpResult } from '../shared/transport.ts';
 import { classifySlackResponse } from './classify.ts';
 import { buildSlackMessage } from './message.ts';
 
@@ -14,8 +15,17 @@ export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
     secrets: ({ to }: SlackMessage) =>
       'webhookUrl' in to ? secretsOfAddress(to.webhookUrl) : [to.accessToken],
     build: buildSlackMessage,
-    exchange: ({ webhookUrl, ...request }) =>
-      (webhookUrl === undefined ? api : transport.at(webhookUrl)).request(request),
+    async exchange({ webhookUrl, ...request }, { to }) {
+      if (webhookUrl !== undefined) return transport.at(webhookUrl).request(request);
+      const posted = await api.request(request);
+      if (!('channelId' in to) || !isNotInChannel(posted)) return posted;
+      const body = JSON.stringify({ channel: to.channelId });
+      const joined = await api.request({ ...request, path: '/conversations.join', body });
+      const outcome = classifySlackResponse(joined);
+      if (outcome.kind === 'sent') return api.request(request);
+      // Without the scope `channels:join`, or in a private channel, a member has to add the app.
+      return outcome.kind === 'retry' ? joined : posted;
+    },
     classify: classifySlackResponse,
   });
   return {
@@ -25,4 +35,8 @@ export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
       return 'webhookUrl' in message.to ? destinationOutcome(outcome) : outcome;
     },
   };
+}
+
+function isNotInChannel(response: HttpResult): boolean {
+  return 'text' in response && response.text.includes('"not_in_channel"');
 }
