@@ -120,8 +120,8 @@ const OWN_SETTINGS = {
   EGRESS_ALLOW: {
     default: '',
     help:
-      'Private address ranges that integrations may reach, as CIDR separated by commas: ' +
-      '`10.0.0.0/8,127.0.0.1/32`.',
+      'Private address ranges that requests to addresses set by customers may reach (integrations, ' +
+      'webhooks, workflows), as CIDR separated by commas: `10.0.0.0/8,127.0.0.1/32`.',
     read: networks,
   },
   TRUSTED_PROXIES: {
@@ -222,7 +222,8 @@ const OWN_SETTINGS = {
     default: '7',
     help:
       'How long running requests and jobs may then take. Up to 4 seconds later the process has ended: ' +
-      'the process manager has to wait for the sum of both settings and 4 seconds.',
+      'the process manager has to wait for the sum of both settings and 4 seconds. With several PROCESSES, ' +
+      'one that hangs is killed 8 seconds after both settings: wait for 10 seconds instead of 4.',
     read: (text: string) => integer(text, 1, 3_600),
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {

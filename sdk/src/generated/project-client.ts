@@ -427,7 +427,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/apns', query, options),
       /**
        * Delete the apns integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/apns`
        */
@@ -453,7 +453,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/eventsource', query, options),
       /**
        * Delete the eventsource integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/eventsource`
        */
@@ -479,7 +479,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/expo', query, options),
       /**
        * Delete the expo integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/expo`
        */
@@ -505,7 +505,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/fcm', query, options),
       /**
        * Delete the fcm integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/fcm`
        */
@@ -531,7 +531,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/github', query, options),
       /**
        * Delete the github integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/github`
        */
@@ -557,7 +557,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/inbox', query, options),
       /**
        * Delete the inbox integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/inbox`
        */
@@ -583,7 +583,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/mailgun', query, options),
       /**
        * Delete the mailgun integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/mailgun`
        */
@@ -609,7 +609,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/ping_email', query, options),
       /**
        * Delete the ping_email integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/ping_email`
        */
@@ -635,7 +635,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/sendgrid', query, options),
       /**
        * Delete the sendgrid integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/sendgrid`
        */
@@ -661,7 +661,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/ses', query, options),
       /**
        * Delete the ses integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/ses`
        */
@@ -687,7 +687,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/slack', query, options),
       /**
        * Delete the slack integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/slack`
        */
@@ -713,7 +713,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/service_slackbot', query, options),
       /**
        * Delete the service_slackbot integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/service_slackbot`
        */
@@ -739,7 +739,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/smtp', query, options),
       /**
        * Delete the smtp integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/smtp`
        */
@@ -765,7 +765,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/stripe', query, options),
       /**
        * Delete the stripe integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/stripe`
        */
@@ -791,7 +791,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/teams', query, options),
       /**
        * Delete the teams integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/teams`
        */
@@ -817,7 +817,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/twilio', query, options),
       /**
        * Delete the twilio integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/twilio`
        */
@@ -843,7 +843,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/web_push', query, options),
       /**
        * Delete the web_push integration.
-       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or fail with `no_integration` if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/web_push`
        */
@@ -900,7 +900,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: '/channels/delivery_windows' }, options),
     /**
      * Save the delivery windows of the project.
-     * Replaces the saved windows. A message outside of them is deferred until the next window opens in the time zone of the user. A category can have windows of its own; a `critical` category is sent at any time, and the inbox shows everything at once. Requires a Project JWT.
+     * Replaces the saved windows. A message outside of them is deferred until the next window opens in the time zone of the user. A category can have windows of its own; a `critical` category is sent at any time, and the inbox has no windows. Requires a Project JWT.
      *
      * `PUT /channels/delivery_windows`
      */
@@ -1090,7 +1090,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/imports/${segment(importId)}` }, options),
     /**
      * Export everything that is stored about a user.
-     * Streams the profile, preferences, delivery windows, tokens without their secrets, subscriptions, notifications with their deliveries, suppressed addresses, failures of imports, runs of workflows, and events. An export that fails breaks off without the end of the response. Requires a Project JWT.
+     * Streams the profile, former identities, preferences, delivery windows, tokens without their secrets, subscriptions, notifications with their deliveries, suppressed addresses, failures of imports, workflow runs, and events. An export that fails breaks off without the end of the response. Requires a Project JWT.
      *
      * `GET /users/{user_id}/export`
      */

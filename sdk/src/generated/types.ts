@@ -222,7 +222,7 @@ export type CategoryDeliveryConfig = {
     };
     /** Sends nothing of this category. */
     disabled?: boolean;
-    /** Users cannot switch it off, and e-mails have no unsubscribe link, as for login codes. Preferences and delivery windows do not apply. Suppressed addresses stay suppressed. */
+    /** Users cannot switch it off, and e-mails have no unsubscribe link, as for login codes. Preferences, quiet hours and delivery windows do not apply. Suppressed addresses get nothing, except e-mail addresses suppressed as `unsubscribed`. */
     critical?: boolean;
     /** The category is sent only on these channels, each listed once. */
     channels: Array<CategoryChannel>;
@@ -2200,7 +2200,7 @@ export type TwilioIntegrationList = {
 };
 
 export type UnreadCount = {
-    /** How many notifications are neither read nor archived. 5,000 means 5,000 or more. */
+    /** How many notifications are neither read, archived nor snoozed. 5,000 means 5,000 or more. */
     count: number;
 };
 
@@ -2219,7 +2219,7 @@ export type UnreadableSecret = {
 };
 
 export type UnseenCount = {
-    /** How many notifications are neither seen, read nor archived. 5,000 means 5,000 or more. */
+    /** How many notifications are neither seen, read, archived nor snoozed. 5,000 means 5,000 or more. */
     count: number;
 };
 
@@ -2736,7 +2736,7 @@ export type WorkflowEventInput = {
 
 /** Sends a request to a public address, at least once. The output is `{status, body}`: the body is parsed if it is JSON, and cut after 16 KiB otherwise. A response other than 2xx fails the run. */
 export type WorkflowHttpInput = {
-    /** An address that begins with https://. */
+    /** A public address that begins with https:// or http://. */
     url: string;
     /** Default: `POST`. */
     method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

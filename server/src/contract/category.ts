@@ -97,7 +97,8 @@ export const CategoryConfig = Type.Object(
       Type.Boolean({
         description:
           'Users cannot switch it off, and e-mails have no unsubscribe link, as for login codes. ' +
-          'Preferences and delivery windows do not apply. Suppressed addresses stay suppressed.',
+          'Preferences, quiet hours and delivery windows do not apply. Suppressed addresses get nothing, ' +
+          'except e-mail addresses suppressed as `unsubscribed`.',
       }),
     ),
     channels: Type.Array(CategoryChannel, {

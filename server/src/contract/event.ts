@@ -40,7 +40,8 @@ export const EVENT_MEANINGS = {
   'notification.unsnoozed':
     'A snoozed notification returned to the inbox, on time or because its user ended the snooze.',
   'delivery.scheduled':
-    'A delivery waits for the delay of its category or for a delivery window, until `payload.due_at`.',
+    'A delivery waits until `payload.due_at`: for the delay of its category, a delivery window or the end ' +
+    'of quiet hours.',
   'delivery.sent':
     'A provider accepted the message for at least one target of the delivery, or the inbox shows the ' +
     'notification.',

@@ -133,7 +133,8 @@ export const UnreadCount = Type.Object(
   {
     count: Type.Integer({
       minimum: 0,
-      description: 'How many notifications are neither read nor archived. 5,000 means 5,000 or more.',
+      description:
+        'How many notifications are neither read, archived nor snoozed. 5,000 means 5,000 or more.',
     }),
   },
   { title: 'UnreadCount' },
@@ -143,7 +144,8 @@ export const UnseenCount = Type.Object(
   {
     count: Type.Integer({
       minimum: 0,
-      description: 'How many notifications are neither seen, read nor archived. 5,000 means 5,000 or more.',
+      description:
+        'How many notifications are neither seen, read, archived nor snoozed. 5,000 means 5,000 or more.',
     }),
   },
   { title: 'UnseenCount' },

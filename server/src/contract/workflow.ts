@@ -499,7 +499,7 @@ const HttpInput = Type.Object(
     url: Type.String({
       maxLength: 2_048,
       format: 'uri',
-      description: 'An address that begins with https://.',
+      description: 'A public address that begins with https:// or http://.',
     }),
     method: Type.Optional(
       Type.String({ enum: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], description: 'Default: `POST`.' }),

@@ -646,7 +646,9 @@ describe('the commands', () => {
     const attempt = async (url: string) =>
       (await ended(project, await startRun(project, [{ command: 'http', input: { url, retries: 0 } }])))
         .status;
-    expect((await attempt('ftp://example.com/')).error).toContain("Param 'url' must begin with https://");
+    expect((await attempt('ftp://example.com/')).error).toContain(
+      "Param 'url' must begin with https:// or http://",
+    );
     expect((await attempt('https://a:b@example.com/')).error).toContain('must not contain a password');
     expect(await attempt('http://169.254.169.254/latest')).toMatchObject({ state: STATE.failed });
   });

@@ -20,12 +20,7 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
   },
   {
     title: 'Show',
-    pages: [
-      'inbox/README.md',
-      'docs/guides/web-push.md',
-      'docs/guides/preferences.md',
-      'docs/guides/realtime.md',
-    ],
+    pages: ['inbox/README.md', 'docs/guides/web-push.md', 'docs/guides/realtime.md'],
   },
   {
     title: 'Users',

@@ -64,7 +64,7 @@ export function notificationFields({ types, queries, mutations }: Builder): void
 
   queries.ofUser('unreadCount', {
     type: nonNull(GraphQLInt),
-    description: 'How many notifications are neither read nor archived; exact up to 5,000.',
+    description: 'How many notifications are neither read, archived nor snoozed; exact up to 5,000.',
     args: SeveralFilter,
     async resolve({ context, user }, args) {
       const filter = domainFilter(args);

@@ -111,8 +111,9 @@ const PROJECT_JWT =
   'your servers.';
 const USER_JWT =
   'Authenticates one user. Your server signs it with HS256 and the API secret of the project. Claims: ' +
-  '`api_key`, and `user_external_id` or `user_email`; if it has both, the external id decides. A claim ' +
-  'that is `null`, blank, too long or not a string is a 401 that names the claim.';
+  '`api_key`, and `user_external_id` or `user_email`; if it has both, the external id decides. ' +
+  '`user_external_id` may be a whole number; all others are strings. A claim that is `null`, blank, too ' +
+  'long or of another type is a 401 that names the claim.';
 
 const DIALECT = 'http://json-schema.org/draft-07/schema#'; // the contract's
 

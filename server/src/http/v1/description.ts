@@ -20,7 +20,7 @@ Bodies have the name of their entity as their only member: \`{"user": {…}}\`. 
     { name: 'Topics', description: 'The topics that a user subscribes to.' },
     { name: 'Channel tokens', description: 'The devices and browsers of a user.' },
     { name: 'Configuration', description: 'What an inbox needs to know of the project.' },
-    { name: 'Metrics', description: 'How many notifications were sent and read.' },
+    { name: 'Metrics', description: 'How many broadcasts were sent, and how many users they addressed.' },
   ],
   securitySchemes: {
     APIKey: header('API-KEY', 'The API key of the project, which is public.'),

@@ -17,7 +17,7 @@ export function deliveryWindowRoutes(app: App): void {
     description:
       'Replaces the saved windows. A message outside of them is deferred until the next window opens in ' +
       'the time zone of the user. A category can have windows of its own; a `critical` category is sent at ' +
-      'any time, and the inbox shows everything at once.',
+      'any time, and the inbox has no windows.',
   });
   routes(app, userRoute, {
     url: '/channels/user_delivery_windows',

@@ -100,7 +100,8 @@ function routesOf(app: App, integration: Integration): void {
     summary: `Delete the ${called} integration`,
     description:
       'Deletes the integration with this `id`, or without an `id` all integrations of the provider. ' +
-      'Messages then use the next integration of the channel, or are skipped if there is none.',
+      'Messages then use the next integration of the channel, or fail with `no_integration` if there is ' +
+      'none.',
     tags,
     query: IntegrationQuery,
     reply: { 200: EmptyObject },

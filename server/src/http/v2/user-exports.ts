@@ -38,9 +38,9 @@ export function userExportRoutes(app: App): void {
     operationId: 'exportUser',
     summary: 'Export everything that is stored about a user',
     description:
-      'Streams the profile, preferences, delivery windows, tokens without their secrets, subscriptions, ' +
-      'notifications with their deliveries, suppressed addresses, failures of imports, runs of workflows, ' +
-      'and events. An export that fails breaks off without the end of the response.',
+      'Streams the profile, former identities, preferences, delivery windows, tokens without their ' +
+      'secrets, subscriptions, notifications with their deliveries, suppressed addresses, failures of ' +
+      'imports, workflow runs, and events. An export that fails breaks off without the end of the response.',
     tags,
     params: UserInPath,
     reply: { 200: UserExport },

@@ -202,6 +202,8 @@ function acceptedOf(
   };
 }
 
+const EXPIRED = 'expired: not delivered within a day, because the webhook failed or did not respond';
+
 /** The outcome of a message that was not accepted; none if it was deferred and has not expired. */
 function outcomeOf(
   { webhook, send }: Batch,
@@ -217,9 +219,7 @@ function outcomeOf(
   const { type } = event;
   if (send === undefined) return [{ ...untried, type, state: 'failed', reason: 'the webhook was disabled' }];
   if (attempt === undefined || 'deferredUntilMs' in attempt)
-    return late
-      ? [{ ...untried, type, state: 'failed', reason: 'the webhook did not respond for a day' }]
-      : [];
+    return late ? [{ ...untried, type, state: 'failed', reason: EXPIRED }] : [];
   const state = late || attempt.gone ? 'failed' : 'retrying';
   const nextAttemptMs = state === 'retrying' ? dueAtMs : null;
   return [{ ...of, type, state, attempts: attempts + 1, attempt, reason: attempt.reason, nextAttemptMs }];

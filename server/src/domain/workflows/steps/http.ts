@@ -22,7 +22,7 @@ export const http: Command<Input> = {
     const { url, method = 'POST', headers = {}, body, retries = DEFAULT_RETRIES } = input;
     const { protocol, origin, host, pathname, search, username } = new URL(url);
     if (protocol !== 'https:' && protocol !== 'http:')
-      return { kind: 'fail', error: "Param 'url' must begin with https://" };
+      return { kind: 'fail', error: "Param 'url' must begin with https:// or http://" };
     if (username !== '') return { kind: 'fail', error: "Param 'url' must not contain a password" };
     const own = lowerCase(headers);
     const framing = Object.keys(own).find((name) => FRAMING.has(name));
