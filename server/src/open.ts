@@ -305,8 +305,8 @@ async function sealerFor(
     case 'other_keys':
       return unusable(
         role,
-        `the secrets in the database cannot be opened (${fit.problem}): ` +
-          'start with the SECRET_KEY, or the secret.key in DATA_DIR, that sealed them; ' +
+        `the secrets in the database cannot be decrypted (${fit.problem}): ` +
+          'start with the SECRET_KEY, or the secret.key in DATA_DIR, that encrypted them; ' +
           'to change it, set both: SECRET_KEY=<new>,<old>',
         sealer,
       );
@@ -342,7 +342,7 @@ async function reportUnreadable(deps: { db: Database; sealer: Sealer; log: Logge
 function missingKey(dataDir: string, needed: readonly string[] = []): string {
   const key = needed.length === 0 ? 'a key' : `the key ${needed.join(', ')}`;
   return (
-    `${keyPath(dataDir)} is missing, and the secrets in the database were sealed with ${key}: ` +
+    `${keyPath(dataDir)} is missing, and the secrets in the database were encrypted with ${key}: ` +
     'restore your copy of the file, or set SECRET_KEY'
   );
 }

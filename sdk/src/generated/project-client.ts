@@ -1260,7 +1260,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/workflows/${segment(workflowKey)}` }, options),
     /**
      * Delete a workflow.
-     * Its runs continue, and its versions are counted on if it is created again. Requires a Project JWT.
+     * Its runs continue. If it is created again, its version numbers continue. Requires a Project JWT.
      *
      * `DELETE /workflows/{workflow_key}`
      */
@@ -1378,7 +1378,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/templates/${segment(templateKey)}` }, options),
     /**
      * Delete a template.
-     * Versions are counted on if the template is created again. A layout or a partial that another template uses cannot be deleted. Requires a Project JWT.
+     * If the template is created again, its version numbers continue. A layout or a partial that another template uses cannot be deleted. Requires a Project JWT.
      *
      * `DELETE /templates/{template_key}`
      */

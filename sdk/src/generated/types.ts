@@ -378,11 +378,11 @@ export type Delivery = {
     user: UserName | null;
     channel: Channel;
     state: DeliveryState;
-    /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. `outside_window` and `quiet_hours`: it waits until then. */
+    /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. `outside_window`: it waits for the next window. `quiet_hours`: it waits for the end of the quiet hours. */
     code: string | null;
     /** The reason for its state, for people. */
     reason: string | null;
-    /** The provider of the last attempt. For the inbox it is the name of the service. */
+    /** The provider of the last attempt. For the inbox it is the `BRAND` of the server. */
     provider: string | null;
     integration_id: string | null;
     /** The id of the message at the provider; of several, the first accepted one. */
@@ -1430,7 +1430,7 @@ export type QuietHours = {
 };
 
 export type ReceiptReply = {
-    /** The value that the vendor expects in the response. */
+    /** The value that the provider expects in the response. */
     challenge?: string;
 };
 
@@ -1926,7 +1926,7 @@ export type Template = {
     version: number;
     created_at: string;
     updated_at: string;
-    /** The locale for users whose own, and that of the project, the template lacks. */
+    /** The locale for a user if the template has texts neither for the user's locale nor for the project's. */
     default_locale: string;
     /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of the `default_locale` of the project, or else of this one. */
     locales: {
@@ -1967,7 +1967,7 @@ export type TemplateDeletedMessage = {
 export type TemplateInput = {
     /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
     kind?: 'message' | 'layout' | 'partial';
-    /** The locale for users whose own, and that of the project, the template lacks. */
+    /** The locale for a user if the template has texts neither for the user's locale nor for the project's. */
     default_locale: string;
     /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of the `default_locale` of the project, or else of this one. */
     locales: {
@@ -2059,7 +2059,7 @@ export type TemplateVersion = {
     created_at: string;
     /** A `message` can be sent. A `layout` is HTML around the content of e-mails, which it has at `{{ content }}`. A `partial` is a part of other templates: `{% render 'key' %}`. */
     kind: 'message' | 'layout' | 'partial';
-    /** The locale for users whose own, and that of the project, the template lacks. */
+    /** The locale for a user if the template has texts neither for the user's locale nor for the project's. */
     default_locale: string;
     /** The texts by locale (BCP 47), such as `en` or `pt-BR`. A user with `pt-BR` gets the texts of `pt-BR`, or else of `pt`, or else of the `default_locale` of the project, or else of this one. */
     locales: {
@@ -2204,14 +2204,14 @@ export type UnreadCount = {
     count: number;
 };
 
-/** Only if `config` is `null`: it was sealed with a key that this server does not have, so the integration sends nothing. Save it again, or start the server with that key. */
+/** Only if `config` is `null`: it was encrypted with a key that this server does not have, so the integration sends nothing. Save it again, or start the server with that key. */
 export type UnreadableConfig = {
     code: 'config_unreadable';
     /** The missing key, and what to do. */
     message: string;
 };
 
-/** Only if the secret was sealed with a key that this server does not have, so nothing is sent to the webhook. Messages are retried for a day. Start the server with that key, or rotate the secret. */
+/** Only if the secret was encrypted with a key that this server does not have, so nothing is sent to the webhook. Messages are retried for a day. Start the server with that key, or rotate the secret. */
 export type UnreadableSecret = {
     code: 'secret_unreadable';
     /** The missing key, and what to do. */
@@ -2937,9 +2937,9 @@ export type WorkflowThrottleInput = {
 export type WorkflowTrigger = {
     /** The name of an event of `POST /workflows/events`, of an integration (`integration.stripe.invoice.paid`), or of Belfry except for those of workflows. The `input` of the run is the event, and its user is that of the event. */
     event?: string;
-    /** Only events for which this condition holds start a run: CEL over `event`. One for which it cannot be evaluated does not. */
+    /** Only events for which this condition holds start a run: CEL over `event`. If it cannot be evaluated for an event, that event starts no run. */
     if?: string | null;
-    /** A cron expression: minute, hour, day of the month, month and day of the week, or a name such as `@daily`. At most once a minute. A time of day that the clock skips is at the end of the gap, and one that it repeats is at the first of both. */
+    /** A cron expression: minute, hour, day of the month, month and day of the week, or a name such as `@daily`. At most once a minute. If a clock change skips the time, the run starts at the end of the gap. If the time occurs twice, the run starts the first time. */
     schedule?: string;
     /** A time zone by its IANA name. Default: `UTC`. */
     time_zone?: string;
@@ -2995,7 +2995,7 @@ export type WorkflowWaitForInput = {
     event: string;
     /** How long the run waits at most: in seconds, at most 400 days. */
     timeout: number;
-    /** Only an event for which this condition holds continues the run: CEL over `event`, `input`, `user`, `steps`, `run` and `notification`. An event for which it cannot be evaluated does not. */
+    /** Only an event for which this condition holds continues the run: CEL over `event`, `input`, `user`, `steps`, `run` and `notification`. If it cannot be evaluated for an event, that event does not continue the run. */
     if?: string | null;
 };
 

@@ -46,7 +46,7 @@ export async function backupCommand(
   const what = cells.length === 0 ? 'the whole database' : 'the first cell and the directory of cells';
   print(`${file} contains ${what}: ${rows} rows, schema ${schema}.`);
   for (const one of cells) print(`${one.file} contains the cell ${one.cell}: ${one.rows} rows.`);
-  print(`Keep a copy of ${key} in another place: it seals the secrets in the backup.`);
+  print(`Keep a copy of ${key} in another place: it encrypts the secrets in the backup.`);
 }
 
 /** A file with a cell. */

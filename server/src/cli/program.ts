@@ -186,7 +186,7 @@ function projectCommands(belfry: Command): void {
   command(project, 'create', 'belfry project create shop', 'belfry project create shop --cell eu')
     .description('create a project and print its keys, once')
     .argument('<name>')
-    .option('--cell <name>', 'the cell in which it lives; by default that of every installation')
+    .option('--cell <name>', 'the cell to create it in (default: public)')
     .addOption(json())
     .action(verb(async () => (await import('./project.ts')).createProjectCommand));
   command(project, 'list', 'belfry project list --json')
@@ -196,7 +196,7 @@ function projectCommands(belfry: Command): void {
   command(project, 'move', 'belfry project move shop --to eu', 'belfry project move shop --cancel')
     .description('move a project to another cell while it is in use, or continue that')
     .argument('<project>', 'its name or id')
-    .option('--to <cell>', 'the cell in which it is to live')
+    .option('--to <cell>', 'the cell to move it to')
     .option('--cancel', 'end a move that was interrupted, if the project has not left its cell')
     .addOption(json())
     .action(verb(async () => (await import('./move-project.ts')).moveProjectCommand));
@@ -343,12 +343,12 @@ function databaseCommands(belfry: Command): void {
     .addOption(json())
     .action(verb(async () => (await import('./cell.ts')).removeCellCommand));
   command(cell, 'index', 'belfry cell index')
-    .description('write the projects of all cells into the directory, if a restored one is out of date')
+    .description('enter the projects of all cells into the directory, after an older directory was restored')
     .addOption(json())
     .action(verb(async () => (await import('./cell.ts')).indexCellsCommand));
 
   command(belfry, 'reseal', 'belfry reseal')
-    .description('seal all secrets with the first key of SECRET_KEY, so that older ones can be removed')
+    .description('encrypt all secrets with the first key of SECRET_KEY, so that older ones can be removed')
     .addOption(json())
     .action(verb(async () => (await import('./reseal.ts')).resealCommand));
 

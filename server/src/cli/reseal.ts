@@ -92,7 +92,7 @@ function report(columns: readonly ResealedColumn[], keys: readonly KeyUse[]): vo
       secrets: name,
       total: `${total}`,
       resealed: `${resealed}`,
-      'cannot be opened':
+      'cannot be decrypted':
         sum(unopenable) === 0 ? '-' : { text: `${sum(unopenable)}`, format: 'red' as const },
     })),
     '',
@@ -113,7 +113,10 @@ function report(columns: readonly ResealedColumn[], keys: readonly KeyUse[]): vo
 function adviceOn(state: KeyUse['state'], secrets: number): string | Cell {
   if (state === 'current') return '';
   if (state === 'missing')
-    return { text: 'add it to SECRET_KEY and repeat the command, or replace what it seals', format: 'red' };
+    return {
+      text: 'add it to SECRET_KEY and repeat the command, or replace what it encrypts',
+      format: 'red',
+    };
   if (secrets === 0) return { text: 'can be removed from SECRET_KEY', format: 'green' };
   return {
     text: 'still in use: start every server with the new key first, then repeat the command',

@@ -32,13 +32,14 @@ export const DeliveryRecord = Type.Object(
       Type.String({
         description:
           'The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is ' +
-          'due and waits for a paused integration. `outside_window` and `quiet_hours`: it waits until then.',
+          'due and waits for a paused integration. `outside_window`: it waits for the next window. ' +
+          '`quiet_hours`: it waits for the end of the quiet hours.',
       }),
     ),
     reason: nullable(Type.String({ description: 'The reason for its state, for people.' })),
     provider: nullable(
       Type.String({
-        description: 'The provider of the last attempt. For the inbox it is the name of the service.',
+        description: 'The provider of the last attempt. For the inbox it is the `BRAND` of the server.',
       }),
     ),
     integration_id: nullable(Id),

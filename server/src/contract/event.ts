@@ -28,8 +28,8 @@ export const EVENT_MEANINGS = {
     '`payload` has the counts at that moment.',
   'broadcast.cancelled': 'A broadcast was cancelled before it had ended. What was not sent yet is skipped.',
   'notification.created':
-    'A user has a new notification. The inbox does not show it, or not yet, if the category or the user ' +
-    'decided so.',
+    "A user has a new notification. The inbox hides or delays it if the category's config or the user's " +
+    'preferences say so.',
   'notification.seen': 'A user saw a notification in the inbox.',
   'notification.read': 'A user marked a notification as read.',
   'notification.unread': 'A user marked a notification as unread.',
@@ -51,7 +51,7 @@ export const EVENT_MEANINGS = {
   'delivery.failed': 'The delivery failed for good; `log` has the reason.',
   'delivery.retried':
     'An attempt failed and will be retried, or a delivery that is `sent` got results for further devices.',
-  'delivery.replayed': 'A failed or skipped delivery started again because the project asked for it.',
+  'delivery.replayed': 'The project requested a replay of a failed or skipped delivery.',
   'delivery.skipped': 'The notification is not sent on this channel; `context.code` has the reason.',
   'delivery.opened':
     'The recipient opened the e-mail for the first time. Scanners and proxies look like recipients.',
@@ -83,7 +83,7 @@ export const EVENT_MEANINGS = {
     'An integration sends nothing for now, because its provider rejects the config or does not respond; ' +
     '`log` has the reason. Belfry tests it until it works again.',
   'integration.resumed': 'A paused integration works again.',
-  'integration.received': 'A signed webhook of a vendor arrived; `payload` is its body.',
+  'integration.received': 'A signed webhook of a provider arrived; `payload` is its body.',
   'installation.saved': 'A user installed an app: a chat workspace, a browser or an inbox.',
   'installation.broken': 'An installation no longer works and must be made again.',
   'preferences.updated':

@@ -84,13 +84,13 @@ const Unreadable = Type.Object(
     title: 'UnreadableConfig',
     additionalProperties: false,
     description:
-      'Only if `config` is `null`: it was sealed with a key that this server does not have, so the ' +
+      'Only if `config` is `null`: it was encrypted with a key that this server does not have, so the ' +
       'integration sends nothing. Save it again, or start the server with that key.',
     examples: [
       {
         code: 'config_unreadable',
         message:
-          'The config was sealed with the key 1f3a5c7e, which this server does not have: add it to ' +
+          'The config was encrypted with the key 1f3a5c7e, which this server does not have: add it to ' +
           'SECRET_KEY, or save the integration again',
       },
     ],

@@ -81,7 +81,9 @@ const exampleLocales = {
 };
 
 const members = {
-  default_locale: localeName('The locale for users whose own, and that of the project, the template lacks.'),
+  default_locale: localeName(
+    "The locale for a user if the template has texts neither for the user's locale nor for the project's.",
+  ),
   locales: Type.Unsafe<Record<string, TemplateTexts>>({
     type: 'object',
     minProperties: 1,

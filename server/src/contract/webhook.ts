@@ -36,13 +36,13 @@ const UnreadableSecret = Type.Object(
     title: 'UnreadableSecret',
     additionalProperties: false,
     description:
-      'Only if the secret was sealed with a key that this server does not have, so nothing is sent to the ' +
-      'webhook. Messages are retried for a day. Start the server with that key, or rotate the secret.',
+      'Only if the secret was encrypted with a key that this server does not have, so nothing is sent to ' +
+      'the webhook. Messages are retried for a day. Start the server with that key, or rotate the secret.',
     examples: [
       {
         code: 'secret_unreadable',
         message:
-          'The secret was sealed with the key 1f3a5c7e, which this server does not have: add it to ' +
+          'The secret was encrypted with the key 1f3a5c7e, which this server does not have: add it to ' +
           'SECRET_KEY, or rotate the secret',
       },
     ],

@@ -110,8 +110,8 @@ const WorkflowTrigger = Type.Object(
         storedString({
           maxLength: MAX_CONDITION_CHARACTERS,
           description:
-            'Only events for which this condition holds start a run: CEL over `event`. One for which it ' +
-            'cannot be evaluated does not.',
+            'Only events for which this condition holds start a run: CEL over `event`. If it cannot be ' +
+            'evaluated for an event, that event starts no run.',
         }),
       ),
     ),
@@ -120,8 +120,8 @@ const WorkflowTrigger = Type.Object(
         maxLength: 100,
         description:
           'A cron expression: minute, hour, day of the month, month and day of the week, or a name such as ' +
-          '`@daily`. At most once a minute. A time of day that the clock skips is at the end of the gap, ' +
-          'and one that it repeats is at the first of both.',
+          '`@daily`. At most once a minute. If a clock change skips the time, the run starts at the end of ' +
+          'the gap. If the time occurs twice, the run starts the first time.',
         examples: ['0 9 * * 1'],
       }),
     ),
@@ -427,7 +427,8 @@ const WaitForInput = Type.Object(
     }),
     if: condition(
       'Only an event for which this condition holds continues the run: CEL over `event`, `input`, `user`, ' +
-        '`steps`, `run` and `notification`. An event for which it cannot be evaluated does not.',
+        '`steps`, `run` and `notification`. If it cannot be evaluated for an event, that event does not ' +
+        'continue the run.',
     ),
   },
   {

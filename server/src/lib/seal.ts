@@ -65,15 +65,16 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
       return Buffer.concat([head, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
     },
     open(sealed, purpose) {
-      if (sealed.length < HEAD_BYTES + TAG_BYTES) throw new CannotOpen('a sealed value is truncated');
-      if (sealed[0] !== VERSION) throw new CannotOpen(`a sealed value has the unknown version ${sealed[0]}`);
+      if (sealed.length < HEAD_BYTES + TAG_BYTES) throw new CannotOpen('an encrypted value is truncated');
+      if (sealed[0] !== VERSION)
+        throw new CannotOpen(`an encrypted value has the unknown version ${sealed[0]}`);
       const head = sealed.subarray(0, HEAD_BYTES);
       const id = head.subarray(1, 1 + KEY_ID_BYTES);
       const found = ring.find((candidate) => candidate.id.equals(id));
       if (found === undefined) {
         const known = [firstId, ...otherIds].join(', ');
         throw new CannotOpen(
-          `a secret was sealed with the key ${id.toString('hex')}, ` +
+          `a secret was encrypted with the key ${id.toString('hex')}, ` +
             `which is not available (SECRET_KEY has ${known})`,
           { keyId: id.toString('hex') },
         );
@@ -86,7 +87,9 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
         decipher.final(); // verifies the tag; returns no more data
         return plaintext;
       } catch (error) {
-        throw new CannotOpen('a sealed value was modified, or sealed for another purpose', { cause: error });
+        throw new CannotOpen('an encrypted value was modified, or encrypted for another purpose', {
+          cause: error,
+        });
       }
     },
   };

@@ -390,7 +390,7 @@ describe('the projects in memory', () => {
       ]);
       clock.advance(5_001);
       // Its secrets were sealed for its former id, so they cannot be opened.
-      await expect(Promise.resolve(current.byId(id))).rejects.toThrow('sealed for another purpose');
+      await expect(Promise.resolve(current.byId(id))).rejects.toThrow('encrypted for another purpose');
     });
   });
 });

@@ -154,7 +154,7 @@ describe('keys and files', () => {
     await saveIntegration(first, { projectId: project?.id ?? '', provider, config: { password: 'p' } });
     await first.close();
     await expect(opened({ SECRET_KEY: other })).rejects.toThrow(
-      /^the secrets in the database cannot be opened .*SECRET_KEY=<new>,<old>$/,
+      /^the secrets in the database cannot be decrypted .*SECRET_KEY=<new>,<old>$/,
     );
 
     const rotated = await opened({ SECRET_KEY: `${other},${old}` });

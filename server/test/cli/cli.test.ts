@@ -226,7 +226,7 @@ describe('projects and tokens', () => {
   test('a wrong key is named, not shown', async () => {
     const args = ['token', 'issue', '--project', 'default', '--name', 'x'];
     const problem = new RegExp(
-      '^belfry: a secret was sealed with the key [0-9a-f]{8}, .*: ' +
+      '^belfry: a secret was encrypted with the key [0-9a-f]{8}, .*: ' +
         'run the command with the settings of the server\n$',
     );
     const { code, err } = await run(args, { settings: { SECRET_KEY: 'ab'.repeat(32) } });
@@ -527,7 +527,7 @@ describe('doctor', () => {
     expect(fine).toMatch(
       new RegExp(`database: embedded, run by the Belfry with pid ${server.pid}: PostgreSQL 18`),
     );
-    expect(fine).toMatch(/secrets: all \d+ can be opened/);
+    expect(fine).toMatch(/secrets: all \d+ can be decrypted/);
 
     const { code, out } = await run(['doctor']);
     expect(code).toBe(0);
@@ -586,7 +586,7 @@ describe('doctor', () => {
         `data directory: ${key} has mode 0644: other users can read it`,
         `port: ${port} of 127.0.0.1 is used by another program`,
         expect.stringMatching(
-          /^secrets: \d+ of \d+ cannot be opened; project default: a secret was sealed with the key/,
+          /^secrets: \d+ of \d+ cannot be decrypted; project default: a secret was encrypted with the key/,
         ),
       ]);
     } finally {

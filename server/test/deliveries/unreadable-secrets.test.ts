@@ -102,13 +102,13 @@ const CONFIG_UNREADABLE = {
   state: 'retrying',
   code: 'config_unreadable',
   reason: expect.stringMatching(
-    new RegExp(`^The config of this integration cannot be opened: .* the key ${lostKeyId}.*SECRET_KEY`),
+    new RegExp(`^The config of this integration cannot be decrypted: .* the key ${lostKeyId}.*SECRET_KEY`),
   ),
 };
 const TOKEN_UNREADABLE = {
   state: 'retrying',
   code: 'token_unreadable',
-  reason: expect.stringMatching(/^The token cannot be opened: .*SECRET_KEY/),
+  reason: expect.stringMatching(/^The token cannot be decrypted: .*SECRET_KEY/),
 };
 
 describe('a delivery whose only integration cannot be opened', () => {

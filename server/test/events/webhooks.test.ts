@@ -758,7 +758,7 @@ describe('a webhook whose secret is sealed with a key that the server does not h
       [id, lost.seal('whsec_eA==', `webhook:${id}:secret`)],
     );
     const message =
-      `The secret was sealed with the key ${lost.keyIds[0]}, which this server does not have: ` +
+      `The secret was encrypted with the key ${lost.keyIds[0]}, which this server does not have: ` +
       'add it to SECRET_KEY, or rotate the secret';
     await Promise.all([record(of), record({ id: other.of.id })]);
     await other.receiver.waitFor(1);

@@ -63,7 +63,7 @@ describe('a start without the key', () => {
     expect(existsSync(keyFile(config))).toBe(false);
     expect(refused?.message).toMatch(
       new RegExp(
-        String.raw`^\S*secret\.key is missing, and the secrets in the database were sealed with the key ` +
+        String.raw`^\S*secret\.key is missing, and the secrets in the database were encrypted with the key ` +
           `[0-9a-f]{8}: restore .*, or set SECRET_KEY$`,
       ),
     );
@@ -170,7 +170,7 @@ test('an integration whose key is missing is reported at the start, by doctor an
     await service.stop();
   }
   const line =
-    `1 integration sealed with the key ${keyId}, which this server does not have: github of project ` +
+    `1 integration encrypted with the key ${keyId}, which this server does not have: github of project ` +
     `default (${id})`;
   expect(await errorsOf(config)).toContain(line);
   const { findings } = await checkProjects(config, db);

@@ -159,7 +159,7 @@ describe('a run', () => {
     const again = await project.call('POST', `/workflows/runs/${id}/cancel`);
     expect([again.status, again.messages]).toEqual([
       422,
-      ["Param 'run_id' is of a run in another state: the run has ended"],
+      ["Param 'run_id' names a run that cannot be changed: the run has ended"],
     ]);
     // The job of the wait still exists. When it is due, it does nothing.
     laterMs += 3_600_000;

@@ -88,7 +88,7 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
     if (error instanceof StartError)
       return problem(check, error.message, 'only an empty cell can be removed, and added in another place');
     if (error instanceof CannotOpen)
-      return problem(check, `its URL cannot be opened: ${error.message}`, 'add the key that sealed it');
+      return problem(check, `its URL cannot be decrypted: ${error.message}`, 'add the key that encrypted it');
     const { message, advice } = connectionObstacle(error);
     return problem(check, message, advice);
   } finally {
@@ -118,7 +118,7 @@ async function checkContent(
   if (fit.kind === 'other_keys' || fit.kind === 'claimed')
     return problem(
       check,
-      'its secrets were sealed with another SECRET_KEY',
+      'its secrets were encrypted with another SECRET_KEY',
       'set both keys, the own one first',
     );
   const projects = await listProjects({ db });

@@ -83,12 +83,13 @@ function checkSecrets(sealer: Sealer, projects: ProjectRow[], integrations: Open
     'reason' in opening ? [{ what, reason: opening.reason }] : [],
   );
   const [first] = closed;
-  if (first === undefined) return all.length === 0 ? [] : [ok('secrets', `all ${all.length} can be opened`)];
-  const advice = 'add the key that sealed them to SECRET_KEY (several: separated by commas)';
+  if (first === undefined)
+    return all.length === 0 ? [] : [ok('secrets', `all ${all.length} can be decrypted`)];
+  const advice = 'add the key that encrypted them to SECRET_KEY (several: separated by commas)';
   return [
     problem(
       'secrets',
-      `${closed.length} of ${all.length} cannot be opened; ${first.what}: ${first.reason}`,
+      `${closed.length} of ${all.length} cannot be decrypted; ${first.what}: ${first.reason}`,
       advice,
     ),
   ];

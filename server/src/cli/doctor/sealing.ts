@@ -19,7 +19,7 @@ export async function checkSealingKey(
     return [
       problem(
         CHECK,
-        `${keyPath(DATA_DIR)} is missing, and the secrets in the database were sealed with ` +
+        `${keyPath(DATA_DIR)} is missing, and the secrets in the database were encrypted with ` +
           `the key ${needed.join(', ')}`,
         'restore your copy of the file, or set SECRET_KEY',
       ),

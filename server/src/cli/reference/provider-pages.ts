@@ -147,8 +147,8 @@ function blameOf(outcome: SendOutcome): string {
       return '';
     case 'retry':
       return outcome.suspect === undefined
-        ? 'the vendor or the network'
-        : 'the vendor, the network or the integration';
+        ? 'the provider or the network'
+        : 'the provider, the network or the integration';
     case 'rejected':
       return outcome.suspect === undefined ? BLAMED[outcome.scope] : 'the recipient or the integration';
     case 'token_gone':
@@ -195,17 +195,17 @@ function reports({ name, receives, receipts, polls, wireName = name }: Integrati
   const paragraphs = [
     ...(receives === undefined
       ? []
-      : [`The vendor's webhooks are received at ${path}, with the integration's \`id\`, and verified.`]),
+      : [`The provider's webhooks are received at ${path}, with the integration's \`id\`, and verified.`]),
     ...(receipts === undefined
       ? []
       : [
-          `The vendor's reports on messages are received at ${path} and verified: ` +
+          `The provider's reports on messages are received at ${path} and verified: ` +
             '[set them up](../../guides/receipts.md).',
         ]),
     ...(polls === undefined
       ? []
       : [
-          'Belfry polls the vendor for the delivery status ' +
+          'Belfry polls the provider for the delivery status ' +
             `${polls.afterMs.map(inWords).join(', then ')} after sending.`,
         ]),
   ];

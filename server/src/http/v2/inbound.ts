@@ -75,7 +75,7 @@ function inboundRoute(app: App, counting: App, { name, docs, receives: receiver 
     operationId: `receive${name.charAt(0).toUpperCase()}${name.slice(1)}Webhook`,
     summary: `Receive a webhook of ${name}`,
     description:
-      `Called by the vendor with the id of the integration: see ${docs}. The signature is verified with ` +
+      `Called by the provider with the id of the integration: see ${docs}. The signature is verified with ` +
       'the signing secret of the integration. The body becomes an event `integration.received`, and the ' +
       `input of a run of the workflow \`integration.${name}.<event>\`, if there is one. A repetition ` +
       `within a day is ignored.${receiver.note === undefined ? '' : ` ${receiver.note}`}`,

@@ -15,7 +15,7 @@ const BODY_LIMIT_BYTES = 1024 * 1024;
 const ReceiptReply = Type.Object(
   {
     challenge: Type.Optional(
-      Type.String({ description: 'The value that the vendor expects in the response.' }),
+      Type.String({ description: 'The value that the provider expects in the response.' }),
     ),
   },
   { title: 'ReceiptReply', examples: [{}] },
@@ -45,7 +45,7 @@ function reportRoute(scope: App, app: App, { name, docs, channel, receipts: read
     operationId: `receive${name.charAt(0).toUpperCase()}${name.slice(1)}Receipts`,
     summary: `Receive delivery reports of ${name}`,
     description:
-      `Called by the vendor with the id of the integration: see ${docs}. The signature is verified with ` +
+      `Called by the provider with the id of the integration: see ${docs}. The signature is verified with ` +
       'the config of the integration. Reports become `delivery.delivered`, `delivery.bounced`, ' +
       '`delivery.dropped` or `delivery.complained` events, suppress addresses and discard tokens; a ' +
       'repeated report is recorded once.',

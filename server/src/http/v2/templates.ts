@@ -92,7 +92,7 @@ export function templateRoutes(app: App): void {
     operationId: 'deleteTemplate',
     summary: 'Delete a template',
     description:
-      'Versions are counted on if the template is created again. A layout or a partial that another ' +
+      'If the template is created again, its version numbers continue. A layout or a partial that another ' +
       'template uses cannot be deleted.',
     tags,
     params: TemplateInPath,

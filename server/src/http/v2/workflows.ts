@@ -113,7 +113,7 @@ function definitionRoutes(app: App): void {
     url: '/workflows/:workflow_key',
     operationId: 'deleteWorkflow',
     summary: 'Delete a workflow',
-    description: 'Its runs continue, and its versions are counted on if it is created again.',
+    description: 'Its runs continue. If it is created again, its version numbers continue.',
     tags,
     params: WorkflowInPath,
     reply: { 204: NoContent },

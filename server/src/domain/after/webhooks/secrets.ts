@@ -97,8 +97,8 @@ interface UnreadableWebhook {
 /** Explains why a secret cannot be opened; without a key id, it was changed. */
 export function unreadableSecret(keyId: string | undefined): string {
   return keyId === undefined
-    ? 'The secret was changed in the database and cannot be opened: rotate it'
-    : `The secret was sealed with the key ${keyId}, which this server does not have: ` +
+    ? 'The secret was changed in the database and cannot be decrypted: rotate it'
+    : `The secret was encrypted with the key ${keyId}, which this server does not have: ` +
         'add it to SECRET_KEY, or rotate the secret';
 }
 
@@ -116,7 +116,7 @@ export async function describeUnreadableWebhooks({
     const more = those.length > MAX_NAMED ? ` and ${those.length - MAX_NAMED} more` : '';
     const count = `${those.length} webhook${those.length === 1 ? ' has a secret' : 's have secrets'}`;
     const list = `${names.join(', ')}${more}`;
-    return `${count} sealed with the key ${keyId}, which this server does not have: ${list}`;
+    return `${count} encrypted with the key ${keyId}, which this server does not have: ${list}`;
   });
 }
 

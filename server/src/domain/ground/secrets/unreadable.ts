@@ -27,9 +27,9 @@ const MAX_LISTED = 10;
 export function unreadableConfig(error: unknown): string {
   const keyId = error instanceof CannotOpen ? error.keyId : undefined;
   return keyId === undefined
-    ? 'The config of this integration cannot be opened: it was changed in the database. ' +
+    ? 'The config of this integration cannot be decrypted: it was changed in the database. ' +
         'Save the integration again'
-    : `The config of this integration cannot be opened: it was sealed with the key ${keyId}, ` +
+    : `The config of this integration cannot be decrypted: it was encrypted with the key ${keyId}, ` +
         'which this server does not have. Add that key to SECRET_KEY, or save the integration again';
 }
 
@@ -42,7 +42,7 @@ export function describeUnreadable(found: readonly UnreadableIntegration[]): str
     const more = those.length > MAX_LISTED ? ` and ${those.length - MAX_LISTED} more` : '';
     const count = `${those.length} integration${those.length === 1 ? '' : 's'}`;
     const list = names.join(', ') + more;
-    return `${count} sealed with the key ${keyId}, which this server does not have: ${list}`;
+    return `${count} encrypted with the key ${keyId}, which this server does not have: ${list}`;
   });
 }
 

@@ -71,8 +71,8 @@ export class AddressKeys {
       if (!this.#logged.has(projectId))
         this.#log.error(
           { err: error, projectId },
-          'cannot open the key of a project’s suppressions: they are ignored and none is added until ' +
-            'SECRET_KEY contains the key that sealed it',
+          'cannot decrypt the key of a project’s suppressions: they are ignored and none is added until ' +
+            'SECRET_KEY contains the key that encrypted it',
         );
       this.#logged.set(projectId, true);
       return undefined;

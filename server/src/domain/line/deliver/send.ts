@@ -43,7 +43,7 @@ export async function send(
       targetId,
       kind: 'deferred',
       untilMs: nowMs,
-      reason: 'it could not be sent before',
+      reason: 'it was deferred until its time to live had ended',
     }));
   const attempt = { delivery, content, delayMs };
   return Promise.all(now.map((target) => sendToTarget(context, deps, attempt, target)));
@@ -168,7 +168,7 @@ function sentTwice(result: TargetResult): TargetResult {
 }
 
 const TOKEN_UNREADABLE =
-  'The token cannot be opened: it was sealed with a key that this server does not have. ' +
+  'The token cannot be decrypted: it was encrypted with a key that this server does not have. ' +
   'Add that key to SECRET_KEY, or save the token again';
 
 /** Uses the access token of the installation; and once more a new one, if the provider calls it expired. */

@@ -49,7 +49,7 @@ async function loadIntegrations({ db, sealer, log }: Deps, projectId: string): P
       return [{ ...base, config: JSON.parse(text) as Record<string, unknown> }];
     } catch (error) {
       // The project's other integrations still work.
-      log.error({ err: error, projectId, integrationId: row.id }, 'an integration cannot be opened');
+      log.error({ err: error, projectId, integrationId: row.id }, 'an integration cannot be decrypted');
       return [{ ...base, config: {}, unreadable: unreadableConfig(error) }];
     }
   });

@@ -71,7 +71,7 @@ export async function getOrCreateIntegration<Name extends IntegrationName>(
 }
 
 const UNREADABLE =
-  'The integration cannot be opened: add the SECRET_KEY that it was sealed with to this server';
+  'The integration cannot be decrypted: add the SECRET_KEY that it was encrypted with to this server';
 
 /**
  * Writes the row. Returns false if the id belongs to an integration of another provider. Throws if the

@@ -70,7 +70,9 @@ async function change(
     if (run !== undefined) return afterwards(tx, run);
     const [found] = await tx.query(runExists, [id, projectId]);
     if (found === undefined) throw new ClientError('not_found');
-    throw new ClientError('validation_failed', [`Param 'run_id' is of a run in another state: ${problem}`]);
+    throw new ClientError('validation_failed', [
+      `Param 'run_id' names a run that cannot be changed: ${problem}`,
+    ]);
   });
 }
 
