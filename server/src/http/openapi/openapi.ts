@@ -97,8 +97,20 @@ interface Description {
 const DESCRIPTION = `Send a notification to up to 1000 users with one request: to their inbox, by e-mail and
 on other channels.
 
-Every error is \`{"errors": [{"code", "message"}]}\` and lists all problems of the request. Lists are newest
-first; \`starting_after\` and \`ending_before\` select a page.
+Every error is \`{"errors": [{"code", "message"}]}\` and lists all problems of the request.
+
+Lists are newest first. A page has up to \`limit\` records: 50 if you omit it, at most 100. The parameter
+\`starting_after\` selects the page after the record with this id, and \`ending_before\` the page before it.
+The \`links\` of a page have the addresses of both.
+
+With a Project JWT, the body of a request has at most 1 MiB and 10,000 keys and values. With a User JWT, it
+has 64 KiB and 500. Some operations differ: broadcasts and imports may be longer. A body that is too long is a
+413. A project can have 500 integrations, 1,000 categories, 1,000 templates, 1,000 workflows and 50 webhooks.
+One more is a 422.
+
+Responses say how many requests per minute you may make (\`RateLimit-Limit\`), how many are left
+(\`RateLimit-Remaining\`), and in how many seconds the next one is available (\`RateLimit-Reset\`). Browsers
+may call the API from every origin, because no credential is a cookie.
 
 Every POST accepts an \`Idempotency-Key\`. For 24 hours, a request with the same key and body gets the stored
 response of the first one, with the header \`Idempotency-Replayed: true\`. 2xx and 4xx responses are stored,
