@@ -106,7 +106,7 @@ The \`links\` of a page have the addresses of both.
 With a Project JWT, the body of a request has at most 1 MiB and 10,000 keys and values. With a User JWT, it
 has 64 KiB and 500. Some operations differ: broadcasts and imports may be longer. A body that is too long is a
 413. A project can have 500 integrations, 1,000 categories, 1,000 templates, 1,000 workflows and 50 webhooks.
-One more is a 422.
+A user can subscribe to 10,000 topics and save 100 installations. One more is a 422.
 
 Responses say how many requests per minute you may make (\`RateLimit-Limit\`), how many are left
 (\`RateLimit-Remaining\`), and in how many seconds the next one is available (\`RateLimit-Reset\`). Browsers

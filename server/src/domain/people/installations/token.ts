@@ -82,7 +82,7 @@ export function judgeInstallation(clock: Clock, held: HeldInstallation, expired?
     return {
       kind: 'unreadable',
       reason:
-        'The installation cannot be opened: it was sealed with a key that this server does not have. ' +
+        'The installation cannot be decrypted: it was encrypted with a key that this server does not have. ' +
         'Add that key to SECRET_KEY, or install the app again',
     };
   const { access_token: token, refresh_token: refreshToken, expires_in: lifetime = 0 } = record;
