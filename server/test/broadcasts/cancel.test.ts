@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
-import { sql } from '../../src/db/client.ts';
+import { namedStatements, sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
 import { insertCrowd } from '../support/crowd.ts';
@@ -344,4 +344,22 @@ test('a server that missed the message finds out from the database', async () =>
   // Its jobs find out when they are due, too.
   await bringForward(service);
   await expectEnded(id);
+});
+
+test('what was scheduled waits in the queue from its cancellation on', async () => {
+  const api = await startTestService({ settings: { ROLE: 'api' } });
+  onTestFinished(() => api.stop());
+  const { db } = api.context;
+  const send_at = new Date(Date.now() + 30 * 86_400_000).toISOString();
+  const body = { title: 'Later', recipients: people(1), send_at };
+  const { id } = (await api.project.call('POST', '/broadcasts', body)).body;
+  await db.query(sql('', "update jobs set enqueued_at = now() - interval '20 days'"));
+  await db.query(sql('', namedStatements.get('end_scheduled_jobs') ?? ''), [id, 10]);
+  const waiting = await db.query(
+    sql(
+      '',
+      "select due_at, now() - enqueued_at < interval '1 hour' as is_new from jobs where kind = 'fan_out'",
+    ),
+  );
+  expect(waiting).toEqual([{ due_at: null, is_new: true }]);
 });

@@ -83,11 +83,11 @@ const setCancelled = sql(
   where id = $1 and project_id = $2 and cancelled_at is null and (status <> 'processed' or pending > 0)
   returning id`,
 );
-// Indexes jobs_planned and jobs_deferred, whose conditions are repeated word for word.
+// Indexes jobs_planned and jobs_deferred, whose conditions are repeated word for word. Now the jobs wait.
 const makeDue = sql(
   'end_scheduled_jobs',
   `update jobs
-  set due_at = null
+  set due_at = null, enqueued_at = now()
   where id = any (array(
     select id
     from jobs
