@@ -213,6 +213,49 @@ test('an action is shown before the server responds, and undone if the server re
   proxy.decide = () => 'pass';
 });
 
+test('a notification stays deleted if the response to its deletion is lost', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b']) await send(user, { title });
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['b', 'a']);
+  let attempts = 0;
+  proxy.decide = ({ method }) => {
+    if (method !== 'DELETE') return 'pass';
+    attempts += 1;
+    return attempts === 1 ? 'lose the response' : 'pass';
+  };
+  await inbox.remove(list.getSnapshot().notifications[0]?.id ?? '');
+  expect(attempts).toBe(2); // the second one gets 404
+  expect(titles()).toEqual(['a']);
+  expect(inbox.getSnapshot()).toMatchObject({ counts: { unread: 1, unseen: 1 }, error: undefined });
+  proxy.decide = () => 'pass';
+});
+
+test('a notification that another inbox deletes during an action stays deleted', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b']) await send(user, { title });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const inbox = await open(user, {
+    async fetch(input, init) {
+      if (init?.method === 'POST') await released;
+      return fetch(input, init);
+    },
+  });
+  const [all, archive] = [show(inbox), show(inbox, { status: 'archived' })];
+  await expect.poll(all.titles).toEqual(['b', 'a']);
+  await expect.poll(() => archive.list.getSnapshot().status).toBe('ready');
+  const [newest] = all.list.getSnapshot().notifications;
+  const archived = inbox.archive(newest?.id ?? '');
+  expect(archive.titles()).toEqual(['b']);
+  const other = await open(user);
+  await other.remove(newest?.id ?? '');
+  release();
+  await expect(archived).rejects.toMatchObject({ status: 404 });
+  expect([all.titles(), archive.titles()]).toEqual([['a'], []]);
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+});
+
 test('a list that is fetched while an action is under way has what the action moves into it', async () => {
   const user = newUser();
   for (const title of ['a', 'b']) await send(user, { title });

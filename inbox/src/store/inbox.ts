@@ -1,7 +1,7 @@
 import {
   type Transport as Api,
   type ApiRequest,
-  BelfryError,
+  type BelfryError,
   createTransport,
   type InboxIntegrationConfig,
   type UnreadCount,
@@ -346,7 +346,7 @@ export class Inbox {
     try {
       this.#arrive(await this.#send<Notification>('GET', notificationPath(id)), isNew);
     } catch (error) {
-      if (!(error instanceof BelfryError && error.status === 404)) this.#fail(error as Error); // deleted
+      if (!isNotFound(error)) this.#fail(error as Error); // deleted
     }
   }
 
@@ -369,7 +369,11 @@ export class Inbox {
 
   #act(name: ChangeName, id: string, method: 'POST' | 'DELETE', path?: string): Promise<void> {
     const at = new Date().toISOString();
-    const send = () => this.#send(method, notificationPath(id, path));
+    const send = () =>
+      this.#send(method, notificationPath(id, path)).catch((error) => {
+        // Deleted before, perhaps by an attempt whose response was lost.
+        if (method !== 'DELETE' || !isNotFound(error)) throw error;
+      });
     return this.#change([id], (one) => CHANGES[name](one, at), send);
   }
 
@@ -416,6 +420,12 @@ export class Inbox {
       if (isBulk || changes.size < wanted.size || version < this.#countsVersion) this.#countSoon();
     } catch (error) {
       end('failed');
+      if (!isBulk && isNotFound(error)) {
+        // Deleted meanwhile, so there is nothing to restore.
+        const discarded_at = new Date().toISOString();
+        this.#apply(({ id }) => (wanted.has(id) ? { discarded_at } : undefined));
+        this.#rethrow(error as Error);
+      }
       const undone = [...changes].filter(([id, { after }]) => (this.#find(id) ?? after) === after);
       this.#commit(
         new Map(undone.map(([id, { before, after }]) => [id, { before: after, after: before ?? after }])),
@@ -540,6 +550,8 @@ const ALL = keyOf({});
 const PREFERENCES = '/channels/user_preferences';
 const APPEARANCE = '/integrations/inbox/installations/start';
 const notificationPath = (id: string, action = '') => `/notifications/${encodeURIComponent(id)}${action}`;
+
+const isNotFound = (error: unknown) => (error as Partial<BelfryError>).status === 404;
 
 type Changes = Map<string, { before: Notification | undefined; after: Notification }>;
 
