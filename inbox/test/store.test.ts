@@ -360,6 +360,38 @@ test('a lost stream continues where it ended, without gaps and repeats', async (
   expect(inbox.getSnapshot().counts).toEqual({ unread: 4, unseen: 4 });
 });
 
+test('what could not be fetched is fetched after the next connection, although that resumes', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b', 'c']) await send(user, { title });
+  const other = await open(user);
+  const there = show(other);
+  await expect.poll(there.titles).toEqual(['c', 'b', 'a']);
+  const [newest] = there.list.getSnapshot().notifications;
+  await other.archive(newest?.id ?? '');
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2`, transports: ['sse'], pageSize: 1 });
+  const [all, read] = [show(inbox), show(inbox, { status: 'read' })];
+  await expect.poll(all.titles).toEqual(['b']);
+  await expect.poll(() => read.list.getSnapshot().status).toBe('ready');
+  const failed: string[] = [];
+  proxy.decide = ({ url = '' }) => {
+    if (url.includes('/stream')) return 'pass';
+    failed.push(url);
+    return { status: 400 };
+  };
+  await other.markAllRead();
+  await other.unarchive(newest?.id ?? '');
+  await other.markUnread(newest?.id ?? '');
+  await expect.poll(() => failed.join()).toMatch(/status=read/);
+  await expect.poll(() => failed.join()).toMatch(/count/);
+  await expect.poll(() => failed.join()).toContain(newest?.id);
+  expect([all.titles(), read.list.getSnapshot().hasMore]).toEqual([['b'], false]);
+  proxy.decide = () => 'pass';
+  proxy.cut();
+  await expect.poll(all.titles).toEqual(['c']);
+  await expect.poll(() => read.list.getSnapshot().hasMore).toBe(true);
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 0 });
+});
+
 test('behind proxies, an inbox goes from one transport to the next without gaps and repeats', async () => {
   const user = newUser();
   const inbox = await open(user, { baseUrl: `${proxy.url}/v2` }); // which passes no WebSockets

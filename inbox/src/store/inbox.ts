@@ -83,6 +83,8 @@ export class Inbox {
   #counting: Promise<void> | undefined;
   /** Rises with everything that makes counts stale that are being fetched. */
   #countsVersion = 0;
+  /** Whether a request failed that fetches what is shown. */
+  #isStale = false;
 
   constructor(options: InboxOptions) {
     const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
@@ -205,6 +207,7 @@ export class Inbox {
 
   /** Fetches the counts and what is shown. */
   readonly refresh = async (): Promise<void> => {
+    this.#isStale = false;
     await Promise.all([this.#count(), this.#refreshLists()]).catch(this.#rethrow);
   };
 
@@ -271,7 +274,8 @@ export class Inbox {
       this.#setCounts(counts);
     }
     this.#endOpening(opening);
-    if (opening === undefined)
+    // A resumed stream does not repeat events for which a request failed.
+    if (opening === undefined || this.#isStale)
       void this.refresh().catch(() => {}); // in the snapshot
     else if (counts !== undefined) void this.#refreshLists().catch(this.#fail);
   }
@@ -364,7 +368,10 @@ export class Inbox {
     path: string,
     content: Pick<ApiRequest, 'query' | 'body'> = {},
   ): Promise<Reply> {
-    return this.#api.send({ method, path, ...content }) as Promise<Reply>;
+    return this.#api.send({ method, path, ...content }).catch((error) => {
+      if (method === 'GET') this.#isStale = true;
+      throw error;
+    }) as Promise<Reply>;
   }
 
   #act(name: ChangeName, id: string, method: 'POST' | 'DELETE', path?: string): Promise<void> {
@@ -462,7 +469,7 @@ export class Inbox {
     if (counts.unread !== unread || counts.unseen !== unseen) this.#state.set({ counts });
   }
 
-  /** Fetches the counts, unless that fails; then the next event or reconnect does. */
+  /** Fetches the counts, unless that fails; then the next stream or event does. */
   #countSoon(): void {
     void this.#count().catch(() => {});
   }
