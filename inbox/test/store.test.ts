@@ -392,6 +392,26 @@ test('what could not be fetched is fetched after the next connection, although t
   await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 0 });
 });
 
+test('a request that only fetches leaves no error behind', async () => {
+  const user = newUser();
+  proxy.decide = () => ({ status: 400 });
+  const inbox = createInbox({
+    baseUrl: `${proxy.url}/v2`,
+    token: project.userJwt({ user_external_id: user }),
+    transports: ['polling'],
+  });
+  opened.push(inbox);
+  const errors: Error[] = [];
+  inbox.onError((error) => errors.push(error));
+  inbox.subscribe(() => {});
+  await expect(inbox.loadPreferences()).rejects.toThrow('400');
+  await expect(inbox.refresh()).rejects.toThrow('400');
+  await expect.poll(() => errors.length).toBeGreaterThan(1);
+  proxy.decide = () => 'pass';
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('polling');
+  expect(inbox.getSnapshot().error).toBeUndefined();
+});
+
 test('behind proxies, an inbox goes from one transport to the next without gaps and repeats', async () => {
   const user = newUser();
   const inbox = await open(user, { baseUrl: `${proxy.url}/v2` }); // which passes no WebSockets

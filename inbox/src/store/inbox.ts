@@ -41,7 +41,7 @@ export interface InboxSnapshot {
   /** The theme, images and locale of the project. */
   readonly appearance: InboxIntegrationConfig | undefined;
   readonly preferences: UserPreferences | undefined;
-  /** Why the last action or request failed. */
+  /** Why the last action failed. */
   readonly error: Error | undefined;
 }
 
@@ -132,7 +132,7 @@ export class Inbox {
           this.#activeLists += isActive ? 1 : -1;
           this.#update();
           if (isActive && this.#live !== undefined && list.getSnapshot().pages.length > 0)
-            void list.refresh().catch(this.#fail);
+            void list.refresh().catch(() => {});
         },
       });
     this.#lists.set(key, list);
@@ -184,7 +184,7 @@ export class Inbox {
     if (opening?.preferences !== undefined) return;
     const saving = this.#saving;
     await saving?.catch(() => {});
-    const preferences = await this.#send<UserPreferences>('GET', PREFERENCES).catch(this.#rethrow);
+    const preferences = await this.#send<UserPreferences>('GET', PREFERENCES);
     // A response from before a change would undo it.
     if (saving !== this.#saving) return this.loadPreferences();
     this.#state.set({ preferences });
@@ -208,7 +208,7 @@ export class Inbox {
   /** Fetches the counts and what is shown. */
   readonly refresh = async (): Promise<void> => {
     this.#isStale = false;
-    await Promise.all([this.#count(), this.#refreshLists()]).catch(this.#rethrow);
+    await Promise.all([this.#count(), this.#refreshLists()]);
   };
 
   async #refreshLists(): Promise<void> {
@@ -239,7 +239,7 @@ export class Inbox {
       await this.refresh();
     };
     const fetchWithout = () => {
-      if (this.#opening !== undefined) fetchAll().catch(() => {}); // in the snapshot
+      if (this.#opening !== undefined) fetchAll().catch(() => {});
     };
     this.#opening = deferred();
     const timer = setTimeout(fetchWithout, READY_TIMEOUT_MS);
@@ -275,9 +275,8 @@ export class Inbox {
     }
     this.#endOpening(opening);
     // A resumed stream does not repeat events for which a request failed.
-    if (opening === undefined || this.#isStale)
-      void this.refresh().catch(() => {}); // in the snapshot
-    else if (counts !== undefined) void this.#refreshLists().catch(this.#fail);
+    if (opening === undefined || this.#isStale) void this.refresh().catch(() => {});
+    else if (counts !== undefined) void this.#refreshLists().catch(() => {});
   }
 
   /** Returns false if it has ended before. */
@@ -298,8 +297,7 @@ export class Inbox {
   }
 
   #receive(event: LiveEvent): void {
-    if (event.name === 'resync')
-      void this.refresh().catch(() => {}); // in the snapshot
+    if (event.name === 'resync') void this.refresh().catch(() => {});
     else if (event.name === 'inbox/theme') this.#state.set({ appearance: event.data });
     else if (event.data.client_id !== this.clientId) this.#receiveChange(event);
   }
@@ -349,8 +347,8 @@ export class Inbox {
   async #fetchOne(id: string, isNew: boolean): Promise<void> {
     try {
       this.#arrive(await this.#send<Notification>('GET', notificationPath(id)), isNew);
-    } catch (error) {
-      if (!isNotFound(error)) this.#fail(error as Error); // deleted
+    } catch {
+      // It was deleted, or the next stream fetches it.
     }
   }
 
@@ -363,13 +361,17 @@ export class Inbox {
     if (id === undefined || before.length === 0) this.#countSoon();
   }
 
+  /** Sends a request. One that only fetches reports its error here, because the user did not act. */
   #send<Reply>(
     method: ApiRequest['method'],
     path: string,
     content: Pick<ApiRequest, 'query' | 'body'> = {},
   ): Promise<Reply> {
     return this.#api.send({ method, path, ...content }).catch((error) => {
-      if (method === 'GET') this.#isStale = true;
+      if (method === 'GET' && !isNotFound(error)) {
+        this.#isStale = true;
+        this.#report(error);
+      }
       throw error;
     }) as Promise<Reply>;
   }
@@ -527,13 +529,14 @@ export class Inbox {
     return [...new Map(wanted.map((one) => [one.id, one])).values()];
   }
 
-  readonly #fail = (error: Error): void => {
-    this.#state.set({ error });
+  #report(error: Error): void {
     for (const listener of this.#errorListeners) listener(error);
-  };
+  }
 
+  /** An action failed. */
   readonly #rethrow = (error: Error): never => {
-    this.#fail(error);
+    this.#state.set({ error });
+    this.#report(error);
     throw error;
   };
 }
