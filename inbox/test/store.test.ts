@@ -443,6 +443,18 @@ test('a wrong token is reported, and a new one connects by the best transport', 
   await expect.poll(() => inbox.getSnapshot()).toMatchObject({ connection: 'live', transport: 'websocket' });
 });
 
+test('an inbox requests another token if one does not come', async () => {
+  const user = newUser();
+  const tokens: (string | Promise<string>)[] = [new Promise(() => {})];
+  const inbox = createInbox({
+    baseUrl: `${service.address}/v2`,
+    token: () => tokens.shift() ?? project.userJwt({ user_external_id: user }),
+  });
+  opened.push(inbox);
+  inbox.subscribe(() => {});
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+});
+
 test('a token that cannot be one is reported', async () => {
   for (const token of ['a b', '"quoted"', 'line\nbreak', 'ключ']) {
     const inbox = createInbox({ baseUrl: `${service.address}/v2`, token });

@@ -2,7 +2,14 @@ import { backoffMs, sleep } from './backoff.ts';
 import { BelfryError } from './errors.ts';
 import type { StreamOptions } from './options.ts';
 import { StreamParser } from './sse.ts';
-import { isTemporary, networkError, type PreparedRequest, type Transport, withTimeout } from './transport.ts';
+import {
+  abortOf,
+  isTemporary,
+  networkError,
+  type PreparedRequest,
+  type Transport,
+  withTimeout,
+} from './transport.ts';
 
 const TIMEOUT_MS = 30_000;
 const IDLE_TIMEOUT_MS = 45_000; // three missed heartbeats
@@ -114,10 +121,7 @@ async function* texts(
     for (;;) {
       // The time runs only while this waits for data, not while the loop handles an event.
       const idle = withTimeout(`${what}: heartbeat`, idleTimeoutMs, signal);
-      const ended = new Promise<never>((_resolve, reject) => {
-        idle.signal.addEventListener('abort', () => reject(idle.signal.reason), { once: true });
-      });
-      const { done, value } = await Promise.race([reader.read(), ended])
+      const { done, value } = await Promise.race([reader.read(), abortOf(idle.signal)])
         .catch((error: unknown) => {
           throw error instanceof BelfryError ? error : networkError(what, error, signal);
         })

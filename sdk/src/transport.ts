@@ -69,7 +69,8 @@ export function createTransport(options: ClientOptions): Transport {
   }
 
   async function attempt(prepared: PreparedRequest, limits: AttemptLimits): Promise<Response> {
-    const token = typeof options.token === 'string' ? options.token : await options.token();
+    const given = typeof options.token === 'string' ? options.token : options.token();
+    const token = await Promise.race([given, abortOf(limits.signal)]);
     const headers = new Headers(prepared.init.headers);
     headers.set('authorization', `Bearer ${token}`);
     const init = { ...prepared.init, headers, signal: limits.signal ?? null };
@@ -155,6 +156,14 @@ export function withTimeout(what: string, timeoutMs: number, outer: AbortSignal 
     /** The reason of the abort, or else this error. */
     reasonOr: (error: unknown): unknown => (outer?.aborted ? outer.reason : (timedOut ?? error)),
   };
+}
+
+/** Rejects with the reason of the signal when it aborts. */
+export function abortOf(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
 }
 
 async function readJson(what: string, response: Response, signal: AbortSignal): Promise<unknown> {

@@ -132,7 +132,9 @@ export class Live implements Session {
     if (resumed !== undefined) url.searchParams.set('last_event_id', resumed);
     let socket: WebSocket;
     try {
-      const token = (await this.options.token()).trim();
+      const given = await Promise.race([this.options.token(), this.sleep(CONNECT_TIMEOUT_MS)]);
+      if (typeof given !== 'string') return { kind: 'failed' }; // the token did not come in time
+      const token = given.trim();
       // No JWT: browsers reject it as the name of a protocol.
       if (/[^\w.-]/.test(token)) return { kind: 'unauthorized' };
       url.searchParams.set('snapshot', String(this.options.listed()));

@@ -190,6 +190,26 @@ describe('ends', () => {
     expect(error.message).toBe('GET /users: no response within 200 ms');
   });
 
+  test('a token that does not come within the timeout is a timeout, and is requested once more', async () => {
+    const tokens = [new Promise<string>(() => {}), service.project.jwt];
+    await client({ timeoutMs: 1_500, token: () => tokens.shift() ?? '' }).users.list();
+    expect(proxy.requests).toHaveLength(1);
+    const startedAt = performance.now();
+    const error = await failure(
+      client({ totalTimeoutMs: 400, token: () => new Promise(() => {}) }).users.list(),
+    );
+    expect(error.code).toBe('timeout');
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    const reason = new Error('the page was left');
+    const controller = new AbortController();
+    const token = () => {
+      controller.abort(reason);
+      return new Promise<string>(() => {});
+    };
+    const { signal } = controller;
+    await expect(client({ token }).users.list({}, { signal })).rejects.toBe(reason);
+  });
+
   test('all attempts together end by totalTimeoutMs', async () => {
     proxy.decide = () => 'hang';
     const startedAt = performance.now();
