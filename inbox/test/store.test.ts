@@ -530,6 +530,56 @@ test('counts are right if a list has a notification before its event comes', asy
   await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
 });
 
+test('what a stream catches up with does not undo an action of the user', async () => {
+  const user = newUser();
+  await send(user, { title: 'a' });
+  let isSlow = false;
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const { promise: held, resolve: hold } = Promise.withResolvers<void>();
+  const inbox = await open(user, {
+    baseUrl: `${proxy.url}/v2`,
+    transports: ['sse'],
+    async fetch(input, init) {
+      const response = await fetch(input, init);
+      if (!isSlow || !String(input).includes('/stream')) return response;
+      const decoder = new TextDecoder();
+      const late = new TransformStream<Uint8Array, Uint8Array>({
+        async transform(part, stream) {
+          if (decoder.decode(part).includes('notifications/')) {
+            hold();
+            await released;
+          }
+          stream.enqueue(part);
+        },
+      });
+      return new Response(response.body?.pipeThrough(late), response);
+    },
+  });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['a']);
+  proxy.decide = () => ({ status: 503 });
+  proxy.cut();
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('connecting');
+  await project.as(user)('POST', `/notifications/${list.getSnapshot().notifications[0]?.id}/seen`);
+  for (const title of ['b', 'c', 'd']) await send(user, { title });
+  isSlow = true;
+  proxy.decide = () => 'pass';
+  await held; // the server has read what was missed
+  const arrived: string[] = [];
+  inbox.onNew(({ title }) => arrived.push(title));
+  await inbox.refresh();
+  await inbox.archive(list.getSnapshot().notifications.at(-1)?.id ?? '');
+  await inbox.markAllRead();
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
+  release();
+  const states = () => list.getSnapshot().notifications.map(({ title, status }) => `${title} ${status}`);
+  const sentLast = send(user, { title: 'last' });
+  await expect.poll(() => arrived).toContain('last');
+  await sentLast;
+  await expect.poll(states).toEqual(['last unseen', 'd read', 'c read', 'b read']);
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+});
+
 test('preferences are saved at once, and restored if the server rejects them', async () => {
   await project.call('PUT', '/channels', {
     key: 'news',

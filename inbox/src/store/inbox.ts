@@ -55,6 +55,8 @@ const TRANSPORTS: readonly Transport[] = ['websocket', 'sse', 'polling'];
 // If no stream opens within this time, what is shown is fetched without.
 const READY_TIMEOUT_MS = 3_000;
 const MAX_ANNOUNCED = 200;
+// Without data for this time a stream is lost, so one that catches up has no longer pauses.
+const CATCH_UP_MS = 40_000;
 
 /**
  * The inbox of a user. It connects with the first listener and disconnects with the last. Actions change the
@@ -83,6 +85,8 @@ export class Inbox {
   #counting: Promise<void> | undefined;
   /** Rises with everything that makes counts stale that are being fetched. */
   #countsVersion = 0;
+  /** When an event last brought the state of a notification. */
+  #stateAt = 0;
   /** Whether a request failed that fetches what is shown. */
   #isStale = false;
 
@@ -299,14 +303,17 @@ export class Inbox {
   #receive(event: LiveEvent): void {
     if (event.name === 'resync') void this.refresh().catch(() => {});
     else if (event.name === 'inbox/theme') this.#state.set({ appearance: event.data });
-    else if (event.data.client_id !== this.clientId) this.#receiveChange(event);
+    // A stream that catches up may bring states from before an own change. The event of the change follows.
+    else if (event.data.client_id !== this.clientId || Date.now() - this.#stateAt < CATCH_UP_MS)
+      this.#receiveChange(event);
   }
 
-  /** A change that this inbox did not make. */
+  /** A change that is not shown yet. */
   #receiveChange({ name, timestamp, data }: Exclude<LiveEvent, { name: 'resync' | 'inbox/theme' }>): void {
     const action = name.slice('notifications/'.length);
     const isNew = action === 'new';
     if (data.notification !== undefined) {
+      this.#stateAt = Date.now();
       this.#arrive(data.notification, isNew);
       return;
     }
