@@ -256,6 +256,39 @@ test('a notification that another inbox deletes during an action stays deleted',
   await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
 });
 
+test('a request that is retried does not overtake a later one', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b', 'c']) await send(user, { title });
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['c', 'b', 'a']);
+  const [c = '', b = '', a = ''] = list.getSnapshot().notifications.map(({ id }) => id);
+  const failOnce = (path: string, status: number) => {
+    let isFirst = true;
+    proxy.decide = ({ url = '' }) => {
+      if (!isFirst || !url.includes(path)) return 'pass';
+      isFirst = false;
+      return { status };
+    };
+  };
+  const statuses = (notifications: readonly { title: string; status: string }[]) =>
+    notifications.map(({ title, status }) => `${title} ${status}`);
+  const stored = async () => statuses((await project.as(user)('GET', '/notifications')).body.data);
+
+  failOnce(`${a}/read`, 503);
+  await Promise.all([inbox.markRead(a), inbox.markUnread(a)]);
+  expect(await stored()).toEqual(['c unseen', 'b unseen', 'a unread']);
+  failOnce(`${b}/unread`, 503);
+  await Promise.all([inbox.markUnread(b), inbox.markAllRead()]);
+  expect(await stored()).toEqual(['c read', 'b read', 'a read']);
+  failOnce('/notifications/archive', 503);
+  await Promise.all([inbox.archiveAll(), inbox.unarchive(c)]);
+  expect(await stored()).toEqual(['c read']);
+  await list.refresh();
+  expect(titles()).toEqual(['c']);
+  proxy.decide = () => 'pass';
+});
+
 test('a list that is fetched while an action is under way has what the action moves into it', async () => {
   const user = newUser();
   for (const title of ['a', 'b']) await send(user, { title });
@@ -606,6 +639,42 @@ test('preferences are saved at once, and restored if the server rejects them', a
   expect(enabled()).toBe(true);
   await expect(rejected).rejects.toThrow('400');
   expect(enabled()).toBe(false);
+  proxy.decide = () => 'pass';
+});
+
+test('a preference that is saved later stays, although an earlier one is retried or rejected', async () => {
+  await project.call('PUT', '/channels', {
+    key: 'sport',
+    channels: [{ channel: 'in_app' }, { channel: 'email' }],
+  });
+  const inbox = await open(newUser(), { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
+  await inbox.loadPreferences();
+  const sport = () =>
+    inbox.getSnapshot().preferences?.categories.find(({ key }) => key === 'sport')?.channels ?? [];
+  const enabled = () => sport().map(({ name, enabled: isOn }) => `${name} ${isOn}`);
+  const save = (name: 'email' | 'in_app', isOn: boolean) =>
+    inbox.savePreferences({ categories: [{ key: 'sport', channels: [{ name, enabled: isOn }] }] });
+  const failFirst = (status: number) => {
+    let puts = 0;
+    proxy.decide = ({ method }) => {
+      if (method !== 'PUT') return 'pass';
+      puts += 1;
+      return puts === 1 ? { status } : 'pass';
+    };
+  };
+  failFirst(503);
+  await Promise.all([save('email', false), save('email', true)]);
+  await inbox.loadPreferences();
+  expect(enabled()).toEqual(['in_app true', 'email true']);
+  failFirst(400);
+  const rejected = save('email', false);
+  const saved = save('in_app', false);
+  expect(enabled()).toEqual(['in_app false', 'email false']);
+  await expect(rejected).rejects.toThrow('400');
+  await saved;
+  expect(enabled()).toEqual(['in_app false', 'email true']);
+  await inbox.loadPreferences();
+  expect(enabled()).toEqual(['in_app false', 'email true']);
   proxy.decide = () => 'pass';
 });
 

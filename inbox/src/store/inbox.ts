@@ -76,8 +76,11 @@ export class Inbox {
   readonly #errorListeners = new Set<ErrorListener>();
   readonly #announced = new Set<string>();
   #live: Live | undefined;
-  /** The last request that saves preferences. */
-  #saving: Promise<unknown> | undefined;
+  /** The last requests, by what they change. */
+  readonly #requests = new Map<string, Promise<unknown>>();
+  /** The preferences without the changes that are being saved. */
+  #preferences: UserPreferences | undefined;
+  readonly #saving = new Set<UserPreferencesInput>();
   #activeLists = 0;
   #isClosed = false;
   /** While the first stream opens, nothing is fetched: it brings what is shown. */
@@ -186,26 +189,31 @@ export class Inbox {
   readonly loadPreferences = async (): Promise<void> => {
     const opening = await this.#opening?.promise;
     if (opening?.preferences !== undefined) return;
-    const saving = this.#saving;
-    await saving?.catch(() => {});
-    const preferences = await this.#send<UserPreferences>('GET', PREFERENCES);
-    // A response from before a change would undo it.
-    if (saving !== this.#saving) return this.loadPreferences();
-    this.#state.set({ preferences });
+    const load = () => this.#send<UserPreferences>('GET', PREFERENCES);
+    this.#showPreferences(await this.#inOrder(PREFERENCES, load));
   };
 
   /** Saves what is in the change, and keeps the other preferences. */
   readonly savePreferences = async (change: UserPreferencesInput): Promise<void> => {
-    const { preferences } = this.getSnapshot();
-    if (preferences !== undefined) this.#state.set({ preferences: merged(preferences, change) });
+    this.#saving.add(change);
+    this.#showPreferences();
+    const save = () => this.#send('PUT', PREFERENCES, { body: change });
     try {
-      this.#saving = this.#send('PUT', PREFERENCES, { body: change });
-      await this.#saving;
+      await this.#inOrder(PREFERENCES, save).finally(() => this.#saving.delete(change));
+      if (this.#preferences !== undefined) this.#preferences = merged(this.#preferences, change);
     } catch (error) {
-      this.#state.set({ preferences });
+      this.#showPreferences();
+      // The server may have saved them nevertheless.
+      void this.loadPreferences().catch(() => {});
       this.#rethrow(error as Error);
     }
   };
+
+  #showPreferences(preferences = this.#preferences): void {
+    this.#preferences = preferences;
+    if (preferences !== undefined)
+      this.#state.set({ preferences: [...this.#saving].reduce(merged, preferences) });
+  }
 
   readonly dismissError = (): void => this.#state.set({ error: undefined });
 
@@ -270,7 +278,7 @@ export class Inbox {
   /** A stream is open. What was fetched before may lack changes, unless the stream was resumed. */
   #open(opening: Opening | undefined): void {
     const { config, counts, preferences } = opening ?? {};
-    if (preferences !== undefined) this.#state.set({ preferences });
+    this.#showPreferences(preferences);
     if (config !== undefined) this.#state.set({ appearance: config });
     else void this.#loadAppearance();
     if (counts !== undefined) {
@@ -383,6 +391,22 @@ export class Inbox {
     }) as Promise<Reply>;
   }
 
+  /**
+   * Sends a request after earlier ones that change the same: a retry would otherwise overtake a later one.
+   * Without a key, it changes all notifications.
+   */
+  #inOrder<Reply>(key: string, send: () => Promise<Reply>): Promise<Reply> {
+    const last = this.#requests;
+    const earlier = Promise.all(key ? [last.get(key) ?? last.get('')] : last.values());
+    if (!key) last.clear(); // this one waits for them
+    const reply = earlier.then(send);
+    last.set(
+      key,
+      reply.catch(() => {}),
+    );
+    return reply;
+  }
+
   #act(name: ChangeName, id: string, method: 'POST' | 'DELETE', path?: string): Promise<void> {
     const at = new Date().toISOString();
     const send = () =>
@@ -422,6 +446,7 @@ export class Inbox {
     { isBulk = false, counts }: { isBulk?: boolean; counts?: InboxSnapshot['counts'] | undefined } = {},
   ): Promise<void> {
     const wanted = new Set(ids);
+    const [key = ''] = isBulk ? [] : ids;
     const countsBefore = this.getSnapshot().counts;
     const change = (one: Notification) => (wanted.has(one.id) ? of(one) : undefined);
     const changes = changesOf(this.#loaded(wanted), change);
@@ -429,7 +454,7 @@ export class Inbox {
     if (counts !== undefined) this.#setCounts(counts);
     const version = this.#countsVersion;
     try {
-      await send();
+      await this.#inOrder(key, send);
       end('succeeded');
       if (isBulk) this.#refreshByStatus();
       // Counts that were fetched meanwhile may lack the change.
