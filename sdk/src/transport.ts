@@ -60,7 +60,7 @@ export function createTransport(options: ClientOptions): Transport {
       init: {
         method: request.method,
         headers: all,
-        ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
+        body: JSON.stringify(request.body),
         cache: 'no-store',
         credentials: 'omit', // the token is enough, and the server rejects cookies
         redirect: 'manual', // a redirected POST would arrive as a GET

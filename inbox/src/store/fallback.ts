@@ -2,7 +2,7 @@
 import type { BelfryError } from '@belfry/sdk';
 import { parse } from './parse.ts';
 import { openStream } from './sse.ts';
-import type { Ending, Opening, Session } from './transport.ts';
+import type { Ending, LiveEvent, Opening, Session } from './transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 // A stream begins with an id. A proxy that passes none within this time collects the response.
@@ -42,7 +42,8 @@ export async function overSse(live: Session): Promise<Ending> {
         readyAt = Date.now();
         live.connected('sse', event === 'ready' ? parse<Opening>(data) : undefined);
       }
-      if (data !== undefined && event !== 'ready') live.receive(data);
+      const change = event === 'ready' ? undefined : parse<LiveEvent>(data);
+      if (change !== undefined) live.options.onEvent(change);
     }
   } catch (error) {
     failure = error;

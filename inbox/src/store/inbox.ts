@@ -158,13 +158,13 @@ export class Inbox {
     return () => this.#errorListeners.delete(listener);
   };
 
-  readonly markRead = (id: string): Promise<void> => this.#act('read', id, 'POST', '/read');
-  readonly markUnread = (id: string): Promise<void> => this.#act('unread', id, 'POST', '/unread');
-  readonly markSeen = (id: string): Promise<void> => this.#act('seen', id, 'POST', '/seen');
-  readonly archive = (id: string): Promise<void> => this.#act('archived', id, 'POST', '/archive');
-  readonly unarchive = (id: string): Promise<void> => this.#act('unarchived', id, 'POST', '/unarchive');
+  readonly markRead = (id: string): Promise<void> => this.#act('read', id, '/read');
+  readonly markUnread = (id: string): Promise<void> => this.#act('unread', id, '/unread');
+  readonly markSeen = (id: string): Promise<void> => this.#act('seen', id, '/seen');
+  readonly archive = (id: string): Promise<void> => this.#act('archived', id, '/archive');
+  readonly unarchive = (id: string): Promise<void> => this.#act('unarchived', id, '/unarchive');
   /** Deletes a notification for good. */
-  readonly remove = (id: string): Promise<void> => this.#act('delete', id, 'DELETE');
+  readonly remove = (id: string): Promise<void> => this.#act('delete', id);
 
   /** Hides a notification until a time, when it returns as a new one; `null` returns it now. */
   readonly snooze = (id: string, until: Date | null): Promise<void> => {
@@ -176,8 +176,8 @@ export class Inbox {
     );
   };
 
-  readonly markAllRead = (filter: BulkFilter = {}): Promise<void> => this.#actOnAll('read', filter, 'read');
-  readonly markAllSeen = (filter: BulkFilter = {}): Promise<void> => this.#actOnAll('seen', filter, 'seen');
+  readonly markAllRead = (filter: BulkFilter = {}): Promise<void> => this.#actOnAll('read', filter);
+  readonly markAllSeen = (filter: BulkFilter = {}): Promise<void> => this.#actOnAll('seen', filter);
   readonly archiveAll = (filter: BulkFilter = {}): Promise<void> =>
     this.#actOnAll('archived', filter, 'archive');
 
@@ -223,8 +223,9 @@ export class Inbox {
     await Promise.all([this.#count(), this.#refreshLists()]);
   };
 
-  async #refreshLists(): Promise<void> {
-    const lists = [...this.#lists.values()].filter((list) => list.isActive);
+  /** Fetches the lists that are shown, or only those of a status, which an action on all may have filled. */
+  async #refreshLists(byStatus = false): Promise<void> {
+    const lists = [...this.#lists.values()].filter((one) => one.isActive && (!byStatus || one.filter.status));
     await Promise.all(lists.map((list) => list.refresh()));
   }
 
@@ -340,19 +341,13 @@ export class Inbox {
       return;
     }
     this.#apply((one) => (isInBulk(one) ? of(one, timestamp) : undefined));
-    this.#refreshByStatus();
-  }
-
-  /** Fetches the lists of a status, which an action on all notifications may have filled. */
-  #refreshByStatus(): void {
-    for (const list of this.#lists.values())
-      if (list.isActive && list.filter.status !== undefined) void list.refresh().catch(() => {});
+    void this.#refreshLists(true).catch(() => {});
   }
 
   /** A notification as the server has it now. */
   #arrive(notification: Notification, isNew: boolean): void {
     const before = this.#find(notification.id);
-    this.#commit(new Map([[notification.id, { before, after: notification }]]));
+    this.#commit([{ before, after: notification }]);
     // One that was fetched before its event, or that was not known, may be counted already or not.
     if (!before !== isNew) this.#countSoon();
     else if (isNew) this.#addCounts(notification, 1);
@@ -407,12 +402,12 @@ export class Inbox {
     return reply;
   }
 
-  #act(name: ChangeName, id: string, method: 'POST' | 'DELETE', path?: string): Promise<void> {
+  #act(name: ChangeName, id: string, path?: string): Promise<void> {
     const at = new Date().toISOString();
     const send = () =>
-      this.#send(method, notificationPath(id, path)).catch((error) => {
+      this.#send(path ? 'POST' : 'DELETE', notificationPath(id, path)).catch((error) => {
         // Deleted before, perhaps by an attempt whose response was lost.
-        if (method !== 'DELETE' || !isNotFound(error)) throw error;
+        if (path || !isNotFound(error)) throw error;
       });
     return this.#change([id], (one) => CHANGES[name](one, at), send);
   }
@@ -420,19 +415,18 @@ export class Inbox {
   #actOnAll(
     name: 'read' | 'seen' | 'archived',
     { category, topic }: BulkFilter,
-    path: 'read' | 'seen' | 'archive',
+    path: string = name,
   ): Promise<void> {
     const filter = { category, topic };
     const send = () => this.#send('POST', `/notifications/${path}`, { query: filter });
     const at = new Date().toISOString();
+    const isMeant = (one: Notification) => isInBulk(one) && isListed(one, filter);
     const ids = this.#loaded()
-      .filter((one) => isInBulk(one) && isListed(one, filter))
+      .filter(isMeant)
       .map(({ id }) => id);
     // Those in a response that has not arrived yet are seen as well.
     if (name === 'seen')
-      this.#journal.record({
-        change: (one) => (isInBulk(one) && isListed(one, filter) ? CHANGES.seen(one, at) : undefined),
-      });
+      this.#journal.record({ change: (one) => (isMeant(one) ? CHANGES.seen(one, at) : undefined) });
     const { unread } = this.getSnapshot().counts;
     const counts = category || topic ? undefined : { unseen: 0, unread: name === 'seen' ? unread : 0 };
     return this.#change(ids, (one) => CHANGES[name](one, at), send, { isBulk: true, counts });
@@ -456,9 +450,9 @@ export class Inbox {
     try {
       await this.#inOrder(key, send);
       end('succeeded');
-      if (isBulk) this.#refreshByStatus();
+      if (isBulk) void this.#refreshLists(true).catch(() => {});
       // Counts that were fetched meanwhile may lack the change.
-      if (isBulk || changes.size < wanted.size || version < this.#countsVersion) this.#countSoon();
+      if (isBulk || changes.length < wanted.size || version < this.#countsVersion) this.#countSoon();
     } catch (error) {
       end('failed');
       if (!isBulk && isNotFound(error)) {
@@ -467,10 +461,8 @@ export class Inbox {
         this.#apply(({ id }) => (wanted.has(id) ? { discarded_at } : undefined));
         this.#rethrow(error as Error);
       }
-      const undone = [...changes].filter(([id, { after }]) => (this.#find(id) ?? after) === after);
-      this.#commit(
-        new Map(undone.map(([id, { before, after }]) => [id, { before: after, after: before ?? after }])),
-      );
+      const undone = changes.filter(({ after }) => (this.#find(after.id) ?? after) === after);
+      this.#commit(undone.map(({ before, after }) => ({ before: after, after: before ?? after })));
       if (counts !== undefined) this.#setCounts(countsBefore);
       this.#countSoon();
       this.#rethrow(error as Error);
@@ -479,10 +471,10 @@ export class Inbox {
 
   /** Shows changed notifications in all lists and counts. Returns them as they are now. */
   #commit(changes: Changes): Notification[] {
-    const arrived = [...changes.values()].map(({ after }) => after);
+    const arrived = changes.map(({ after }) => after);
     this.#journal.record({ arrived });
     for (const list of this.#lists.values()) list.update(arrived);
-    for (const { before, after } of changes.values()) {
+    for (const { before, after } of changes) {
       if (before === undefined) continue;
       this.#addCounts(before, -1);
       this.#addCounts(after, 1);
@@ -496,11 +488,10 @@ export class Inbox {
     this.#countsVersion += 1;
     const add = (count: number | undefined, applies: boolean) =>
       count === undefined || !applies ? count : Math.max(0, count + sign);
-    const counts = {
+    this.#setCounts({
       unread: add(unread, isUnread(notification)),
       unseen: add(unseen, notification.status === 'unseen'),
-    };
-    if (counts.unread !== unread || counts.unseen !== unseen) this.#state.set({ counts });
+    });
   }
 
   /** Fetches the counts, unless that fails; then the next stream or event does. */
@@ -595,37 +586,32 @@ const notificationPath = (id: string, action = '') => `/notifications/${encodeUR
 
 const isNotFound = (error: unknown) => (error as Partial<BelfryError>).status === 404;
 
-type Changes = Map<string, { before: Notification | undefined; after: Notification }>;
+type Changes = readonly { before: Notification | undefined; after: Notification }[];
 
 /** Actions on all notifications leave out the archive and what is snoozed. */
 const isInBulk = ({ status }: Notification) => status !== 'archived' && status !== 'snoozed';
 
 function changesOf(notifications: readonly Notification[], change: Required<Entry>['change']): Changes {
-  return new Map(
-    notifications.flatMap((before) => {
-      const after = changed(before, change(before));
-      return after === before ? [] : [[before.id, { before, after }] as const];
-    }),
-  );
+  return notifications
+    .map((before) => ({ before, after: changed(before, change(before)) }))
+    .filter(({ before, after }) => after !== before);
 }
 
 function merged(preferences: UserPreferences, change: UserPreferencesInput): UserPreferences {
   const { categories = [], ...others } = change;
-  const changes = new Map(
-    categories.flatMap(({ key, channels = [] }) =>
-      channels.map(({ name, enabled }) => [`${name} ${key}`, enabled] as const),
-    ),
-  );
   return {
     ...preferences,
     ...others,
-    categories: preferences.categories.map((category) => ({
-      ...category,
-      channels: category.channels.map((channel) => ({
-        ...channel,
-        enabled: changes.get(`${channel.name} ${category.key}`) ?? channel.enabled,
-      })),
-    })),
+    categories: preferences.categories.map((category) => {
+      const changes = categories.flatMap(({ key, channels = [] }) => (key === category.key ? channels : []));
+      return {
+        ...category,
+        channels: category.channels.map((channel) => ({
+          ...channel,
+          ...changes.findLast(({ name }) => name === channel.name),
+        })),
+      };
+    }),
   };
 }
 

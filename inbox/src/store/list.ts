@@ -173,13 +173,14 @@ export class NotificationList {
         return this.#fetchMore();
       }
       const before = now.notifications ?? [];
-      const loaded = { ...now, notifications: sameOr(before, found), size: found.length };
       const following = ends ? this.#pages.slice(index + 1) : [];
       const hasMore = ends ? this.#state.getSnapshot().hasMore : part.hasMore;
       const [firstId] = part.ids;
       const lastId = ends ? now.lastId : part.lastId;
+      const notifications = sameOr(before, found);
+      const loaded = { ...now, notifications, size: found.length, firstId, lastId };
       if (index === 0 && now.notifications !== undefined) this.#reportArrived(before, found);
-      this.#set([...this.#pages.slice(0, index), { ...loaded, firstId, lastId }, ...following], {
+      this.#set([...this.#pages.slice(0, index), loaded, ...following], {
         hasMore,
         error: undefined,
       });
@@ -191,9 +192,7 @@ export class NotificationList {
   /** Drops the notifications of a page to save memory. */
   readonly release = (page: Page): void => {
     const pages = this.#pages.map((one) =>
-      one.key === page.key && one.notifications !== undefined
-        ? { ...one, notifications: undefined, size: one.notifications.length }
-        : one,
+      one.key === page.key && one.notifications !== undefined ? { ...one, notifications: undefined } : one,
     );
     this.#set(pages);
   };
@@ -271,8 +270,7 @@ export class NotificationList {
 
   async #fetch(after: string | undefined) {
     const { fetchPage, journal, pageSize, filter } = this.#options;
-    const { status, category, topic } = filter;
-    const query = { status, category, topic, limit: pageSize, starting_after: after };
+    const query = { ...filter, limit: pageSize, starting_after: after };
     const { result, notifications, arrived } = await journal.read(
       () => fetchPage(query),
       ({ data }) => data,

@@ -108,11 +108,6 @@ export class Live implements Session {
     if (transport !== 'polling') this.options.onReady(opening);
   }
 
-  receive(text: string): void {
-    const event = parse<LiveEvent>(text);
-    if (event !== undefined) this.options.onEvent(event);
-  }
-
   get mayPoll(): boolean {
     const isDue = Date.now() - this.#rungSince < REMEMBERED_MS;
     return isDue && !this.#stop.signal.aborted && !isHidden() && !isOffline();

@@ -65,8 +65,6 @@ export interface Session {
   /** Events arrive from now on, from this state on, or the responses of polling. */
   connected(transport: 'websocket' | 'sse', opening: Opening | undefined): void;
   connected(transport: 'polling'): void;
-  /** Passes on an event, if it is one. */
-  receive(text: string): void;
   /**
    * Calls `lost` when the browser is offline, when this is closed, and for Server-Sent Events when the tab
    * was hidden for some time. Returns a function that ends this.
