@@ -25,9 +25,17 @@ test('the README lists the parts of the element', async () => {
   const [readme, ...sources] = await Promise.all(
     [
       '../README.md',
-      ...['banner', 'header', 'item', 'list-view', 'placeholder', 'preferences-view', 'menu', 'view'].map(
-        (name) => `../src/element/${name}.ts`,
-      ),
+      ...[
+        'banner',
+        'filters',
+        'header',
+        'item',
+        'list-view',
+        'placeholder',
+        'preferences-view',
+        'menu',
+        'view',
+      ].map((name) => `../src/element/${name}.ts`),
     ].map((path) => readFile(new URL(path, import.meta.url), 'utf8')),
   );
   const listed = /CSS parts: ([^.]*)\./

@@ -1,11 +1,12 @@
-// What is loaded beside the first list: the menu of a notification, the preferences and messages to the user,
-// with their styles, icons and English texts.
+// What is loaded beside the first list: the filters, the menu of a notification, the preferences and messages
+// to the user, with their styles, icons and English texts.
 
 import type { Messages } from '../locales/en.ts';
 import { enDetails } from '../locales/en-details.ts';
 import { type Banner, type BannerOptions, createBanner } from './banner.ts';
 import type { Context } from './context.ts';
 import { ICONS } from './dom.ts';
+import { createFilters, type FilterOptions, type Filters } from './filters.ts';
 import { Menu } from './menu.ts';
 import { createPlaceholder, type Placeholder } from './placeholder.ts';
 import { PreferencesView } from './preferences-view.ts';
@@ -21,14 +22,14 @@ Object.assign(ICONS, {
 
 export interface Details {
   banner: Banner;
+  filters: Filters;
   menu: Menu;
   placeholder: Placeholder;
   createPreferences(): PreferencesView;
 }
 
-interface DetailsOptions extends BannerOptions {
+interface DetailsOptions extends BannerOptions, FilterOptions {
   onRetry: () => void;
-  onTopic: (topic: string) => void;
   onSaved: (message: string) => void;
 }
 
@@ -39,7 +40,8 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
   const whole = { ...context, messages };
   return {
     banner: createBanner(whole, options),
-    menu: new Menu(whole, options.onTopic),
+    filters: createFilters(whole, options),
+    menu: new Menu(whole, (topic) => options.onSelect({ topic })),
     placeholder: createPlaceholder(whole, options.onRetry),
     createPreferences: () => new PreferencesView(whole, () => options.onSaved(messages.saved)),
   };

@@ -75,7 +75,6 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   };
 
   const header = createHeader(context, {
-    fixed,
     onSelect: select,
     onMarkAllRead: () => run(inbox.markAllRead(selection)),
     onArchiveAll: () =>
@@ -178,9 +177,12 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
         isListBroken: () => list?.getSnapshot().error !== undefined,
         onDismiss: header.focus,
         onRetry: () => list && run(list.loadMore()),
-        onTopic: (topic) => select({ topic }),
+        fixed,
+        onSelect: select,
         onSaved: announce,
       });
+      header.addFilters(details.filters);
+      header.render(selection, false);
       header.element.after(details.banner.element);
       panel.append(details.menu.element);
       scroller.prepend(details.placeholder.element);

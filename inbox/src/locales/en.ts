@@ -21,11 +21,7 @@ export const en = {
   loading: 'Loading …',
   newCount: '{count} new',
   arrived: 'New notification: {title}',
-  category: 'Category',
-  allCategories: 'All categories',
   uncategorized: 'Other',
-  clear: 'Show all topics',
-  topic: 'Topic: {topic}',
 };
 
 /** The texts of a list. `{name}` is replaced by a value. */
