@@ -177,6 +177,40 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test.each([
+    ['de_CH', 'Benachrichtigungen', /^vor 2/],
+    ['Deutsch (Schweiz)', 'Notifications', /^2/],
+  ])('the locale %s of the project or the page removes no inbox', async (locale, title, time) => {
+    const project = await service.createProject(locale);
+    const user = { external_id: 'ada' };
+    const { body } = await project.call('POST', '/broadcasts', { title: 'Hello', recipients: [user] });
+    await processed(project.call, body.id);
+    const page = await pages.site.open(browser);
+    await page.clock.setFixedTime(Date.now() + 125_000); // "now" is the same in any language
+    const isShown = async () => {
+      await expect.poll(() => page.locator('h2').textContent()).toBe(title);
+      await expect.poll(() => page.locator('time').textContent()).toMatch(time);
+    };
+    await page.evaluate((lang) => {
+      document.documentElement.lang = lang;
+    }, locale);
+    const token = project.userJwt({ user_external_id: 'ada' });
+    await addInbox(page, { baseUrl: `${service.address}/v2`, token, mode: 'page' });
+    await isShown();
+    await page.evaluate(() => document.querySelector('belfry-inbox')?.setAttribute('locale', 'fr'));
+    await expect.poll(() => page.locator('time').textContent()).toMatch(/^-2/);
+    await page.evaluate(() => document.querySelector('belfry-inbox')?.setAttribute('locale', ''));
+    await isShown();
+    await page.evaluate(() => {
+      document.documentElement.lang = 'ja';
+    });
+    expect((await project.call('PUT', '/integrations/inbox', { locale: 'es' })).status).toBe(200);
+    await expect.poll(() => page.locator('h2').textContent()).toBe('Notificaciones');
+    expect((await project.call('PUT', '/integrations/inbox', { locale })).status).toBe(200);
+    await isShown();
+    await page.context().close();
+  });
+
   test('preferences name their categories, keep what is required, and save quiet hours', async () => {
     const user = pages.newUser();
     const page = await pages.open(user, { mode: 'page' });

@@ -80,10 +80,10 @@ export class BelfryInbox extends Base {
   /** The language; by default that of the project, of the page, or of the browser. */
   get locale(): string {
     return (
-      this.getAttribute('locale') ??
-      (this.#store?.getSnapshot().appearance?.locale ||
-        this.closest('[lang]')?.getAttribute('lang') ||
-        navigator.language)
+      this.getAttribute('locale') ||
+      this.#store?.getSnapshot().appearance?.locale ||
+      this.closest('[lang]')?.getAttribute('lang') ||
+      navigator.language
     );
   }
   set locale(value: string) {

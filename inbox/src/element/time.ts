@@ -9,16 +9,17 @@ const UNITS = [
 
 /** Formats times for readers of a language. */
 export class Times {
-  readonly #locale: string;
+  /** The language tag; undefined, which `Intl` takes for the language of the browser, if there is none. */
+  readonly locale: string | undefined;
   readonly #relative: Intl.RelativeTimeFormat;
   readonly #days: Intl.RelativeTimeFormat;
   readonly #full: Intl.DateTimeFormat;
 
   constructor(locale: string) {
-    this.#locale = locale;
-    this.#relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'narrow' });
-    this.#days = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
-    this.#full = new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeStyle: 'short' });
+    this.locale = tagOf(locale);
+    this.#relative = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto', style: 'narrow' });
+    this.#days = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto' });
+    this.#full = new Intl.DateTimeFormat(this.locale, { dateStyle: 'full', timeStyle: 'short' });
   }
 
   /** `5 min. ago`, or a date after a week. */
@@ -35,7 +36,7 @@ export class Times {
     const days = Math.round((startOfDay(now) - startOfDay(at)) / DAY);
     if (days < 0 || days > 6) return this.#date(at, now, 'long');
     const text = days < 2 ? this.#days.format(-days, 'day') : this.#format({ weekday: 'long' }, at);
-    return capitalized(text, this.#locale);
+    return capitalized(text, this.locale);
   }
 
   full(at: Date): string {
@@ -53,7 +54,7 @@ export class Times {
   }
 
   #format(options: Intl.DateTimeFormatOptions, at: Date): string {
-    return new Intl.DateTimeFormat(this.#locale, options).format(at);
+    return new Intl.DateTimeFormat(this.locale, options).format(at);
   }
 }
 
@@ -62,7 +63,16 @@ export function startOfDay(at: Date | number | string): number {
   return new Date(at).setHours(0, 0, 0, 0);
 }
 
-function capitalized(text: string, locale: string): string {
+/** Pages, projects and users also write `pt_BR`, or what is no locale at all. */
+function tagOf(locale: string): string | undefined {
+  try {
+    return Intl.getCanonicalLocales(locale.replaceAll('_', '-'))[0];
+  } catch {
+    return undefined;
+  }
+}
+
+function capitalized(text: string, locale: string | undefined): string {
   const [first = '', ...others] = text;
   return first.toLocaleUpperCase(locale) + others.join('');
 }

@@ -133,7 +133,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   const dir = isRightToLeft(locale) ? 'rtl' : 'ltr';
   const root = h(
     'div',
-    { class: 'root', lang: locale, dir, 'data-mode': mode },
+    { class: 'root', lang: context.times.locale ?? 'en', dir, 'data-mode': mode },
     isPopover && bell,
     panel,
     status,

@@ -176,7 +176,7 @@ export class BelfryWebPush extends Base {
 /** The texts in the language of the locale, or of the page, or of the browser. */
 function textsFor(locale: string | null): { texts: WebPushTexts; lang: string } {
   for (const tag of [locale, document.documentElement.lang, ...navigator.languages]) {
-    const lang = tag?.toLowerCase().split('-')[0] ?? '';
+    const lang = tag?.toLowerCase().split(/[-_]/)[0] ?? '';
     const texts = Object.hasOwn(TEXTS, lang) ? TEXTS[lang] : undefined;
     if (texts !== undefined) return { texts, lang };
   }
