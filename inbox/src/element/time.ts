@@ -1,11 +1,6 @@
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-const UNITS = [
-  ['minute', MINUTE, HOUR],
-  ['hour', HOUR, DAY],
-  ['day', DAY, 7 * DAY],
-] as const;
 
 /** Formats times for readers of a language. */
 export class Times {
@@ -22,18 +17,23 @@ export class Times {
     this.#full = new Intl.DateTimeFormat(this.locale, { dateStyle: 'full', timeStyle: 'short' });
   }
 
-  /** `5 min. ago`, or a date after a week. */
+  /** `5 min. ago`, or a date after a week. Days are those of the calendar, as in the headings. */
   ago(at: Date, now = Date.now()): string {
     const ms = now - at.getTime();
-    if (ms < MINUTE) return this.#relative.format(0, 'second');
-    for (const [unit, sizeMs, limitMs] of UNITS)
-      if (ms < limitMs) return this.#relative.format(-Math.floor(ms / sizeMs), unit);
-    return this.#date(at, now, 'short');
+    const days = daysFrom(at, now);
+    if (days > 6) return this.#date(at, now, 'short');
+    return ms < MINUTE
+      ? this.#relative.format(0, 'second')
+      : ms < HOUR
+        ? this.#relative.format(-Math.floor(ms / MINUTE), 'minute')
+        : ms < DAY
+          ? this.#relative.format(-Math.floor(ms / HOUR), 'hour')
+          : this.#relative.format(-days, 'day');
   }
 
   /** The heading of a day: `Today`, `Yesterday`, a weekday, or a date. */
   day(at: Date, now = Date.now()): string {
-    const days = Math.round((startOfDay(now) - startOfDay(at)) / DAY);
+    const days = daysFrom(at, now);
     if (days < 0 || days > 6) return this.#date(at, now, 'long');
     const text = days < 2 ? this.#days.format(-days, 'day') : this.#format({ weekday: 'long' }, at);
     return capitalized(text, this.locale);
@@ -43,19 +43,27 @@ export class Times {
     return this.#full.format(at);
   }
 
-  /** A weekday and time, for a choice in the next days. */
-  soon(at: Date): string {
-    return this.#format({ weekday: 'short', hour: 'numeric', minute: '2-digit' }, at);
+  /** A weekday and time in the next days; later, a date and time. */
+  soon(at: Date, now = Date.now()): string {
+    const time = { hour: 'numeric', minute: '2-digit' } as const;
+    return daysFrom(now, at) > 6
+      ? this.#date(at, now, 'short', time)
+      : this.#format({ weekday: 'short', ...time }, at);
   }
 
-  #date(at: Date, now: number, month: 'short' | 'long'): string {
+  #date(at: Date, now: number, month: 'short' | 'long', time?: Intl.DateTimeFormatOptions): string {
     const isThisYear = at.getFullYear() === new Date(now).getFullYear();
-    return this.#format({ day: 'numeric', month, year: isThisYear ? undefined : 'numeric' }, at);
+    return this.#format({ day: 'numeric', month, year: isThisYear ? undefined : 'numeric', ...time }, at);
   }
 
   #format(options: Intl.DateTimeFormatOptions, at: Date): string {
     return new Intl.DateTimeFormat(this.locale, options).format(at);
   }
+}
+
+/** How many days of the calendar lie between two times. */
+function daysFrom(earlier: Date | number, later: Date | number): number {
+  return Math.round((startOfDay(later) - startOfDay(earlier)) / DAY);
 }
 
 /** Midnight of the day in local time, in milliseconds. */
