@@ -22,6 +22,9 @@ const WORKER = readFileSync(new URL('../src/web-push/service-worker.js', import.
 
 const GUIDE = readFileSync(new URL('../../docs/guides/web-push.md', import.meta.url), 'utf8');
 
+// What a server responds with when the session has ended.
+const LOGIN = '<!doctype html>\n<title>Log in</title>\n';
+
 const APP = `
   import { createWebPush } from '@belfry/inbox/web-push';
   import '@belfry/inbox/web-push/element';
@@ -72,6 +75,7 @@ beforeAll(async () => {
       '/belfry-service-worker.js': WORKER,
       '/blank.html': '',
       '/token.txt': token,
+      '/login.html': LOGIN,
     },
   });
 });
@@ -410,6 +414,41 @@ describeInChromium('in Chromium', () => {
       await expect.poll(() => page.evaluate('requests')).toBe(2);
     });
 
+    test.each([
+      ['the server, whose session has ended', { tokenUrl: 'login.html' }, undefined],
+      ['a page, whose session has ended', {}, LOGIN],
+      ['a page with claims that cannot be read', {}, 'a.b.c'],
+    ])('waits for a token if there is none from %s', async (_from, urls, passed) => {
+      const { tokenUrl } = urls as { tokenUrl?: string };
+      const more = tokenUrl ? { tokenUrl: new URL(tokenUrl, app.url).href } : {};
+      await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }), more);
+      if (passed) await configure(passed);
+      const { id } = await click({});
+      expect(await statusOf(id)).toBe('unseen');
+      if (passed) await configure(passed);
+      await configure(service.project.userJwt({ user_external_id: 'ada' }), more);
+      expect(await statusOf(id)).toBe('read');
+    });
+
+    test('is reported after the first page passed no token', async () => {
+      await page.evaluate(`caches.delete('belfry-web-push')`);
+      await configure(LOGIN);
+      await configure(service.project.userJwt({ user_external_id: 'ada' }));
+      expect(await statusOf((await click({})).id)).toBe('read');
+    });
+
+    test('is reported with a new token after a former version has kept a login page as one', async () => {
+      const tokenUrl = new URL('token.txt', app.url).href;
+      await page.evaluate(
+        async (config) => {
+          const cache = await caches.open('belfry-web-push');
+          await cache.put('/belfry-web-push/config', new Response(JSON.stringify(config)));
+        },
+        { baseUrl: `${service.address}/v2`, token: LOGIN, homeUrl: app.url, tokenUrl },
+      );
+      expect(await statusOf((await click({})).id)).toBe('read');
+    });
+
     test('is forgotten when another user has logged in', async () => {
       await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }));
       const { id } = await click({});
@@ -493,6 +532,8 @@ describeInChromium('in Chromium', () => {
     expect(await page.getByRole('status').textContent()).toBe('הדפדפן יכול להציג התראות');
     await page.evaluate('element.messages = undefined');
     expect(await shown()).toEqual(['Turn on', 'en', 'ltr']);
+    await page.evaluate(`element.setAttribute('locale', 'de_AT')`);
+    expect(await shown()).toEqual(['Einschalten', 'de', 'ltr']);
     await page.close();
   });
 

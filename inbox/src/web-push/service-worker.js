@@ -101,11 +101,11 @@
   async function statusOf(request) {
     const config = await load('config');
     if (config === undefined) return undefined;
-    const { status } = await call(config, request);
+    const status = userOf(config.token) ? (await call(config, request)).status : 401;
     if (status !== 401 || !config.tokenUrl) return status;
     const renewed = await fetch(config.tokenUrl, { credentials: 'include' });
-    if (!renewed.ok) return status;
     const token = (await renewed.text()).trim();
+    if (!renewed.ok || !userOf(token)) return status;
     await save('config', { ...config, token });
     return (await call({ ...config, token }, request)).status;
   }
@@ -126,19 +126,26 @@
   }
 
   async function configure(config) {
+    const user = userOf(config.token);
+    if (user === undefined) return;
     const former = await load('config');
     // What another user has clicked is not sent with the token of this one.
-    if (former !== undefined && userOf(former.token) !== userOf(config.token)) await caches.delete(CACHE);
+    if (former !== undefined && userOf(former.token) !== user) await caches.delete(CACHE);
     await save('config', config);
     await sendPending();
   }
 
+  /** The user of a JWT; undefined if it is none, such as the login page of an app whose session has ended. */
   function userOf(token) {
-    const [, claims = ''] = token.split('.');
-    const { api_key, user_external_id, user_email } = JSON.parse(
-      atob(claims.replaceAll('-', '+').replaceAll('_', '/')),
-    );
-    return JSON.stringify([api_key, user_external_id ?? user_email]);
+    try {
+      const [, claims] = /^[\w-]+\.([\w-]+)\.[\w-]+$/.exec(token);
+      const { api_key, user_external_id, user_email } = JSON.parse(
+        atob(claims.replaceAll('-', '+').replaceAll('_', '/')),
+      );
+      return JSON.stringify([api_key, user_external_id ?? user_email]);
+    } catch {
+      return undefined;
+    }
   }
 
   /** Saves the subscription that replaces an expired one. */
