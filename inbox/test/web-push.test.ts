@@ -76,6 +76,7 @@ beforeAll(async () => {
       '/blank.html': '',
       '/token.txt': token,
       '/login.html': LOGIN,
+      '/own-worker.js': `importScripts('/belfry-service-worker.js');`,
     },
   });
 });
@@ -456,6 +457,41 @@ describeInChromium('in Chromium', () => {
       await configure(service.project.userJwt({ user_external_id: 'ada' }));
       expect(await statusOf(id)).toBe('unseen');
     });
+  });
+
+  test.each([
+    ['the worker of the package', 'is used at once', '/belfry-service-worker.js', 'active'],
+    ['a worker that imports it', 'waits as the app wants', '/own-worker.js', 'waiting'],
+  ])('a new version of %s %s', async (_worker, _how, url, expected) => {
+    const page = await browser.newPage();
+    await page.goto(new URL('blank.html', app.url).href);
+    await page.evaluate(
+      `navigator.serviceWorker.register('${url}?v=1')
+        .then(() => navigator.serviceWorker.ready)
+        .then(() => undefined)`,
+    );
+    await page.reload(); // now the worker controls the page
+    await page.evaluate(`(async () => {
+      const registration = await navigator.serviceWorker.register('${url}?v=2');
+      const { installing: worker } = registration;
+      await new Promise((resolve) => {
+        worker.onstatechange = () => worker.state !== 'installing' && resolve();
+      });
+      // Once the worker replies, it has handled its installation.
+      const { port1, port2 } = new MessageChannel();
+      worker.postMessage({ type: 'belfry-forget' }, [port2]);
+      await new Promise((resolve) => {
+        port1.onmessage = resolve;
+      });
+    })()`);
+    const versions = () =>
+      page.evaluate<object>(`navigator.serviceWorker.getRegistration().then(({ active, waiting }) => ({
+        active: active?.scriptURL.slice(-1),
+        waiting: waiting?.scriptURL.slice(-1),
+      }))`);
+    const former = expected === 'waiting' ? { active: '1' } : { waiting: undefined };
+    await expect.poll(versions).toEqual({ ...former, [expected]: '2' });
+    await page.close();
   });
 
   const IPHONE = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15';

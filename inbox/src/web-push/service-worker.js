@@ -1,4 +1,5 @@
-// The service worker of web push. Host it on the origin of your app, or add it to your own worker:
+// The service worker of web push. Host it on the origin of your app with the name belfry-service-worker.js,
+// or add it to your own worker:
 // importScripts('/belfry-service-worker.js')
 (() => {
   // One entry for each name. The page has the same access, and tokens expire.
@@ -179,6 +180,7 @@
     event.waitUntil(done.catch(() => {}).then(() => event.ports[0]?.postMessage('done')));
   });
 
-  // A new version of the worker is used at once.
-  self.addEventListener('install', () => self.skipWaiting());
+  // A new version of this worker is used at once. When that of another worker is used is up to the app.
+  if (self.location.pathname.endsWith('/belfry-service-worker.js'))
+    self.addEventListener('install', () => self.skipWaiting());
 })();
