@@ -241,6 +241,45 @@ describeInChromium('belfry-inbox, by its users', () => {
     await again.context().close();
   });
 
+  test('quiet hours that are typed are saved once each, and the focus stays in its place', async () => {
+    const user = pages.newUser();
+    const hours = { from: '08:00', to: '07:00' }; // in the morning, so that no field needs AM or PM
+    await service.project.as(user)('PUT', '/channels/user_preferences', { quiet_hours: hours });
+    const page = await pages.open(user, { mode: 'page' });
+    const saved: unknown[] = [];
+    page.on('request', (request) => {
+      if (request.method() === 'PUT') saved.push(request.postDataJSON().quiet_hours);
+    });
+    await page.getByRole('button', { name: 'Preferences' }).click();
+    await page.getByLabel('From').focus();
+    await page.keyboard.type('0930');
+    const isAtEnd = () => page.getByLabel('To', { exact: true }).evaluate((one) => one.matches(':focus'));
+    while (!(await isAtEnd())) await page.keyboard.press('Tab'); // past the button of the clock
+    await expect.poll(() => saved).toEqual([{ from: '09:30', to: '07:00' }]);
+    await page.keyboard.type('06');
+    expect(await page.getByLabel('To', { exact: true }).inputValue()).toBe('06:00');
+    await page.keyboard.type('15');
+    await page.keyboard.press('Enter');
+    const stored = async () => (await service.project.as(user)('GET', '/channels/user_preferences')).body;
+    await until(stored, ({ quiet_hours: now }) => now.from === '09:30' && now.to === '06:15');
+    expect(await isAtEnd()).toBe(true);
+    await page.getByLabel('From').focus();
+    await page.keyboard.type('0545');
+    const emailSwitch = page.getByRole('group', { name: 'Orders' }).getByRole('switch', { name: 'E-mail' });
+    await emailSwitch.click(); // saves the field as well
+    await until(stored, ({ quiet_hours: now, categories: [orders] }) => {
+      const email = orders.channels.find(({ name }: { name: string }) => name === 'email');
+      return now.from === '05:45' && !email.enabled;
+    });
+    expect(await emailSwitch.isChecked()).toBe(false);
+    expect(saved.filter((hours) => hours)).toEqual([
+      { from: '09:30', to: '07:00' },
+      { from: '09:30', to: '06:15' },
+      { from: '05:45', to: '06:15' },
+    ]);
+    await page.context().close();
+  });
+
   test('what arrives while another notification is being marked as seen is seen, too', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'First' });

@@ -30,8 +30,10 @@ export class PreferencesView {
     const { messages } = this.#context;
     if (preferences !== undefined && preferences === this.#shown) return;
     this.#shown = preferences;
-    const focused = ((this.element.getRootNode() as ShadowRoot).activeElement as HTMLElement | null)?.id;
-    this.element.replaceChildren(
+    const active = (this.element.getRootNode() as ShadowRoot).activeElement as HTMLElement | null;
+    const fresh = h(
+      'div',
+      {},
       ...(preferences === undefined
         ? [h('p', { role: 'status' }, messages.loading)]
         : [
@@ -40,7 +42,17 @@ export class PreferencesView {
             ...this.#hours(preferences as Extended),
           ]),
     );
-    if (focused) this.element.querySelector<HTMLElement>(`#${CSS.escape(focused)}`)?.focus();
+    if (outline(fresh) !== outline(this.element)) {
+      this.element.replaceChildren(...fresh.childNodes);
+      if (active?.id) this.element.querySelector<HTMLElement>(`#${CSS.escape(active.id)}`)?.focus();
+      return;
+    }
+    // A control that is replaced loses a click or a digit that is on its way.
+    const controls = controlsIn(fresh);
+    for (const [index, control] of controlsIn(this.element).entries()) {
+      const { value, checked } = controls[index] as HTMLInputElement;
+      if (control !== active) Object.assign(control, { value, checked });
+    }
   }
 
   #category({ key, label, description, required = false, channels }: Category, index: number): HTMLElement {
@@ -92,16 +104,29 @@ export class PreferencesView {
     const zone = time_zone ?? own;
     const save = (change: Extended) => this.#save(change as UserPreferencesInput);
     const time = (id: 'from' | 'to') => {
+      let isTyping = false;
+      const saveTime = () => {
+        const { preferences } = this.#context.inbox.getSnapshot();
+        const now = { ...DEFAULT_HOURS, ...(preferences as Extended | undefined)?.quiet_hours };
+        const changed = { ...now, [id]: input.value };
+        const isNew = input.value !== '' && input.value !== shownTime(now[id]);
+        if (isNew && changed.from !== changed.to) save({ quiet_hours: changed, time_zone: zone });
+      };
       const input = h('input', {
         type: 'time',
         id: `quiet-${id}`,
         class: 'field',
         required: true,
-        value: hours?.[id].replace(/^24/, '00'), // the field knows no 24:00
-        onchange: () => {
-          const changed = { ...DEFAULT_HOURS, ...hours, [id]: input.value };
-          if (input.value !== '' && changed.from !== changed.to)
-            save({ quiet_hours: changed, time_zone: zone });
+        value: hours && shownTime(hours[id]),
+        // While the user types, each digit makes a time.
+        onkeydown: ({ key }: KeyboardEvent) => {
+          isTyping = key !== 'Enter';
+          if (!isTyping) saveTime();
+        },
+        onchange: () => isTyping || saveTime(),
+        onblur: () => {
+          isTyping = false;
+          saveTime();
         },
       });
       return h('label', {}, messages[id], input);
@@ -143,3 +168,9 @@ export class PreferencesView {
     run(this.#context.inbox.savePreferences(change).then(this.#onSaved));
   }
 }
+
+const controlsIn = (element: Element) => [...element.querySelectorAll<HTMLInputElement>('input, select')];
+/** What differs if the form has other parts, and not only other values. */
+const outline = (element: Element) => element.textContent + controlsIn(element).map(({ id }) => ` ${id}`);
+/** The field knows no 24:00. */
+const shownTime = (time: string) => time.replace(/^24/, '00');
