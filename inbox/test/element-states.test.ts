@@ -365,6 +365,54 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a confirmation archives what the list showed when the user wanted it', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'order', category: 'orders' }, { title: 'news', category: 'news' });
+    const page = await pages.open(user, { mode: 'page' });
+    await expect.poll(() => titles(page)).toEqual(['news', 'order']);
+    const confirm = page.locator('.banner').getByRole('button', { name: 'Archive all' });
+    const archiveAll = page.locator('.bar').getByRole('button', { name: 'Archive all' });
+    await page.getByLabel('Category').selectOption('Orders');
+    await expect.poll(() => titles(page)).toEqual(['order']);
+    await archiveAll.click();
+    await confirm.waitFor();
+    await page.getByLabel('Category').selectOption('All categories');
+    await confirm.click();
+    await expect.poll(() => titles(page)).toEqual(['news']);
+    await pages.send(user, { title: 'order 2', category: 'orders' });
+    await page.getByLabel('Category').selectOption('Orders');
+    await archiveAll.click();
+    await confirm.waitFor();
+    await page.getByLabel('Category').selectOption('All categories');
+    await archiveAll.click(); // instead of the former
+    await confirm.click();
+    await expect.poll(() => titles(page)).toEqual([]);
+    await page.context().close();
+  });
+
+  test('a confirmation ends when the connection is lost, and takes no focus later', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'stays' });
+    const page = await pages.open(user, { mode: 'page' });
+    await page.locator('.primary').waitFor();
+    await page.evaluate(() => document.body.prepend(document.createElement('textarea')));
+    const text = page.locator('textarea');
+    const banner = page.locator('.banner');
+    for (const isPressedOffline of [true, false]) {
+      const archiveAll = () => page.locator('.bar').getByRole('button', { name: 'Archive all' }).click();
+      if (!isPressedOffline) await archiveAll();
+      await page.context().setOffline(true);
+      await expect.poll(() => banner.textContent()).toContain('You are offline');
+      if (isPressedOffline) await archiveAll();
+      await text.focus();
+      await page.context().setOffline(false);
+      await expect.poll(() => banner.textContent()).not.toContain('You are offline');
+      expect(await banner.isHidden()).toBe(true);
+      expect(await text.evaluate((one) => one.matches(':focus'))).toBe(true);
+    }
+    await page.context().close();
+  });
+
   test('links to other sites open beside the page and do not know it, own links replace it', async () => {
     const user = pages.newUser();
     const { site } = pages;

@@ -55,6 +55,8 @@ export function createBanner(
         isLate = true;
         render();
       }, CONNECTING_AFTER_MS);
+    // It would appear, and could take the focus, when the user no longer thinks of it.
+    if (connection === 'offline' || connection === 'unauthorized') confirmed = undefined;
     const name =
       connection === 'offline' || connection === 'unauthorized'
         ? connection
@@ -73,7 +75,6 @@ export function createBanner(
     element.append(h('span', {}, messages[name]));
     if (name === 'confirmArchiveAll') element.append(button(messages.archiveAll, confirmed));
     if (name === 'confirmArchiveAll' || name === 'failed') element.append(button(messages.dismiss));
-    if (name === 'confirmArchiveAll') element.querySelector('button')?.focus();
   }
 
   return {
@@ -81,7 +82,9 @@ export function createBanner(
     render,
     confirmArchiveAll(action) {
       confirmed = action;
+      shown = undefined; // another action may have been waiting
       render();
+      element.querySelector('button')?.focus();
     },
     destroy: stopTimer,
   };

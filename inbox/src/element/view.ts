@@ -77,10 +77,10 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   const header = createHeader(context, {
     onSelect: select,
     onMarkAllRead: () => run(inbox.markAllRead(selection)),
-    onArchiveAll: () =>
-      run(
-        loadDetails().then(({ banner }) => banner.confirmArchiveAll(() => run(inbox.archiveAll(selection)))),
-      ),
+    onArchiveAll() {
+      const filter = { ...selection }; // which the user may change before the confirmation
+      run(loadDetails().then(({ banner }) => banner.confirmArchiveAll(() => run(inbox.archiveAll(filter)))));
+    },
     onBack() {
       show();
       preferencesButton.focus();
