@@ -306,6 +306,27 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('arrivals while others are being marked as seen make one more request', async () => {
+    const user = pages.newUser();
+    const page = await pages.open(user, { mode: 'page' });
+    const requests: Route[] = [];
+    await page.route('**/notifications/seen', (route) => void requests.push(route));
+    await pages.send(user, { title: 'a' });
+    await expect.poll(() => requests).toHaveLength(1);
+    await pages.send(user, { title: 'b' }, { title: 'c' }, { title: 'd' });
+    await expect.poll(() => titles(page)).toEqual(['d', 'c', 'b', 'a']);
+    expect(requests).toHaveLength(1);
+    const headers = { 'access-control-allow-origin': '*' };
+    await requests[0]?.fulfill({ status: 204, headers });
+    await expect.poll(() => requests).toHaveLength(2);
+    await requests[1]?.fulfill({ status: 400, headers });
+    await page.getByText('That did not work').waitFor();
+    expect(requests).toHaveLength(2); // what fails is tried once more with the next arrival
+    await pages.send(user, { title: 'e' });
+    await expect.poll(() => requests).toHaveLength(3);
+    await page.context().close();
+  });
+
   test('a list that cannot be loaded says so, and is loaded again', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'archived' });

@@ -48,6 +48,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   // Kept, because reading it after a change of the list makes the browser lay out the page at once.
   let scrollTop = 0;
   let isMarkingSeen = false;
+  let hasMarkingFailed = false;
 
   const context: Context = {
     inbox,
@@ -211,7 +212,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   /** Shows the list of the selected tab and filters. */
   function show(): void {
     hide();
-    isMarkingSeen = false;
+    hasMarkingFailed = false;
     if (inbox.getSnapshot().preferences === undefined) run(inbox.loadPreferences());
     const { tab, ...filter } = selection;
     list = inbox.list({ ...filter, status: tab === 'all' ? undefined : tab });
@@ -282,7 +283,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   /** What the list shows is seen while it is open in a visible tab. */
   function markSeen(): void {
     const { connection, counts } = inbox.getSnapshot();
-    if (isMarkingSeen || !listView || document.visibilityState === 'hidden') return;
+    if (isMarkingSeen || hasMarkingFailed || !listView || document.visibilityState === 'hidden') return;
     if (connection !== 'live' && connection !== 'polling') return;
     const { category, topic } = selection;
     const hasUnseen =
@@ -291,17 +292,21 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
         : counts.unseen;
     if (!hasUnseen) return;
     isMarkingSeen = true;
-    // If that fails, it is tried once more with the next arrival or when the list opens.
-    const done = () => {
+    const done = (hasFailed: boolean) => {
       isMarkingSeen = false;
+      hasMarkingFailed = hasFailed; // it is tried once more with the next arrival or when the list opens
       markSeen(); // what has arrived meanwhile
     };
-    inbox.markAllSeen({ category, topic }).then(done, () => {});
+    inbox.markAllSeen({ category, topic }).then(
+      () => done(false),
+      () => done(true),
+    );
   }
 
   function arrived(notification: Notification): void {
     emit('new', { notification });
-    isMarkingSeen = false;
+    hasMarkingFailed = false;
+    markSeen();
     announce(filled(messages.arrived, { title: notification.title }));
     if (listView !== undefined && scrollTop > 200) setNewAbove(newAbove + 1);
   }
