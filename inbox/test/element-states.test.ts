@@ -327,6 +327,28 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a further page that cannot be loaded says so, and hides no failure of an action', async () => {
+    const user = pages.newUser();
+    await pages.send(user, ...['e', 'd', 'c', 'b', 'a'].map((title) => ({ title })));
+    const page = await pages.site.open(browser);
+    const refuse = (route: Route) =>
+      route.fulfill({ status: 400, headers: { 'access-control-allow-origin': '*' } });
+    await page.route(/starting_after/, refuse);
+    await addInbox(page, { ...pages.propertiesOf(user), mode: 'page', pageSize: 2 });
+    await page.getByText('Notifications could not be loaded.').waitFor();
+    expect(await titles(page)).toEqual(['a', 'b']);
+    await page.route('**/archive', refuse);
+    await page.locator('.item').first().hover();
+    await page.getByRole('button', { name: 'Archive', exact: true }).first().click();
+    await expect.poll(() => page.locator('.banner').textContent()).toContain('That did not work');
+    await page.unroute(/starting_after/);
+    await page.getByRole('button', { name: 'Try again' }).press('Enter');
+    await expect.poll(() => titles(page)).toEqual(['a', 'b', 'c', 'd', 'e']);
+    expect(await page.getByText('Notifications could not be loaded.').count()).toBe(0);
+    expect(await page.locator('.scroller:focus').count()).toBe(1); // in place of the button
+    await page.context().close();
+  });
+
   test('a list that cannot be loaded says so, and is loaded again', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'archived' });

@@ -17,24 +17,32 @@ export interface Placeholder {
   render(list: ListSnapshot, tab: Tab, image: string | undefined): void;
 }
 
-/** What stands in place of a list without notifications: that it failed or is empty. */
+/** What stands in place of a list without notifications, that it failed or is empty, or below one that failed. */
 export function createPlaceholder({ messages }: DetailsContext, retry: () => void): Placeholder {
   const element = h('div', { hidden: true });
   let shown = '';
 
-  function render({ status, pages, hasMore }: ListSnapshot, tab: Tab, image: string | undefined): void {
+  function render(
+    { status, error, pages, hasMore }: ListSnapshot,
+    tab: Tab,
+    image: string | undefined,
+  ): void {
     const isEmpty = status === 'ready' && !hasMore && pages.every(({ size }) => size === 0);
-    const kind = isEmpty ? `${tab} ${image}` : status === 'error' ? status : '';
+    const kind = isEmpty
+      ? `${tab} ${image}`
+      : status === 'error'
+        ? status
+        : error !== undefined && hasMore
+          ? 'more'
+          : '';
     if (kind === shown) return;
     shown = kind;
+    const hadFocus = element.contains((element.getRootNode() as ShadowRoot).activeElement);
     element.hidden = kind === '';
     element.replaceChildren();
-    if (status === 'error')
-      empty(
-        art('inbox'),
-        messages.loadFailed,
-        h('button', { class: 'button', onclick: retry }, messages.retry),
-      );
+    if (status === 'error') empty(art('inbox'), messages.loadFailed, retryButton());
+    else if (kind === 'more')
+      element.append(h('div', { class: 'failed' }, messages.loadFailed, retryButton()));
     else if (isEmpty) {
       const [text, hint] = TEXTS[tab];
       const hasImage = tab === 'all' && image !== undefined;
@@ -44,8 +52,10 @@ export function createPlaceholder({ messages }: DetailsContext, retry: () => voi
         h('p', {}, messages[hint]),
       );
     }
+    if (hadFocus) element.parentElement?.focus({ preventScroll: true }); // the scroller, for the button
   }
 
+  const retryButton = () => h('button', { class: 'button', onclick: retry }, messages.retry);
   const art = (name: IconName) => h('span', { class: 'art' }, icon(name));
   const empty = (picture: Node, text: string, last: Node) =>
     element.append(h('div', { class: 'empty', part: 'empty' }, picture, h('strong', {}, text), last));

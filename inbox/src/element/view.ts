@@ -175,7 +175,10 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     const { createDetails } = await import('./details.ts');
     if (!details) {
       details = createDetails(context, shadow, {
-        isListBroken: () => list?.getSnapshot().error !== undefined,
+        isListBroken: () => {
+          const { status, error } = list?.getSnapshot() ?? {};
+          return status === 'error' || error === inbox.getSnapshot().error;
+        },
         onDismiss: header.focus,
         onRetry: () => list && run(list.loadMore()),
         fixed,
@@ -186,7 +189,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       header.render(selection, false);
       header.element.after(details.banner.element);
       panel.append(details.menu.element);
-      scroller.prepend(details.placeholder.element);
+      scroller.append(details.placeholder.element);
       renderPlaceholder();
       details.banner.render();
     }
@@ -217,7 +220,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     const { tab, ...filter } = selection;
     list = inbox.list({ ...filter, status: tab === 'all' ? undefined : tab });
     listView = new ListView(context, list, scroller);
-    scroller.append(listView.element);
+    skeleton.after(listView.element);
     area.replaceChildren(pill, scroller);
     scroller.scrollTop = scrollTop = 0;
     footer.hidden = attribute('preferences') === 'off';

@@ -25,6 +25,15 @@ export const DETAILS = /* css */ `
     margin-top: 10px;
   }
 }
+.failed {
+  display: flex;
+  flex-wrap: wrap;
+  align-items: center;
+  justify-content: center;
+  gap: 8px 12px;
+  padding: 4px 16px 20px;
+  color: var(--_muted);
+}
 .art {
   --_icon: 32px;
   display: grid;
