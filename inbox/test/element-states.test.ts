@@ -456,6 +456,33 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('the focus stays in the inbox when a banner or the last notification disappears', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'only' });
+    const page = await pages.open(user, { mode: 'page' });
+    await page.locator('.primary').waitFor();
+    const focused = () =>
+      page.evaluate(() => {
+        const active = document.querySelector('belfry-inbox')?.shadowRoot?.activeElement;
+        return active?.ariaLabel ?? active?.id;
+      });
+    const archiveAll = page.getByRole('button', { name: 'Archive all' });
+    const dismiss = page.getByRole('button', { name: 'Dismiss' });
+    await archiveAll.click();
+    await dismiss.press('Enter');
+    await expect.poll(focused).toBe('Mark all as read');
+    await archiveAll.click();
+    await dismiss.waitFor();
+    await tab(page, /Snoozed/).click(); // without actions on all
+    await dismiss.press('Enter');
+    await expect.poll(focused).toBe('list');
+    await tab(page, /All/).click();
+    await page.getByRole('button', { name: 'Archive', exact: true }).press('Enter');
+    await page.locator('.empty').waitFor();
+    await expect.poll(focused).toBe('list');
+    await page.context().close();
+  });
+
   test('links to other sites open beside the page and do not know it, own links replace it', async () => {
     const user = pages.newUser();
     const { site } = pages;

@@ -90,7 +90,7 @@ export function createHeader(
     },
 
     /** Gives the focus to the first button. */
-    focus: () => bar.querySelector<HTMLElement>('button:not([hidden])')?.focus(),
+    focus: () => bar.querySelector<HTMLElement>(':scope > button:not([hidden])')?.focus(),
   };
 }
 

@@ -284,7 +284,11 @@ function restoreFocus(container: Element, { id, control, index }: Focus): void {
   const wanted = [...(target?.querySelectorAll<HTMLElement>('[data-control]') ?? [])].find(
     (one) => same !== undefined && one.dataset.control === control,
   );
-  (wanted ?? target?.querySelector<HTMLElement>('.primary'))?.focus({ preventScroll: same !== undefined });
+  (
+    wanted ??
+    target?.querySelector<HTMLElement>('.primary') ??
+    container.closest<HTMLElement>('.scroller')
+  )?.focus({ preventScroll: same !== undefined });
 }
 
 const dayOf = ({ sent_at, created_at }: Notification) => startOfDay(sent_at ?? created_at);

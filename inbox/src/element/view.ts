@@ -179,7 +179,10 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
           const { status, error } = list?.getSnapshot() ?? {};
           return status === 'error' || error === inbox.getSnapshot().error;
         },
-        onDismiss: header.focus,
+        onDismiss() {
+          header.focus();
+          if (!shadow.activeElement) scroller.focus();
+        },
         onRetry: () => list && run(list.loadMore()),
         fixed,
         onSelect: select,
