@@ -483,6 +483,37 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a long text is read by the menu, also of a link and of what would leave the list', async () => {
+    const user = pages.newUser();
+    const content = 'A long text, of which only the first lines are shown. '.repeat(20);
+    await pages.send(
+      user,
+      { title: 'Short', content: 'Text' },
+      { title: 'Link', content, action_url: 'https://shop.example/1' },
+      { title: 'A title that is longer than two lines. '.repeat(6) },
+    );
+    const page = await pages.open(user, { mode: 'page' });
+    await tab(page, /Unread/).click();
+    await page.locator('.item.unread').nth(2).waitFor();
+    for (const [index, selector] of ['.primary', '.content', '.content'].entries()) {
+      const item = page.locator('.item').nth(index);
+      const hidden = () =>
+        item.locator(selector).evaluate((one) => Math.max(0, one.scrollHeight - one.clientHeight));
+      await item.hover();
+      await item.locator('.menu-button').click();
+      await menuItem(page, 'Archive').waitFor();
+      const isShort = index === 2;
+      expect([await menuItem(page, 'Show whole text').count(), (await hidden()) > 0]).toEqual(
+        isShort ? [0, false] : [1, true],
+      );
+      if (isShort) break;
+      await menuItem(page, 'Show whole text').click();
+      await expect.poll(hidden).toBe(0);
+    }
+    expect(await page.locator('.item.unread').count()).toBe(3);
+    await page.context().close();
+  });
+
   test('links to other sites open beside the page and do not know it, own links replace it', async () => {
     const user = pages.newUser();
     const { site } = pages;

@@ -17,6 +17,7 @@ sheet.replaceSync(DETAILS);
 Object.assign(ICONS, {
   up: 'm6 11 6-6 6 6M12 5v14',
   clock: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7v5l3 2',
+  text: 'M5 7h14M5 12h14M5 17h9',
   trash: 'M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13',
 } satisfies Partial<typeof ICONS>);
 

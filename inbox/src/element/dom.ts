@@ -56,7 +56,8 @@ export type IconName =
   | 'back'
   | 'up'
   | 'clock'
-  | 'trash';
+  | 'trash'
+  | 'text';
 
 const SVG = 'http://www.w3.org/2000/svg';
 

@@ -82,6 +82,9 @@ export class Menu {
         isArchived ? messages.unarchive : messages.archive,
         () => (isArchived ? inbox.unarchive(id) : inbox.archive(id)),
       ),
+      ...(this.#clampedIn(id).length > 0
+        ? [this.#button('text', messages.showAll, () => this.#expand(id))]
+        : []),
       ...(topic === null ? [] : [this.#button('inbox', messages.onlyTopic, () => this.#select(topic))]),
       h('hr', { role: 'separator' }),
       this.#button('trash', messages.delete, () => inbox.remove(id), { class: 'danger' }),
@@ -127,6 +130,23 @@ export class Menu {
   /** Shows the next step in place of this one. */
   #next(children: readonly Node[], role?: string): undefined {
     this.#show(children, role);
+  }
+
+  /** The texts of a notification of which only the first lines are shown. */
+  #clampedIn(id: string): Element[] {
+    const item = this.#itemOf(id);
+    return [...(item?.querySelectorAll('.primary, .content') ?? [])].filter(
+      ({ scrollHeight, clientHeight }) => scrollHeight > clientHeight,
+    );
+  }
+
+  #expand(id: string): undefined {
+    this.#itemOf(id)?.classList.add('expanded');
+  }
+
+  /** The element of a notification as it is now: it is replaced when the notification changes. */
+  #itemOf(id: string): Element | null {
+    return (this.element.getRootNode() as ShadowRoot).querySelector(`[data-id="${CSS.escape(id)}"]`);
   }
 
   #select(topic: string): undefined {

@@ -50,6 +50,7 @@ export const ar: Messages = {
   uncategorized: 'أخرى',
   clear: 'عرض كل المواضيع',
   topic: 'الموضوع: {topic}',
+  showAll: 'عرض النص كاملًا',
   onlyTopic: 'هذا الموضوع فقط',
   required: 'مفعّل دائمًا',
   preferencesHint: 'اختر كيف تصلك إشعارات كل موضوع.',

@@ -50,6 +50,7 @@ export const de: Messages = {
   uncategorized: 'Sonstiges',
   clear: 'Alle Themen zeigen',
   topic: 'Thema: {topic}',
+  showAll: 'Ganzen Text zeigen',
   onlyTopic: 'Nur dieses Thema',
   required: 'Immer an',
   preferencesHint: 'Wählen Sie, wie Sie von welchem Thema erfahren.',

@@ -28,6 +28,7 @@ export const enDetails = {
   tomorrow: 'Tomorrow',
   nextWeek: 'Next week',
   pickTime: 'Pick date and time',
+  showAll: 'Show whole text',
   onlyTopic: 'Only this topic',
   required: 'Always on',
   preferencesHint: 'Choose how you hear about each subject.',

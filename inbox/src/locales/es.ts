@@ -50,6 +50,7 @@ export const es: Messages = {
   uncategorized: 'Otras',
   clear: 'Mostrar todos los temas',
   topic: 'Tema: {topic}',
+  showAll: 'Mostrar todo el texto',
   onlyTopic: 'Solo este tema',
   required: 'Siempre activo',
   preferencesHint: 'Elige cómo quieres enterarte de cada asunto.',

@@ -50,6 +50,7 @@ export const fr: Messages = {
   uncategorized: 'Autres',
   clear: 'Afficher tous les sujets',
   topic: 'Sujet : {topic}',
+  showAll: 'Afficher tout le texte',
   onlyTopic: 'Seulement ce sujet',
   required: 'Toujours actif',
   preferencesHint: 'Choisissez comment vous êtes prévenu de chaque sujet.',

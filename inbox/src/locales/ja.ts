@@ -50,6 +50,7 @@ export const ja: Messages = {
   uncategorized: 'その他',
   clear: 'すべてのトピックを表示',
   topic: 'トピック: {topic}',
+  showAll: '全文を表示',
   onlyTopic: 'このトピックのみ',
   required: '常にオン',
   preferencesHint: '項目ごとに通知の受け取り方を選べます。',
