@@ -514,6 +514,18 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('the heading of a day changes after midnight', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'One' });
+    const page = await pages.site.open(browser);
+    await page.clock.install();
+    await addInbox(page, { ...pages.propertiesOf(user), mode: 'page' });
+    await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Today']);
+    await page.clock.fastForward('24:00:00');
+    await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Yesterday']);
+    await page.context().close();
+  });
+
   test('links to other sites open beside the page and do not know it, own links replace it', async () => {
     const user = pages.newUser();
     const { site } = pages;

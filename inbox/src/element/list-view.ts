@@ -191,9 +191,14 @@ export class ListView {
 
   /** Writes what changes with time, and the labels of the categories. */
   updateTexts(): void {
-    for (const time of this.#items.querySelectorAll('time'))
-      time.textContent = this.#context.times.ago(new Date(time.dateTime));
-    const labels = this.#context.categories();
+    const { times, categories } = this.#context;
+    for (const time of this.#items.querySelectorAll('time')) {
+      const at = new Date(time.dateTime);
+      time.textContent = times.ago(at);
+      const heading = time.closest('.item')?.previousElementSibling;
+      if (heading?.matches('.day')) heading.textContent = times.day(at);
+    }
+    const labels = categories();
     for (const one of this.#items.querySelectorAll<HTMLElement>('[data-category]'))
       one.textContent = labels.get(one.dataset.category ?? '') ?? '';
   }
