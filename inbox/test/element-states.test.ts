@@ -526,6 +526,26 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('the name of a topic without spaces is cut before its button', async () => {
+    const user = pages.newUser();
+    const topic = 'x'.repeat(80);
+    await pages.send(user, { title: 'One', topic });
+    const context = { viewport: { width: 400, height: 600 } };
+    const page = await pages.open(user, { mode: 'embedded' }, { context });
+    await page.locator('.primary').waitFor();
+    await openMenu(page);
+    await menuItem(page, 'Only this topic').click();
+    await page.getByRole('button', { name: 'Show all topics' }).waitFor();
+    const name = page.locator('.chip span');
+    const style = await name.evaluate((one) => {
+      const { overflow, textOverflow } = getComputedStyle(one);
+      return { overflow, textOverflow, isCut: one.scrollWidth > one.clientWidth };
+    });
+    expect(style).toEqual({ overflow: 'hidden', textOverflow: 'ellipsis', isCut: true });
+    expect(await name.getAttribute('title')).toBe(`Topic: ${topic}`);
+    await page.context().close();
+  });
+
   test('links to other sites open beside the page and do not know it, own links replace it', async () => {
     const user = pages.newUser();
     const { site } = pages;

@@ -35,7 +35,7 @@ export function createFilters(
     render({ category, topic }, isPreferences) {
       const choices = categories();
       chip.hidden = isPreferences || !topic || !!fixed.topic;
-      topicName.textContent = filled(messages.topic, { topic: topic ?? '' });
+      topicName.title = topicName.textContent = filled(messages.topic, { topic: topic ?? '' });
       select.hidden = isPreferences || !!(topic || fixed.category) || choices.size < 2;
       const options = [['', messages.allCategories] as const, ...choices];
       if (select.options.length !== options.length)

@@ -124,6 +124,11 @@ option {
   border-radius: 8px;
   background: var(--_hover);
   font-size: 13px;
+  span {
+    overflow: hidden;
+    text-overflow: ellipsis;
+    white-space: nowrap;
+  }
 }
 .arrived {
   animation: arrive 0.5s;
