@@ -592,6 +592,25 @@ describeInChromium('belfry-inbox, by its users', () => {
     expect([systemDark, systemLight]).toEqual([dark, light]);
   });
 
+  test('texts of a language that could not be loaded are loaded later', async () => {
+    const page = await pages.site.open(browser);
+    await page.clock.install();
+    const isGerman = /\/de-\w+\.js$/;
+    const failed = page.waitForResponse(isGerman);
+    await page.route(isGerman, (route) => route.fulfill({ status: 503 }));
+    await addInbox(page, { ...pages.propertiesOf(pages.newUser()), mode: 'page', locale: 'de' });
+    expect((await failed).status()).toBe(503);
+    expect(await page.locator('h2').textContent()).toBe('Notifications');
+    await page.unroute(isGerman);
+    await expect
+      .poll(async () => {
+        await page.clock.fastForward('00:10'); // the page may handle the failure after it is here
+        return page.locator('h2').textContent();
+      })
+      .toBe('Benachrichtigungen');
+    await page.context().close();
+  });
+
   test('its texts can be replaced', async () => {
     const page = await pages.open(pages.newUser(), { mode: 'page' });
     await page.evaluate(() => {

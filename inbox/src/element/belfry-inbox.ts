@@ -11,6 +11,7 @@ type Mode = 'popover' | 'page' | 'embedded';
 type Theme = Parts<NonNullable<InboxIntegrationConfig['theme']>>;
 type Parts<Value> = Value extends object ? { [Name in keyof Value]?: Parts<Value[Name]> } : Value;
 
+const RETRY_MS = 10_000;
 const ATTRIBUTES = [
   'base-url',
   'token',
@@ -185,12 +186,7 @@ export class BelfryInbox extends Base {
       shadow.adoptedStyleSheets = [sheet, this.#themeSheet];
     }
     const { locale } = this;
-    if (locale !== this.#loaded.locale)
-      void loadMessages(locale).then((messages) => {
-        if (this.locale !== locale) return;
-        this.#loaded = { locale, messages };
-        this.#mount();
-      });
+    this.#load(locale);
     this.#view = createView({
       host: this,
       shadow,
@@ -205,6 +201,19 @@ export class BelfryInbox extends Base {
     });
     this.#view.setScheme(this.colorScheme);
     this.#applyTheme();
+  }
+
+  /** Loads the texts of a language, as often as it takes. Until then, those before are shown. */
+  #load(locale: string): void {
+    if (locale === this.#loaded.locale || this.locale !== locale || !this.isConnected) return;
+    loadMessages(locale).then(
+      (messages) => {
+        if (this.locale !== locale) return;
+        this.#loaded = { locale, messages };
+        this.#mount();
+      },
+      () => setTimeout(() => this.#load(locale), RETRY_MS),
+    );
   }
 
   #applyTheme(): void {

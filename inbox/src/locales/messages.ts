@@ -9,10 +9,13 @@ const OTHERS: Record<string, () => Promise<Messages>> = {
   ar: async () => (await import('./ar.ts')).ar,
 };
 
-/** Resolves with the texts of a language; with those of the list in English if there are none. */
+/**
+ * Resolves with the texts of a language; with those of the list in English if there are none. Rejects if they
+ * cannot be loaded.
+ */
 export async function loadMessages(locale: string): Promise<ListMessages> {
   const load = OTHERS[languageOf(locale)];
-  return load === undefined ? en : load().catch(() => en); // English if the file cannot be loaded
+  return load?.() ?? en;
 }
 
 /** Replaces `{name}` in a text by values. */
