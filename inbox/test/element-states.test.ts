@@ -27,7 +27,7 @@ test('the README lists the parts of the element', async () => {
       '../README.md',
       ...[
         'banner',
-        'filters',
+        'header-details',
         'header',
         'item',
         'list-view',

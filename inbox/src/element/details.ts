@@ -6,7 +6,7 @@ import { enDetails } from '../locales/en-details.ts';
 import { type Banner, type BannerOptions, createBanner } from './banner.ts';
 import type { Context } from './context.ts';
 import { ICONS } from './dom.ts';
-import { createFilters, type FilterOptions, type Filters } from './filters.ts';
+import { createHeaderDetails, type HeaderDetails, type HeaderDetailsOptions } from './header-details.ts';
 import { Menu } from './menu.ts';
 import { createPlaceholder, type Placeholder } from './placeholder.ts';
 import { PreferencesView } from './preferences-view.ts';
@@ -17,19 +17,20 @@ sheet.replaceSync(DETAILS);
 Object.assign(ICONS, {
   up: 'm6 11 6-6 6 6M12 5v14',
   clock: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7v5l3 2',
+  back: 'm14 6-6 6 6 6',
   text: 'M5 7h14M5 12h14M5 17h9',
   trash: 'M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13',
 } satisfies Partial<typeof ICONS>);
 
 export interface Details {
   banner: Banner;
-  filters: Filters;
+  header: HeaderDetails;
   menu: Menu;
   placeholder: Placeholder;
   createPreferences(): PreferencesView;
 }
 
-interface DetailsOptions extends BannerOptions, FilterOptions {
+interface DetailsOptions extends BannerOptions, HeaderDetailsOptions {
   onRetry: () => void;
   onSaved: (message: string) => void;
 }
@@ -41,7 +42,7 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
   const whole = { ...context, messages };
   return {
     banner: createBanner(whole, options),
-    filters: createFilters(whole, options),
+    header: createHeaderDetails(whole, options),
     menu: new Menu(whole, (topic) => options.onSelect({ topic })),
     placeholder: createPlaceholder(whole, options.onRetry),
     createPreferences: () => new PreferencesView(whole, () => options.onSaved(messages.saved)),

@@ -41,7 +41,6 @@ export const ICONS = {
     'M4 8h8.5M17.5 8H20M4 16h2.5M11.5 16H20M15 5.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5' +
     'M9 13.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5',
   close: 'm6 6 12 12M18 6 6 18',
-  back: 'm14 6-6 6 6 6',
 } as Record<IconName, string>;
 export type IconName =
   | 'bell'

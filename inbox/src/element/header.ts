@@ -1,6 +1,6 @@
 import type { Context } from './context.ts';
 import { h, iconButton, moveFocus, setAttribute } from './dom.ts';
-import type { Filters } from './filters.ts';
+import type { HeaderDetails } from './header-details.ts';
 
 export const TABS = ['all', 'unread', 'snoozed', 'archived'] as const;
 export type Tab = (typeof TABS)[number];
@@ -16,26 +16,24 @@ interface HeaderOptions {
   onSelect: (change: Partial<Selection>) => void;
   onMarkAllRead: () => void;
   onArchiveAll: () => void;
-  onBack: () => void;
   onClose: () => void;
 }
 
 /** The title with the actions on all notifications, and the tabs. */
 export function createHeader(
   { inbox, messages }: Context,
-  { onSelect, onMarkAllRead, onArchiveAll, onBack, onClose }: HeaderOptions,
+  { onSelect, onMarkAllRead, onArchiveAll, onClose }: HeaderOptions,
 ) {
   const title = h('h2');
-  const back = iconButton('back', messages.back, onBack);
   const bulk = [
     iconButton('checks', messages.markAllRead, onMarkAllRead),
     iconButton('archive', messages.archiveAll, onArchiveAll),
   ];
   const close = iconButton('close', messages.close, onClose, { class: 'tool close' });
-  const bar = h('div', { class: 'bar' }, back, title, ...bulk, close);
+  const bar = h('div', { class: 'bar' }, title, ...bulk, close);
   const count = h('span');
   let selected: Tab;
-  let filters: Filters | undefined;
+  let details: HeaderDetails | undefined;
   const tabs = TABS.map((tab) =>
     h(
       'button',
@@ -64,11 +62,10 @@ export function createHeader(
 
   return {
     element: h('div', { class: 'header', part: 'header' }, bar, tabRow),
-    back,
-
-    addFilters(added: Filters): void {
-      filters = added;
-      title.after(...added.elements);
+    addDetails(added: HeaderDetails): void {
+      details = added;
+      title.before(added.back);
+      title.after(...added.filters);
     },
 
     render(selection: Selection, isPreferences: boolean): void {
@@ -76,9 +73,8 @@ export function createHeader(
       selected = tab;
       const { unread } = inbox.getSnapshot().counts;
       title.textContent = isPreferences ? messages.preferences : messages.title;
-      back.hidden = !isPreferences;
       tabRow.hidden = isPreferences;
-      filters?.render(selection, isPreferences);
+      details?.render(selection, isPreferences);
       for (const button of bulk) button.hidden = isPreferences || tab === 'snoozed' || tab === 'archived';
       count.textContent = unread ? countText(unread) : '';
       count.hidden = !unread;

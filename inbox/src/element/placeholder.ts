@@ -17,7 +17,7 @@ export interface Placeholder {
   render(list: ListSnapshot, tab: Tab, image: string | undefined): void;
 }
 
-/** What stands in place of a list without notifications, that it failed or is empty, or below one that failed. */
+/** What stands in place of a list that failed or is empty, or below one that lacks a further page. */
 export function createPlaceholder({ messages }: DetailsContext, retry: () => void): Placeholder {
   const element = h('div', { hidden: true });
   let shown = '';

@@ -82,10 +82,6 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       const filter = { ...selection }; // which the user may change before the confirmation
       run(loadDetails().then(({ banner }) => banner.confirmArchiveAll(() => run(inbox.archiveAll(filter)))));
     },
-    onBack() {
-      show();
-      preferencesButton.focus();
-    },
     onClose: () => setOpen(false),
   });
   const skeleton = h('div', { class: 'skeleton' }, h('span', { class: 'sr' }, messages.loading));
@@ -186,9 +182,13 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
         onRetry: () => list && run(list.loadMore()),
         fixed,
         onSelect: select,
+        onBack() {
+          show();
+          preferencesButton.focus();
+        },
         onSaved: announce,
       });
-      header.addFilters(details.filters);
+      header.addDetails(details.header);
       header.render(selection, false);
       header.element.after(details.banner.element);
       panel.append(details.menu.element);

@@ -16,6 +16,7 @@ export const enDetails = {
   unauthorized: 'Your session has ended. Reload the page to sign in.',
   failed: 'That did not work, and was undone.',
   dismiss: 'Dismiss',
+  back: 'Back',
   category: 'Category',
   allCategories: 'All categories',
   clear: 'Show all topics',

@@ -11,7 +11,6 @@ export const en = {
   archiveAll: 'Archive all',
   preferences: 'Preferences',
   close: 'Close',
-  back: 'Back',
   markRead: 'Mark as read',
   markUnread: 'Mark as unread',
   archive: 'Archive',

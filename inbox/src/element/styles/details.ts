@@ -1,5 +1,39 @@
-/** Filters, the menu, the preferences, what appears when something changes or is missing, rich contents. */
+/** The background of notifications of a status under the pointer, as the theme of the project sets it. */
+const over = (status: string, background: string) => /* css */ `
+  --_over: var(
+    --belfry-notification-${status}-hover-background-color,
+    var(--belfry-notification-hover-background-color, ${background})
+  );`;
+
+/** Filters, the menu, the preferences, what appears later or is missing, rich contents, what is hovered. */
 export const DETAILS = /* css */ `
+.tab:not([aria-selected="true"]):hover,
+.footer button:hover {
+  background: var(--_hover);
+}
+.tab:hover {
+  color: var(--_text);
+}
+.button:hover {
+  &:not(.accent) {
+    border-color: var(--_muted);
+  }
+  &.accent {
+    filter: brightness(1.08);
+  }
+}
+.item {
+  ${over('default', 'var(--_hover)')}
+  &.unread {
+    ${over('unread', 'var(--_hover)')}
+  }
+  &.unseen {
+    ${over('unseen', 'color-mix(in srgb, var(--_accent) 11%, transparent)')}
+  }
+  &:is(:hover, :focus-within) {
+    background: var(--_over);
+  }
+}
 .empty {
   display: grid;
   justify-items: center;

@@ -123,16 +123,10 @@ button {
   font-weight: 600;
   text-decoration: none;
   overflow-wrap: anywhere;
-  &:hover {
-    border-color: var(--_muted);
-  }
   &.accent {
     border-color: transparent;
     background: var(--_accent);
     color: var(--_on-accent);
-    &:hover {
-      filter: brightness(1.08);
-    }
   }
 }
 .sr {

@@ -2,19 +2,13 @@ const DEFAULT = '--belfry-notification-default';
 const DEFAULT_BACKGROUND = `var(${DEFAULT}-background-color, none)`;
 
 /** The colors of notifications of a status. The theme of the project sets the properties. */
-const colors = (status: string, background: string, hover: string) => /* css */ `
+const colors = (status: string, background: string) => /* css */ `
   --_background: var(--belfry-notification-${status}-background-color, ${background});
   --_color: var(--belfry-notification-${status}-text-color, var(${DEFAULT}-text-color, currentColor));
-  --_over: var(
-    --belfry-notification-${status}-hover-background-color,
-    var(--belfry-notification-hover-background-color, ${hover})
-  );
   --_state: var(
     --belfry-notification-${status}-state-color,
     var(--belfry-notification-state-color, var(--_accent))
   );`;
-
-const accent = (percent: number) => `color-mix(in srgb, var(--_accent) ${percent}%, transparent)`;
 
 /** The list and its notifications. */
 export const LIST = /* css */ `
@@ -56,7 +50,7 @@ export const LIST = /* css */ `
   font-weight: 600;
 }
 .item {
-  ${colors('default', 'none', 'var(--_hover)')}
+  ${colors('default', 'none')}
   --_tool: 28px;
   --_icon: 16px;
   position: relative;
@@ -73,13 +67,10 @@ export const LIST = /* css */ `
   content-visibility: auto; /* pages of 50 are in the document, and few of their items near the screen */
   contain-intrinsic-block-size: auto 84px;
   &.unread {
-    ${colors('unread', DEFAULT_BACKGROUND, 'var(--_hover)')}
+    ${colors('unread', DEFAULT_BACKGROUND)}
   }
   &.unseen {
-    ${colors('unseen', accent(7), accent(11))}
-  }
-  &:is(:hover, :focus-within) {
-    background: var(--_over);
+    ${colors('unseen', 'color-mix(in srgb, var(--_accent) 7%, transparent)')}
   }
 }
 .state {

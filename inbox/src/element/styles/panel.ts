@@ -119,10 +119,6 @@ export const PANEL = /* css */ `
   font-size: clamp(11px, 4cqi - 1px, 13px);
   font-weight: 600;
   white-space: nowrap;
-  &:hover {
-    background: var(--_hover);
-    color: var(--_text);
-  }
   &[aria-selected="true"] {
     background: var(--_pressed);
     color: var(--_text);
@@ -160,9 +156,6 @@ export const PANEL = /* css */ `
     padding: 6px 8px;
     margin-inline: -8px;
     font-weight: 600;
-    &:hover {
-      background: var(--_hover);
-    }
   }
 }
 `;

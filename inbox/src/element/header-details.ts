@@ -3,22 +3,26 @@ import type { DetailsContext } from './context.ts';
 import { h, iconButton } from './dom.ts';
 import type { Selection } from './header.ts';
 
-export interface Filters {
-  elements: readonly HTMLElement[];
+export interface HeaderDetails {
+  /** The button that leaves the preferences. */
+  back: HTMLElement;
+  filters: readonly HTMLElement[];
   render(selection: Selection, isPreferences: boolean): void;
 }
 
-export interface FilterOptions {
+export interface HeaderDetailsOptions {
   /** The filters that the page sets, which the user cannot change. */
   fixed: Partial<Selection>;
   onSelect: (change: Partial<Selection>) => void;
+  onBack: () => void;
 }
 
-/** The topic that the user has selected, and the choice of a category. */
-export function createFilters(
+/** What the header gets later: a way back from the preferences, the selected topic, a choice of category. */
+export function createHeaderDetails(
   { messages, categories }: DetailsContext,
-  { fixed, onSelect }: FilterOptions,
-): Filters {
+  { fixed, onSelect, onBack }: HeaderDetailsOptions,
+): HeaderDetails {
+  const back = iconButton('back', messages.back, onBack);
   const select = h('select', {
     class: 'filter',
     part: 'filter',
@@ -30,10 +34,12 @@ export function createFilters(
   const chip = h('span', { class: 'chip' }, topicName, clear);
 
   return {
-    elements: [chip, select],
+    back,
+    filters: [chip, select],
 
     render({ category, topic }, isPreferences) {
       const choices = categories();
+      back.hidden = !isPreferences;
       chip.hidden = isPreferences || !topic || !!fixed.topic;
       topicName.title = topicName.textContent = filled(messages.topic, { topic: topic ?? '' });
       select.hidden = isPreferences || !!(topic || fixed.category) || choices.size < 2;
