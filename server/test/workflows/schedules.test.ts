@@ -151,6 +151,18 @@ test('saving keeps a schedule that stays, and replaces one that changes', async 
   expect((await project.call('GET', '/workflows/flow')).body).not.toHaveProperty('triggers');
 });
 
+test('a schedule that was saved several times starts one run at each of its times', async () => {
+  noon();
+  for (const input of [{ a: 1 }, { a: 2 }, { a: 3 }]) await save([{ schedule: '0 * * * *', input }]);
+  for (const count of [1, 2]) {
+    laterMs += HOUR_MS;
+    await settled();
+    expect(await started()).toBe(count);
+  }
+  const [{ id }] = await runs();
+  expect((await project.call('GET', `/workflows/runs/${id}`)).body.input).toEqual({ a: 3 });
+});
+
 test('a version that is restored keeps the triggers', async () => {
   const triggers = [{ schedule: '@daily', time_zone: 'Europe/Berlin', missed: 'skip' }];
   await save(triggers);

@@ -86,12 +86,16 @@ function startDue(
   });
 }
 
-// Primary key, both. Another transaction has set the next start, or the schedule is gone: no row.
+// Primary key, both. Another transaction has set the next start, or the schedule is gone: no row. A schedule
+// that was saved several times has a job of each time, for the same start.
 const lockDue = sql(
   'lock_due_workflow_schedules',
   `select s.project_id, s.workflow_key, s.place, s.schedule, s.time_zone, s.skip_missed, s.input, s.next_at
-  from unnest($1::uuid[], $2::text[], $3::int[], $4::timestamptz[])
-    as d (project_id, workflow_key, place, next_at)
+  from (
+    select distinct project_id, workflow_key, place, next_at
+    from unnest($1::uuid[], $2::text[], $3::int[], $4::timestamptz[])
+      as j (project_id, workflow_key, place, next_at)
+  ) d
   join workflow_schedules s using (project_id, workflow_key, place, next_at)
   order by s.project_id, s.workflow_key, s.place
   for update of s`,
