@@ -46,6 +46,7 @@ export async function afterFailure(
       releases.add(group, leaseId, isRetry ? clock.now() + pauseMs : undefined);
     }
   } else if (jobs.length > 1) {
+    log.warn({ err: error, kind, jobs: jobs.length }, 'a batch failed; its jobs run one by one');
     const held = await stillHeld(deps.db, leaseId, jobs).catch(() => undefined);
     if (held === undefined) releases.add(jobs, leaseId);
     const queued: JobKind[] = [];

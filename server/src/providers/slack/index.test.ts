@@ -293,6 +293,13 @@ describe('sending', () => {
       expect(second?.body).toBe(first?.body);
     });
 
+    test('is not joined because of the text of a message', async () => {
+      const message = { text: 'not_in_channel' };
+      vendor.reply({ status: 200, body: { ok: true, ts: '1.2', channel: 'C024BE91L', message } });
+      expect(await send(byApi())).toEqual({ kind: 'sent', providerId: '1.2' });
+      expect(paths()).toEqual(['/api/chat.postMessage']);
+    });
+
     test.each(['missing_scope', 'method_not_supported_for_channel_type', 'is_archived'])(
       'is not sent if it cannot join: %s',
       async (error) => {

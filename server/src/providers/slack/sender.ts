@@ -38,5 +38,8 @@ export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
 }
 
 function isNotInChannel(response: HttpResult): boolean {
-  return 'text' in response && response.text.includes('"not_in_channel"');
+  // A success repeats the text of the message, which is rarely this word.
+  if (!('text' in response) || !response.text.includes('"not_in_channel"')) return false;
+  const outcome = classifySlackResponse(response);
+  return outcome.kind === 'token_gone' && outcome.code === 'not_in_channel';
 }

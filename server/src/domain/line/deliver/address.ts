@@ -215,21 +215,10 @@ function targetOf(
   return {
     id,
     integrations: isFixed ? ordered.slice(0, 1) : ordered,
-    token:
-      installation !== undefined && isShared(access.get(id))
-        ? { ...token, installationId: installation.id }
-        : token,
+    token: installation === undefined ? token : { ...token, installationId: installation.id },
     to: destinationOf(target, { channel, badge, access: access.get(id) }),
     identifiers,
   };
-}
-
-/**
- * Whether an installation stands for the tokens of all users, which are discarded with it. One that a user
- * has stated does not: another user's token may post through an installation that works.
- */
-function isShared(installed: ReturnType<Access['get']>): boolean {
-  return installed?.access.kind === 'token' && installed.access.isShared;
 }
 
 function destinationOf(

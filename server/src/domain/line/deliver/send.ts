@@ -1,5 +1,5 @@
 import { oneLine } from '../../../lib/one-line.ts';
-import type { MessageAddress, SendOutcome } from '../../../providers/provider.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
 import { type InstallationToken, installationToken } from '../../people/installations/token.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { LineContext } from '../context/context.ts';
@@ -179,15 +179,27 @@ async function sendByInstallation(
   target: Target,
   { installation, access, withAccess }: Installed,
 ): Promise<AttemptResult> {
-  const post = (address: MessageAddress) =>
-    dispatch(deps, attempt, target, addressedDraft(attempt.content, address));
+  const post = ({ token, isShared }: { token: string; isShared: boolean }) => {
+    const draft = addressedDraft(attempt.content, withAccess(token));
+    return dispatch(deps, attempt, isShared ? target : ofOneToken(target), draft);
+  };
   if (access.kind !== 'token') return withoutAccess(context, deps, target, access);
-  const first = await post(withAccess(access.token));
+  const first = await post(access);
   if (first.kind !== 'done' || first.outcome.kind !== 'retry' || first.outcome.code !== TOKEN_EXPIRED)
     return first;
   const renewed = await installationToken(context, installation, { expired: access.token });
   if (renewed.kind !== 'token') return withoutAccess(context, deps, target, renewed);
-  return post(withAccess(renewed.token));
+  return post(renewed);
+}
+
+/**
+ * The same target without its installation, with which the tokens of all users are discarded. One that a user
+ * has stated does not stand for them: another user's token may post through one that works.
+ */
+function ofOneToken(target: Target): Target {
+  if (target.token === undefined) return target;
+  const { installationId: _all, ...token } = target.token;
+  return { ...target, token };
 }
 
 /** The code by which providers with installations report an expired access token. */

@@ -26,14 +26,15 @@ export interface PagesWithTexts {
   events: NewEvent[];
 }
 
-// The texts of a page take a fiftieth of it. In 15 s without a statement, PostgreSQL would end the
-// transaction.
+// The texts of a page take a fiftieth of it. Twice as much may pass until they are rendered, because other
+// batches have their turns. After 15 s without a statement PostgreSQL would end the transaction.
 const MAX_RENDER_MS = 5_000;
 
 /** How long the texts of a batch may take. */
 class RenderTime {
   readonly #limitMs: number;
   readonly #isForOnePage: boolean;
+  #beganMs: number | undefined;
   #spentMs = 0;
 
   constructor(limitMs: number, pages: number) {
@@ -43,11 +44,12 @@ class RenderTime {
 
   /** Runs `render` while there is time. When it is over, a page that is alone goes without further users. */
   during<Result>(render: () => Result): Result {
-    if (this.#spentMs > this.#limitMs) {
+    const beganMs = performance.now();
+    this.#beganMs ??= beganMs;
+    if (this.#spentMs > this.#limitMs || beganMs - this.#beganMs > 2 * this.#limitMs) {
       if (this.#isForOnePage) throw new TemplateError('takes too long for all users');
       throw new Error('the templates of the batch take too long, so its pages are rendered one by one');
     }
-    const beganMs = performance.now();
     try {
       return render();
     } finally {

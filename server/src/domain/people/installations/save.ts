@@ -92,9 +92,7 @@ export async function saveStated(
 async function rejectOneTooMany(tx: Queryable, userId: string): Promise<void> {
   const [stated] = await tx.query<{ count: number }>(countStated, [userId, MAX_STATED]);
   if (stated?.count === MAX_STATED)
-    throw new ClientError('validation_failed', [
-      `Param 'id' names one installation too many: a user can save at most ${MAX_STATED}`,
-    ]);
+    throw new ClientError('validation_failed', [`A user can save at most ${MAX_STATED} installations`]);
 }
 
 /** Writes an installation over the one that is there, with the event of it. */
