@@ -9,7 +9,7 @@ import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
 import { hasUnredacted, redactKept } from './redact-kept.ts';
-import { type Mention, redactRecipients, redactScheduled } from './redact-recipients.ts';
+import { redactRecipients, redactScheduled } from './redact-recipients.ts';
 import { TEXTS_OF_USERS } from './texts-of-users.ts';
 
 /** How long a deleted user can be restored: the contract's seven days. */
@@ -92,12 +92,14 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   const rows = Math.max(MIN_ROWS, Math.floor(ROWS / mine.length));
   const mentions = await tx.query<Found>(selectMentions, [ids, rows]);
   if (mentions.length > 0) {
-    await redactRecipients(tx, mentions);
-    await eraseContent(tx, [...new Set(mentions.map((mention) => mention.broadcast_id))].sort());
+    const broadcastIds = mentions.map((mention) => mention.broadcast_id);
+    const broadcasts = uuidArray(broadcastIds);
     const users = uuidArray(mentions.map((mention) => mention.user_id));
-    await tx.query(TEXTS_OF_USERS, [uuidArray(mentions.map((one) => one.broadcast_id)), users]);
+    await redactRecipients(tx, userIds, broadcastIds);
+    await eraseContent(tx, [...new Set(broadcastIds)].sort());
+    await tx.query(TEXTS_OF_USERS, [broadcasts, users]);
     await tx.query(deleteNotifications, [users, textArray(mentions.map((one) => one.notification_id))]);
-    await tx.query(deleteRefused, [users, uuidArray(mentions.map((one) => one.broadcast_id))]);
+    await tx.query(deleteRefused, [users, broadcasts]);
     return { more: true };
   }
   if (await hasUnredacted(tx, userIds)) return { more: true, unredacted: userIds };
@@ -115,7 +117,10 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   return { more: true };
 }
 
-interface Found extends Mention {
+/** A broadcast that names a user who is being purged. */
+interface Found {
+  user_id: string;
+  broadcast_id: string;
   /** Set if the broadcast has a notification for the user. */
   notification_id: string | null;
 }

@@ -9,14 +9,9 @@ import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/erased-recipi
 
 /** Removes purged users from the recipients of scheduled broadcasts, of which they have no notifications. */
 export async function redactScheduled(tx: Queryable, userIds: readonly string[]): Promise<void> {
-  const mentions = await tx.query<Mention>(selectScheduled, [uuidArray(userIds)]);
-  if (mentions.length > 0) await redactRecipients(tx, mentions);
-}
-
-/** A broadcast with a recipient that is being purged. */
-export interface Mention {
-  user_id: string;
-  broadcast_id: string;
+  const broadcasts = await tx.query<{ id: string }>(selectScheduled, [uuidArray(userIds)]);
+  const ids = broadcasts.map(({ id }) => id);
+  if (ids.length > 0) await redactRecipients(tx, userIds, ids);
 }
 
 // At a time: a broadcast may have a thousand recipients, each with any amount of data.
@@ -27,22 +22,22 @@ const BROADCASTS = 20;
  * `{"external_id": "deleted:<user id>"}`; all other entries stay byte for byte. The identities of the users
  * come from former_user_keys.
  */
-export async function redactRecipients(tx: Queryable, mentions: readonly Mention[]): Promise<void> {
-  const userIds = uuidArray([...new Set(mentions.map((mention) => mention.user_id))]);
-  const names = await tx.query<FormerName>(selectNames, [userIds]);
-  const namesOfUser = Map.groupBy(names, (name) => name.user_id);
-  const byBroadcast = Map.groupBy(mentions, (mention) => mention.broadcast_id);
+export async function redactRecipients(
+  tx: Queryable,
+  userIds: readonly string[],
+  broadcastIds: readonly string[],
+): Promise<void> {
+  const names = await tx.query<FormerName>(selectNames, [uuidArray([...new Set(userIds)])]);
+  const owners = new Map(
+    names.map(({ project_id, kind, value, user_id }) => [identityKey(project_id, kind, value), user_id]),
+  );
   // Broadcasts are always locked in the order of their ids.
-  const ids = [...byBroadcast.keys()].sort();
+  const ids = [...new Set(broadcastIds)].sort();
   for (let start = 0; start < ids.length; start += BROADCASTS) {
     const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids.slice(start, start + BROADCASTS))]);
     const redacted: Redacted[] = [];
     for (const row of rows) {
-      const users = (byBroadcast.get(row.id) ?? []).map(({ user_id }) => user_id);
-      const one = await redact(
-        row,
-        users.flatMap((userId) => namesOfUser.get(userId) ?? []),
-      );
+      const one = await redact(row, owners);
       if (one !== undefined) redacted.push(one);
     }
     if (redacted.length === 0) continue;
@@ -56,6 +51,7 @@ export async function redactRecipients(tx: Queryable, mentions: readonly Mention
 
 interface FormerName {
   user_id: string;
+  project_id: string;
   kind: 'external_id' | 'email';
   value: string;
 }
@@ -69,14 +65,11 @@ interface Row {
 
 type Redacted = Pick<Row, 'id' | 'recipients' | 'errors'>;
 
-/** The row without these names; undefined if it has none of them. */
+/** The row without these users, found by their former identities; undefined if it has none of them. */
 async function redact(
   { id, project_id: projectId, recipients, errors }: Row,
-  names: readonly FormerName[],
+  owners: ReadonlyMap<string, string>,
 ): Promise<Redacted | undefined> {
-  const owners = new Map(
-    names.map(({ kind, value, user_id }) => [identityKey(projectId, kind, value), user_id]),
-  );
   const gone = new Set<number>();
   const json = await unpackJsonInTurns([recipients]);
   const entries = parseExact(json) as unknown[];
@@ -124,20 +117,22 @@ function withoutNames(errors: string | null, gone: ReadonlySet<number>): string 
 // Primary key of users; index broadcasts_scheduled (project_id, id).
 const selectScheduled = sql(
   'scheduled_broadcasts_to_redact',
-  `select u.id as user_id, b.id as broadcast_id
-  from users u
+  `select b.id
+  from (select distinct project_id from users where id = any ($1::uuid[])) u
   cross join lateral (
     select id
     from broadcasts
     where (project_id, id) >= (u.project_id, '${OLDEST}') and (project_id, id) <= (u.project_id, '${NEWEST}')
       and waiting
-  ) b
-  where u.id = any ($1::uuid[])`,
+  ) b`,
 );
 // Primary keys.
 const selectNames = sql(
   'names_of_purged_users',
-  'select user_id, kind, value from former_user_keys where user_id = any ($1::uuid[])',
+  `select k.user_id, u.project_id, k.kind, k.value
+  from former_user_keys k
+  join users u on u.id = k.user_id
+  where k.user_id = any ($1::uuid[])`,
 );
 const lockBroadcasts = sql(
   'broadcasts_to_redact',
