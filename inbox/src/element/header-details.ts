@@ -1,14 +1,7 @@
 import { filled } from '../locales/messages.ts';
 import type { DetailsContext } from './context.ts';
 import { h, iconButton } from './dom.ts';
-import type { Selection } from './header.ts';
-
-export interface HeaderDetails {
-  /** The button that leaves the preferences. */
-  back: HTMLElement;
-  filters: readonly HTMLElement[];
-  render(selection: Selection, isPreferences: boolean): void;
-}
+import type { HeaderDetails, Selection } from './header.ts';
 
 export interface HeaderDetailsOptions {
   /** The filters that the page sets, which the user cannot change. */

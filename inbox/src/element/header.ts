@@ -1,6 +1,5 @@
 import type { Context } from './context.ts';
 import { h, iconButton, moveFocus, setAttribute } from './dom.ts';
-import type { HeaderDetails } from './header-details.ts';
 
 export const TABS = ['all', 'unread', 'snoozed', 'archived'] as const;
 export type Tab = (typeof TABS)[number];
@@ -10,6 +9,14 @@ export interface Selection {
   tab: Tab;
   category: string | undefined;
   topic: string | undefined;
+}
+
+/** What the header gets later (header-details.ts). */
+export interface HeaderDetails {
+  /** The button that leaves the preferences. */
+  back: HTMLElement;
+  filters: readonly HTMLElement[];
+  render(selection: Selection, isPreferences: boolean): void;
 }
 
 interface HeaderOptions {
