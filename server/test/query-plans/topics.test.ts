@@ -152,12 +152,14 @@ test('many subscriptions are changed by primary key, also with plans made for no
   await create([...users.slice(1), ...Array.from({ length: 5_000 }, () => newId())]);
   await write('subscribed');
   const ids = `'{${users.join(',')}}'`;
-  const inserted = await planOf('insert_subscriptions', [ids, ids, "'other'", `'${projectId}'`, "'{}'"]);
+  const values = [ids, ids, "'other'", `'${projectId}'`, "'{}'"];
+  const inserted = await planOf('insert_subscriptions', [...values, 'null']);
+  const limited = await planOf('insert_subscriptions', [...values, '10000']);
   expect(inserted).toMatch(/Index Scan using users_(pkey|of_project) on users .*loops=40/);
   const locked = await planOf('lock_subscriptions', [ids, "'many'"]);
   const deleted = await planOf('delete_subscriptions', [ids, "'many'"]);
-  for (const plan of [inserted, locked, deleted]) expect(plan).not.toMatch(/Seq Scan/);
-  for (const plan of [locked, deleted]) expect(plan).toMatch(/(using|on) subscriptions_pkey/);
+  for (const plan of [inserted, limited, locked, deleted]) expect(plan).not.toMatch(/Seq Scan/);
+  for (const plan of [limited, locked, deleted]) expect(plan).toMatch(/(using|on) subscriptions_pkey/);
 });
 
 test('a page of all users reads only its rows, and none of other projects', async () => {
