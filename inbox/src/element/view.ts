@@ -171,10 +171,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     const { createDetails } = await import('./details.ts');
     if (!details) {
       details = createDetails(context, shadow, {
-        isListBroken: () => {
-          const { status, error } = list?.getSnapshot() ?? {};
-          return status === 'error' || error === inbox.getSnapshot().error;
-        },
+        isListBroken: () => list?.getSnapshot().status === 'error',
         onDismiss() {
           header.focus();
           if (!shadow.activeElement) scroller.focus();
