@@ -515,6 +515,23 @@ function holding(isHeld: (url: URL) => boolean) {
   };
 }
 
+test('no action waits for others that are being marked as seen, and no preference for an action', async () => {
+  const user = newUser();
+  await send(user, { title: 'a' });
+  const { held, release, fetch } = holding(({ pathname }) => /notifications\/(seen|read)$/.test(pathname));
+  const inbox = await open(user, { fetch });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['a']);
+  const seen = inbox.markAllSeen();
+  await held;
+  await inbox.markRead(list.getSnapshot().notifications[0]?.id ?? '');
+  const read = inbox.markAllRead();
+  await inbox.savePreferences({ categories: [] });
+  release();
+  await Promise.all([seen, read]);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
+});
+
 test.each(['the same inbox', 'another'])(
   'what %s archives while the archive is being fetched is in it',
   async (who) => {

@@ -14,6 +14,7 @@ import { NotificationList, type NotificationPage, type PageQuery } from './list.
 import { Live } from './live.ts';
 import { CHANGES, type Change, type ChangeName, changed, isListed, isUnread } from './notification.ts';
 import { Observable } from './observable.ts';
+import { createOrder } from './order.ts';
 import type { Connection, LiveEvent, Opening, Transport } from './transport.ts';
 import type { InboxFilter, Notification } from './types.ts';
 
@@ -76,8 +77,9 @@ export class Inbox {
   readonly #errorListeners = new Set<ErrorListener>();
   readonly #announced = new Set<string>();
   #live: Live | undefined;
-  /** The last requests, by what they change. */
-  readonly #requests = new Map<string, Promise<unknown>>();
+  /** Orders the changes of notifications, by their id. */
+  readonly #inOrder = createOrder();
+  readonly #preferencesInOrder = createOrder();
   /** The preferences without the changes that are being saved. */
   #preferences: UserPreferences | undefined;
   readonly #saving = new Set<UserPreferencesInput>();
@@ -190,7 +192,7 @@ export class Inbox {
     const opening = await this.#opening?.promise;
     if (opening?.preferences !== undefined) return;
     const load = () => this.#send<UserPreferences>('GET', PREFERENCES);
-    this.#showPreferences(await this.#inOrder(PREFERENCES, load));
+    this.#showPreferences(await this.#preferencesInOrder(load));
   };
 
   /** Saves what is in the change, and keeps the other preferences. */
@@ -199,7 +201,7 @@ export class Inbox {
     this.#showPreferences();
     const save = () => this.#send('PUT', PREFERENCES, { body: change });
     try {
-      await this.#inOrder(PREFERENCES, save).finally(() => this.#saving.delete(change));
+      await this.#preferencesInOrder(save).finally(() => this.#saving.delete(change));
       if (this.#preferences !== undefined) this.#preferences = merged(this.#preferences, change);
     } catch (error) {
       this.#showPreferences();
@@ -386,22 +388,6 @@ export class Inbox {
     }) as Promise<Reply>;
   }
 
-  /**
-   * Sends a request after earlier ones that change the same: a retry would otherwise overtake a later one.
-   * Without a key, it changes all notifications.
-   */
-  #inOrder<Reply>(key: string, send: () => Promise<Reply>): Promise<Reply> {
-    const last = this.#requests;
-    const earlier = Promise.all(key ? [last.get(key) ?? last.get('')] : last.values());
-    if (!key) last.clear(); // this one waits for them
-    const reply = earlier.then(send);
-    last.set(
-      key,
-      reply.catch(() => {}),
-    );
-    return reply;
-  }
-
   #act(name: ChangeName, id: string, path?: string): Promise<void> {
     const at = new Date().toISOString();
     const send = () =>
@@ -409,7 +395,7 @@ export class Inbox {
         // Deleted before, perhaps by an attempt whose response was lost.
         if (path || !isNotFound(error)) throw error;
       });
-    return this.#change([id], (one) => CHANGES[name](one, at), send);
+    return this.#change([id], (one) => CHANGES[name](one, at), send, { name });
   }
 
   #actOnAll(
@@ -429,7 +415,7 @@ export class Inbox {
       this.#journal.record({ change: (one) => (isMeant(one) ? CHANGES.seen(one, at) : undefined) });
     const { unread } = this.getSnapshot().counts;
     const counts = category || topic ? undefined : { unseen: 0, unread: name === 'seen' ? unread : 0 };
-    return this.#change(ids, (one) => CHANGES[name](one, at), send, { isBulk: true, counts });
+    return this.#change(ids, (one) => CHANGES[name](one, at), send, { name, isBulk: true, counts });
   }
 
   /** Changes notifications at once, and undoes that if the server rejects it. */
@@ -437,10 +423,9 @@ export class Inbox {
     ids: readonly string[],
     of: (notification: Notification) => Change,
     send: () => Promise<unknown>,
-    { isBulk = false, counts }: { isBulk?: boolean; counts?: InboxSnapshot['counts'] | undefined } = {},
+    { name, isBulk = false, counts }: ChangeOptions = {},
   ): Promise<void> {
     const wanted = new Set(ids);
-    const [key = ''] = isBulk ? [] : ids;
     const countsBefore = this.getSnapshot().counts;
     const change = (one: Notification) => (wanted.has(one.id) ? of(one) : undefined);
     const changes = changesOf(this.#loaded(wanted), change);
@@ -448,7 +433,8 @@ export class Inbox {
     if (counts !== undefined) this.#setCounts(counts);
     const version = this.#countsVersion;
     try {
-      await this.#inOrder(key, send);
+      // Nothing waits for "seen", which may come before or after other changes: a link may leave the page.
+      await (name === 'seen' ? send() : this.#inOrder(send, isBulk ? undefined : ids[0]));
       end('succeeded');
       if (isBulk) void this.#refreshLists(true).catch(() => {});
       // Counts that were fetched meanwhile may lack the change.
@@ -585,6 +571,12 @@ const APPEARANCE = '/integrations/inbox/installations/start';
 const notificationPath = (id: string, action = '') => `/notifications/${encodeURIComponent(id)}${action}`;
 
 const isNotFound = (error: unknown) => (error as Partial<BelfryError>).status === 404;
+
+interface ChangeOptions {
+  name?: ChangeName;
+  isBulk?: boolean;
+  counts?: InboxSnapshot['counts'] | undefined;
+}
 
 type Changes = readonly { before: Notification | undefined; after: Notification }[];
 
