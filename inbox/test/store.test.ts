@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { startProxy, type TestProxy } from '../../server/test/support/proxy.ts';
 import {
   processed,
@@ -486,6 +487,27 @@ test('an inbox requests another token if one does not come', async () => {
   opened.push(inbox);
   inbox.subscribe(() => {});
   await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+});
+
+test('a page that becomes visible does not request another token while one is on its way', async () => {
+  const user = newUser();
+  const page = new EventTarget();
+  vi.stubGlobal('addEventListener', page.addEventListener.bind(page));
+  let requested = 0;
+  const inbox = createInbox({
+    baseUrl: `${service.address}/v2`,
+    async token() {
+      requested += 1;
+      await setTimeout(300);
+      return project.userJwt({ user_external_id: user });
+    },
+  });
+  opened.push(inbox);
+  inbox.subscribe(() => {});
+  vi.unstubAllGlobals();
+  page.dispatchEvent(new Event('pageshow'));
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+  expect(requested).toBe(1);
 });
 
 test('a token that cannot be one is reported', async () => {

@@ -125,18 +125,6 @@ export class Live implements Session {
     const url = new URL(`${this.options.baseUrl.replace(/^http/, 'ws')}/notifications/stream`);
     const resumed = this.lastEventId;
     if (resumed !== undefined) url.searchParams.set('last_event_id', resumed);
-    let socket: WebSocket;
-    try {
-      const given = await Promise.race([this.options.token(), this.sleep(CONNECT_TIMEOUT_MS)]);
-      if (typeof given !== 'string') return { kind: 'failed' }; // the token did not come in time
-      const token = given.trim();
-      // No JWT: browsers reject it as the name of a protocol.
-      if (/[^\w.-]/.test(token)) return { kind: 'unauthorized' };
-      url.searchParams.set('snapshot', String(this.options.listed()));
-      socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${token}`]);
-    } catch {
-      return { kind: 'failed' }; // the token could not be fetched
-    }
     let readyAt = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const { promise, resolve } = deferred<number>();
@@ -145,26 +133,39 @@ export class Live implements Session {
       timer = setTimeout(() => resolve(0), ms);
     };
     limit(CONNECT_TIMEOUT_MS);
-    socket.onmessage = ({ data }) => {
-      limit(IDLE_TIMEOUT_MS);
-      const message = parse<Message>(data);
-      if (message === undefined) return;
-      if (message.id !== undefined) this.lastEventId = message.id;
-      if (message.event === 'ready') {
-        readyAt = Date.now();
-        this.connected('websocket', message.data);
-      } else if (message.data !== undefined) this.options.onEvent(message.data);
-    };
-    socket.onclose = ({ code }) => resolve(code);
     const unwatch = this.watch(() => resolve(0));
-    const code = await promise;
-    unwatch();
-    clearTimeout(timer);
-    socket.onmessage = null;
-    socket.close();
-    if (code === 4004) return { kind: 'ended' };
-    if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
-    return { kind: isOffline() ? 'failed' : 'unsupported' };
+    try {
+      const given = await Promise.race([this.options.token(), promise]);
+      if (typeof given !== 'string') return { kind: 'failed' }; // the token did not come in time
+      const token = given.trim();
+      // No JWT: browsers reject it as the name of a protocol.
+      if (/[^\w.-]/.test(token)) return { kind: 'unauthorized' };
+      url.searchParams.set('snapshot', String(this.options.listed()));
+      const socket = new WebSocket(url, ['belfry.v1', `belfry.jwt.${token}`]);
+      limit(CONNECT_TIMEOUT_MS);
+      socket.onmessage = ({ data }) => {
+        limit(IDLE_TIMEOUT_MS);
+        const message = parse<Message>(data);
+        if (message === undefined) return;
+        if (message.id !== undefined) this.lastEventId = message.id;
+        if (message.event === 'ready') {
+          readyAt = Date.now();
+          this.connected('websocket', message.data);
+        } else if (message.data !== undefined) this.options.onEvent(message.data);
+      };
+      socket.onclose = ({ code }) => resolve(code);
+      const code = await promise;
+      socket.onmessage = null;
+      socket.close();
+      if (code === 4004) return { kind: 'ended' };
+      if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
+      return { kind: isOffline() ? 'failed' : 'unsupported' };
+    } catch {
+      return { kind: 'failed' }; // the token could not be fetched
+    } finally {
+      unwatch();
+      clearTimeout(timer);
+    }
   }
 
   watch(lost: () => void): () => void {
