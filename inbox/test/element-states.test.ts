@@ -280,6 +280,22 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a switch that could not be saved is as before, also while it has the focus', async () => {
+    const page = await pages.open(pages.newUser(), { mode: 'page' });
+    await page.getByRole('button', { name: 'Preferences' }).click();
+    const emailSwitch = page.getByRole('group', { name: 'Orders' }).getByRole('switch', { name: 'E-mail' });
+    await emailSwitch.waitFor();
+    const headers = { 'access-control-allow-origin': '*' };
+    await page.route('**/user_preferences', (route) =>
+      route.request().method() === 'PUT' ? route.fulfill({ status: 400, headers }) : route.fallback(),
+    );
+    await emailSwitch.press('Space');
+    await page.getByText('That did not work').waitFor();
+    expect(await emailSwitch.evaluate((one) => one.matches(':focus'))).toBe(true);
+    expect(await emailSwitch.isChecked()).toBe(true);
+    await page.context().close();
+  });
+
   test('what arrives while another notification is being marked as seen is seen, too', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'First' });

@@ -51,7 +51,8 @@ export class PreferencesView {
     const controls = controlsIn(fresh);
     for (const [index, control] of controlsIn(this.element).entries()) {
       const { value, checked } = controls[index] as HTMLInputElement;
-      if (control !== active) Object.assign(control, { value, checked });
+      // Only a time may be half typed.
+      if (control !== active || control.type !== 'time') Object.assign(control, { value, checked });
     }
   }
 
