@@ -74,6 +74,8 @@ beforeAll(async () => {
     files: {
       '/belfry-service-worker.js': WORKER,
       '/blank.html': '',
+      '/push/worker.js': WORKER,
+      '/push/blank.html': '',
       '/token.txt': token,
       '/login.html': LOGIN,
       '/own-worker.js': `importScripts('/belfry-service-worker.js');`,
@@ -461,10 +463,11 @@ describeInChromium('in Chromium', () => {
 
   test.each([
     ['the worker of the package', 'is used at once', '/belfry-service-worker.js', 'active'],
+    ['the worker of a server', 'is used at once', '/push/worker.js', 'active'],
     ['a worker that imports it', 'waits as the app wants', '/own-worker.js', 'waiting'],
   ])('a new version of %s %s', async (_worker, _how, url, expected) => {
     const page = await browser.newPage();
-    await page.goto(new URL('blank.html', app.url).href);
+    await page.goto(new URL('blank.html', new URL(url, app.url)).href);
     await page.evaluate(
       `navigator.serviceWorker.register('${url}?v=1')
         .then(() => navigator.serviceWorker.ready)

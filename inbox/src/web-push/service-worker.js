@@ -181,6 +181,7 @@
   });
 
   // A new version of this worker is used at once. When that of another worker is used is up to the app.
-  if (self.location.pathname.endsWith('/belfry-service-worker.js'))
+  // A Belfry server has this worker as push/worker.js, for the page on which users turn on notifications.
+  if (/\/(belfry-service-worker|push\/worker)\.js$/.test(self.location.pathname))
     self.addEventListener('install', () => self.skipWaiting());
 })();
