@@ -681,6 +681,28 @@ test('preferences are saved at once, and restored if the server rejects them', a
   proxy.decide = () => 'pass';
 });
 
+test('preferences whose response was lost are loaded after the next connection', async () => {
+  let isLost = false;
+  const inbox = await open(newUser(), {
+    baseUrl: `${proxy.url}/v2`,
+    transports: ['sse'],
+    async fetch(input, init) {
+      const response = await fetch(input, init);
+      if (isLost) throw new TypeError('lost');
+      return response;
+    },
+  });
+  await inbox.loadPreferences();
+  const zone = () => (inbox.getSnapshot().preferences as { time_zone?: string | null }).time_zone;
+  isLost = true;
+  await expect(inbox.savePreferences({ time_zone: 'Asia/Tokyo' } as object)).rejects.toThrow();
+  expect(zone()).toBe(null);
+  await expect(inbox.loadPreferences()).rejects.toThrow();
+  isLost = false;
+  proxy.cut();
+  await expect.poll(zone).toBe('Asia/Tokyo');
+});
+
 test('a preference that is saved later stays, although an earlier one is retried or rejected', async () => {
   await project.call('PUT', '/channels', {
     key: 'sport',

@@ -290,6 +290,7 @@ export class Inbox {
     }
     this.#endOpening(opening);
     // A resumed stream does not repeat events for which a request failed.
+    if (this.#isStale && this.#preferences !== undefined) void this.loadPreferences().catch(() => {});
     if (opening === undefined || this.#isStale) void this.refresh().catch(() => {});
     else if (counts !== undefined) void this.#refreshLists().catch(() => {});
   }
