@@ -617,6 +617,16 @@ describeInChromium('belfry-inbox, by its users', () => {
     await addInbox(page, { ...pages.propertiesOf(pages.newUser()), mode: 'page', locale: 'de' });
     expect((await failed).status()).toBe(503);
     expect(await page.locator('h2').textContent()).toBe('Notifications');
+    const views = await page.evaluateHandle(() => {
+      const inbox = document.querySelector('belfry-inbox') as BelfryInbox;
+      for (const title of ['One', 'Two']) inbox.messages = { title }; // each makes a new view
+      inbox.messages = {};
+      const added: Node[] = [];
+      new MutationObserver((changes) => {
+        for (const { addedNodes } of changes) added.push(...addedNodes);
+      }).observe(inbox.shadowRoot as ShadowRoot, { childList: true });
+      return added;
+    });
     await page.unroute(isGerman);
     await expect
       .poll(async () => {
@@ -624,6 +634,8 @@ describeInChromium('belfry-inbox, by its users', () => {
         return page.locator('h2').textContent();
       })
       .toBe('Benachrichtigungen');
+    await page.clock.fastForward('00:10');
+    expect(await views.evaluate(({ length }) => length)).toBe(1);
     await page.context().close();
   });
 

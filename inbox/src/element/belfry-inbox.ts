@@ -208,7 +208,8 @@ export class BelfryInbox extends Base {
     if (locale === this.#loaded.locale || this.locale !== locale || !this.isConnected) return;
     loadMessages(locale).then(
       (messages) => {
-        if (this.locale !== locale) return;
+        // Each view loads them; the first to succeed shows them.
+        if (locale === this.#loaded.locale || this.locale !== locale) return;
         this.#loaded = { locale, messages };
         this.#mount();
       },
