@@ -537,7 +537,7 @@ function holding(isHeld: (url: URL) => boolean) {
   };
 }
 
-test('no action waits for others that are being marked as seen, and no preference for an action', async () => {
+test('no action waits until others are marked as seen, and no preference waits for an action', async () => {
   const user = newUser();
   await send(user, { title: 'a' });
   const { held, release, fetch } = holding(({ pathname }) => /notifications\/(seen|read)$/.test(pathname));

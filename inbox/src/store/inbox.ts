@@ -90,7 +90,7 @@ export class Inbox {
   #counting: Promise<void> | undefined;
   /** Rises with everything that makes counts stale that are being fetched. */
   #countsVersion = 0;
-  /** When an event last brought the state of a notification. */
+  /** When an event last brought the state of a notification: while a stream catches up, or of a new one. */
   #stateAt = 0;
   /** Whether a request failed that fetches what is shown. */
   #isStale = false;
@@ -316,6 +316,7 @@ export class Inbox {
     if (event.name === 'resync') void this.refresh().catch(() => {});
     else if (event.name === 'inbox/theme') this.#state.set({ appearance: event.data });
     // A stream that catches up may bring states from before an own change. The event of the change follows.
+    // After a new notification own events are applied, too, which is not needed but changes nothing.
     else if (event.data.client_id !== this.clientId || Date.now() - this.#stateAt < CATCH_UP_MS)
       this.#receiveChange(event);
   }
