@@ -329,3 +329,47 @@ test('a move that was killed can be cancelled', { timeout: 120_000 }, async () =
   });
   await processed(project.call, sent.body.id);
 });
+
+test('cancelling a move that was killed at its very end does not delete the project', {
+  timeout: 120_000,
+}, async () => {
+  const project = await filled('near', `not cancelled ${randomUUID()}`);
+  const { db } = service.context;
+  const child = belfry(['project', 'move', project.id, '--to', 'far'], settings);
+  const moving = ended(child);
+  await until(
+    () => db.query(sql('', 'select from project_moves where switched_at is not null')),
+    (rows) => rows.length > 0,
+    { withinMs: 60_000 },
+  );
+  await db.transaction(async (tx) => {
+    await tx.query(sql('', 'select from project_moves for update'));
+    const waiting = sql(
+      '',
+      `select pid from pg_stat_activity
+      where query like 'delete from project_moves%' and wait_event_type = 'Lock'
+        and datname = current_database()`,
+    );
+    const [deleting] = await until(
+      async () => {
+        await tx.query(sql('', 'select')); // a transaction that is idle for long is aborted
+        return db.query<{ pid: number }>(waiting);
+      },
+      (rows) => rows.length > 0,
+      { withinMs: 60_000 },
+    );
+    child.kill('SIGKILL');
+    await moving;
+    await db.query(sql('', 'select pg_terminate_backend($1, 10000)'), [deleting?.pid]);
+  });
+  expect(await rowsIn('near', project.id)).toEqual({});
+  const before = await rowsIn('far', project.id);
+  expect(await runCommand(['project', 'move', project.id, '--cancel'], settings)).toEqual({
+    code: 1,
+    out: '',
+    err: 'belfry: the project has left its cell: the move can only be finished\n',
+  });
+  expect(await rowsIn('far', project.id)).toEqual(before);
+  await move(project, 'far', null);
+  expect(await rowsIn('far', project.id)).toEqual(before);
+});

@@ -105,7 +105,11 @@ export async function projectOfMove(db: Queryable, id: string): Promise<MovingPr
 /** Ends a move whose project has not left its cell: there, everything is as if it had never begun. */
 export async function cancelMove(request: Omit<MoveRequest, 'nodeId'>): Promise<void> {
   await withConnections(request, async ({ source, target, tables, projectId }) => {
-    if ((await request.from.db.query(selectLeft, [projectId])).length > 0)
+    // Read now, because another command may have ended the move before this one got the lock.
+    const move = await startedMove(request.main.db);
+    if (move?.projectId !== projectId) throw new MoveRefused('there is no move to cancel');
+    // The former cell does not know of a move that was interrupted after its rows there were deleted.
+    if (move.switched || (await request.from.db.query(selectLeft, [projectId])).length > 0)
       throw new MoveRefused('the project has left its cell: the move can only be finished');
     // First the position: without triggers, a move that is started again must not continue from it.
     await target.query('delete from arriving_projects where project_id = $1', [projectId]);
