@@ -1,6 +1,8 @@
 import { lstatSync, rmSync } from 'node:fs';
 import { readConfig } from '../config.ts';
-import { backupToFile, type Moved, type Progressed } from '../db/backup.ts';
+import { type DraftBackup, draftBackup, type Moved, type Progressed } from '../db/backup.ts';
+import { type ConnectionSettings, openDatabase } from '../db/client.ts';
+import { takeMovesLock } from '../db/move/lock.ts';
 import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
@@ -17,21 +19,29 @@ export async function backupCommand(
   const signal = untilStopped();
   const onProgress = (moved: Progressed) => shown.show(movedText(moved));
   const { moved, cells } = await withConnection(file, async (main, others) => {
-    const cells: CellFile[] = [];
+    const drafts: Draft[] = [];
+    const draft = async (cell: string, connection: ConnectionSettings, target: string) => {
+      const options = { connection, signal, onProgress };
+      drafts.push({ cell, file: target, ...(await draftBackup(options, target)) });
+    };
+    const moves = await keepMovesAway(main.direct);
     try {
       for (const { cell, direct } of await others()) {
-        const target = fileOfCell(file, cell);
-        checkPlace(target, force);
-        const options = { connection: direct, signal, onProgress };
-        cells.push({ cell, file: target, ...(await backupToFile(options, target, { force })) });
+        checkPlace(fileOfCell(file, cell), force);
+        await draft(cell, direct, fileOfCell(file, cell));
       }
       // Last, because it has the directory, which so knows all projects of the others.
-      const options = { connection: main.direct, signal, onProgress };
-      return { moved: await backupToFile(options, file, { force }), cells };
+      await draft(main.cell, main.direct, file);
+      await moves.check();
+      await publish(drafts, force);
     } catch (error) {
-      if (!force) for (const written of cells) rmSync(written.file);
+      for (const { discard } of drafts) await discard();
       throw error;
+    } finally {
+      await moves.end();
     }
+    const files = drafts.map(({ cell, file, moved }) => ({ cell, file, ...moved }));
+    return { moved: files.at(-1) as CellFile, cells: files.slice(0, -1) };
   })
     .catch((error: unknown) => {
       if (signal.aborted) throw new CommandError('the backup was stopped: no file was written');
@@ -53,6 +63,50 @@ export async function backupCommand(
 interface CellFile extends Moved {
   cell: string;
   file: string;
+}
+
+interface Draft extends DraftBackup {
+  cell: string;
+  file: string;
+}
+
+/** Gives all files their names. Without `force`, none remains if one of them exists. */
+async function publish(drafts: readonly Draft[], force: boolean): Promise<void> {
+  const published: string[] = [];
+  try {
+    for (const draft of drafts) {
+      await draft.publish({ force });
+      published.push(draft.file);
+    }
+  } catch (error) {
+    if (!force) for (const file of published) rmSync(file);
+    throw error;
+  }
+}
+
+/**
+ * Lets no project move to another cell until `end`: it could be in no file. `check` throws if the connection
+ * was lost meanwhile, and the lock with it.
+ */
+async function keepMovesAway(
+  connection: ConnectionSettings,
+): Promise<{ check(): Promise<void>; end(): Promise<void> }> {
+  const db = openDatabase(connection, { size: 1, name: 'belfry backup' });
+  const client = await db.connect();
+  const end = async () => {
+    await client.end().catch(() => undefined);
+    await db.close();
+  };
+  if (!(await takeMovesLock(client, { shared: true }))) {
+    await end();
+    throw new CommandError('a project is moving to another cell: wait until the move has ended');
+  }
+  return {
+    end,
+    async check() {
+      await client.query('select');
+    },
+  };
 }
 
 /** The file beside that of the default cell. */

@@ -77,26 +77,31 @@ export async function backup(
   }
 }
 
-/**
- * Writes the snapshot into a file that only its owner may read, and that gets its name when it is complete.
- * Without `force` an existing file is an error (EEXIST), even if it was created meanwhile.
- */
-export async function backupToFile(
-  options: BackupOptions,
-  file: string,
-  { force = false }: { force?: boolean } = {},
-): Promise<Moved> {
+/** A complete backup whose file does not have its name yet. */
+export interface DraftBackup {
+  readonly moved: Moved;
+  /** Gives the file its name. Without `force`, an existing file is an error (EEXIST), even if it is new. */
+  publish(options: { force: boolean }): Promise<void>;
+  /** Deletes the file, unless it has got its name. */
+  discard(): Promise<void>;
+}
+
+/** Writes the snapshot into a file that only its owner may read, beside the one that `publish` makes. */
+export async function draftBackup(options: BackupOptions, file: string): Promise<DraftBackup> {
   const partial = `${file}.${randomBytes(4).toString('hex')}.partial`;
+  const discard = () => rm(partial, { force: true });
   const handle = await open(partial, 'wx', 0o600);
   try {
     // The stream syncs the file to the disk before it closes it.
     const moved = await backup(options, handle.createWriteStream({ flush: true }));
-    await (force ? rename(partial, file) : renameToNew(partial, file));
-    await syncDirectory(path.dirname(path.resolve(file)));
-    return moved;
+    const publish = async ({ force }: { force: boolean }) => {
+      await (force ? rename(partial, file) : renameToNew(partial, file));
+      await syncDirectory(path.dirname(path.resolve(file)));
+    };
+    return { moved, publish, discard };
   } catch (error) {
     await handle.close().catch(() => undefined); // the stream may have closed it
-    await rm(partial, { force: true });
+    await discard();
     throw error;
   }
 }

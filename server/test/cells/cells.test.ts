@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'graphql-ws';
@@ -18,7 +18,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, openCell } from '../../src/open.ts';
 import { contextIn } from '../support/cells.ts';
-import { runCommand } from '../support/cli.ts';
+import { belfry, ended, runCommand } from '../support/cli.ts';
 import { createDatabaseOn, createTestDatabase } from '../support/database.ts';
 import { openSocket, openStream, openStreamSocket, titles } from '../support/realtime.ts';
 import { caller, processed, projectWith, type TestProject, until } from '../support/service.ts';
@@ -614,3 +614,74 @@ test.skipIf(isPooled)('a backup has a file for each cell, and restores all of th
     expect.objectContaining({ project_id: projects.near.id, cell: 'near' }),
   );
 });
+
+test('no project moves during a backup, whose files would lack it', { timeout: 120_000 }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, 'all.backup');
+  const project = await createIn('public', `backed up ${randomUUID()}`);
+  const child = await contextIn(service, 'far').db.transaction(async (tx) => {
+    await tx.query(sql('', 'lock table users in access exclusive mode'));
+    const started = belfry(['backup', file], settings);
+    await until(
+      () => tx.query(waitingForUsers),
+      (rows) => rows.length > 0,
+    );
+    started.kill('SIGSTOP'); // it has copied `near`, but not `public`
+    return started;
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const backup = ended(child);
+  expect((await readdir(folder)).some((name) => name.includes('.near'))).toBe(true);
+  expect(await runCommand(['project', 'move', project.id, '--to', 'near'], settings)).toEqual({
+    code: 1,
+    out: '',
+    err: 'belfry: another move or a backup is running: wait until it has ended\n',
+  });
+  child.kill('SIGCONT');
+  expect(await backup).toMatchObject({ code: 0, err: '' });
+  const move = belfry(['project', 'move', project.id, '--to', 'near'], settings);
+  onTestFinished(() => void move.kill('SIGKILL'));
+  const moving = ended(move);
+  await until(
+    () => service.context.db.query(sql('', 'select from project_moves')),
+    (rows) => rows.length > 0,
+  );
+  move.kill('SIGSTOP');
+  expect(await runCommand(['backup', `${file}.2`], settings)).toEqual({
+    code: 1,
+    out: '',
+    err: 'belfry: a project is moving to another cell: wait until the move has ended\n',
+  });
+  move.kill('SIGCONT');
+  expect((await moving).code).toBe(0);
+});
+
+test('a stopped backup keeps the files that it would have replaced', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, 'all.backup');
+  await writeFile(`${file}.near`, 'precious');
+  const stopped = await contextIn(service, 'far').db.transaction(async (tx) => {
+    await tx.query(sql('', 'lock table users in access exclusive mode'));
+    const child = belfry(['backup', file, '--force'], settings);
+    const end = ended(child);
+    await until(
+      () => tx.query(waitingForUsers),
+      (rows) => rows.length > 0,
+    );
+    child.kill('SIGINT');
+    return { end };
+  });
+  expect(await stopped.end).toEqual({
+    code: 1,
+    out: '',
+    err: 'belfry: the backup was stopped: no file was written\n',
+  });
+  expect(await readdir(folder)).toEqual(['all.backup.near']);
+  expect(await readFile(`${file}.near`, 'utf8')).toBe('precious');
+});
+const waitingForUsers = sql(
+  '',
+  "select from pg_locks where relation = to_regclass('users') and not granted limit 1",
+);

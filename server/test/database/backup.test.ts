@@ -9,7 +9,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSum, decodeFrames, encodeFrame, type Frame, jsonFrame } from '../../src/db/backup/frames.ts';
-import { backup, backupToFile } from '../../src/db/backup.ts';
+import { backup, draftBackup } from '../../src/db/backup.ts';
 import type { ConnectionSettings } from '../../src/db/client.ts';
 import { UnusableDatabase } from '../../src/db/migrate.ts';
 import { migrations } from '../../src/db/migrations.ts';
@@ -29,7 +29,8 @@ beforeAll(async () => {
   databases.push(source);
   await withClient(source.connection, fillTables);
   file = path.join(directory, 'all.belfry');
-  await backupToFile(source, file);
+  const draft = await draftBackup(source, file);
+  await draft.publish({ force: false });
 });
 
 afterAll(async () => {
@@ -92,7 +93,7 @@ describe('a backup', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const nothing = await empty();
     const other = path.join(directory, 'never.belfry');
-    await expect(backupToFile(nothing, other)).rejects.toThrow(UnusableDatabase);
+    await expect(draftBackup(nothing, other)).rejects.toThrow(UnusableDatabase);
     expect(existsSync(other)).toBe(false);
     expect(readdirSync(directory)).toEqual(['all.belfry']);
   });

@@ -7,6 +7,7 @@ import { AT_ONCE, copyAhead, type Ends, type Position, START } from '../../../db
 import { deleteRows } from '../../../db/move/delete.ts';
 import { makeRoom, placeEvents } from '../../../db/move/feeds.ts';
 import { closeGate, copySettings, enter, leave } from '../../../db/move/leave.ts';
+import { takeMovesLock } from '../../../db/move/lock.ts';
 import { copyChanges, noteAll } from '../../../db/move/sync.ts';
 import { listMovedTables } from '../../../db/move/tables.ts';
 import { Lease } from '../../../queue/lease.ts';
@@ -134,8 +135,8 @@ async function withConnections<Result>(
   const lock = await main.db.connect();
   const [source, target, gate] = [await from.db.connect(), await to.db.connect(), await from.db.connect()];
   try {
-    const { rows } = await lock.query<{ taken: boolean }>(takeLock);
-    if (rows[0]?.taken !== true) throw new MoveRefused('another move is running: wait until it has ended');
+    if (!(await takeMovesLock(lock)))
+      throw new MoveRefused('another move or a backup is running: wait until it has ended');
     for (const client of [source, target, gate]) await client.query(`${PORTABLE_SESSION}; ${BY_INDEX}`);
     return await work({
       source,
@@ -346,8 +347,6 @@ async function forget(source: pg.Client, projectId: string): Promise<void> {
   await source.query('delete from changed_rows');
   await source.query('delete from leaving_projects where project_id = $1', [projectId]);
 }
-
-const takeLock = "select pg_try_advisory_lock(hashtextextended('moves of projects', 0)) as taken";
 
 // A row at most.
 const selectMove = sql(
