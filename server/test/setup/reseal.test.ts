@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { reseal } from '../../src/domain/after/sealing/reseal.ts';
 import { openSecret, sealSecret, secretPurpose } from '../../src/domain/after/webhooks/secrets.ts';
@@ -12,6 +12,7 @@ import { sealedFor } from '../../src/domain/setup/integrations/cache.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { openKey } from '../../src/domain/setup/projects/keys.ts';
 import { rollKey } from '../../src/domain/setup/projects/roll-key.ts';
+import { claimSealingKey, keyFit } from '../../src/domain/setup/projects/sealing-key.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createSealer, type Sealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -242,4 +243,25 @@ test('concurrent writes are kept, and values of unknown keys are counted and kep
   expect(openToken(both, userId, written, row?.sealed_data ?? Buffer.alloc(0))).toBe('written');
   await reseal({ db, sealer: both });
   expect(totalOf(await sealedWith(before))).toBe(0);
+});
+
+test('a database without projects opens with the new key alone', async () => {
+  const empty = await createTestDatabase();
+  const other = openDatabase(empty.connection, { size: 1, name: 'reseal empty' });
+  onTestFinished(async () => {
+    await other.close();
+    await empty.drop();
+  });
+  expect(await claimSealingKey({ db: other, sealer: before })).toMatchObject({ kind: 'fits' });
+  // Nothing shows that the new key belongs to this database.
+  await reseal({ db: other, sealer: after });
+  expect(await keyFit({ db: other, sealer: after })).toMatchObject({ kind: 'claimed' });
+  await reseal({ db: other, sealer: both });
+  expect(await keyFit({ db: other, sealer: after })).toMatchObject({ kind: 'fits' });
+  // An earlier release replaced the keys of secrets, but not the recorded one.
+  await other.query(sql('', 'update sealing_key set key_id = $1'), [before.keyIds[0]]);
+  await createProject({ db: other, sealer: after }, 'resealed before');
+  await reseal({ db: other, sealer: after });
+  await other.query(sql('', 'delete from projects'));
+  expect(await keyFit({ db: other, sealer: after })).toMatchObject({ kind: 'fits' });
 });

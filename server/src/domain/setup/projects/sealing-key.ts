@@ -1,3 +1,4 @@
+import { textArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { checkKeys } from './check-keys.ts';
@@ -40,6 +41,17 @@ export async function claimSealingKey(deps: { db: Queryable; sealer: Sealer }): 
 }
 
 /**
+ * Records the first key as the key of the database, after all secrets were sealed with it. A recorded
+ * key that the sealer lacks is replaced only if `isProven`: secrets of the database open with the sealer's.
+ */
+export async function replaceSealingKey(
+  { db, sealer }: { db: Queryable; sealer: Sealer },
+  { isProven }: { isProven: boolean },
+): Promise<void> {
+  await db.query(updateClaim, [sealer.keyIds[0], textArray(sealer.keyIds), isProven]);
+}
+
+/**
  * Returns the ids of the keys that the projects are sealed with or, without projects, of the recorded key.
  * Returns none before the first start.
  */
@@ -53,6 +65,11 @@ const selectClaim = sql('select_sealing_key', 'select key_id from sealing_key');
 const insertClaim = sql(
   'claim_sealing_key',
   'insert into sealing_key (key_id) values ($1) on conflict (only_row) do nothing',
+);
+
+const updateClaim = sql(
+  'replace_sealing_key',
+  'update sealing_key set key_id = $1 where key_id <> $1 and (key_id = any ($2::text[]) or $3)',
 );
 
 // Reads the whole table, once, when a server has no key. Bytes 2 to 5 of a sealed secret are the id of the
