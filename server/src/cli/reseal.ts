@@ -7,8 +7,9 @@ import { progress } from './progress.ts';
 import { withCells } from './with-cells.ts';
 
 /**
- * `belfry reseal`: seals all secrets with the first key of SECRET_KEY. Exit code 1 if an older key is still
- * in use afterwards, or if a running server does not have the first key: then nothing is sealed.
+ * `belfry reseal`: seals all secrets with the first key of SECRET_KEY. Exit code 1 if another key is still in
+ * use afterwards, also one that SECRET_KEY lacks, or if a running server does not have the first key: then
+ * nothing is sealed.
  */
 export async function resealCommand({ json }: { json?: boolean }): Promise<void> {
   const { columns, keyIds } = await withCells(async ({ main, all }) => {
@@ -26,7 +27,7 @@ export async function resealCommand({ json }: { json?: boolean }): Promise<void>
     }
   });
   const keys = keysIn(columns, keyIds);
-  if (keys.some(({ state, secrets }) => state === 'former' && secrets > 0)) process.exitCode = 1;
+  if (keys.some(({ state, secrets }) => state !== 'current' && secrets > 0)) process.exitCode = 1;
   if (json) return printJson({ secrets: columns.map(toRecord), keys });
   report(columns, keys);
 }

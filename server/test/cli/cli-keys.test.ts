@@ -75,6 +75,14 @@ test('keys are rolled, listed and removed, and SECRET_KEY is replaced', async ()
   expect((await run(['project', 'keys', 'remove', byState('current')])).err).toContain('no former key');
   expect((await run(['project', 'keys', 'remove', byState('ended')])).out).toContain('was removed');
 
+  // Without the old key nothing can be resealed.
+  const forgotten = await run(['reseal', '--json'], NEW);
+  expect(forgotten).toMatchObject({ code: 1, err: '' });
+  expect(JSON.parse(forgotten.out).keys).toEqual([
+    { id: expect.any(String), state: 'current', secrets: 0 },
+    { id: expect.any(String), state: 'missing', secrets: 3 },
+  ]);
+
   const resealed = await json<{ keys: object[] }>(['reseal'], `${NEW},${OLD}`);
   expect(resealed.keys).toEqual([
     { id: expect.any(String), state: 'current', secrets: 3 },
