@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
+import { MOVE_LOCK } from '../../src/db/move/capture.ts';
 import { listMovedTables, type MovedTable, ofProject } from '../../src/db/move/tables.ts';
 import { contextIn } from '../support/cells.ts';
 import { belfry, ended, runCommand } from '../support/cli.ts';
@@ -301,6 +302,40 @@ test('a move is refused, and leaves nothing, if the other cell has a project of 
     err: `belfry: the cell near has a project named ${name}\n`,
   });
   expect(await service.context.db.query(sql('', 'select from project_moves'))).toEqual([]);
+  expect(await leftBehind('far')).toEqual([]);
+});
+
+test('a move stops before the project leaves if its name is taken meanwhile', {
+  timeout: 120_000,
+}, async () => {
+  const name = `taken ${randomUUID()}`;
+  const project = await filled('far', name);
+  const { db } = contextIn(service, 'far');
+  const moving = await db.transaction(async (tx) => {
+    // As a transaction does that writes rows of the project: the move waits for its end.
+    await tx.query(sql('', `select pg_advisory_xact_lock_shared(${MOVE_LOCK(project.id)})`));
+    const started = ended(belfry(['project', 'move', project.id, '--to', 'near'], settings));
+    await until(
+      async () => {
+        await tx.query(sql('', 'select')); // a transaction that is idle for long is aborted
+        return db.query(sql('', 'select from leaving_projects where lease_id is not null'));
+      },
+      (rows) => rows.length > 0,
+    );
+    await createIn('near', name);
+    return { started };
+  });
+  const { code, err } = await moving.started;
+  expect(code).toBe(1);
+  expect(err).toContain(`belfry: the cell near has a project named ${name}\n`);
+  expect(await db.query(sql('', 'select left_at from leaving_projects'))).toEqual([{ left_at: null }]);
+  // It goes on in its cell, where the move can be cancelled.
+  const sent = await project.call('POST', '/broadcasts', {
+    title: 'x',
+    recipients: [{ external_id: 'eve' }],
+  });
+  await processed(project.call, sent.body.id);
+  expect(await command('project', 'move', project.id, '--cancel')).toMatchObject({ cell: 'far' });
   expect(await leftBehind('far')).toEqual([]);
 });
 

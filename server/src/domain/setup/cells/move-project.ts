@@ -171,16 +171,22 @@ class Move {
 
   /** Enters the move into the directory. Returns how far an earlier call has come. */
   async #begin(): Promise<'started' | 'left' | 'switched'> {
-    const { main, from, to, project, projectId } = this.#context;
+    const { main, from, to, projectId } = this.#context;
     const move = await startedMove(main.db);
     if (move === undefined) {
-      if ((await to.db.query(selectNamed, [project.name])).length > 0)
-        throw new MoveRefused(`the cell ${to.cell} has a project named ${project.name}`);
+      await this.#checkName();
       await main.db.query(insertMove, [projectId, from.cell, to.cell]);
     } else if (move.projectId !== projectId || move.from !== from.cell || move.to !== to.cell)
       throw new MoveRefused(`finish or cancel the move of project ${move.projectId} first`);
     if (move?.switched) return 'switched';
     return (await from.db.query(selectLeft, [projectId])).length > 0 ? 'left' : 'started';
+  }
+
+  /** Throws if the project could not enter the target, where names are unique. */
+  async #checkName(): Promise<void> {
+    const { to, project } = this.#context;
+    if ((await to.db.query(selectNamed, [project.name])).length > 0)
+      throw new MoveRefused(`the cell ${to.cell} has a project named ${project.name}`);
   }
 
   async #copy(): Promise<void> {
@@ -232,6 +238,8 @@ class Move {
         await this.#settle(lease);
         const hasLeft = await this.#leave(lease).catch(async (error: unknown) => {
           await gate.query('rollback');
+          if (error instanceof MoveRefused)
+            main.bus.publish({ type: 'project_stays', projectId, apiKey: project.apiKey });
           if (!isLockTimeout(error)) throw error;
           return false;
         });
@@ -312,6 +320,7 @@ class Move {
       return false;
     }
     await copySettings(context, places);
+    await this.#checkName(); // one may have been created since the move began
     await leave(gate, projectId);
     return true;
   }
