@@ -118,7 +118,13 @@ test('jobs that were written under a reservation run without being claimed', asy
 
 test('jobs that arrive while a small batch runs form one batch, and no more are reserved', async () => {
   await worker.stop(5_000);
-  await start({}, { pollMs: 60_000 }); // after a poll, nothing is reserved until lost jobs were looked for
+  // After a poll, nothing is reserved until lost jobs were looked for. So the first poll, which finds a job,
+  // has to be over, and no other one may follow.
+  await enqueue(db, ready(1));
+  await start({}, { pollMs: 60_000 });
+  await queueEmpty();
+  await expect.poll(() => reservation(1)).toBe(true);
+  batches = [];
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   const first = worker.producer('fan_out').reserve(1, 1);
@@ -250,12 +256,10 @@ test('a batch that failed runs again without the jobs that have completed', asyn
   });
   await enqueue(db, ready(3));
   worker.producer('fan_out').wake();
-  const left = () =>
-    db.query(sql('', 'select id, attempt from jobs where lease_id is null and due_at > now()'));
-  await expect.poll(async () => (await left()).length).toBe(1);
-  expect(await left()).toEqual([{ id: failing, attempt: 1 }]);
-  expect(batches.map((jobs) => jobs.map(({ attempt }) => attempt))).toEqual([[1, 1, 1], [2]]);
-  await db.query(sql('', 'delete from jobs'));
+  const runsOfFailing = () => batches.filter((jobs) => jobs.some(({ id }) => id === failing)).length;
+  await expect.poll(runsOfFailing).toBeGreaterThanOrEqual(2);
+  expect(batches[0]?.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
+  expect(batches[1]).toMatchObject([{ id: failing, attempt: 2 }]);
 });
 
 test('a batch that fails while another one is released runs once again, not twice', async () => {
