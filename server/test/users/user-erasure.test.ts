@@ -317,3 +317,18 @@ describe('the content of a broadcast', () => {
     }
   });
 });
+
+test('a recipient stays whose former address belongs to an erased user', async () => {
+  const moving = await create({ external_id: 'moving', email: 'shared@example.com' });
+  const leaving = await create({ external_id: 'leaving' });
+  const recipients = [{ email: 'shared@example.com' }, { external_id: 'leaving' }];
+  const id = await send({ title: 'Before', recipients });
+  await create({ external_id: 'moving', email: 'own@example.com' });
+  const owner = await create({ external_id: 'owner', email: 'shared@example.com' });
+  expect(new Set([moving, leaving, owner]).size).toBe(3);
+  await erase(leaving, owner);
+  expect((await get(id)).recipients).toEqual([
+    { email: 'shared@example.com' },
+    { external_id: `deleted:${leaving}` },
+  ]);
+});

@@ -92,11 +92,12 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   const rows = Math.max(MIN_ROWS, Math.floor(ROWS / mine.length));
   const mentions = await tx.query<Found>(selectMentions, [ids, rows]);
   if (mentions.length > 0) {
-    const broadcastIds = mentions.map((mention) => mention.broadcast_id);
-    const broadcasts = uuidArray(broadcastIds);
+    const broadcasts = uuidArray(mentions.map((mention) => mention.broadcast_id));
     const users = uuidArray(mentions.map((mention) => mention.user_id));
-    await redactRecipients(tx, userIds, broadcastIds);
-    await eraseContent(tx, [...new Set(broadcastIds)].sort());
+    const byBroadcast = Map.groupBy(mentions, (mention) => mention.broadcast_id);
+    const usersOf = [...byBroadcast].map(([id, some]) => [id, some.map((one) => one.user_id)] as const);
+    await redactRecipients(tx, new Map(usersOf));
+    await eraseContent(tx, [...byBroadcast.keys()].sort());
     await tx.query(TEXTS_OF_USERS, [broadcasts, users]);
     await tx.query(deleteNotifications, [users, textArray(mentions.map((one) => one.notification_id))]);
     await tx.query(deleteRefused, [users, broadcasts]);
@@ -117,7 +118,7 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   return { more: true };
 }
 
-/** A broadcast that names a user who is being purged. */
+/** A broadcast that names a purged user. */
 interface Found {
   user_id: string;
   broadcast_id: string;

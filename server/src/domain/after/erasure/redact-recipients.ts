@@ -10,8 +10,7 @@ import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/erased-recipi
 /** Removes purged users from the recipients of scheduled broadcasts, of which they have no notifications. */
 export async function redactScheduled(tx: Queryable, userIds: readonly string[]): Promise<void> {
   const broadcasts = await tx.query<{ id: string }>(selectScheduled, [uuidArray(userIds)]);
-  const ids = broadcasts.map(({ id }) => id);
-  if (ids.length > 0) await redactRecipients(tx, userIds, ids);
+  if (broadcasts.length > 0) await redactRecipients(tx, new Map(broadcasts.map(({ id }) => [id, userIds])));
 }
 
 // At a time: a broadcast may have a thousand recipients, each with any amount of data.
@@ -20,24 +19,25 @@ const BROADCASTS = 20;
 /**
  * Removes purged users from the stored recipients of broadcasts and from their errors. An entry becomes
  * `{"external_id": "deleted:<user id>"}`; all other entries stay byte for byte. The identities of the users
- * come from former_user_keys.
+ * come from former_user_keys. `usersOf` has the users of each broadcast: in another one, an identity that one
+ * of them had may be that of another user.
  */
 export async function redactRecipients(
   tx: Queryable,
-  userIds: readonly string[],
-  broadcastIds: readonly string[],
+  usersOf: ReadonlyMap<string, readonly string[]>,
 ): Promise<void> {
-  const names = await tx.query<FormerName>(selectNames, [uuidArray([...new Set(userIds)])]);
-  const owners = new Map(
-    names.map(({ project_id, kind, value, user_id }) => [identityKey(project_id, kind, value), user_id]),
-  );
+  // Many broadcasts may share one list of users.
+  const lists = [...new Set(usersOf.values())];
+  const names = await tx.query<FormerName>(selectNames, [uuidArray([...new Set(lists.flat())])]);
+  const namesOfUser = Map.groupBy(names, (name) => name.user_id);
+  const ownersOf = new Map(lists.map((users) => [users, ownersAmong(users, namesOfUser)]));
   // Broadcasts are always locked in the order of their ids.
-  const ids = [...new Set(broadcastIds)].sort();
+  const ids = [...usersOf.keys()].sort();
   for (let start = 0; start < ids.length; start += BROADCASTS) {
     const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids.slice(start, start + BROADCASTS))]);
     const redacted: Redacted[] = [];
     for (const row of rows) {
-      const one = await redact(row, owners);
+      const one = await redact(row, ownersOf.get(usersOf.get(row.id) ?? []) ?? new Map());
       if (one !== undefined) redacted.push(one);
     }
     if (redacted.length === 0) continue;
@@ -47,6 +47,17 @@ export async function redactRecipients(
       textArray(redacted.map(({ errors }) => errors)),
     ]);
   }
+}
+
+/** These users by their former identities. */
+function ownersAmong(
+  users: readonly string[],
+  namesOfUser: ReadonlyMap<string, readonly FormerName[]>,
+): Map<string, string> {
+  const names = users.flatMap((userId) => namesOfUser.get(userId) ?? []);
+  return new Map(
+    names.map(({ project_id, kind, value, user_id }) => [identityKey(project_id, kind, value), user_id]),
+  );
 }
 
 interface FormerName {
