@@ -47,6 +47,7 @@ export async function afterFailure(
     }
   } else if (jobs.length > 1) {
     log.warn({ err: error, kind, jobs: jobs.length }, 'a batch failed; its jobs run one by one');
+    // If that cannot be read, all are released. Those that have completed are gone, and stay so.
     const held = await stillHeld(deps.db, leaseId, jobs).catch(() => undefined);
     if (held === undefined) releases.add(jobs, leaseId);
     const queued: JobKind[] = [];

@@ -35,7 +35,10 @@ afterEach(async () => {
   await db.query(sql('', 'delete from jobs')); // of a test that failed
 });
 
-async function start(limits: Partial<Handler> = {}, options: { pollMs?: number } = {}): Promise<void> {
+async function start(
+  limits: Partial<Handler> = {},
+  { on = db, ...options }: { on?: Database; pollMs?: number } = {},
+): Promise<void> {
   const handler: Handler<'fan_out'> = {
     slots: 2,
     slotsPerPartition: 2,
@@ -46,20 +49,19 @@ async function start(limits: Partial<Handler> = {}, options: { pollMs?: number }
     async run(jobs, leaseId) {
       batches.push([...jobs]);
       await gate;
-      await db.transaction((tx) =>
-        complete(
-          tx,
-          leaseId,
-          jobs.map((job) => job.id),
-        ),
-      );
+      await completeAll(jobs, leaseId);
       return [];
     },
     discard: async () => {},
     ...limits,
   };
-  worker = await startWorker(db, 'fan_out', handler, options);
+  worker = await startWorker(on, 'fan_out', handler, options);
   await expect.poll(() => reservation(1)).toBe(true);
+}
+
+function completeAll(jobs: readonly Job[], leaseId: string): Promise<void> {
+  const ids = jobs.map((job) => job.id);
+  return db.transaction((tx) => complete(tx, leaseId, ids));
 }
 
 /** Whether this many jobs could be reserved; reserves none. */
@@ -248,8 +250,8 @@ test('a batch that failed runs again without the jobs that have completed', asyn
     async run(jobs, leaseId) {
       batches.push([...jobs]);
       failing ??= jobs[1]?.id;
-      const completed = jobs.filter(({ id }) => id !== failing).map(({ id }) => id);
-      await db.transaction((tx) => complete(tx, leaseId, completed));
+      const completed = jobs.filter(({ id }) => id !== failing);
+      await completeAll(completed, leaseId);
       if (completed.length < jobs.length) throw new Error('a bug');
       return [];
     },
@@ -281,33 +283,15 @@ test('a batch that fails while another one is released runs once again, not twic
       return db.query(statement, values);
     },
   };
-  worker = await startWorker(
-    watched,
-    'fan_out',
-    {
-      slots: 4,
-      slotsPerPartition: 4,
-      gatherBelow: 0,
-      maxJobs: 1,
-      maxWeight: 1,
-      maxPartitions: 1,
-      async run(jobs, leaseId) {
-        batches.push([...jobs]);
-        await gates[batches.length - 1];
-        if (batches.length > 2) await second.promise;
-        await db.transaction((tx) =>
-          complete(
-            tx,
-            leaseId,
-            jobs.map((job) => job.id),
-          ),
-        );
-        return [];
-      },
-      discard: async () => {},
-    },
-    { pollMs: 20 },
-  );
+  const oneByOne = { slots: 4, slotsPerPartition: 4, gatherBelow: 0, maxJobs: 1, maxWeight: 1 };
+  const run: Handler['run'] = async (jobs, leaseId) => {
+    batches.push([...jobs]);
+    await gates[batches.length - 1];
+    if (batches.length > 2) await second.promise;
+    await completeAll(jobs, leaseId);
+    return [];
+  };
+  await start({ ...oneByOne, run }, { on: watched, pollMs: 20 });
   await enqueue(db, ready(2));
   worker.producer('fan_out').wake();
   await expect.poll(() => batches.length).toBe(4);

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 
 /**
- * Locks moves of projects until the connection, to the database of the default cell, ends. A move takes the
- * lock alone; backups share it, and keep moves away. Returns whether it was free.
+ * Takes the lock of moves of projects, in the database of the default cell, until the connection ends. A move
+ * takes it alone; backups share it, and keep moves away. Returns whether it was free.
  */
 export async function takeMovesLock(
   client: pg.Client,

@@ -83,7 +83,8 @@ const setCancelled = sql(
   where id = $1 and project_id = $2 and cancelled_at is null and (status <> 'processed' or pending > 0)
   returning id`,
 );
-// Indexes jobs_planned and jobs_deferred, whose conditions are repeated word for word. Now the jobs wait.
+// Indexes jobs_planned and jobs_deferred, whose conditions are repeated word for word. The time that
+// the jobs wait in the queue begins now.
 const makeDue = sql(
   'end_scheduled_jobs',
   `update jobs

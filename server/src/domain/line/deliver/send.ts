@@ -193,8 +193,8 @@ async function sendByInstallation(
 }
 
 /**
- * The same target without its installation, with which the tokens of all users are discarded. One that a user
- * has stated does not stand for them: another user's token may post through one that works.
+ * Leaves out the installation, so that a rejection discards this token alone. An installation that a user has
+ * stated does not stand for the tokens of others, who may post through one that works.
  */
 function ofOneToken(target: Target): Target {
   if (target.token === undefined) return target;

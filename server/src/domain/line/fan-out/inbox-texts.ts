@@ -42,7 +42,10 @@ class RenderTime {
     this.#isForOnePage = pages === 1;
   }
 
-  /** Runs `render` while there is time. When it is over, a page that is alone goes without further users. */
+  /**
+   * Runs `render`, unless the time is over. Then a single page fails for the users who are left, and a batch
+   * of several pages fails as a whole.
+   */
   during<Result>(render: () => Result): Result {
     const beganMs = performance.now();
     this.#beganMs ??= beganMs;

@@ -146,19 +146,13 @@ interface Row {
   sealed_record: Buffer;
 }
 
-// Primary key, except for one.
+// Primary key, all of them.
 const lockInstallation = sql(
   'lock_installation',
   `select grant_hash, sealed_record
   from installations
   where project_id = $1 and provider = $2 and id = $3 and owner_id = $4
   for update`,
-);
-// Index installations_by_installer.
-const countStated = sql(
-  'count_stated_installations',
-  `select count(*)::int
-  from (select from installations where installed_by = $1 and owner_id = $1 limit $2) s`,
 );
 const deleteInstallation = sql(
   'delete_installation',
@@ -181,4 +175,10 @@ const updateRecord = sql(
   `update installations
   set sealed_record = $5, updated_at = now()
   where project_id = $1 and provider = $2 and id = $3 and owner_id = $4`,
+);
+// Index installations_by_installer.
+const countStated = sql(
+  'count_stated_installations',
+  `select count(*)::int
+  from (select from installations where installed_by = $1 and owner_id = $1 limit $2) s`,
 );

@@ -86,8 +86,8 @@ function startDue(
   });
 }
 
-// Primary key, both. Another transaction has set the next start, or the schedule is gone: no row. A schedule
-// that was saved several times has a job of each time, for the same start.
+// Primary key, both. Another transaction has set the next start, or the schedule is gone: no row. Each
+// save of a schedule enqueues its next start once more.
 const lockDue = sql(
   'lock_due_workflow_schedules',
   `select s.project_id, s.workflow_key, s.place, s.schedule, s.time_zone, s.skip_missed, s.input, s.next_at
