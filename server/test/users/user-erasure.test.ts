@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
+import { namedStatements, sql } from '../../src/db/client.ts';
 import { eraseContent } from '../../src/domain/after/erasure/erase-content.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { recordReceipts } from '../../src/domain/after/receipts/record.ts';
@@ -331,4 +331,24 @@ test('a recipient stays whose former address belongs to an erased user', async (
     { email: 'shared@example.com' },
     { external_id: `deleted:${leaving}` },
   ]);
+});
+
+test('scheduled broadcasts are found once for all users of their project', async () => {
+  const send_at = new Date(Date.now() + 30 * DAY_MS).toISOString();
+  const users = await Promise.all(
+    ['planned-1', 'planned-2', 'planned-3'].map((external_id) => create({ external_id })),
+  );
+  const planned = await Promise.all(
+    [1, 2].map((n) =>
+      project.call('POST', '/broadcasts', {
+        title: `Planned ${n}`,
+        send_at,
+        recipients: [{ external_id: 'planned-1' }],
+      }),
+    ),
+  );
+  const found = await rows<{ id: string }>(namedStatements.get('scheduled_broadcasts_to_redact') ?? '', [
+    users,
+  ]);
+  expect(found.map(({ id }) => id).toSorted()).toEqual(planned.map(({ body }) => body.id).toSorted());
 });

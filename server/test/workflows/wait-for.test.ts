@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
-import { sql } from '../../src/db/client.ts';
+import { namedStatements, sql } from '../../src/db/client.ts';
 import { GRACE_MS } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { promote } from '../../src/queue/promote.ts';
@@ -216,6 +216,24 @@ describe('a run that waits for an event', () => {
       (await other.call('POST', '/workflows/events', { name: 'order.paid', user: { id: ada.id } })).body,
     ).toEqual({ continued: 0, started: 0 });
     expect(await states(id)).toEqual([STATE.waiting]);
+  });
+
+  test('is found once, however many events have its name', async () => {
+    const ids = [
+      await waiting([waitFor()]),
+      await waiting([waitFor()], ADA),
+      await waiting([waitFor()], BOB),
+    ];
+    const of = (userId: string | null) => Array.from({ length: 20 }, () => userId);
+    const { user_id: ada } = await runOf(project, ids[1] ?? '');
+    const find = (users: (string | null)[]) =>
+      service.context.db.query<{ id: string }>(
+        sql('', namedStatements.get('runs_that_wait_for_events') ?? ''),
+        [project.id, users.map(() => 'order.paid'), users],
+      );
+    const found = async (users: (string | null)[]) => (await find(users)).map(({ id }) => id);
+    expect(await found(of(null))).toEqual(ids.toSorted());
+    expect(await found(of(ada))).toEqual(ids.slice(0, 2).toSorted());
   });
 
   test('is continued once by concurrent events, and thousands of runs by one', {
