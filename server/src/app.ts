@@ -378,7 +378,7 @@ function startWorker(
   const stopFollowing = context.readyJobs.follow((kind) => worker.producer(kind).wake());
   undo.push(async () => stopFollowing());
   const acceptor = new Acceptor(context, {
-    reserve: (jobs, weight) => worker.producer('fan_out').reserve(jobs, weight),
+    reserve: (jobs) => worker.producer('fan_out').reserve(jobs),
     wake(jobs) {
       worker.producer('fan_out').wake(jobs);
       announce('fan_out');

@@ -21,6 +21,8 @@ import { Slots, weightOf } from './slots.ts';
 /** Capacity for jobs that this process is about to write under its own lease. */
 export interface Reservation {
   leaseId: string;
+  /** Whether there is capacity for a job of this priority. Write the others as ready. */
+  includes(job: Pick<Job, 'priority'>): boolean;
   /** Ends the reservation with the jobs that were written and committed under its lease. */
   end(jobs: readonly Job[]): void;
 }
@@ -29,6 +31,7 @@ export interface Reservation {
 interface Lane {
   readonly priorities: Priorities;
   readonly slots: Slots;
+  readonly reservations: Reservations;
   state: ClaimState;
   /** There may be ready jobs in the database. */
   mayHaveReady: boolean;
@@ -46,7 +49,6 @@ export class Producer {
   readonly #wakeKind: (kind: JobKind) => void;
   readonly #failureDeps: FailureDeps;
   readonly #releases = new ReleaseQueue();
-  readonly #reservations: Reservations;
   /**
    * The jobs that run or are reserved here, by id, and how often: a job whose lease has expired can be
    * claimed here again before its former run has ended.
@@ -79,12 +81,12 @@ export class Producer {
     this.#lanes = lanes.map((priorities) => ({
       priorities,
       slots: new Slots(handler, () => this.wake()),
+      reservations: new Reservations(handler),
       state: INITIAL,
       mayHaveReady: false,
       lastRanReserved: false,
     }));
     this.#failureDeps = { db: options.db, handler, kind, clock, log, releases: this.#releases };
-    this.#reservations = new Reservations(handler);
   }
 
   /** Running batches. */
@@ -118,17 +120,32 @@ export class Producer {
   }
 
   /**
-   * Reserves capacity for jobs that are about to be written. Write them under the lease of the reservation:
-   * this worker then holds them from the start and need not claim them. Returns undefined if there is no
-   * capacity, or if other jobs are ready: then write them as ready, behind those.
+   * Reserves capacity for jobs that are about to be written. Write those that it includes under its lease:
+   * this worker then holds them from the start and need not claim them. Includes no job that would overtake
+   * others that are ready. Returns undefined if it would include none.
    */
-  reserve(jobs: number, weight: number): Reservation | undefined {
-    const mayHaveMore = this.#lanes.some(({ state }) => state.mayHaveMore);
-    if (!this.#isRunning || mayHaveMore || this.#mayHaveUnknown || !this.#lease.isFresh) return undefined;
-    return this.#reservations.open(this.#lease.id, { jobs, weight }, (written) => {
-      this.#hold(written);
-      this.#continue();
+  reserve(jobs: readonly Pick<Job, 'priority' | 'weight'>[]): Reservation | undefined {
+    if (!this.#isRunning || this.#mayHaveUnknown || !this.#lease.isFresh) return undefined;
+    const leaseId = this.#lease.id;
+    const open = this.#lanes.flatMap((lane) => {
+      const own = jobs.filter((job) => isIn(job, lane.priorities));
+      const end = lane.state.mayHaveMore || own.length === 0 ? undefined : lane.reservations.open(own);
+      return end === undefined ? [] : [{ priorities: lane.priorities, end }];
     });
+    if (open.length === 0) return undefined;
+    return {
+      leaseId,
+      includes: (job) => open.some(({ priorities }) => isIn(job, priorities)),
+      end: (written) => {
+        for (const { priorities, end } of open)
+          end(
+            written.filter((job) => isIn(job, priorities)),
+            leaseId,
+          );
+        this.#hold(written);
+        this.#continue();
+      },
+    };
   }
 
   #continue(): void {
@@ -165,7 +182,7 @@ export class Producer {
         isRunning: this.#isRunning,
         hasSlot: lane.slots.free,
         isBlocked: this.#handler.isBlocked?.() ?? false,
-        hasReserved: this.#reservations.haveJobs(lane.priorities),
+        hasReserved: lane.reservations.haveJobs,
         mayHaveReady: lane.mayHaveReady,
         lastRanReserved: lane.lastRanReserved,
       });
@@ -175,14 +192,14 @@ export class Producer {
   }
 
   /** Lets any worker have the jobs: when this one is unblocked, its lease may have expired. */
-  #releaseReserved({ priorities }: Lane): void {
-    const { jobs, leaseId } = this.#reservations.takeBatch(priorities);
+  #releaseReserved({ reservations }: Lane): void {
+    const { jobs, leaseId } = reservations.takeBatch();
     this.#letGo(jobs);
     this.#releases.add(jobs, leaseId);
   }
 
   #runReserved(lane: Lane): void {
-    const batch = this.#reservations.takeBatch(lane.priorities);
+    const batch = lane.reservations.takeBatch();
     void this.#run(lane, batch); // holds them, too
     this.#letGo(batch.jobs);
   }
@@ -205,7 +222,7 @@ export class Producer {
    * job under our lease that does not run is one of those.
    */
   async #releaseUnknown(leaseId: string): Promise<void> {
-    if (!this.#mayHaveUnknown || this.#reservations.areOpen) return;
+    if (!this.#mayHaveUnknown || this.#lanes.some(({ reservations }) => reservations.areOpen)) return;
     // Nothing is reserved before the response: each job under our lease is either known or lost. A batch may
     // have failed since the last release.
     const known = [...this.#held.keys(), ...this.#releases.jobIds];
@@ -262,8 +279,8 @@ export class Producer {
 }
 
 /**
- * Jobs that this process accepts for itself: written under its lease, they need no claim. Reservations and
- * the jobs that wait to run never exceed one batch. They may be of any partition.
+ * Jobs of a lane that this process accepts for itself: written under its lease, they need no claim.
+ * Reservations and the jobs that wait to run never exceed one batch. They may be of any partition.
  */
 class Reservations {
   readonly #limits: BatchLimits;
@@ -280,39 +297,32 @@ class Reservations {
     return this.#open > 0;
   }
 
-  /** Whether jobs of these priorities wait to run. */
-  haveJobs(priorities: Priorities): boolean {
-    return this.#waiting.some(({ job }) => isIn(job, priorities));
+  /** Whether jobs wait to run. */
+  get haveJobs(): boolean {
+    return this.#waiting.length > 0;
   }
 
-  /** Reserves capacity, if there is enough; `onEnd` receives the jobs that were written. */
+  /** Reserves capacity, if there is enough. Call the result with the jobs that were written, and their lease. */
   open(
-    leaseId: string,
-    { jobs, weight }: { jobs: number; weight: number },
-    onEnd: (jobs: readonly Job[]) => void,
-  ): Reservation | undefined {
+    jobs: readonly Pick<Job, 'weight'>[],
+  ): ((written: readonly Job[], leaseId: string) => void) | undefined {
     const { maxJobs, maxWeight } = this.#limits;
-    if (this.#used.jobs + jobs > maxJobs || this.#used.weight + weight > maxWeight) return undefined;
+    const weight = weightOf(jobs);
+    if (this.#used.jobs + jobs.length > maxJobs || this.#used.weight + weight > maxWeight) return undefined;
     this.#open += 1;
-    this.#use(jobs, weight);
-    return {
-      leaseId,
-      end: (written) => {
-        this.#open -= 1;
-        this.#use(written.length - jobs, weightOf(written) - weight);
-        this.#waiting.push(...written.map((job) => ({ job, leaseId })));
-        onEnd(written);
-      },
+    this.#use(jobs.length, weight);
+    return (written, leaseId) => {
+      this.#open -= 1;
+      this.#use(written.length - jobs.length, weightOf(written) - weight);
+      this.#waiting.push(...written.map((job) => ({ job, leaseId })));
     };
   }
 
-  /** Takes the jobs of these priorities out, as far as they are under the lease of the oldest one. */
-  takeBatch(priorities: Priorities): Batch {
-    const leaseId = this.#waiting.find(({ job }) => isIn(job, priorities))?.leaseId ?? '';
-    const isTaken = ({ job, leaseId: of }: { job: Job; leaseId: string }) =>
-      of === leaseId && isIn(job, priorities);
-    const jobs = this.#waiting.filter(isTaken).map(({ job }) => job);
-    this.#waiting = this.#waiting.filter((one) => !isTaken(one));
+  /** Takes the jobs out, as far as they are under the lease of the oldest one. */
+  takeBatch(): Batch {
+    const leaseId = this.#waiting[0]?.leaseId ?? '';
+    const jobs = this.#waiting.filter((one) => one.leaseId === leaseId).map(({ job }) => job);
+    this.#waiting = this.#waiting.filter((one) => one.leaseId !== leaseId);
     this.#use(-jobs.length, -weightOf(jobs));
     return { jobs, leaseId };
   }

@@ -126,7 +126,7 @@ export class Slots {
 }
 
 /** The total weight of these jobs. */
-export function weightOf(jobs: readonly Job[]): number {
+export function weightOf(jobs: readonly Pick<Job, 'weight'>[]): number {
   return jobs.reduce((sum, job) => sum + job.weight, 0);
 }
 

@@ -5,6 +5,7 @@ import { complete } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Handler } from '../../src/queue/handler.ts';
 import { BULK, type Job, type NewJob } from '../../src/queue/jobs.ts';
+import type { Reservation } from '../../src/queue/producer.ts';
 import type { Worker } from '../../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startWorker } from '../support/queue-worker.ts';
@@ -64,9 +65,14 @@ function completeAll(jobs: readonly Job[], leaseId: string): Promise<void> {
   return db.transaction((tx) => complete(tx, leaseId, ids));
 }
 
+/** Reserves capacity for this many jobs. */
+function reserve(count: number, priority = 0): Reservation | undefined {
+  return worker.producer('fan_out').reserve(Array.from({ length: count }, () => ({ priority, weight: 1 })));
+}
+
 /** Whether this many jobs could be reserved; reserves none. */
-function reservation(jobs: number): boolean {
-  const room = worker.producer('fan_out').reserve(jobs, jobs);
+function reservation(jobs: number, priority?: number): boolean {
+  const room = reserve(jobs, priority);
   room?.end([]);
   return room !== undefined;
 }
@@ -111,7 +117,7 @@ async function queueEmpty(): Promise<void> {
 }
 
 test('jobs that were written under a reservation run without being claimed', async () => {
-  const room = worker.producer('fan_out').reserve(3, 3);
+  const room = reserve(3);
   const jobs = await writeLeased(room?.leaseId ?? '', 3);
   room?.end(jobs);
   await queueEmpty();
@@ -129,11 +135,11 @@ test('jobs that arrive while a small batch runs form one batch, and no more are 
   batches = [];
   const open = Promise.withResolvers<void>();
   gate = open.promise;
-  const first = worker.producer('fan_out').reserve(1, 1);
+  const first = reserve(1);
   first?.end(await writeLeased(first.leaseId, 1));
-  const second = worker.producer('fan_out').reserve(2, 2);
+  const second = reserve(2);
   second?.end(await writeLeased(second.leaseId, 2));
-  const third = worker.producer('fan_out').reserve(3, 3);
+  const third = reserve(3);
   expect(third?.leaseId).toBe(first?.leaseId);
   expect(reservation(1)).toBe(false);
   third?.end(await writeLeased(third.leaseId, 3));
@@ -179,7 +185,9 @@ test('small jobs have slots and batches of their own, if the handler wants that'
 test('reserved jobs run in the batches of their size', async () => {
   await worker.stop(5_000);
   await start({ smallApart: true });
-  const room = worker.producer('fan_out').reserve(3, 3);
+  const wanted = [BULK, 0, BULK].map((priority) => ({ priority, weight: 1 }));
+  const room = worker.producer('fan_out').reserve(wanted);
+  expect(wanted.map((job) => room?.includes(job))).toEqual([true, true, true]);
   const [small, ...others] = await writeLeased(room?.leaseId ?? '', 3);
   const bulk = others.map((job) => ({ ...job, priority: BULK }));
   room?.end([bulk[0], small, bulk[1]].filter((job) => job !== undefined));
@@ -187,8 +195,33 @@ test('reserved jobs run in the batches of their size', async () => {
   expect(batches).toEqual([[small], bulk]);
 });
 
+test('small jobs are reserved while bulk waits in the database', async () => {
+  await worker.stop(5_000);
+  await start({ smallApart: true, maxJobs: 1 }, { pollMs: 60_000 });
+  const open = Promise.withResolvers<void>();
+  gate = open.promise;
+  await enqueue(
+    db,
+    ready(3).map((job) => ({ ...job, priority: BULK })),
+  );
+  worker.producer('fan_out').wake([{ priority: BULK }]);
+  await expect.poll(() => batches.length).toBe(1);
+  expect(reservation(1, BULK)).toBe(false);
+  const room = worker.producer('fan_out').reserve([
+    { priority: BULK, weight: 1 },
+    { priority: 0, weight: 1 },
+  ]);
+  expect([room?.includes({ priority: BULK }), room?.includes({ priority: 0 })]).toEqual([false, true]);
+  const small = await writeLeased(room?.leaseId ?? '', 1);
+  room?.end(small);
+  expect(batches[1]).toEqual(small);
+  open.resolve();
+  await queueEmpty();
+  expect(batches.flat().map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1]);
+});
+
 test('a job whose writer got no confirmation runs nevertheless', async () => {
-  const room = worker.producer('fan_out').reserve(1, 1);
+  const room = reserve(1);
   const [lost] = await writeLeased(room?.leaseId ?? '', 1);
   room?.end([]);
   await queueEmpty();
@@ -196,7 +229,7 @@ test('a job whose writer got no confirmation runs nevertheless', async () => {
 });
 
 test('a reserved job does not count as lost while its writer is busy', async () => {
-  const room = worker.producer('fan_out').reserve(1, 1);
+  const room = reserve(1);
   const jobs = await writeLeased(room?.leaseId ?? '', 1);
   // The worker has looked for lost jobs meanwhile: it ran a job that was scheduled for then.
   await enqueue(

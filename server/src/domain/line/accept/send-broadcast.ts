@@ -282,8 +282,7 @@ export class Acceptor {
     const recipients = await findKnownRecipients(this.#context, broadcasts);
     const known = new Map(broadcasts.map((one, index) => [one, recipients[index]]));
     const queued = broadcasts.filter((one) => known.get(one) === undefined);
-    const weight = queued.reduce((sum, one) => sum + one.weight, 0);
-    const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued.length, weight);
+    const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued);
     // A fan-out of the same id may be running with other content.
     if (once !== 'by id')
       for (const { id, projectId, content, recipients, sendAt, template, parts } of queued)
@@ -294,7 +293,7 @@ export class Acceptor {
             parts.recipientsJson?.length ?? 0,
           );
     const nowMs = clock.now();
-    const options = { once, leaseId: reservation?.leaseId, nowMs, brand: config.BRAND };
+    const options = { once, reservation, nowMs, brand: config.BRAND };
     let accepted: Accepted[] = [];
     return {
       write: async (db, chosen) => {
@@ -308,8 +307,10 @@ export class Acceptor {
         const ids = new Set(accepted.flatMap((part) => [...part.ids]));
         const jobIds = new Map(accepted.flatMap((part) => [...part.jobIds]));
         const jobs = queued.flatMap((one) => fanOutJob(one, jobIds.get(one.id)) ?? []);
-        if (reservation) reservation.end(jobs);
-        else if (jobs.length > 0) this.#fanOut.wake(jobs);
+        const isHeld = (job: Job) => reservation?.includes(job) === true;
+        reservation?.end(jobs.filter(isHeld));
+        const ready = jobs.filter((job) => !isHeld(job));
+        if (ready.length > 0) this.#fanOut.wake(ready);
         if (once !== 'by id') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
         if (ids.size > 0) broadcastsAccepted.inc(ids.size);
         this.#publish(known, ids, accepted[0]?.sentAt.getTime() ?? nowMs);

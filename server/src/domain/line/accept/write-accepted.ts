@@ -1,6 +1,7 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import type { Reservation } from '../../../queue/producer.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
 import { newEventId, USERS_PER_EVENT_ROW } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
@@ -56,7 +57,7 @@ type Known = readonly (KnownRecipients | undefined)[];
 /**
  * Writes broadcasts, all of them accepted at most once `by id`, `by key` or neither, by one statement. A
  * broadcast with known recipients is written with its notifications, as its fan-out would write them; any
- * other with the job that fans it out, under `leaseId` if there is one.
+ * other with the job that fans it out, under the lease of the reservation if that includes it.
  */
 export async function writeAccepted(
   db: Queryable,
@@ -64,16 +65,16 @@ export async function writeAccepted(
   known: Known,
   {
     once,
-    leaseId,
+    reservation,
     nowMs,
     brand,
-  }: { once: Once | undefined; leaseId: string | undefined; nowMs: number; brand: string },
+  }: { once: Once | undefined; reservation: Reservation | undefined; nowMs: number; brand: string },
 ): Promise<Accepted> {
   const anyKnown = known.some((one) => one !== undefined);
   const [row] = await db.query<{ accepted: string | null; jobs: string | null; sent_at: Date }>(
     STATEMENTS[once ?? 'always'][anyKnown ? 'fannedOut' : 'queued'],
     [
-      ...columns(broadcasts, known, leaseId),
+      ...columns(broadcasts, known, reservation),
       ...(once === 'by key' ? keyColumns(broadcasts, nowMs) : []),
       ...(anyKnown ? knownColumns(broadcasts, known, brand) : []),
     ],
@@ -90,7 +91,7 @@ export async function writeAccepted(
 function columns(
   broadcasts: readonly PendingBroadcast[],
   known: Known,
-  leaseId: string | undefined,
+  reservation: Reservation | undefined,
 ): unknown[] {
   return [
     uuidArray(broadcasts.map((one) => one.id)),
@@ -104,7 +105,7 @@ function columns(
     broadcasts.map((one, index) => known[index]?.userIds.length ?? one.named),
     broadcasts.map((one) => one.priority),
     broadcasts.map((one) => one.weight),
-    leaseId,
+    textArray(broadcasts.map((one) => (reservation?.includes(one) ? reservation.leaseId : null))),
     broadcasts.map((one) => one.sendAt),
     textArray(broadcasts.map((one) => one.errors)),
     byteaArray(broadcasts.map((one) => one.template)),
@@ -170,10 +171,10 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
   const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
   const names = ['id, project_id, category, topic, message, in_app, overrides'];
   values.push(
-    '$8::bytea[], $9::int[], $10::smallint[], $11::int[], $13::timestamptz[], $14::text[], $15::bytea[]',
-    '$16::text[]',
+    '$8::bytea[], $9::int[], $10::smallint[], $11::int[], $12::uuid[], $13::timestamptz[], $14::text[]',
+    '$15::bytea[], $16::text[]',
   );
-  names.push('recipients, total, priority, weight, send_at, errors, template, traceparent');
+  names.push('recipients, total, priority, weight, reserved_under, send_at, errors, template, traceparent');
   if (once === 'by key') {
     values.push('$17::text[], $18::text[], $19::bytea[]');
     names.push('scope, key, request_hash');
@@ -204,7 +205,7 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
     select 'fan_out', project_id, priority, weight, due_at, lease_id, num_nonnulls(lease_id),
       case when traceparent is null then json_build_object('broadcast_id', id)
         else json_build_object('broadcast_id', id, 'traceparent', traceparent) end
-    from ${from}, lateral (select case when due_at is null then $12::uuid end as lease_id) held
+    from ${from}, lateral (select case when due_at is null then reserved_under end as lease_id) held
     ${fannedOut ? 'where user_ids is null' : ''}
     returning id, payload, due_at
   )
