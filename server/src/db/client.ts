@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { FirstOfTransaction } from './first-of-transaction.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { DatabaseSilent, Pulse } from './pulse.ts';
 import { WriteFailures } from './write-failures.ts';
@@ -115,6 +116,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
     ...own,
     ...KEEP_ALIVE,
     Client: GuardedClient,
+    pipeline: true,
     max: options.size,
     application_name: options.name,
     connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
@@ -163,7 +165,11 @@ function withStartupOptions(settings: ConnectionSettings, ours: string): Connect
 }
 
 type Connections = { pool: pg.Pool; pulse: Pulse; failures: WriteFailures };
-type Run = <Row>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>;
+type Run = <Row>(
+  statement: Statement,
+  values?: readonly unknown[],
+  options?: { begins: boolean },
+) => Promise<Row[]>;
 
 /** Runs `work` with a connection of the pool. A broken or silent connection is not returned to the pool. */
 async function withConnection<Result>(
@@ -177,7 +183,9 @@ async function withConnection<Result>(
   };
   const client = await acquire(pool, pulse, onError);
   try {
-    return await work((statement, values) => run(client, { pulse, failures }, statement, values));
+    return await work((statement, values, options) =>
+      run(client, { pulse, failures }, { ...statement, values, begins: options?.begins ?? false }),
+    );
   } catch (error) {
     if (error instanceof DatabaseSilent || error instanceof RollbackFailed) failure ??= error;
     if (error instanceof DatabaseSilent) cutOff(client);
@@ -209,12 +217,12 @@ function acquire(pool: pg.Pool, pulse: Pulse, onError: (error: Error) => void): 
 function run<Row>(
   client: pg.PoolClient,
   { pulse, failures }: Pick<Connections, 'pulse' | 'failures'>,
-  { name, text }: Statement,
-  values?: readonly unknown[],
+  { name, text, values, begins }: Statement & { values: readonly unknown[] | undefined; begins: boolean },
 ): Promise<Row[]> {
   return new Promise((resolve, reject) => {
     const wait = pulse.begin(reject);
-    void client.query({ name, text, values: values as unknown[] }, (error: Error | null, result) => {
+    const query = { name, text, values: values as unknown[] };
+    void client.query(begins ? new FirstOfTransaction(query) : query, (error: Error | null, result) => {
       pulse.end(wait, { error, response: true });
       if (error) {
         restoreCode(error);
@@ -253,12 +261,18 @@ function transaction<Result>(
   work: (tx: Queryable) => Promise<Result>,
 ): Promise<Result> {
   return withConnection(connections, async (run) => {
+    let begun = false;
+    const query: Queryable['query'] = (statement, values) => {
+      const begins = !begun;
+      begun = true;
+      return run(statement, values, { begins });
+    };
     try {
-      await run(begin);
-      const result = await work({ query: run });
-      await run(commit);
+      const result = await work({ query });
+      if (begun) await run(commit);
       return result;
     } catch (error) {
+      if (!begun) throw error;
       // The connection will be destroyed. A rollback would wait behind the statement without a response.
       if (error instanceof DatabaseSilent) throw error;
       // A connection that cannot even roll back is unusable.
@@ -273,7 +287,6 @@ function transaction<Result>(
 class RollbackFailed extends Error {}
 
 // Unnamed, because they need no preparation.
-const begin = sql('', 'begin');
 const commit = sql('', 'commit');
 const rollback = sql('', 'rollback');
 

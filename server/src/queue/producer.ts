@@ -302,7 +302,9 @@ class Reservations {
     return this.#waiting.length > 0;
   }
 
-  /** Reserves capacity, if there is enough. Call the result with the jobs that were written, and their lease. */
+  /**
+   * Reserves capacity, if there is enough. Call the result with the jobs that were written, and their lease.
+   */
   open(
     jobs: readonly Pick<Job, 'weight'>[],
   ): ((written: readonly Job[], leaseId: string) => void) | undefined {

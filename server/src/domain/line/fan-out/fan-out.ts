@@ -140,13 +140,15 @@ async function write(
     const { pages: broadcasts, events: failures } = await renderInboxTexts(context, tx, grouped, insertion);
     const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
     const following = [...plans.flatMap((plan) => plan.jobs), ...jobsOfNextPages(broadcasts)];
-    const queued = await enqueue(tx, following);
     await lockForPages(tx, broadcasts);
     const ids = jobs.map((job) => job.id);
     const events = [...failures, ...plans.flatMap((plan) => plan.events)];
     const fannedOut = broadcasts.map((broadcast, index) => toWrite(broadcast, plans[index] as BroadcastPlan));
     const input = { broadcasts: fannedOut, events, brand: context.config.BRAND };
-    const sentAt = await writeFanOut(tx, input, { ids, leaseId }, insertion);
+    const [queued, sentAt] = await Promise.all([
+      enqueue(tx, following),
+      writeFanOut(tx, input, { ids, leaseId }, insertion),
+    ]);
     await countDownPages(tx, broadcasts);
     committing = sentAt;
     return { broadcasts, plans, resolved, sentAt, queued };

@@ -78,10 +78,12 @@ export async function loadPlanInputs(
   const open = routed.filter((one) => one !== undefined);
   const inputs = { routed, nowMs: context.clock.now(), brand: context.config.BRAND };
   if (open.length === 0) return { ...inputs, reachable: () => false, switchedOff: () => new Set() };
-  // One after the other: it is one connection.
-  const reachable = await findReachable(tx, open.map(waysToFind));
   const mayBeOff = open.filter((one) => one.mayBeOff).map(({ broadcast }) => broadcast);
-  return { ...inputs, reachable, switchedOff: await switchedOff(tx, mayBeOff) };
+  const [reachable, off] = await Promise.all([
+    findReachable(tx, open.map(waysToFind)),
+    switchedOff(tx, mayBeOff),
+  ]);
+  return { ...inputs, reachable, switchedOff: off };
 }
 
 /** Decides on which channels each user gets each broadcast, and when. In the order of the inputs. Pure. */
@@ -243,20 +245,17 @@ async function findReachable(
       for (const userId of userIds) (personal ? named : holders).add(userId);
     }
   const reached = new Set<string>();
-  // One after the other: `db` may be a single connection.
-  if (named.size > 0)
-    for (const { id, email, phone } of await db.query<AddressRow>(selectWithAddress, [
-      uuidArray([...named]),
-    ])) {
-      if (email) reached.add(id + ADDRESS);
-      if (phone) reached.add(id + PHONE);
-    }
-  if (holders.size > 0)
-    for (const { user_id, channel } of await db.query<TokenRow>(selectWithTokens, [
-      uuidArray([...holders]),
-      textArray([...collections]),
-    ]))
-      reached.add(user_id + channel);
+  const [withAddress, withTokens] = await Promise.all([
+    named.size === 0 ? [] : db.query<AddressRow>(selectWithAddress, [uuidArray([...named])]),
+    holders.size === 0
+      ? []
+      : db.query<TokenRow>(selectWithTokens, [uuidArray([...holders]), textArray([...collections])]),
+  ]);
+  for (const { id, email, phone } of withAddress) {
+    if (email) reached.add(id + ADDRESS);
+    if (phone) reached.add(id + PHONE);
+  }
+  for (const { user_id, channel } of withTokens) reached.add(user_id + channel);
   return (userId, ways) => ways.some((way) => way === PROJECTS_OWN || reached.has(userId + way));
 }
 

@@ -25,17 +25,14 @@ export async function writeIdentities(
 ): Promise<boolean> {
   const back = restoring ? [...new Set(plan.deleted.values())] : [];
   if (plan.addedKeys.size === 0 && plan.changed.size === 0 && back.length === 0) return true;
-  await tx.query(savepoint);
-  if (
+  const write = async () =>
     (await writeKeys(tx, plan, insertion)) &&
     (await restoreUsers(tx, back)) === 'restored' &&
-    (await lockUnchanged(tx, details, [...plan.changed.keys()]))
-  ) {
-    await tx.query(releaseSavepoint);
-    return true;
-  }
-  await tx.query(rollbackToSavepoint);
-  return false;
+    (await lockUnchanged(tx, details, [...plan.changed.keys()]));
+  // Both are on their way before the first is done. The commit releases the savepoint.
+  const [, written] = await Promise.all([tx.query(savepoint), write()]);
+  if (!written) await tx.query(rollbackToSavepoint);
+  return written;
 }
 
 async function writeKeys(tx: Queryable, plan: Plan, insertion: KeyInsertion): Promise<boolean> {
@@ -106,45 +103,56 @@ export async function writeUsers(
   restoring: boolean,
 ): Promise<Set<string>> {
   const described = describe(people, plan, restoring);
-  const events: NewEvent[] = [];
   const created = [...plan.created]
     .map(([id, person]) => ({ id, ...person, ...described.get(id) }))
     .sort(byId);
-  if (created.length > 0) {
-    await tx.query(insertUsers, [
-      uuidArray(created.map((user) => user.id)),
-      uuidArray(created.map((user) => user.projectId)),
-      textArray(created.map((user) => user.externalId)),
-      textArray(created.map((user) => user.email?.trim())),
-      textArray(created.map((user) => user.firstName)),
-      textArray(created.map((user) => user.lastName)),
-      textArray(created.map((user) => user.locale)),
-      textArray(created.map((user) => user.customAttributes)),
-      textArray(created.map((user) => textArray(user.phoneNumbers ?? []))),
-    ]);
-    for (const user of created) described.delete(user.id);
-    events.push(...grouped('user.created', created));
-  }
+  for (const user of created) described.delete(user.id);
   for (const id of plan.changed.keys()) {
     if (!described.has(id)) described.set(id, ownerOf(people, plan, id));
   }
   const updates = [...described].map(([id, person]) => ({ id, ...person })).sort(byId);
-  const updated = new Set<string>();
-  if (updates.length > 0) {
-    const rows = await tx.query<{ id: string }>(updateUsers, [
-      updates.map((user) => user.id),
-      JSON.stringify(updates.map((user) => changedMembers(user, plan.changed.get(user.id)))),
-    ]);
-    for (const { id } of rows) updated.add(id);
-    events.push(
-      ...grouped(
-        'user.updated',
-        updates.filter(({ id }) => updated.has(id)),
-      ),
-    );
-  }
-  await recordEvents(tx, events);
+  const [, updated] = await Promise.all([
+    insertNewUsers(tx, created),
+    updateDetails(tx, plan, updates),
+    recordEvents(tx, grouped('user.created', created)),
+  ]);
+  await recordEvents(
+    tx,
+    grouped(
+      'user.updated',
+      updates.filter(({ id }) => updated.has(id)),
+    ),
+  );
   return updated;
+}
+
+async function insertNewUsers(tx: Queryable, created: readonly (Person & { id: string })[]): Promise<void> {
+  if (created.length === 0) return;
+  await tx.query(insertUsers, [
+    uuidArray(created.map((user) => user.id)),
+    uuidArray(created.map((user) => user.projectId)),
+    textArray(created.map((user) => user.externalId)),
+    textArray(created.map((user) => user.email?.trim())),
+    textArray(created.map((user) => user.firstName)),
+    textArray(created.map((user) => user.lastName)),
+    textArray(created.map((user) => user.locale)),
+    textArray(created.map((user) => user.customAttributes)),
+    textArray(created.map((user) => textArray(user.phoneNumbers ?? []))),
+  ]);
+}
+
+/** Returns the users that were changed. */
+async function updateDetails(
+  tx: Queryable,
+  plan: Plan,
+  updates: readonly (Person & { id: string })[],
+): Promise<Set<string>> {
+  if (updates.length === 0) return new Set();
+  const rows = await tx.query<{ id: string }>(updateUsers, [
+    updates.map((user) => user.id),
+    JSON.stringify(updates.map((user) => changedMembers(user, plan.changed.get(user.id)))),
+  ]);
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** Returns the details of each user. Of different details for one user, the later one counts. */
@@ -291,7 +299,6 @@ const updateUsers = sql(
 );
 
 const savepoint = sql('users_savepoint', 'savepoint identities');
-const releaseSavepoint = sql('users_release', 'release savepoint identities');
 const rollbackToSavepoint = sql('users_rollback', 'rollback to savepoint identities');
 
 // Primary key of users. In the order of ids, and after the identities, as in every transaction. It returns
