@@ -9,6 +9,7 @@ import { median } from '../support/statistics.ts';
 import { runTask, startTask, type Task } from '../support/task.ts';
 
 const RECIPIENTS = 1_000;
+const SINGLES_AT_ONCE = 16;
 
 interface Sample {
   perSecond: number;
@@ -19,7 +20,7 @@ interface Sample {
 
 /**
  * (e) E-mails to a mail server, from the request until every outcome is written; and nodemailer alone, in
- * turns.
+ * turns. Then the same with a broadcast for each e-mail.
  */
 export const measureEmail: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
@@ -50,13 +51,15 @@ export const measureEmail: Scenario = async (bench) => {
       alone.push(limit);
       const before = cpuOf(belfry.pid);
       const seconds = await endToEnd(belfry, sender, bodies(prefix, broadcasts));
-      const usage = used(before, cpuOf(belfry.pid));
-      samples.push({
-        perSecond: count / seconds,
-        ofNodemailer: count / seconds / limit.perSecond,
-        nodeMicros: (usage.nodeCpuMs * 1000) / count,
-        postgresMicros: (usage.postgresCpuMs * 1000) / count,
-      });
+      const sample = sampleOf(count, seconds, used(before, cpuOf(belfry.pid)));
+      samples.push({ ...sample, ofNodemailer: sample.perSecond / limit.perSecond });
+    }
+    const singles: Omit<Sample, 'ofNodemailer'>[] = [];
+    for (let round = 1; round <= (bench.quick ? 1 : 3); round += 1) {
+      const before = cpuOf(belfry.pid);
+      const all = oneEach(prefix, (broadcasts * RECIPIENTS) / 2);
+      const seconds = await endToEnd(belfry, sender, all, SINGLES_AT_ONCE);
+      singles.push(sampleOf(all.length, seconds, used(before, cpuOf(belfry.pid))));
     }
     const middle = (member: keyof Sample) => median(samples.map((sample) => sample[member]));
     const [node, postgres] = [middle('nodeMicros').toFixed(0), middle('postgresMicros').toFixed(0)];
@@ -78,6 +81,14 @@ export const measureEmail: Scenario = async (bench) => {
       unit: '%',
       aim: { value: 70, better: 'more' },
     });
+    const each = (member: 'nodeMicros' | 'postgresMicros') =>
+      median(singles.map((one) => one[member])).toFixed(0);
+    bench.figure({
+      name: `a broadcast for each e-mail, ${SINGLES_AT_ONCE} requests at a time`,
+      value: median(singles.map(({ perSecond }) => perSecond)),
+      unit: 'e-mails/s',
+      note: `CPU each: node ${each('nodeMicros')} µs, postgres ${each('postgresMicros')} µs`,
+    });
   } finally {
     sink.stop();
     sender.stop();
@@ -95,10 +106,27 @@ function bodies(prefix: string, broadcasts: number): string[] {
   );
 }
 
-async function endToEnd(belfry: Belfry, sender: Task, all: string[]): Promise<number> {
+/** A broadcast to each of the users of `bodies`. */
+function oneEach(prefix: string, users: number): string[] {
+  return Array.from({ length: users }, (_, index) => broadcastBody([`${prefix}${index}`]));
+}
+
+function sampleOf(
+  count: number,
+  seconds: number,
+  usage: { nodeCpuMs: number; postgresCpuMs: number },
+): Omit<Sample, 'ofNodemailer'> {
+  return {
+    perSecond: count / seconds,
+    nodeMicros: (usage.nodeCpuMs * 1000) / count,
+    postgresMicros: (usage.postgresCpuMs * 1000) / count,
+  };
+}
+
+async function endToEnd(belfry: Belfry, sender: Task, all: string[], connections = 4): Promise<number> {
   const startedMs = performance.now();
   const { address, projectJwt: jwt } = belfry;
-  const sent = await sender.request<LoadResult>({ address, jwt, bodies: all, connections: 4 });
+  const sent = await sender.request<LoadResult>({ address, jwt, bodies: all, connections });
   if (sent.errors > 0) throw new Error(`${sent.errors} broadcasts were not accepted`);
   await queueEmpty(belfry);
   return (performance.now() - startedMs) / 1000;

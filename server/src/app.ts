@@ -58,7 +58,7 @@ import type { MetricsOfOthers } from './metrics.ts';
 import { type Opened, open, openCell, type SupervisedDatabase } from './open.ts';
 import { OpenCells } from './open-cells.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
-import type { JobKind } from './queue/jobs.ts';
+import type { JobKind, Work } from './queue/jobs.ts';
 import { rescueAll } from './queue/lease.ts';
 import { Worker } from './queue/worker.ts';
 
@@ -100,6 +100,8 @@ export interface ServiceOptions {
 export interface Supervised extends SupervisedDatabase {
   /** Whether it accepts connections. If not, it gets those of clients from processes that do. */
   listens: boolean;
+  /** The part of the jobs that it runs, if it is a worker. */
+  work: Work;
   passOn: PassOn;
   metricsOfOthers: MetricsOfOthers;
 }
@@ -313,7 +315,7 @@ function withoutWorker(context: Opened, readyJobs: ReadyJobs): RunningWorker {
 
 function startWorker(
   context: Discarding & { readyJobs: ReadyJobs },
-  { timeouts, pollMs }: ServiceOptions,
+  { timeouts, pollMs, supervised }: ServiceOptions,
   undo: Undo,
 ): RunningWorker {
   // A separate pool, so that a flood of requests cannot take the connections of the worker.
@@ -354,6 +356,7 @@ function startWorker(
     log: context.log,
     node: context.nodeId,
     keyIds: context.sealer.keyIds,
+    work: supervised?.work ?? 'all',
     pollMs,
     announce,
     handlers: {

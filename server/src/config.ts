@@ -36,8 +36,8 @@ const OWN_SETTINGS = {
   PROCESSES: {
     default: '1',
     help:
-      'How many processes this node has: a number, or `auto` for one per core. With `realtime` and another ' +
-      'role, WebSockets and streams get processes of their own.',
+      'How many processes this node has: a number, or `auto` for one per core. From two on, bulk has ' +
+      'processes of its own; from three on, so do WebSockets and streams.',
     read: (text: string) => (text === 'auto' ? availableParallelism() : integer(text, 1, 256)),
   },
   MAX_CONNECTIONS: {

@@ -13,8 +13,13 @@ export const ONE_JOB = { gatherBelow: 0, maxJobs: 1, maxWeight: 1, maxPartitions
 
 /** How jobs of one kind are done. */
 export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits, BatchLimits {
-  /** Small work has batches and as many slots of its own, so that it does not wait for bulk. */
-  smallApart?: boolean;
+  /**
+   * What its jobs are: small work (default), bulk, or, by their priority, `both`: each then has batches and
+   * as many slots of its own, so that small work does not wait for bulk.
+   */
+  work?: 'small' | 'bulk' | 'both';
+  /** No batch starts while the running ones weigh this much: their jobs are in memory. */
+  maxRunningWeight?: number;
   /** While it returns true no batch starts. The part that unblocks the handler wakes the producer. */
   isBlocked?(): boolean;
   /**

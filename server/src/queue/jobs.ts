@@ -163,6 +163,9 @@ export function priorityFor(recipients: number): number {
 /** The priority of large work. */
 export const BULK = 2;
 
+/** What a process does: small work, bulk, or both. */
+export type Work = 'all' | 'small' | 'bulk';
+
 /** A range of priorities, both ends included. */
 export type Priorities = readonly [lowest: number, highest: number];
 export const ALL_PRIORITIES: Priorities = [0, 32_767];

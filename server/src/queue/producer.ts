@@ -13,6 +13,7 @@ import {
   type JobKind,
   type Priorities,
   SMALL_PRIORITIES,
+  type Work,
 } from './jobs.ts';
 import type { Lease } from './lease.ts';
 import { ReleaseQueue, releaseUnknown } from './release.ts';
@@ -38,7 +39,7 @@ interface Lane {
   lastRanReserved: boolean;
 }
 
-/** Claims the jobs of one kind, and runs them in batches. */
+/** Claims the jobs of one kind that are a part of the work of this process, and runs them in batches. */
 export class Producer {
   readonly #db: Database;
   readonly #log: Logger;
@@ -67,18 +68,18 @@ export class Producer {
     lease: Lease;
     kind: JobKind;
     handler: Handler;
+    work: Work;
     /** Called with the kinds of jobs that a batch has enqueued. */
     wakeKind: (kind: JobKind) => void;
   }) {
-    const { handler, kind, clock, log } = options;
+    const { handler, kind, clock, log, work } = options;
     this.#db = options.db;
     this.#log = log;
     this.#lease = options.lease;
     this.#kind = kind;
     this.#handler = handler;
     this.#wakeKind = options.wakeKind;
-    const lanes = handler.smallApart ? [SMALL_PRIORITIES, BULK_PRIORITIES] : [ALL_PRIORITIES];
-    this.#lanes = lanes.map((priorities) => ({
+    this.#lanes = prioritiesOf(handler, work).map((priorities) => ({
       priorities,
       slots: new Slots(handler, () => this.wake()),
       reservations: new Reservations(handler),
@@ -176,11 +177,16 @@ export class Producer {
     }
   }
 
+  get #hasRoom(): boolean {
+    const running = this.#lanes.reduce((sum, { slots }) => sum + slots.weight, 0);
+    return running < (this.#handler.maxRunningWeight ?? Number.POSITIVE_INFINITY);
+  }
+
   #nextStep(): { lane: Lane; step: Exclude<Step, 'wait'> } | undefined {
     for (const lane of this.#lanes) {
       const step = nextStep({
         isRunning: this.#isRunning,
-        hasSlot: lane.slots.free,
+        hasSlot: lane.slots.free && this.#hasRoom,
         isBlocked: this.#handler.isBlocked?.() ?? false,
         hasReserved: lane.reservations.haveJobs,
         mayHaveReady: lane.mayHaveReady,
@@ -332,6 +338,12 @@ class Reservations {
   #use(jobs: number, weight: number): void {
     this.#used = { jobs: this.#used.jobs + jobs, weight: this.#used.weight + weight };
   }
+}
+
+/** The priorities of each lane. */
+function prioritiesOf({ work: own = 'small' }: Handler, work: Work): readonly Priorities[] {
+  if (own !== 'both') return work === 'all' || work === own ? [ALL_PRIORITIES] : [];
+  return [...(work === 'bulk' ? [] : [SMALL_PRIORITIES]), ...(work === 'small' ? [] : [BULK_PRIORITIES])];
 }
 
 function isIn({ priority }: Pick<Job, 'priority'>, [lowest, highest]: Priorities): boolean {

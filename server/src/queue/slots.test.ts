@@ -116,14 +116,3 @@ test('what is at work beyond the slots is bounded by what all of it weighs', () 
   expect(freed).toBe(2);
   for (const batch of heavy) batch.end();
 });
-
-test('no batch begins while those at work are as heavy as they may be together', () => {
-  open({ ...LIMITS, maxRunningWeight: 50 });
-  const heavy = begin('a', 49);
-  expect(slots.free).toBe(true);
-  const light = begin('b', 1);
-  expect(slots.free).toBe(false);
-  light.end();
-  expect(slots.free).toBe(true);
-  heavy.end();
-});

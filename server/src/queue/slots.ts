@@ -17,8 +17,6 @@ export interface SlotLimits {
    * `silentPerPartition` batches of a partition do so. Reserved jobs are not checked by partition.
    */
   beyond?: { maxWeight: number; silentMs: number; silentPerPartition: number };
-  /** No batch starts while the running ones weigh this much: their jobs are in memory. */
-  maxRunningWeight?: number;
 }
 
 /** A running batch. */
@@ -52,9 +50,13 @@ export class Slots {
     return this.#active;
   }
 
+  /** The weight of the running batches. */
+  get weight(): number {
+    return this.#weight;
+  }
+
   /** Whether a batch of at least one partition may start. */
   get free(): boolean {
-    if (this.#weight >= (this.#limits.maxRunningWeight ?? Number.POSITIVE_INFINITY)) return false;
     return this.#small === 0 && (this.#hasSlot() || this.#mayGoBeyond());
   }
 

@@ -4,7 +4,7 @@ import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
 import { findWork } from './find-work.ts';
 import type { Handler } from './handler.ts';
-import { JOB_KINDS, type JobKind } from './jobs.ts';
+import { JOB_KINDS, type JobKind, type Work } from './jobs.ts';
 import { Lease, Rescuer } from './lease.ts';
 import { Producer } from './producer.ts';
 import { promote } from './promote.ts';
@@ -37,6 +37,8 @@ export class Worker {
     node: string;
     keyIds?: readonly string[];
     handlers: Handlers;
+    /** The part of the jobs that this process runs. Others run the rest. */
+    work: Work;
     pollMs?: number | undefined;
     /** Called with each kind of which a batch has enqueued ready jobs. */
     announce?: (kind: JobKind) => void;

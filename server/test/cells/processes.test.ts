@@ -26,7 +26,7 @@ test('a cell on a node of several processes loses and doubles nothing when they 
     expect({ code, err }).toEqual({ code: 0, err: '' });
     return JSON.parse(out);
   };
-  const settings = { PROCESSES: '2', LOG_LEVEL: 'info' };
+  const settings = { PROCESSES: '3', LOG_LEVEL: 'info' };
   const belfry = await startBelfry(dataDir, settings);
   undo(() => belfry.killTree());
   await run('cell', 'add', 'one');

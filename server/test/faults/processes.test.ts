@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { planProcesses } from '../../src/cli/processes/plan.ts';
+import { partOf, planProcesses } from '../../src/cli/processes/plan.ts';
 import { readConfig } from '../../src/config.ts';
 import { sql } from '../../src/db/client.ts';
 import { type BelfryProcess, kill, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
@@ -27,8 +27,11 @@ const RESPONSE_WITHIN_MS = 30_000;
 
 type Undo = (step: () => Promise<void>) => void;
 
-/** Starts a node of two processes: the first accepts and delivers, the last serves realtime connections. */
-async function start(undo: Undo, dataDir: string, count = 2) {
+/**
+ * Starts a node of three processes: for requests with small work, for bulk, and for realtime connections. A
+ * fourth one is another one for requests, the second.
+ */
+async function start(undo: Undo, dataDir: string, count = 3) {
   const belfry = await startBelfry(dataDir, { PROCESSES: String(count), LOG_LEVEL: 'info' });
   undo(() => belfry.killTree());
   const { credentials } = belfry;
@@ -80,7 +83,7 @@ test('killed processes are replaced, and nothing is lost or doubled', { timeout:
   const { belfry, call, jwt } = await start(undo, dataDir);
   await saveSmtp({ call }, smtp);
 
-  // Both kinds of connections come through the one port, and are served by the second process.
+  // Both kinds of connections come through the one port, and are served by the third process.
   const stream = await openStream(`${belfry.address}/v2/notifications/stream`, { jwt });
   const socket = await openStreamSocket(belfry.address, { jwt });
   undo(async () => stream.source.close());
@@ -95,18 +98,20 @@ test('killed processes are replaced, and nothing is lost or doubled', { timeout:
   await replace(belfry, 1);
   expect(await metricsOf(belfry)).toMatch(accepted);
 
-  // The connection is with the second process now, which has no other requests.
+  // The connection is with the third process now, which has no other requests.
   const headers = { authorization: 'Bearer x' };
   const refused = await fetch(`${belfry.address}/v2/notifications/stream`, { headers });
   expect([refused.status, refused.headers.get('connection')]).toEqual([401, 'close']);
 
   const running = load({ call }, { clients: 4 });
   await running.accepted(30);
-  await replace(belfry, 2);
+  await replace(belfry, 3);
   expect((await socket.closed).code).toBe(1006);
   await running.accepted(60);
-  await replace(belfry, 1);
+  await replace(belfry, 2);
   await running.accepted(90);
+  await replace(belfry, 1);
+  await running.accepted(120);
   belfry.signal('SIGKILL'); // the supervisor, and with it all others
   await running.refusedOrCut(20);
   await running.stop();
@@ -137,7 +142,7 @@ test('a process that hangs is replaced, and others have its jobs', { timeout: 24
 }) => {
   const dataDir = await newDataDir('hanging-process');
   undo(() => rm(dataDir, { recursive: true, force: true }));
-  const { belfry, call } = await start(undo, dataDir, 3);
+  const { belfry, call } = await start(undo, dataDir, 4);
   const running = load({ call }, { clients: 4 });
   await running.accepted(30);
   const before = pidsOf(belfry);
@@ -145,7 +150,7 @@ test('a process that hangs is replaced, and others have its jobs', { timeout: 24
   expect(belfry.output.filter((line) => line.includes('a process hangs'))).toHaveLength(1);
   // The other process that accepts requests listens further at the same port.
   const after = pidsOf(belfry);
-  expect([2, 3].map((number) => after.get(number))).toEqual([2, 3].map((number) => before.get(number)));
+  expect([2, 3, 4].map((number) => after.get(number))).toEqual([2, 3, 4].map((number) => before.get(number)));
   await running.accepted(60);
   await running.stop();
   await settled(belfry);
@@ -154,16 +159,22 @@ test('a process that hangs is replaced, and others have its jobs', { timeout: 24
   await withDatabaseOf(dataDir, (opened) => expectExactlyOnce({ context: opened }, running));
 });
 
-test('the roles are divided over the processes, and each kind of work has one', () => {
-  const all = readConfig({}).ROLE;
+test('the roles and the jobs are divided over the processes, and each part has one', () => {
   const shape = (roles: string, count: number) =>
-    planProcesses(readConfig({ ROLE: roles }).ROLE, count).map((plan) => plan.roles.join('+'));
-  expect(shape('', 2)).toEqual(['api+worker', 'realtime']);
-  expect(shape('', 4)).toEqual(['api+worker', 'api+worker', 'api+worker', 'realtime']);
-  expect(shape('', 8).filter((roles) => roles === 'realtime')).toHaveLength(2);
-  expect(shape('api,worker', 2)).toEqual(['api+worker', 'api+worker']);
-  expect(shape('realtime', 2)).toEqual(['realtime', 'realtime']);
-  expect(planProcesses(all, 2).map(({ listens }) => listens)).toEqual([true, false]);
+    planProcesses(readConfig({ ROLE: roles }).ROLE, count).map((plan) => `${partOf(plan)} ${plan.listens}`);
+  const bulk = 'worker for bulk false';
+  const main = 'api,worker for small work true';
+  expect(shape('', 2)).toEqual(['api,worker,realtime for small work true', bulk]);
+  expect(shape('', 3)).toEqual([main, bulk, 'realtime false']);
+  expect(shape('', 4)).toEqual([main, main, bulk, 'realtime false']);
+  expect(shape('', 8).toSorted()).toEqual(
+    [main, main, main, bulk, bulk, bulk, 'realtime false', 'realtime false'].toSorted(),
+  );
+  expect(shape('api,worker', 2)).toEqual([main, bulk]);
+  expect(shape('worker', 2)).toEqual(['worker for small work true', bulk]);
+  expect(shape('worker', 1)).toEqual(['worker true']);
+  expect(shape('api,realtime', 2)).toEqual(['api true', 'realtime false']);
+  expect(shape('realtime', 2)).toEqual(['realtime true', 'realtime true']);
 });
 
 test('PROCESSES is auto or a number', () => {

@@ -4,7 +4,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { complete } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Handler } from '../../src/queue/handler.ts';
-import { BULK, type Job, type NewJob } from '../../src/queue/jobs.ts';
+import { BULK, type Job, type NewJob, type Work } from '../../src/queue/jobs.ts';
 import type { Reservation } from '../../src/queue/producer.ts';
 import type { Worker } from '../../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -38,9 +38,14 @@ afterEach(async () => {
 
 async function start(
   limits: Partial<Handler> = {},
-  { on = db, ...options }: { on?: Database; pollMs?: number } = {},
+  { on = db, ...options }: { on?: Database; pollMs?: number; work?: Work } = {},
 ): Promise<void> {
-  const handler: Handler<'fan_out'> = {
+  worker = await startWorker(on, 'fan_out', handlerOf(limits), options);
+  await expect.poll(() => reservation(1)).toBe(true);
+}
+
+function handlerOf(limits: Partial<Handler>): Handler<'fan_out'> {
+  return {
     slots: 2,
     slotsPerPartition: 2,
     gatherBelow: 100,
@@ -56,8 +61,6 @@ async function start(
     discard: async () => {},
     ...limits,
   };
-  worker = await startWorker(on, 'fan_out', handler, options);
-  await expect.poll(() => reservation(1)).toBe(true);
 }
 
 function completeAll(jobs: readonly Job[], leaseId: string): Promise<void> {
@@ -163,7 +166,7 @@ test('new jobs do not overtake those that wait in the database', async () => {
 
 test('small jobs have slots and batches of their own, if the handler wants that', async () => {
   await worker.stop(5_000);
-  await start({ smallApart: true, maxJobs: 2, maxWeight: 2_000 });
+  await start({ work: 'both', maxJobs: 2, maxWeight: 2_000 });
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   const bulk = ready(5).map((job) => ({ ...job, priority: BULK, weight: 1_000 }));
@@ -182,9 +185,53 @@ test('small jobs have slots and batches of their own, if the handler wants that'
   expect(priorities()).toEqual([[0], [0, 0], [BULK], [BULK, BULK], [BULK, BULK]]);
 });
 
+test('a process runs its part of the jobs and leaves the rest to others', async () => {
+  const ids = (jobs: readonly NewJob<'fan_out'>[]) => jobs.map(({ payload }) => payload.broadcast_id);
+  const done = () => ids(batches.flat() as Job<'fan_out'>[]).sort();
+  const small = ready(3);
+  const bulk = ready(3).map((job) => ({ ...job, priority: BULK }));
+  for (const [work, own, others] of [
+    ['small', small, bulk],
+    ['bulk', bulk, small],
+  ] as const) {
+    await worker.stop(5_000);
+    await db.query(sql('', 'delete from jobs'));
+    batches = [];
+    worker = await startWorker(db, 'fan_out', handlerOf({ work: 'both' }), { work });
+    await enqueue(db, [...others, ...own]);
+    worker.producer('fan_out').poll();
+    await expect.poll(done).toEqual(ids(own).sort());
+    expect(reservation(1, own[0]?.priority)).toBe(true);
+    expect(reservation(1, others[0]?.priority)).toBe(false);
+  }
+  // Jobs that are all bulk.
+  await worker.stop(5_000);
+  batches = [];
+  worker = await startWorker(db, 'fan_out', handlerOf({ work: 'bulk' }), { work: 'bulk' });
+  await expect.poll(done).toEqual(ids(small).sort());
+});
+
+test('no batch starts while the running ones of all sizes weigh as much as may run together', async () => {
+  await worker.stop(5_000);
+  await start({ work: 'both', maxRunningWeight: 50, maxJobs: 1, gatherBelow: 0 });
+  const open = Promise.withResolvers<void>();
+  gate = open.promise;
+  const [first, second, third] = ready(3).map((job) => ({ ...job, weight: 25 }));
+  if (!first || !second || !third) throw new Error('three jobs are expected');
+  await enqueue(db, [{ ...first, priority: BULK }, second]);
+  worker.producer('fan_out').wake();
+  await expect.poll(() => batches.length).toBe(2);
+  await enqueue(db, [third]);
+  worker.producer('fan_out').wake();
+  expect(batches).toHaveLength(2);
+  open.resolve();
+  await queueEmpty();
+  expect(batches).toHaveLength(3);
+});
+
 test('reserved jobs run in the batches of their size', async () => {
   await worker.stop(5_000);
-  await start({ smallApart: true });
+  await start({ work: 'both' });
   const wanted = [BULK, 0, BULK].map((priority) => ({ priority, weight: 1 }));
   const room = worker.producer('fan_out').reserve(wanted);
   expect(wanted.map((job) => room?.includes(job))).toEqual([true, true, true]);
@@ -197,7 +244,7 @@ test('reserved jobs run in the batches of their size', async () => {
 
 test('small jobs are reserved while bulk waits in the database', async () => {
   await worker.stop(5_000);
-  await start({ smallApart: true, maxJobs: 1 }, { pollMs: 60_000 });
+  await start({ work: 'both', maxJobs: 1 }, { pollMs: 60_000 });
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   await enqueue(

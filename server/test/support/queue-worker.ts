@@ -1,7 +1,7 @@
 import type { Database } from '../../src/db/client.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import type { Handler } from '../../src/queue/handler.ts';
-import { JOB_KINDS, type JobKind } from '../../src/queue/jobs.ts';
+import { JOB_KINDS, type JobKind, type Work } from '../../src/queue/jobs.ts';
 import { type Handlers, Worker } from '../../src/queue/worker.ts';
 
 /** Starts a worker with this handler for one kind of jobs. It completes other jobs without work. */
@@ -9,7 +9,7 @@ export async function startWorker<Kind extends JobKind>(
   db: Database,
   kind: Kind,
   handler: Handler<Kind>,
-  { pollMs }: { pollMs?: number } = {},
+  { pollMs, work = 'all' }: { pollMs?: number; work?: Work } = {},
 ): Promise<Worker> {
   const none = { ...handler, run: async () => [] };
   const handlers = Object.fromEntries(JOB_KINDS.map((one) => [one, one === kind ? handler : none]));
@@ -19,6 +19,7 @@ export async function startWorker<Kind extends JobKind>(
     log: createLogger({ level: 'silent' }),
     node: 'test',
     handlers: handlers as unknown as Handlers,
+    work,
     pollMs,
   });
   await worker.start();

@@ -1,6 +1,7 @@
 import type { Role } from '../../config.ts';
 import type { MetricsOfProcess } from '../../metrics.ts';
 import type { SupervisedDatabase } from '../../open.ts';
+import type { Work } from '../../queue/jobs.ts';
 
 /** What the supervisor sends to a process. */
 export type ToProcess =
@@ -36,5 +37,6 @@ export interface Part extends SupervisedDatabase {
   process: number;
   roles: readonly Role[];
   listens: boolean;
+  work: Work;
   port: number;
 }

@@ -15,7 +15,7 @@ import { newNodeId, type Opened, open, openCell } from '../../open.ts';
 import { OpenCells } from '../../open-cells.ts';
 import { releaseNode, rescueAll } from '../../queue/lease.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
-import { type ProcessPlan, planProcesses } from './plan.ts';
+import { type ProcessPlan, partOf, planProcesses } from './plan.ts';
 
 // A process that ends sooner is restarted after a pause, which doubles each time.
 const STABLE_MS = 10_000;
@@ -175,14 +175,15 @@ class Processes {
         slot.isReady = true;
         this.#reported(slot);
         const { pid } = process.process;
-        this.#log.info({ process: slot.number, pid, roles: slot.roles.join() }, 'process started');
+        this.#log.info({ process: slot.number, pid, part: partOf(slot) }, 'process started');
         resolve(message.address);
       } else if (message.type === 'alive') this.#reported(slot, message);
       else this.#receive(slot, message, socket);
     });
-    const { number, roles, listens, nodeId } = slot;
+    const { number, roles, work, listens, nodeId } = slot;
     const { connection } = this.#context.place;
-    send(process, { type: 'start', process: number, roles, listens, port: this.#port, connection, nodeId });
+    const part = { process: number, roles, work, listens, port: this.#port, connection, nodeId };
+    send(process, { type: 'start', ...part });
     return promise;
   }
 
@@ -229,10 +230,10 @@ class Processes {
   #failed(slot: Slot, { message }: Error): void {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ process: slot.number, reason: message }, 'a process could not be replaced');
-    const roles = slot.roles.join();
-    const others = this.#slots.filter((other) => other.isReady && other.roles.join() === roles);
+    const part = partOf(slot);
+    const others = this.#slots.filter((other) => other.isReady && partOf(other) === part);
     if (slot.failures >= MOST_FAILURES && others.length === 0)
-      this.#onLost(new StartError(`no process for ${roles} can be started: ${message}`));
+      this.#onLost(new StartError(`no process for ${part} can be started: ${message}`));
   }
 
   /** Releases the jobs of a process that has ended, in all cells, and notifies the workers. */
@@ -271,7 +272,9 @@ class Processes {
   /** Passes a connection to the realtime processes in turn. */
   #pass(message: Extract<FromProcess, { type: 'connection' }>, socket: Socket): void {
     socket.on('error', () => {});
-    const ready = this.#slots.filter(({ isReady, listens }) => isReady && !listens);
+    const ready = this.#slots.filter(
+      ({ isReady, roles, listens }) => isReady && !listens && roles.includes('realtime'),
+    );
     const { process } = ready[this.#passed++ % Math.max(ready.length, 1)] ?? {};
     // The sent handle is closed here by Node. The rest of the socket has to be closed, too.
     if (process === undefined) socket.end(UNAVAILABLE, () => socket.destroy());

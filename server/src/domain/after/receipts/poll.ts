@@ -20,6 +20,7 @@ type PollJob = Job<'poll_receipts'>;
 /** Polls providers that send no reports for the delivery status of messages, with one request per job. */
 export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
   return {
+    work: 'bulk',
     slots: 4,
     slotsPerPartition: 1,
     ...ONE_JOB,

@@ -49,6 +49,7 @@ export const REPLAY_KINDS = ['deliver', 'replay'] as const satisfies JobKind[];
 /** Replays the next chunk. */
 export function replayHandler(context: Context): Handler<'replay'> {
   return {
+    work: 'bulk',
     slots: 2,
     slotsPerPartition: 1,
     ...ONE_JOB,

@@ -31,6 +31,7 @@ const BATCHES_PER_WEBHOOK = 3;
 export function webhookHandler(context: Context, recorder: MessageRecorder): Handler<'send_webhook'> {
   const endpoints = new Endpoints(context);
   return {
+    work: 'bulk',
     slots: SLOTS,
     slotsPerPartition: BATCHES_PER_WEBHOOK,
     gatherBelow: 0,

@@ -32,6 +32,7 @@ export type DeliverDeps = SendDeps & { recorder: OutcomeRecorder };
 export function deliverHandler(context: LineContext, deps: DeliverDeps): Handler<'deliver'> {
   const { recorder } = deps;
   return {
+    work: 'both',
     // A batch waits for its provider most of the time. If one project's providers hang in all its slots, the
     // others still have theirs, and after a second so do its other channels.
     slots: 32,

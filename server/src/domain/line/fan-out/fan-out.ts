@@ -37,7 +37,7 @@ import {
  */
 export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
   return {
-    smallApart: true,
+    work: 'both',
     slots: 2,
     slotsPerPartition: 2,
     gatherBelow: 500,

@@ -27,6 +27,7 @@ interface ImportContext {
 /** Imports the next page. */
 export function importHandler(context: ImportContext): Handler<'import_users'> {
   return {
+    work: 'bulk',
     slots: 2,
     slotsPerPartition: 2,
     ...ONE_JOB,
