@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Batcher } from './batcher.ts';
 
 /** A batcher whose runs end on the test's command. */
@@ -7,6 +7,7 @@ function controlled(options: {
   maxItems?: number;
   maxWeight?: number;
   gatherBelow?: number;
+  everyMs?: number;
   weigh?: (item: number) => number;
 }) {
   const runs: { items: number[]; end: () => void; fail: (error: Error) => void }[] = [];
@@ -144,4 +145,35 @@ test('a batcher waits while the one after it gathers, and not for a heavy batch'
   expect(await first.add(3)).toBe(3);
   second.runs[1]?.end();
   await heavy;
+});
+
+test('batches start at intervals, the first at once and a full one, too', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  try {
+    const { batcher, runs, nextRun } = controlled({ everyMs: 50, maxItems: 3 });
+    const add = async (...items: number[]) => {
+      const begun = nextRun();
+      for (const item of items) void batcher.add(item);
+      await begun;
+      runs.at(-1)?.end();
+      await batcher.drained();
+    };
+    await add(1);
+    for (const item of [2, 3]) void batcher.add(item);
+    await vi.advanceTimersByTimeAsync(49);
+    expect(runs).toHaveLength(1);
+    const begun = nextRun();
+    await vi.advanceTimersByTimeAsync(1);
+    await begun;
+    expect(runs[1]?.items).toEqual([2, 3]);
+    runs[1]?.end();
+    await batcher.drained();
+    await add(4, 5, 6);
+    vi.advanceTimersByTime(50);
+    await add(7);
+    expect(runs.map(({ items }) => items)).toEqual([[1], [2, 3], [4, 5, 6], [7]]);
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -10,6 +10,7 @@ export class Batcher<Item, Result> {
   readonly #maxWeight: number;
   readonly #weigh: (item: Item) => number;
   readonly #lingerMs: number;
+  readonly #everyMs: number;
   readonly #gatherBelow: number;
   readonly #splitAfter: (error: unknown) => boolean;
   readonly #after: Gathering | undefined;
@@ -19,6 +20,7 @@ export class Batcher<Item, Result> {
   #light = 0;
   #scheduled = false;
   #linger: NodeJS.Timeout | undefined;
+  #startedMs = Number.NEGATIVE_INFINITY;
   readonly #gathered: (() => void)[] = [];
   readonly #idle: (() => void)[] = [];
 
@@ -34,6 +36,8 @@ export class Batcher<Item, Result> {
     weigh?: (item: Item) => number;
     /** Delays the start of a batch, unless it is full. For work that can wait. */
     lingerMs?: number;
+    /** A batch starts no sooner than this after the one before, unless it is full. */
+    everyMs?: number;
     /** While a batch lighter than this runs, no other starts, so that the next one is larger. */
     gatherBelow?: number;
     /** While this gathers, no batch starts either: its items would only queue there. */
@@ -48,6 +52,7 @@ export class Batcher<Item, Result> {
     this.#weigh = options.weigh ?? (() => 1);
     this.#gatherBelow = options.gatherBelow ?? 0;
     this.#lingerMs = options.lingerMs ?? 0;
+    this.#everyMs = options.everyMs ?? 0;
     this.#after = options.after;
     this.#splitAfter = options.splitAfter ?? (() => false);
   }
@@ -76,8 +81,10 @@ export class Batcher<Item, Result> {
 
   #schedule(): void {
     if (!this.#hasRoom()) return;
-    if (this.#lingerMs > 0 && this.#queue.length < this.#maxItems) {
-      this.#linger ??= setTimeout(() => this.#startAll(), this.#lingerMs);
+    if (this.#linger !== undefined && this.#queue.length < this.#maxItems) return;
+    const waitMs = Math.max(this.#lingerMs, this.#startedMs + this.#everyMs - performance.now());
+    if (waitMs > 0 && this.#queue.length < this.#maxItems) {
+      this.#linger = setTimeout(() => this.#startAll(), waitMs);
       return;
     }
     if (this.#scheduled) return;
@@ -94,6 +101,7 @@ export class Batcher<Item, Result> {
       void this.#after.gathered().then(() => this.#startAll());
       return;
     }
+    if (this.#queue.length > 0) this.#startedMs = performance.now();
     while (this.#hasRoom() && this.#queue.length > 0) void this.#start(this.#take());
     this.#notify();
   }

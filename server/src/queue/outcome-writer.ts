@@ -29,8 +29,8 @@ export class OutcomeWriter<Report extends object> {
   /** `commit` writes reports in one transaction. With `isRetry` an earlier try may have been committed. */
   constructor(options: {
     commit: (reports: readonly Report[], isRetry: boolean) => Promise<void>;
-    /** How long a batch gathers reports. Default: while another batch is being written. */
-    lingerMs?: number;
+    /** The time between the starts of two batches, unless one is full. Default: until one is written. */
+    everyMs?: number;
     maxReports: number;
     log: Logger;
     /** Called when `isBlocked` has become false. */
@@ -48,7 +48,7 @@ export class OutcomeWriter<Report extends object> {
       maxItems: options.maxReports,
       // A report that cannot be written must not affect the others: their messages would be sent again.
       splitAfter: (error) => !isDatabaseUnavailable(error),
-      ...(options.lingerMs === undefined ? {} : { lingerMs: options.lingerMs }),
+      ...(options.everyMs === undefined ? {} : { everyMs: options.everyMs }),
     });
   }
 

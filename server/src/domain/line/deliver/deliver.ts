@@ -9,7 +9,7 @@ import { prepareTemplate } from '../rendering/prepare-template.ts';
 import { address } from './address.ts';
 import { conclude, concludeDiscarded } from './conclude.ts';
 import { decide } from './decide.ts';
-import type { Addressed, Batch, Concluded, Drafted } from './delivery.ts';
+import type { Addressed, Batch, Concluded, DeliveryOutcome, Drafted, FinishedJob } from './delivery.ts';
 import { receiptJobs, retryJobs, windowJobs } from './follow-up-jobs.ts';
 import { load } from './load.ts';
 import type { OutcomeRecorder } from './record.ts';
@@ -92,21 +92,31 @@ async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly A
   });
   // One wait for all deliveries of the job whose provider names no time: they come back as one job.
   const delayMs = backoff(job.payload.attempt + 1);
-  const concluded: Concluded[] = [];
+  const { recorder } = work.deps;
+  const [only] = addressed;
+  if (only !== undefined && addressed.length === 1) {
+    const { concluded, outcome } = await deliverOne(work, only, delayMs);
+    // Together, so that it takes one transaction.
+    await recorder.report({ outcome, finished: endOf(work, job, [concluded]) });
+    return;
+  }
+  const all: Concluded[] = [];
   await allEnded(
     addressed.map(async (one) => {
-      concluded.push(await deliverOne(work, one, delayMs));
+      const { concluded, outcome } = await deliverOne(work, one, delayMs);
+      if (outcome !== undefined) await recorder.report({ outcome });
+      all.push(concluded);
     }),
   );
-  await endJob(work, job, concluded);
+  await recorder.report({ finished: endOf(work, job, all) });
 }
 
-/** The steps of one delivery, from its targets on. */
+/** The steps of one delivery, from its targets on. Returns also the outcome to record, if there is one. */
 async function deliverOne(
   { context, deps, batch, heartbeat }: Work,
   addressed: Addressed,
   delayMs: number,
-): Promise<Concluded> {
+): Promise<{ concluded: Concluded; outcome: DeliveryOutcome | undefined }> {
   const { clock, config } = context;
   const startedMs = clock.now();
   const drafted = await draft(context, batch, addressed);
@@ -114,10 +124,8 @@ async function deliverOne(
   const nowMs = clock.now();
   const concluded = conclude(drafted, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
   if (drafted.kind !== 'defer') heartbeat();
-  const { outcome } = concluded;
-  if (outcome !== undefined)
-    await deps.recorder.report({ outcome: { ...outcome, durationMs: Math.max(0, nowMs - startedMs) } });
-  return concluded;
+  const durationMs = Math.max(0, nowMs - startedMs);
+  return { concluded, outcome: concluded.outcome && { ...concluded.outcome, durationMs } };
 }
 
 /** Collects what the messages of a delivery are rendered from. It fails if its template does. */
@@ -145,12 +153,12 @@ async function draft(
   return { ...addressed, content: { ...loaded, channel, notificationId, ...times } };
 }
 
-/** Ends a job. What remains of its deliveries becomes new jobs. */
-async function endJob(
-  { context, deps, leaseId }: Work,
+/** The end of a job. What remains of its deliveries becomes new jobs. */
+function endOf(
+  { context, leaseId }: Work,
   job: Job<'deliver'>,
   concluded: readonly Concluded[],
-): Promise<void> {
+): FinishedJob {
   const nowMs = context.clock.now();
   const remaining = concluded.flatMap(({ delivery, remaining: left }) =>
     left === undefined ? [] : [{ userId: delivery.userId, ...left }],
@@ -163,17 +171,15 @@ async function endJob(
   const waiting = windowJobs(job, openings, nowMs);
   const { awaited, broadcast_id: broadcastId } = job.payload;
   const retries = [...retryJobs(job, remaining, nowMs), ...waiting.jobs];
-  await deps.recorder.report({
-    finished: {
-      jobId: job.id,
-      leaseId,
-      retries: context.cancelled.has(broadcastId) ? retries.map(atOnce) : retries,
-      deferred: awaited ? { broadcastId, deliveries: concluded.filter(isDeferred).length } : undefined,
-      polls: receiptJobs(concluded.flatMap(({ accepted = [] }) => accepted)),
-      events: waiting.events,
-      unmarked: concluded.flatMap(({ unmark }) => unmark ?? []),
-    },
-  });
+  return {
+    jobId: job.id,
+    leaseId,
+    retries: context.cancelled.has(broadcastId) ? retries.map(atOnce) : retries,
+    deferred: awaited ? { broadcastId, deliveries: concluded.filter(isDeferred).length } : undefined,
+    polls: receiptJobs(concluded.flatMap(({ accepted = [] }) => accepted)),
+    events: waiting.events,
+    unmarked: concluded.flatMap(({ unmark }) => unmark ?? []),
+  };
 }
 
 /** The same job, due now: what is left of a cancelled broadcast is skipped. */

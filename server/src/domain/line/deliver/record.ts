@@ -14,10 +14,12 @@ import { unmarkTexts } from '../sending/text-marks.ts';
 import type { DeliveryOutcome, FinishedJob, TargetCounts } from './delivery.ts';
 import { receiptJobs } from './follow-up-jobs.ts';
 
-type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
+/** The outcome of a delivery, the end of a job, or both. */
+type Report = { outcome?: DeliveryOutcome | undefined; finished?: FinishedJob };
 
-// Written every 50 ms or 500 results: a crash repeats only what was sent since the last write.
-const LINGER_MS = 50;
+// Written at once if nothing was written in the last 50 ms, otherwise every 50 ms or 500 results: a crash
+// repeats only what was sent since the last write.
+const EVERY_MS = 50;
 const MAX_REPORTS = 500;
 
 /**
@@ -42,14 +44,14 @@ export function createOutcomeRecorder({
 }): OutcomeRecorder {
   return new OutcomeWriter({
     async commit(reports, isRepeat) {
-      const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
-      const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
+      const outcomes = reports.flatMap(({ outcome }) => outcome ?? []);
+      const finished = reports.flatMap((report) => report.finished ?? []);
       const written = await db.transaction((tx) =>
         writeOutcomes({ tx, addressKeys, isRepeat }, outcomes, finished),
       );
       for (const { channel, state } of written) deliveries.inc({ channel, outcome: state });
     },
-    lingerMs: LINGER_MS,
+    everyMs: EVERY_MS,
     maxReports: MAX_REPORTS,
     log,
     onUnblocked,
