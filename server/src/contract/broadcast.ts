@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 import { overrideKeys } from '../providers/index.ts';
 import {
   described,
@@ -26,26 +26,29 @@ const label = () => Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9_\\.\\-/:
 
 const freeObject = (description: string) => ({ ...FreeObject, description });
 
-export const NamedRecipient = Type.Object(
-  {
-    external_id: Type.Optional(nullable(ExternalId)),
-    email: Type.Optional(nullable(EmailAddress)),
-    first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
-    last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
-    locale: Type.Optional(nullable(Locale)),
-    custom_attributes: Type.Optional(nullable(freeObject('Data of your own about the user.'))),
-    phone_numbers: Type.Optional(PhoneNumbers),
-  },
-  {
-    title: 'UserRecipient',
-    additionalProperties: false,
-    anyOf: [given('external_id'), given('email')],
-    'x-problem': 'must have external_id or email',
-    description:
-      'A user with this `external_id`, or else with this `email`. A user that does not exist is created. ' +
-      'Other members replace stored values.',
-  },
-);
+/** A user as a recipient. Version 1 accepts more phone numbers. */
+export const namedRecipient = <Numbers extends TSchema>(phoneNumbers: Numbers) =>
+  Type.Object(
+    {
+      external_id: Type.Optional(nullable(ExternalId)),
+      email: Type.Optional(nullable(EmailAddress)),
+      first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+      last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+      locale: Type.Optional(nullable(Locale)),
+      custom_attributes: Type.Optional(nullable(freeObject('Data of your own about the user.'))),
+      phone_numbers: Type.Optional(phoneNumbers),
+    },
+    {
+      title: 'UserRecipient',
+      additionalProperties: false,
+      anyOf: [given('external_id'), given('email')],
+      'x-problem': 'must have external_id or email',
+      description:
+        'A user with this `external_id`, or else with this `email`. A user that does not exist is created. ' +
+        'Other members replace stored values.',
+    },
+  );
+export const NamedRecipient = namedRecipient(PhoneNumbers);
 
 export const TopicSubscribers = Type.Object(
   { topic: Type.Object({ subscribers: Type.Literal(true) }, { additionalProperties: false }) },

@@ -107,6 +107,20 @@ describe('POST /notifications', () => {
     expect((await stored(body.notification.id)).status.summary).toEqual({ total: 1_000, failures: 0 });
   });
 
+  test('a recipient has up to 50 phone numbers', async () => {
+    const send = (count: number) => {
+      const phoneNumbers = Array.from({ length: count }, (_, index) => `+1500555${1000 + index}`);
+      const recipients = [{ external_id: 'phones', phone_numbers: phoneNumbers }];
+      return project.v1('POST', '/notifications', { notification: { title: 'Call', recipients } });
+    };
+    expect((await send(50)).status).toBe(201);
+    const refused = await send(51);
+    expect([refused.status, JSON.stringify(refused.body)]).toEqual([
+      422,
+      expect.stringContaining('phone_numbers'),
+    ]);
+  });
+
   test('a wildcard addresses every user of the project, and no other', async () => {
     const other = await service.createProject('other');
     await other.call('PUT', '/users', { external_id: 'stranger' });

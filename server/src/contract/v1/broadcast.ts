@@ -5,12 +5,13 @@ import {
   broadcastMembers,
   ChannelOverrides,
   exampleBroadcast,
-  NamedRecipient,
+  namedRecipient,
   ProviderOverrides,
   TopicSubscribers,
 } from '../broadcast.ts';
 import { exampleId, exampleTime, FreeObject, Id, nullable, oneOf, Timestamp } from '../common.ts';
 import { numberedPage } from './pages.ts';
+import { PhoneNumbers } from './user.ts';
 
 /** The names of v1 for overrides, and the provider whose name v2 uses; undefined if there is none. */
 export const LEGACY_OVERRIDES: Readonly<Record<string, string | undefined>> = {
@@ -48,7 +49,9 @@ const Overrides = Type.Object(
   { title: 'BroadcastOverrides', additionalProperties: false },
 );
 
-const Recipient = Type.Union([NamedRecipient, TopicSubscribers, AllUsers], { title: 'BroadcastRecipient' });
+const Recipient = Type.Union([namedRecipient(PhoneNumbers), TopicSubscribers, AllUsers], {
+  title: 'BroadcastRecipient',
+});
 
 const { title, content, action_url, category, topic, custom_attributes } = broadcastMembers;
 const NewBroadcast = Type.Object(

@@ -14,6 +14,9 @@ import {
 import { ImportUsers } from '../user-import.ts';
 import { perPage } from './pages.ts';
 
+/** More than version 2 accepts. */
+export const PhoneNumbers = Type.Array(PhoneNumber, { maxItems: 50 });
+
 const UserMembers = Type.Object(
   {
     external_id: Type.Optional(nullable(ExternalId)),
@@ -21,7 +24,7 @@ const UserMembers = Type.Object(
     first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     custom_attributes: Type.Optional(nullable(FreeObject)),
-    phone_numbers: Type.Optional(Type.Array(PhoneNumber, { maxItems: 50 })),
+    phone_numbers: Type.Optional(PhoneNumbers),
   },
   { title: 'UserMembers', additionalProperties: false },
 );
