@@ -27,13 +27,14 @@ interface Delays {
   fromResponseMs: number[];
 }
 
-/** Sends single messages of a project while `goOn` returns true. */
-type Probe = (goOn: (sent: number) => boolean) => Promise<Delays>;
+/** Sends single messages of a project while `goOn` returns true: some ten a second, or one after another. */
+type Probe = (goOn: (sent: number) => boolean, oneByOne?: 'one by one') => Promise<Delays>;
 
 /**
  * (fairness) How long a single message of one project takes, from the request until its mailer has it: on an
- * idle server, beside a campaign of another project to 600,000 users in the inbox and on a phone, and beside
- * campaigns of twelve projects whose mailers hang. The first two also on a node of two processes.
+ * idle server, in a series of such messages, beside a campaign of another project to 600,000 users in the
+ * inbox and on a phone, and beside campaigns of twelve projects whose mailers hang. All but the last also on
+ * a node of two processes.
  */
 export const measureFairness: Scenario = async (bench) => {
   const vendor = startTask('push-vendor.ts');
@@ -70,6 +71,7 @@ async function measure(
   const count = bench.quick ? 20 : 200;
   await probe((sent) => sent < count / 4); // cold code
   show(bench, 'with nothing else to do', await probe((sent) => sent < count));
+  show(bench, 'one after another', await probe((sent) => sent < 2 * count, 'one by one'));
   await besideBulk(bench, belfry, probe, count);
   if (hanging) await besideHanging(bench, belfry, mailers, probe, count);
 }
@@ -177,12 +179,13 @@ function createProbe({ call }: Belfry, mailers: Mailers, jwt: string): Probe {
     const arrivedMs = await arrival;
     return { fromRequestMs: arrivedMs - startedMs, fromResponseMs: Math.max(0, arrivedMs - respondedMs) };
   };
-  return async (goOn) => {
+  return async (goOn, oneByOne) => {
     const sent: ReturnType<typeof one>[] = [];
-    // Does not wait for the messages before.
     while (goOn(sent.length)) {
-      sent.push(one());
-      await delay(EVERY_MS * (0.5 + Math.random()));
+      const message = one();
+      sent.push(message);
+      if (oneByOne) await message;
+      else await delay(EVERY_MS * (0.5 + Math.random()));
     }
     const all = await Promise.all(sent);
     return {
