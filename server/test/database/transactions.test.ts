@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, isDatabaseUnavailable, openDatabase, sql } from '../../src/db/client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 let testDatabase: TestDatabase;
@@ -90,7 +90,8 @@ test('a lost connection fails every statement that was sent', async () => {
     results = await Promise.allSettled([die, tx.query(insert, ['a']), tx.query(insert, ['b'])]);
     await die;
   });
-  await expect(failed).rejects.toMatchObject({ code: '57P01' });
+  // The socket may be closed before the server's own error is read.
+  expect(isDatabaseUnavailable(await failed.catch((error: unknown) => error))).toBe(true);
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
   expect(await marks()).toEqual([]);
 });
