@@ -302,7 +302,7 @@ type Discarding = Opened & { discarder: TokenDiscarder };
 /** For a node that accepts requests and leaves their jobs to the workers of other nodes. */
 function withoutWorker(context: Opened, readyJobs: ReadyJobs): RunningWorker {
   const wake = (kind: JobKind) => readyJobs.announce(kind);
-  const fanOut = { reserve: () => undefined, wake: () => wake('fan_out') };
+  const fanOut = { reserve: () => undefined, runs: () => false, wake: () => wake('fan_out') };
   const acceptor = new Acceptor(context, fanOut);
   return {
     acceptor,
@@ -382,6 +382,7 @@ function startWorker(
   undo.push(async () => stopFollowing());
   const acceptor = new Acceptor(context, {
     reserve: (jobs) => worker.producer('fan_out').reserve(jobs),
+    runs: (job) => worker.producer('fan_out').runs(job),
     wake(jobs) {
       worker.producer('fan_out').wake(jobs);
       announce('fan_out');

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { FirstOfTransaction } from './first-of-transaction.ts';
 import { GuardedClient } from './guarded-client.ts';
-import { DatabaseSilent, Pulse } from './pulse.ts';
+import { DatabaseSilent, Pulse, type Wait } from './pulse.ts';
 import { WriteFailures } from './write-failures.ts';
 
 /** A named statement is prepared once on each connection, and only executed after that. */
@@ -129,7 +129,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   const pooler = direct === settings ? undefined : { ...settings, ...name };
   const pulse = new Pulse({ ...direct, ...name }, statementTimeoutMs, pooler);
   const failures = options.writeFailures ?? new WriteFailures();
-  const connections = { pool, pulse, failures };
+  const connections = { pool, pulse, failures, isPooled: direct !== settings };
   return {
     isDistributed: isDistributed ?? false,
     query: (statement, values) => withConnection(connections, (run) => run(statement, values)),
@@ -164,7 +164,20 @@ function withStartupOptions(settings: ConnectionSettings, ours: string): Connect
   return { ...settings, connectionString: url.href, options };
 }
 
-type Connections = { pool: pg.Pool; pulse: Pulse; failures: WriteFailures };
+type Connections = {
+  pool: pg.Pool;
+  pulse: Pulse;
+  failures: WriteFailures;
+  /** The pool is connected to a connection pooler. */
+  isPooled: boolean;
+};
+/** The use of a connection by one caller. */
+interface Use {
+  /** Statements that were sent and have no result yet, in their order. */
+  readonly waits: Set<Wait>;
+  /** Why the connection must not be used again. */
+  broken?: Error;
+}
 type Run = <Row>(
   statement: Statement,
   values?: readonly unknown[],
@@ -173,32 +186,37 @@ type Run = <Row>(
 
 /** Runs `work` with a connection of the pool. A broken or silent connection is not returned to the pool. */
 async function withConnection<Result>(
-  { pool, pulse, failures }: Connections,
+  connections: Connections,
   work: (run: Run) => Promise<Result>,
 ): Promise<Result> {
-  let failure: Error | undefined;
+  const use: Use = { waits: new Set() };
   // A connection that breaks while it is checked out also emits an event, and the pool does not listen then.
   const onError = (error: Error) => {
-    failure = error;
+    use.broken = error;
   };
-  const client = await acquire(pool, pulse, onError);
+  const client = await acquire(connections, onError);
   try {
     return await work((statement, values, options) =>
-      run(client, { pulse, failures }, { ...statement, values, begins: options?.begins ?? false }),
+      run(client, connections, use, { ...statement, values, begins: options?.begins ?? false }),
     );
   } catch (error) {
-    if (error instanceof DatabaseSilent || error instanceof RollbackFailed) failure ??= error;
-    if (error instanceof DatabaseSilent) cutOff(client);
+    if (error instanceof DatabaseSilent || error instanceof RollbackFailed) {
+      use.broken ??= error;
+      cutOff(client);
+    }
     throw error instanceof RollbackFailed ? error.cause : error;
   } finally {
     client.off('error', onError);
-    client.release(failure);
+    client.release(use.broken);
   }
 }
 
 // Callbacks, because another promise adds a tenth to the cost of a short statement, and because the listener
 // must be there at once: one packet may hold the last result of a connection and its end.
-function acquire(pool: pg.Pool, pulse: Pulse, onError: (error: Error) => void): Promise<pg.PoolClient> {
+function acquire(
+  { pool, pulse }: Pick<Connections, 'pool' | 'pulse'>,
+  onError: (error: Error) => void,
+): Promise<pg.PoolClient> {
   return new Promise((resolve, reject) => {
     let silent = false;
     const wait = pulse.begin((error) => {
@@ -216,22 +234,30 @@ function acquire(pool: pg.Pool, pulse: Pulse, onError: (error: Error) => void): 
 
 function run<Row>(
   client: pg.PoolClient,
-  { pulse, failures }: Pick<Connections, 'pulse' | 'failures'>,
+  { pulse, failures, isPooled }: Connections,
+  use: Use,
   { name, text, values, begins }: Statement & { values: readonly unknown[] | undefined; begins: boolean },
 ): Promise<Row[]> {
   return new Promise((resolve, reject) => {
     const wait = pulse.begin(reject);
+    use.waits.add(wait);
     const query = { name, text, values: values as unknown[] };
     void client.query(begins ? new FirstOfTransaction(query) : query, (error: Error | null, result) => {
+      use.waits.delete(wait);
       pulse.end(wait, { error, response: true });
+      for (const next of use.waits) pulse.restart(next);
       if (error) {
         restoreCode(error);
+        // A statement behind a failed one was not prepared. The pooler believes that it was.
+        if (isPooled && (error as { code?: unknown }).code === ABORTED) use.broken = error;
         failures.note(error);
         reject(error);
       } else resolve(result.rows as Row[]);
     });
   });
 }
+
+const ABORTED = '25P02';
 
 // Citus reports an error of a worker to which it copies rows, and the loss of the connection, with the text
 // of that error, but as XX000. The text of a lost connection depends on TLS between the servers.
@@ -261,18 +287,28 @@ function transaction<Result>(
   work: (tx: Queryable) => Promise<Result>,
 ): Promise<Result> {
   return withConnection(connections, async (run) => {
-    let begun = false;
-    const query: Queryable['query'] = (statement, values) => {
-      const begins = !begun;
-      begun = true;
-      return run(statement, values, { begins });
+    let first: Promise<unknown> | undefined;
+    let [isOpen, hasEnded] = [false, false];
+    const query = <Row>(statement: Statement, values?: readonly unknown[]): Promise<Row[]> => {
+      if (hasEnded) return Promise.reject(new Error('a statement of a transaction that has ended'));
+      if (isOpen) return run<Row>(statement, values);
+      // Nothing else is sent before `begin` has succeeded: it would be committed by itself.
+      if (first !== undefined) return first.then(() => run<Row>(statement, values));
+      const rows = run<Row>(statement, values, { begins: true });
+      first = rows.then(() => {
+        isOpen = true;
+      });
+      first.catch(() => {}); // the caller has it
+      return rows;
     };
     try {
       const result = await work({ query });
-      if (begun) await run(commit);
+      hasEnded = true;
+      if (first !== undefined) await run(commit);
       return result;
     } catch (error) {
-      if (!begun) throw error;
+      hasEnded = true;
+      if (first === undefined) throw error;
       // The connection will be destroyed. A rollback would wait behind the statement without a response.
       if (error instanceof DatabaseSilent) throw error;
       // A connection that cannot even roll back is unusable.

@@ -61,6 +61,13 @@ export class Pulse {
     if (response && (!error || isFromServer(error))) this.#heard();
   }
 
+  /** The wait begins now: the connection was busy with another statement until then. */
+  restart(wait: Wait): void {
+    if (!this.#waiting.delete(wait)) return;
+    wait.since = awakeMs();
+    this.#waiting.add(wait); // in the order of their beginnings
+  }
+
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -134,7 +141,7 @@ async function responds(
 
 /** A caller that waits for the database. */
 export interface Wait {
-  readonly since: number;
+  since: number;
   readonly abort: (error: DatabaseSilent) => void;
 }
 

@@ -120,6 +120,11 @@ export class Producer {
     this.wake();
   }
 
+  /** Whether such a job is a part of the work of this process. */
+  runs(job: Pick<Job, 'priority'>): boolean {
+    return this.#lanes.some(({ priorities }) => isIn(job, priorities));
+  }
+
   /**
    * Reserves capacity for jobs that are about to be written. Write those that it includes under its lease:
    * this worker then holds them from the start and need not claim them. Includes no job that would overtake

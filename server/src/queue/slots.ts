@@ -11,7 +11,7 @@ export interface SlotLimits {
    */
   gatherBelow: number;
   /**
-   * Batches that may run beyond the slots, while all running batches together weigh less than `maxWeight`.
+   * Batches that may run beyond the slots, while the running batches of a lane weigh less than `maxWeight`.
    * When all slots are taken, each partition without a running batch may start one. A batch without a
    * heartbeat for `silentMs` frees its slot, because it waits for a host that hangs; at most
    * `silentPerPartition` batches of a partition do so. Reserved jobs are not checked by partition.

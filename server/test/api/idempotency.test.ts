@@ -292,7 +292,7 @@ describe('an Idempotency-Key', () => {
     const query: Queryable['query'] = (statement, values) =>
       statement.name.startsWith('accept') ? Promise.reject(failure) : it.context.db.query(statement, values);
     const db = { ...it.context.db, query };
-    const producer = { reserve: () => undefined, wake: () => {} };
+    const producer = { reserve: () => undefined, runs: () => false, wake: () => {} };
     const acceptor = new Acceptor({ ...it.http.context, db }, producer);
     const json = Buffer.from('{"title":"Twin","recipients":null}');
     const twin = { title: 'Twin', recipients: null };

@@ -298,7 +298,7 @@ test('notifications whose commit was not confirmed are looked up when the databa
       return result;
     },
   };
-  const producer = { reserve: () => undefined, wake: () => {} };
+  const producer = { reserve: () => undefined, runs: () => false, wake: () => {} };
   const acceptor = new Acceptor({ ...context, db: { ...context.db, ...db } }, producer);
   const published: RealtimeMessage[] = [];
   const unsubscribe = context.bus.subscribe((message) => published.push(message));

@@ -24,7 +24,7 @@ afterAll(() => service.stop());
 /** Sends as a separate node does; the workers of the service run its jobs. */
 function node(db: Pick<Database, 'query'> = service.context.db): Sender {
   const context = { ...service.context, db: { ...service.context.db, query: db.query.bind(db) } };
-  const acceptor = new Acceptor(context, { reserve: () => undefined, wake: () => {} });
+  const acceptor = new Acceptor(context, { reserve: () => undefined, runs: () => false, wake: () => {} });
   return (broadcast, options) => sendBroadcast({ ...context, acceptor }, service.project, broadcast, options);
 }
 
@@ -107,7 +107,11 @@ describe('a broadcast with an id from the caller', () => {
     const first = await send(KNOWN, { id });
     const second = await send({ ...KNOWN, title: 'Something else' }, { id });
     expect(second).toEqual({ ...first, replayed: true });
-    const acceptor = new Acceptor(service.context, { reserve: () => undefined, wake: () => {} });
+    const acceptor = new Acceptor(service.context, {
+      reserve: () => undefined,
+      runs: () => false,
+      wake: () => {},
+    });
     const other = await service.createProject('other');
     await expect(sendBroadcast({ ...service.context, acceptor }, other, KNOWN, { id })).rejects.toThrow(
       'another project',

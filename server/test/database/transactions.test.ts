@@ -95,3 +95,19 @@ test('a lost connection fails every statement that was sent', async () => {
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
   expect(await marks()).toEqual([]);
 });
+
+test('a statement after the end of its transaction is not run', async () => {
+  let late: (() => Promise<unknown>) | undefined;
+  await db.transaction(async (tx) => {
+    await tx.query(insert, ['a']);
+    late = () => tx.query(insert, ['b']);
+  });
+  await expect(late?.()).rejects.toThrow('has ended');
+  expect(await marks()).toEqual(['a']);
+});
+
+test('nothing is run beside a first statement that fails', async () => {
+  const failed = db.transaction((tx) => Promise.all([tx.query(sql('', 'begun')), tx.query(insert, ['a'])]));
+  await expect(failed).rejects.toMatchObject({ code: '42601' });
+  expect(await marks()).toEqual([]);
+});

@@ -149,7 +149,7 @@ const MAX_CLOCK_SKEW_MS = 60_000;
  */
 export class Acceptor {
   readonly #context: AcceptContext;
-  readonly #fanOut: Pick<Producer, 'reserve' | 'wake'>;
+  readonly #fanOut: Pick<Producer, 'reserve' | 'runs' | 'wake'>;
   readonly #batchers: Record<Once | 'always', Batcher<PendingBroadcast, AcceptResult>>;
   /**
    * Long broadcasts are packed and committed one at a time: 10 MiB keep a processor and the database busy for
@@ -163,7 +163,7 @@ export class Acceptor {
   #lostResponseAtMs: number | undefined;
 
   /** `fanOut` is the producer of the jobs that fan out. */
-  constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'wake'>) {
+  constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'runs' | 'wake'>) {
     this.#context = context;
     this.#fanOut = fanOut;
     const batcher = (once?: Once) =>
@@ -285,8 +285,8 @@ export class Acceptor {
     const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued);
     // A fan-out of the same id may be running with other content.
     if (once !== 'by id')
-      for (const { id, projectId, content, recipients, sendAt, template, parts } of queued)
-        if (sendAt === null)
+      for (const { id, projectId, content, recipients, sendAt, template, parts, priority } of queued)
+        if (sendAt === null && this.#fanOut.runs({ priority }))
           recent.put(
             id,
             { projectId, content: shownContent(content, template), recipients, template },

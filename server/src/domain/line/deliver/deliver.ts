@@ -96,9 +96,7 @@ async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly A
   const [only] = addressed;
   if (only !== undefined && addressed.length === 1) {
     const { concluded, outcome } = await deliverOne(work, only, delayMs);
-    // Together, so that it takes one transaction.
-    await recorder.report({ outcome, finished: endOf(work, job, [concluded]) });
-    return;
+    return recordBoth(recorder, outcome, () => endOf(work, job, [concluded]));
   }
   const all: Concluded[] = [];
   await allEnded(
@@ -109,6 +107,23 @@ async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly A
     }),
   );
   await recorder.report({ finished: endOf(work, job, all) });
+}
+
+/**
+ * Records the outcome of the only delivery of a job together with the end of the job, by one transaction. If
+ * the end cannot be written, the outcome is: the job runs again, and its message is not sent again.
+ */
+async function recordBoth(
+  recorder: OutcomeRecorder,
+  outcome: DeliveryOutcome | undefined,
+  endOfJob: () => FinishedJob,
+): Promise<void> {
+  try {
+    await recorder.report({ outcome, finished: endOfJob() });
+  } catch (error) {
+    if (outcome !== undefined) await recorder.report({ outcome });
+    throw error;
+  }
 }
 
 /** The steps of one delivery, from its targets on. Returns also the outcome to record, if there is one. */
