@@ -98,3 +98,39 @@ test('a transaction that gets no response ends, and its connection is replaced',
   expect(await one.query(sql('', 'select 3 as a'))).toEqual([{ a: 3 }]);
   await one.close();
 });
+
+test('a rollback that gets no response ends, and its connection is replaced', async () => {
+  const connectionString = `postgres://belfry@127.0.0.1:${proxy.port}/${database.connection.database}`;
+  const one = openDatabase({ connectionString }, { size: 1, name: 'lost', statementTimeoutMs: 500 });
+  const closed = Promise.withResolvers<void>();
+  const failure = new Error('the work failed');
+  const failed = one.transaction(async (tx) => {
+    await tx.query(sql('', 'select 1'));
+    let isLost = false;
+    proxy.onReply = (_bytes, connection) => {
+      if (isLost) return true;
+      connection.once('close', () => closed.resolve());
+      isLost = true;
+      return false;
+    };
+    throw failure;
+  });
+  await expect(failed).rejects.toBe(failure);
+  await closed.promise;
+  expect(await one.query(sql('', 'select 3 as a'))).toEqual([{ a: 3 }]);
+  await one.close();
+});
+
+test('a statement that was sent behind another one has its time from the end of that', async () => {
+  const pulse = new Pulse(database.connection, 500);
+  const failures: Error[] = [];
+  const [first, second] = [1, 2].map(() => pulse.begin((error) => failures.push(error)));
+  if (first === undefined || second === undefined) throw new Error('two waits were begun');
+  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  pulse.end(first, { response: true });
+  pulse.restart(second);
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  expect(failures).toEqual([]);
+  pulse.end(second, { response: true });
+  pulse.close();
+});
