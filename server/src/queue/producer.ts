@@ -46,7 +46,8 @@ export class Producer {
   readonly #lease: Lease;
   readonly #kind: JobKind;
   readonly #handler: Handler;
-  readonly #lanes: readonly Lane[];
+  /** The one that claimed last is the last, so that none claims all the time. */
+  #lanes: readonly Lane[];
   readonly #wakeKind: (kind: JobKind) => void;
   readonly #failureDeps: FailureDeps;
   readonly #releases = new ReleaseQueue();
@@ -170,8 +171,10 @@ export class Producer {
         const { lane, step } = next;
         lane.lastRanReserved = step === 'run reserved';
         if (step === 'release reserved') this.#releaseReserved(lane);
-        else if (step === 'claim') await this.#runClaimed(lane);
-        else this.#runReserved(lane);
+        else if (step === 'claim') {
+          this.#lanes = [...this.#lanes.filter((other) => other !== lane), lane];
+          await this.#runClaimed(lane);
+        } else this.#runReserved(lane);
       }
     } catch (error) {
       // The next poll tries again. If the database is unavailable, there is nothing to do until then.

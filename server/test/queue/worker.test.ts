@@ -211,6 +211,27 @@ test('a process runs its part of the jobs and leaves the rest to others', async 
   await expect.poll(done).toEqual(ids(small).sort());
 });
 
+test('bulk is claimed beside small work that never stops', async () => {
+  await worker.stop(5_000);
+  let isEndless = false;
+  const endless: Database = {
+    ...db,
+    async query(statement, values) {
+      // Small jobs are committed during each claim.
+      if (isEndless && statement.name.startsWith('claim')) worker.producer('fan_out').wake([{ priority: 0 }]);
+      return db.query(statement, values);
+    },
+  };
+  await start({ work: 'both', slots: 8, gatherBelow: 0 }, { on: endless, pollMs: 60_000 });
+  const bulk = ready(1).map((job) => ({ ...job, priority: BULK }));
+  await enqueue(db, bulk);
+  isEndless = true;
+  worker.producer('fan_out').wake();
+  await queueEmpty();
+  isEndless = false;
+  expect(batches).toHaveLength(1);
+});
+
 test('no batch starts while the running ones of all sizes weigh as much as may run together', async () => {
   await worker.stop(5_000);
   await start({ work: 'both', maxRunningWeight: 50, maxJobs: 1, gatherBelow: 0 });
