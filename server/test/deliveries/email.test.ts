@@ -53,6 +53,36 @@ const bringForward = () =>
     sql('', "update jobs set due_at = now() - interval '1 second' where due_at is not null"),
   );
 
+test('an e-mail is sent once although the end of its job cannot be written', async () => {
+  const { db } = service.context;
+  const run = (text: string) => db.query(sql('', text));
+  await run(`create function refuse_end() returns trigger language plpgsql
+    as $$ begin raise 'a bug'; end $$`);
+  await run(`create trigger refuse_end before delete on jobs
+    for each row when (old.kind = 'deliver') execute function refuse_end()`);
+  const { body } = await send({ recipients: [{ external_id: 'once', email: 'once@example.com' }] });
+  const jobs = (text: string) =>
+    db.query<{ attempt: number }>(sql('', `select attempt from jobs where kind = 'deliver' ${text}`));
+  const runAgain = async (text: string) => {
+    await bringForward();
+    return jobs(text);
+  };
+  try {
+    await processed(project.call, body.id);
+    await until(
+      () => runAgain('and attempt >= 3'),
+      (rows) => rows.length > 0,
+    );
+  } finally {
+    await run('drop function refuse_end cascade');
+  }
+  await until(
+    () => runAgain(''),
+    (rows) => rows.length === 0,
+  );
+  expect(mail.received).toHaveLength(1);
+});
+
 test('users with an address get an HTML and text e-mail, others only the inbox', async () => {
   const { body } = await send({
     content: 'It arrives <b>tomorrow</b>.',
