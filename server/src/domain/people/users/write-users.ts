@@ -29,7 +29,7 @@ export async function writeIdentities(
     (await writeKeys(tx, plan, insertion)) &&
     (await restoreUsers(tx, back)) === 'restored' &&
     (await lockUnchanged(tx, details, [...plan.changed.keys()]));
-  // Both are on their way before the first is done. The commit releases the savepoint.
+  // Sent together, to wait for one round trip. The commit releases the savepoint.
   const [, written] = await Promise.all([tx.query(savepoint), write()]);
   if (!written) await tx.query(rollbackToSavepoint);
   return written;
