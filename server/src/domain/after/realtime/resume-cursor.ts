@@ -92,10 +92,11 @@ export class ResumeCursor {
   }
 
   #dropOldest(): void {
-    const atMs = Math.min(...this.#timesMs);
-    const index = this.#timesMs.indexOf(atMs);
-    this.#keys.splice(index, 1);
-    this.#timesMs.splice(index, 1);
+    let oldest = 0;
+    for (let index = 1; index < this.#timesMs.length; index += 1)
+      if ((this.#timesMs[index] ?? 0) < (this.#timesMs[oldest] ?? 0)) oldest = index;
+    const [atMs = 0] = this.#timesMs.splice(oldest, 1);
+    this.#keys.splice(oldest, 1);
     this.#droppedMs = Math.max(this.#droppedMs, atMs);
   }
 }
