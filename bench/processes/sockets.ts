@@ -10,7 +10,16 @@ import { serveTask } from '../support/task.ts';
 type Request =
   | { open: { address: string; apiKey: string; tokens: string[] } }
   | { probe: { address: string; jwt: string; externalIds: string[]; count: number; everyMs: number } }
-  | { burst: { address: string; jwt: string; externalIds: string[]; broadcasts: number } };
+  | { burst: Burst };
+
+interface Burst {
+  address: string;
+  jwt: string;
+  externalIds: string[];
+  broadcasts: number;
+  /** All requests at once, or each after the response to the one before. */
+  together: boolean;
+}
 
 // Opened together: a storm of handshakes is not measured.
 const AT_A_TIME = 50;
@@ -46,14 +55,9 @@ async function open({
 
 const TITLE = 'Your order is on its way';
 
-/** Sends broadcasts to all users at the same time, and waits for all of their frames. */
-async function burst(options: {
-  address: string;
-  jwt: string;
-  externalIds: string[];
-  broadcasts: number;
-}): Promise<{ frameMs: number[]; totalMs: number }> {
-  const { address, jwt, externalIds, broadcasts } = options;
+/** Sends broadcasts to all users, and waits for all of their frames. */
+async function burst(options: Burst): Promise<{ frameMs: number[]; totalMs: number }> {
+  const { address, jwt, externalIds, broadcasts, together } = options;
   const body = broadcastBody(externalIds);
   const frameMs: number[] = [];
   const sentMs: number[] = [];
@@ -70,13 +74,13 @@ async function burst(options: {
     return requestBytes({ method: 'POST', path: '/v2/broadcasts', jwt, body: body.replace(TITLE, title) });
   });
   const startedMs = performance.now();
-  await Promise.all(
-    connections.map(async (connection, index) => {
-      sentMs[index] = performance.now();
-      const status = await connection.send(requests[index] as Buffer);
-      if (status !== 201) throw new Error(`the response to a broadcast was ${status}`);
-    }),
-  );
+  const send = async (connection: Connection, index: number): Promise<void> => {
+    sentMs[index] = performance.now();
+    const status = await connection.send(requests[index] as Buffer);
+    if (status !== 201) throw new Error(`the response to a broadcast was ${status}`);
+  };
+  if (together) await Promise.all(connections.map(send));
+  else for (const [index, connection] of connections.entries()) await send(connection, index);
   await all.promise;
   const totalMs = performance.now() - startedMs;
   for (const connection of connections) connection.close();

@@ -76,7 +76,7 @@ async function measure(
         unit: 'ms',
       });
     const burst = () =>
-      client.request<Burst>({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS } });
+      client.request<Burst>({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS, together: true } });
     await burst(); // cold code
     await queueEmpty(sender);
     const cpuMs = () => cpuOf(shown.pid).nodeCpuMs;
