@@ -13,6 +13,7 @@ import {
   WebSockets,
   type WebSocketsOptions,
 } from './web-sockets.ts';
+import { writeTogether } from './write-together.ts';
 
 // Clients send no messages. Enough for what libraries send, and too little to fill memory.
 export const MAX_INCOMING_BYTES = 4_096;
@@ -104,14 +105,14 @@ class InboxSocket implements Connection, SocketClient {
   }
 
   /**
-   * Writes the frame to the TCP connection itself: one buffer for all of a user's sockets, one system call.
-   * Without compression the library keeps no state between frames that this could disturb.
+   * Writes the frame to the TCP connection itself, one buffer for all sockets of a user. Without compression
+   * the library keeps no state between frames that this could disturb.
    */
   send(frame: Frame): void {
     const { isOpen, stream } = this.socket;
     if (!isOpen) return;
     if (stream.writableLength > MAX_PENDING_BYTES) this.close('slow');
-    else stream.write(encoded(frame));
+    else writeTogether(stream, encoded(frame));
   }
 
   begin(): void {} // the protocol has no cursor

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import type { Clock } from '../../lib/clock.ts';
 import { type Every, MAX_PENDING_BYTES, Rounds, realEvery, whenDrained } from './pending.ts';
+import { writeTogether } from './write-together.ts';
 
 // Below the 20 s after which some mobile networks forget a connection on which nothing moves.
 const HEARTBEAT_EVERY_MS = 15_000;
@@ -93,7 +94,7 @@ export class SseConnection {
   // Bypasses the stream of the response, which adds 3 µs to each event; the body has no framing (see
   // `sendHead`).
   #write(text: string): void {
-    if (this.#socket.writable) this.#socket.write(text);
+    if (this.#socket.writable) writeTogether(this.#socket, text);
   }
 }
 

@@ -15,6 +15,7 @@ import {
   WebSockets,
   type WebSocketsOptions,
 } from './web-sockets.ts';
+import { writeTogether } from './write-together.ts';
 
 const PROTOCOL = 'belfry.v1';
 // A browser can send no header with a WebSocket, and an address ends up in logs.
@@ -150,6 +151,6 @@ class StreamSocket implements Connection, SocketClient {
   }
 
   #write(text: string): void {
-    if (this.socket.isOpen) this.socket.stream.write(encodeTextFrame(text));
+    if (this.socket.isOpen) writeTogether(this.socket.stream, encodeTextFrame(text));
   }
 }
