@@ -259,6 +259,24 @@ describe('a connection is closed', () => {
     expect(await closed).toMatchObject({ code: 1013 });
   });
 
+  test('when it sends pings and does not read the responses', async () => {
+    const url = `${service.address.replace('http', 'ws')}/graphql`;
+    const socket = new WebSocket(url, ['graphql-transport-ws'], { perMessageDeflate: false });
+    const closed = once(socket, 'close');
+    await once(socket, 'open');
+    socket.send(JSON.stringify({ type: 'connection_init', payload: bearer('flooding') }));
+    await once(socket, 'message');
+    socket.pause();
+    const ping = JSON.stringify({ type: 'ping', payload: { text: 'x'.repeat(60_000) } });
+    const send = () =>
+      new Promise<Error | undefined>((resolve) => socket.send(ping, (e) => resolve(e ?? undefined)));
+    let error: Error | undefined;
+    for (let sent = 0; error === undefined && sent < 1_000; sent += 1) error = await send();
+    expect(error).toBeInstanceOf(Error);
+    socket.resume();
+    expect((await closed)[0]).toBe(1006);
+  });
+
   test('when the server stops', async () => {
     const other = await startTestService();
     const token = other.project.userJwt({ user_external_id: 'a' });

@@ -5,6 +5,7 @@ import type { RawData } from 'ws';
 import { ClientError } from '../../errors.ts';
 import type { Caller } from '../auth.ts';
 import { toClientError } from '../error-handler.ts';
+import { MAX_PENDING_BYTES } from '../realtime/pending.ts';
 import { CLOSINGS as INBOX_CLOSINGS } from '../realtime/socket.ts';
 import { isValidNow } from '../realtime/validity.ts';
 import type { LiveSocket, SocketClient } from '../realtime/web-sockets.ts';
@@ -61,6 +62,8 @@ export class GraphqlClients {
         close: (code, reason) => webSocket.close(code, reason),
         onMessage: (receive) =>
           webSocket.on('message', (data: RawData) => {
+            // Each message may be responded to.
+            if (socket.stream.writableLength > MAX_PENDING_BYTES) return socket.cut();
             receive(data.toString()).catch((error: unknown) => this.#fail(client, error));
           }),
       },
