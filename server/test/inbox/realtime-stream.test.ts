@@ -97,6 +97,15 @@ describe.each(Object.entries(TRANSPORTS))('resume by %s', (_name, { open, firstE
     expect(second.resyncs).toBe(0);
   });
 
+  test('a client with an id of a time that no clock has starts anew', async () => {
+    const id = Buffer.concat([Buffer.of(2), Buffer.alloc(6, 255), Buffer.alloc(6)]).toString('base64url');
+    const userId = newUser();
+    const client = await listen(userId, id);
+    await broadcast(userId, 'live');
+    await waitForFrames(client, 1);
+    expect(client.resyncs).toBe(1);
+  });
+
   test('a client that left before its first event misses nothing, and gets nothing older', async () => {
     const userId = newUser();
     await broadcast(userId, 'in the list already');

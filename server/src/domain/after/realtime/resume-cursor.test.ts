@@ -130,3 +130,15 @@ test('one thing at two times, and two things at one time, have different keys', 
     }),
   );
 });
+
+test('a cursor of a time that the database does not know is not accepted', () => {
+  const cursorAt = (ms: number) => {
+    const cursor = new ResumeCursor();
+    cursor.advance(ms);
+    return ResumeCursor.parse(String(cursor));
+  };
+  const latest = Date.parse('9999-12-31T23:59:59.999Z');
+  expect(cursorAt(latest)?.newestMs).toBe(latest);
+  expect(cursorAt(latest + 1)).toBeUndefined();
+  expect(cursorAt(2 ** 48 - 1)).toBeUndefined();
+});

@@ -8,6 +8,8 @@ export const RESUME_MARGIN_MS = LATEST_COMMIT_MS + NOTICE_MS;
 export const MAX_REMEMBERED = 128;
 
 const VERSION = 2;
+// The end of the year 9999, the last time that PostgreSQL reads as JavaScript writes it.
+const LATEST_MS = 253_402_300_799_999;
 const HEADER_BYTES = 13;
 const KEY_BYTES = 6;
 const HALF = 0x1000000;
@@ -34,6 +36,7 @@ export class ResumeCursor {
     if (bytes.toString('base64url') !== text) return undefined;
     const cursor = new ResumeCursor();
     cursor.newestMs = bytes.readUIntBE(1, 6);
+    if (cursor.newestMs > LATEST_MS) return undefined;
     cursor.#droppedMs = bytes.readUIntBE(7, 6);
     for (let index = 0; index < count; index += 1) {
       cursor.#keys.push(bytes.readUIntBE(HEADER_BYTES + index * KEY_BYTES, KEY_BYTES));
