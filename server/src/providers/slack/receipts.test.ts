@@ -100,6 +100,12 @@ test.each([
   expect(slackReceipts.read(request(JSON.stringify(payload)))).toEqual({ gone: expected });
 });
 
+test.each([1e300, -1e300, -1, 9e12, 'soon', null])('an event of the time %j is of now', (event_time) => {
+  const payload = wrapped({ type: 'channel_archive', channel: 'C1' }, { event_time });
+  const { gone: found = [] } = slackReceipts.read(request(JSON.stringify(payload))) ?? {};
+  expect(found).toMatchObject([{ goneAt: new Date(1_531_420_700_000) }]);
+});
+
 test('a challenge is returned, and other bodies cannot be read', () => {
   const read = (payload: unknown) => slackReceipts.read(request(JSON.stringify(payload)));
   expect(read({ type: 'url_verification', token: 't', challenge: 'c' })).toEqual({ challenge: 'c' });

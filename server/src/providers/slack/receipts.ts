@@ -1,7 +1,15 @@
 /** Receives events of a Slack app. https://docs.slack.dev/apis/events-api */
 
 import type { GoneChat, ReceiptReader } from '../provider.ts';
-import { hasSignature, headerText, isRecent, membersOf, nonEmptyText, objectOf } from '../shared/inbound.ts';
+import {
+  dateOfSeconds,
+  hasSignature,
+  headerText,
+  isRecent,
+  membersOf,
+  nonEmptyText,
+  objectOf,
+} from '../shared/inbound.ts';
 
 // Slack signs each retry with a new timestamp.
 const TOLERANCE_MS = 5 * 60_000;
@@ -34,7 +42,7 @@ function goneIn(payload: Readonly<Record<string, unknown>>, nowMs: number): Gone
   const app = nonEmptyText(payload.api_app_id);
   if (app === undefined) return [];
   // Event times are in whole seconds. A token saved within that second was probably saved before the event.
-  const endsMs = typeof payload.event_time === 'number' ? payload.event_time * 1000 + 999 : nowMs;
+  const endsMs = dateOfSeconds(payload.event_time, nowMs).getTime() + 999;
   const goneAt = new Date(Math.min(endsMs, nowMs));
   const code = String(event.type);
   const reason = `Slack reports ${code}`;
