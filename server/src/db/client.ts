@@ -326,6 +326,11 @@ class RollbackFailed extends Error {}
 const commit = sql('', 'commit');
 const rollback = sql('', 'rollback');
 
+/** Whether a statement for many items may succeed for the others if it is executed for each of them alone. */
+export function isOfOneItem(error: unknown): boolean {
+  return !isDatabaseUnavailable(error);
+}
+
 /** Whether the database was unreachable or overloaded, so that the same request may succeed later. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -1,4 +1,4 @@
-import { isDatabaseUnavailable } from '../db/client.ts';
+import { isDatabaseUnavailable, isOfOneItem } from '../db/client.ts';
 import { Batcher } from '../lib/batcher.ts';
 import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
@@ -47,7 +47,7 @@ export class OutcomeWriter<Report extends object> {
       concurrency: 1,
       maxItems: options.maxReports,
       // A report that cannot be written must not affect the others: their messages would be sent again.
-      splitAfter: (error) => !isDatabaseUnavailable(error),
+      splitAfter: isOfOneItem,
       ...(options.everyMs === undefined ? {} : { everyMs: options.everyMs }),
     });
   }

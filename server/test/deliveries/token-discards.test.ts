@@ -116,6 +116,16 @@ function watched(before: (statement: Statement, values: readonly unknown[], of: 
 }
 
 describe('a token that a provider reports as gone', () => {
+  test('is discarded although another of its batch cannot be', async () => {
+    const userId = newId();
+    await saveDevice(userId, 'gone-beside');
+    const own = discarder();
+    const list = [await goneToken(userId), await goneToken(userId, { tokenId: 'no id' })];
+    const [discarded, other] = await Promise.allSettled(list.map((one) => own.discard([one])));
+    expect([discarded?.status, other?.status]).toEqual(['fulfilled', 'rejected']);
+    expect(await activeOf(userId)).toEqual([]);
+  });
+
   test('is discarded, with the reason in its event, and published after the commit', async () => {
     const userId = newId();
     await saveDevice(userId, 'gone-1');

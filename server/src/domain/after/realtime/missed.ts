@@ -1,4 +1,4 @@
-import { type Queryable, sql } from '../../../db/client.ts';
+import { isOfOneItem, type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
@@ -43,6 +43,7 @@ export function createMissedReader({
     concurrency: 2,
     // At most a thousand rows each: 20 MB in the worst case.
     maxItems: 100,
+    splitAfter: isOfOneItem,
   });
   return (request) => batcher.add(request);
 }

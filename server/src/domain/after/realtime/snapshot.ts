@@ -1,5 +1,5 @@
 import { uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { isOfOneItem, type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
@@ -49,6 +49,7 @@ export function createSnapshotReader(deps: SnapshotDeps): (request: SnapshotRequ
     run: (requests) => readSnapshots(deps, requests),
     concurrency: 2,
     maxItems: MAX_USERS,
+    splitAfter: isOfOneItem,
   });
   return (request) => batcher.add(request);
 }
@@ -64,6 +65,7 @@ export function createConfigReader(
     },
     concurrency: 2,
     maxItems: 100,
+    splitAfter: isOfOneItem,
   });
   return (user) => batcher.add(user);
 }

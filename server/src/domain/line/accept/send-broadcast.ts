@@ -1,6 +1,6 @@
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import { problemsWithin } from '../../../contract/problems.ts';
-import { isDatabaseUnavailable, type Queryable } from '../../../db/client.ts';
+import { isDatabaseUnavailable, isOfOneItem, type Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import type { Clock } from '../../../lib/clock.ts';
@@ -175,7 +175,7 @@ export class Acceptor {
         weigh: (broadcast: PendingBroadcast) => broadcast.bytes,
         run: (broadcasts) => this.#commit(broadcasts, once),
         // One broadcast may have made the statement fail: the others of the batch must not fail with it.
-        splitAfter: (error) => !isDatabaseUnavailable(error),
+        splitAfter: isOfOneItem,
       });
     this.#batchers = { always: batcher(), 'by id': batcher('by id'), 'by key': batcher('by key') };
   }

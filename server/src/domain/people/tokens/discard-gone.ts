@@ -1,5 +1,5 @@
 import { uuidArray } from '../../../db/arrays.ts';
-import { type Database, isDatabaseUnavailable, sql } from '../../../db/client.ts';
+import { type Database, isDatabaseUnavailable, isOfOneItem, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import type { Logger } from '../../../lib/log.ts';
@@ -37,6 +37,7 @@ export class TokenDiscarder {
       concurrency: 1,
       maxItems: MAX_TOKENS,
       lingerMs: LINGER_MS,
+      splitAfter: isOfOneItem,
     });
   }
 

@@ -1,4 +1,4 @@
-import { isDatabaseUnavailable, type Queryable } from '../../../db/client.ts';
+import { isOfOneItem, type Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
@@ -55,7 +55,6 @@ export class RunStarter {
     this.#context = context;
     this.#wake = wake;
     // One run may have made a statement fail: the others of the batch must not fail with it.
-    const splitAfter = (error: unknown) => !isDatabaseUnavailable(error);
     this.#commits = new Batcher({
       concurrency: CONCURRENCY,
       gatherBelow: GATHER_BELOW_BYTES,
@@ -63,7 +62,7 @@ export class RunStarter {
       maxWeight: MAX_BYTES,
       weigh: ({ packed, turn }: PendingRun) => packed.length + (turn?.broadcast?.bytes ?? 0),
       run: (runs) => this.#commit(runs),
-      splitAfter,
+      splitAfter: isOfOneItem,
     });
     this.#loads = new Batcher({
       concurrency: CONCURRENCY,
@@ -72,7 +71,7 @@ export class RunStarter {
       run: (runs) => loadStarts(this.#context, runs),
       // The requests that come meanwhile share its statement and, most of them, the next commit.
       after: this.#commits,
-      splitAfter,
+      splitAfter: isOfOneItem,
     });
   }
 

@@ -1,4 +1,5 @@
 import { MAX_WAIT_SECONDS } from '../../../contract/workflow.ts';
+import { isOfOneItem } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { type Closed, closedUntil, type TimedMessage } from '../../setup/delivery-windows/closed-until.ts';
@@ -53,6 +54,7 @@ function batcherOf({ db, clock, categories }: WorkflowContext): Openings {
     batcher = new Batcher({
       concurrency: 1,
       maxItems: 1_000,
+      splitAfter: isOfOneItem,
       async run(items) {
         const byProject = new Map<string, Awaited<ReturnType<typeof closedUntil>>>();
         for (const [projectId, ofProject] of Map.groupBy(items, (item) => item.projectId)) {
