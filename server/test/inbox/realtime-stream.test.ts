@@ -97,7 +97,7 @@ describe.each(Object.entries(TRANSPORTS))('resume by %s', (_name, { open, firstE
     expect(second.resyncs).toBe(0);
   });
 
-  test('a client with an id of a time that no clock has starts anew', async () => {
+  test('a client with an id of a time that no clock has starts from now, with a resync', async () => {
     const id = Buffer.concat([Buffer.of(2), Buffer.alloc(6, 255), Buffer.alloc(6)]).toString('base64url');
     const userId = newUser();
     const client = await listen(userId, id);
