@@ -44,6 +44,14 @@ test.each([
   expect(isUri(text)).toBe(false);
 });
 
+test('a date and time is one for JavaScript, too', () => {
+  const isDateTime = validatorFor('body', { type: 'string', format: 'date-time' });
+  for (const time of ['2026-01-31T12:00:00Z', '2026-01-31t12:00:00.123456+14:00', '0001-01-01T00:00:00Z'])
+    expect(isDateTime(time)).toBe(true);
+  for (const no of ['2016-12-31T23:59:60Z', '2026-02-30T00:00:00Z', '2026-01-31T12:00:00', '1', ''])
+    expect(isDateTime(no)).toBe(false);
+});
+
 test('lengths are counted in characters', () => {
   const isLong = validatorFor('body', { type: 'string', minLength: 3 });
   const isShort = validatorFor('body', { type: 'string', maxLength: 3 });

@@ -283,6 +283,10 @@ describe('paging', () => {
   });
 
   test('an unknown filter is rejected with its name', async () => {
+    for (const wrong of ['since', 'until']) {
+      const leapSecond = await of.call('GET', `/events?${wrong}=2016-12-31T23:59:60Z`);
+      expect(leapSecond.status).toBe(422);
+    }
     const { status, body } = await of.call('GET', '/events?type=user.updated,user.gone,*&since=yesterday');
     expect(status).toBe(422);
     expect(body.errors.map((error: { message: string }) => error.message).join()).toContain('since');
