@@ -81,9 +81,14 @@ export class Endpoint {
   /** Until when nothing is sent to it, or undefined if it is up as far as we know. */
   #down(): Deferral | undefined {
     const nowMs = this.#clock.now();
-    if (nowMs < this.#pausedUntilMs) return { deferredUntilMs: this.#pausedUntilMs };
+    if (this.#isPaused(nowMs)) return { deferredUntilMs: this.#pausedUntilMs };
     if (this.#isHanging()) return { deferredUntilMs: nowMs + HANGING_PAUSE_MS };
     return this.#isProbing ? { deferredUntilMs: nowMs + WHILE_PROBING_MS } : undefined;
+  }
+
+  /** No pause is that long: the clock was set back meanwhile, and the webhook is tried. */
+  #isPaused(nowMs: number): boolean {
+    return nowMs < this.#pausedUntilMs && nowMs >= this.#pausedUntilMs - MAX_PAUSE_MS;
   }
 
   #isHanging(): boolean {
@@ -127,8 +132,9 @@ export class Endpoint {
     }
     this.#failures = gone ? FAILURES_IN_A_ROW : this.#failures + 1;
     // Requests that were in flight when the pause started do not extend it.
-    if (this.#failures < FAILURES_IN_A_ROW || this.#clock.now() < this.#pausedUntilMs) return;
+    const nowMs = this.#clock.now();
+    if (this.#failures < FAILURES_IN_A_ROW || this.#isPaused(nowMs)) return;
     this.#pauses += 1;
-    this.#pausedUntilMs = this.#clock.now() + Math.min(backoff(this.#pauses), MAX_PAUSE_MS);
+    this.#pausedUntilMs = nowMs + Math.min(backoff(this.#pauses), MAX_PAUSE_MS);
   }
 }
