@@ -34,6 +34,13 @@ async function comes(id: string | undefined): Promise<void> {
   await expect.poll(() => db.query(sql('', `select from ${jobs}`), [id])).toEqual([]);
 }
 
+/** The times of the jobs that return a notification. */
+const returnsOf = async (id: string | undefined): Promise<string[]> => {
+  const text = "select due_at from jobs where kind = 'unsnooze' and payload ->> 'notification_id' = $1";
+  const rows = await service.context.db.query<{ due_at: Date }>(sql('', text), [id]);
+  return rows.map(({ due_at }) => due_at.toISOString());
+};
+
 /** A user with these notifications, oldest first. */
 async function userWith(titles: readonly string[]) {
   const { project } = service;
@@ -127,6 +134,21 @@ test('snoozing it again replaces the time: the former one changes nothing', asyn
   await comes(ids[0]);
   expect(await titlesOf()).toEqual(['a']);
   expect(await events()).toEqual(['created', 'snoozed', 'snoozed', 'snoozed', 'unsnoozed']);
+});
+
+test('one job is left of it, however often it was snoozed, returned and archived', async () => {
+  const { user, ids, snooze, titlesOf } = await userWith(['a', 'b']);
+  const [a = '', b] = ids;
+  const [soon, late] = [inMs(HOUR_MS), inMs(300 * DAY_MS)];
+  await snooze(b, late);
+  for (const until of [late, soon, late, null, soon]) expect((await snooze(a, until)).status).toBe(204);
+  await user('POST', `/notifications/${a}/archive`);
+  await user('DELETE', `/notifications/${a}/archive`);
+  expect((await snooze(a.toUpperCase(), late)).status).toBe(204);
+  expect(await returnsOf(a)).toEqual([late]);
+  expect(await returnsOf(b)).toEqual([late]);
+  await comes(a);
+  expect(await titlesOf()).toEqual(['a']);
 });
 
 test('it returns at its time, and not before', async () => {

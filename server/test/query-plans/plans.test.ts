@@ -5,6 +5,7 @@ import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import { listBroadcasts, listNumberedBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
 import { findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
+import { snoozeNotification } from '../../src/domain/line/notifications/snooze.ts';
 import { SharedRateLimiter } from '../../src/domain/line/sending/shared-rate-limiter.ts';
 import { listUsers } from '../../src/domain/people/users/list.ts';
 import { resolveUsers } from '../../src/domain/people/users/resolve.ts';
@@ -14,8 +15,9 @@ import {
   loadPausesOf,
   releaseProbes,
 } from '../../src/domain/setup/integrations/pauses.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
-import { newId } from '../../src/lib/ids.ts';
+import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { MAX_COUNTED, measureQueue } from '../../src/queue/measure.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -177,6 +179,32 @@ test('the queue is measured without reading all of its jobs', async () => {
   const { scanned, rows } = await readsOf(db, () => measureQueue(db));
   expect(scanned).not.toContain('jobs');
   expect(rows).toBeLessThan(MAX_COUNTED + 100);
+});
+
+test('the job of a snooze is replaced without reading those of others', async () => {
+  const [userId, broadcastId] = [newId(), newId()];
+  const id = notificationId(broadcastId, userId);
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into notifications (user_id, id, broadcast_id, sent_at)
+        values ('${userId}', '${id}', '${broadcastId}', now());
+        insert into jobs (kind, project_id, due_at, payload)
+        select 'unsnooze', '${PROJECT}', now() + interval '1 day', json_build_object('notification_id', n)
+        from generate_series(1, 50000) n;
+        analyze jobs;
+      end $$`,
+    ),
+  );
+  const request = { projectId: PROJECT, userId, id };
+  const untilMs = Date.now() + 3_600_000;
+  const snooze = (count: number) =>
+    snoozeNotification({ db, bus, clock: systemClock }, request, new Date(untilMs + count).toISOString());
+  for (let count = 0; count < 12; count += 1) await snooze(count);
+  const { scanned, rows } = await readsOf(db, () => snooze(12));
+  expect(scanned).not.toContain('jobs');
+  expect(rows).toBeLessThan(20);
 });
 
 /** The generic plans of the prepared statements that match the condition. */

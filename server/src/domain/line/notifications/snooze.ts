@@ -42,16 +42,27 @@ export async function snoozeNotification(
   const found = await db.transaction(async (tx) => {
     const values = [userId, id, projectId, newEventId(), new Date(untilMs)];
     const [row] = await tx.query<FoundToChange>(snooze, values);
-    const payload = { user_id: userId, notification_id: id, until_ms: untilMs };
-    if (row?.changed_at != null)
+    const payload = { user_id: userId, notification_id: id.toLowerCase(), until_ms: untilMs };
+    if (row?.changed_at != null) {
+      await tx.query(deleteFormer, [payload.notification_id, userId]);
       await enqueue(tx, [
         { kind: 'unsnooze', projectId, priority: priorityFor(1), weight: 1, dueAtMs: untilMs, payload },
       ]);
+    }
     return row;
   });
   publishChange(bus, 'snoozed', request, found);
   return found !== undefined;
 }
+
+// Index jobs_of_snoozed. Otherwise a user who snoozes one notification again and again would leave a job
+// behind each time, for up to 400 days.
+const deleteFormer = sql(
+  'delete_former_unsnooze',
+  `delete from jobs
+  where kind = 'unsnooze' and due_at is not null and lease_id is null
+    and payload ->> 'notification_id' = $1 and payload ->> 'user_id' = $2`,
+);
 
 // A user who snoozes a notification has seen it. It is no longer archived.
 const snooze = sql(
