@@ -438,6 +438,20 @@ describe('SES', () => {
   };
   const paths = () => sns.requests.map(({ path }) => path);
 
+  test('other projects that save the same id and topic take no report away', async () => {
+    const id = newId();
+    const own = await service.createProject(`own ${made}`);
+    const later = await service.createProject(`later ${made}`);
+    vendor.reply({ status: 200, body: { MessageId: 'ses-1' } });
+    for (const one of [project, own, later])
+      expect((await one.call('PUT', `/integrations/ses?id=${id}`, config)).status).toBe(200);
+    const sent = await send('eve@example.com', own);
+    expect((await report(id, signed(bounce(sent)))).status).toBe(200);
+    expect(await deliveryOf(sent.id)).toMatchObject({ receipt: 'bounced' });
+    expect(await suppressed(own)).toEqual([[sent.email, 'bounced', 'ses']]);
+    expect([await reports(project), await reports(later)]).toEqual([[], []]);
+  });
+
   test('the subscription is confirmed, a bounce processed, and the certificate fetched once', async () => {
     const id = await setUpSes();
     const sent = await send();

@@ -48,7 +48,9 @@ export async function receiveReport(
   request: Omit<ReportRequest, 'nowMs'>,
 ): Promise<{ challenge?: string }> {
   const given = { ...request, nowMs: deps.clock.now() };
-  // Ids are unique only within a project, so the secret decides.
+  let signed: Report | undefined;
+  // Ids are unique only within a project, so the secret decides. Where it is none but the name of a topic, as
+  // with SES, another project could save the same: it must not receive a report in place of the first.
   for (const { projectId, config } of await findIntegrationsById(deps, name, id)) {
     const judged = await withProofs(deps, reader, { projectId, id, config }, given);
     if (!reader.isSigned(judged, config)) continue;
@@ -57,9 +59,10 @@ export async function receiveReport(
     if (report.gone) await discardChats(deps, { projectId, provider: name }, report.gone);
     if (report.receipts) await record(deps, source, report, given.body);
     await confirm(deps.transport, reader, report);
-    return report.challenge === undefined ? {} : { challenge: report.challenge };
+    signed ??= report;
   }
-  throw new ClientError('invalid_signature');
+  if (signed === undefined) throw new ClientError('invalid_signature');
+  return signed.challenge === undefined ? {} : { challenge: signed.challenge };
 }
 
 /** Receives a vendor's report about an app that belongs to the server. It counts for every project. */
