@@ -314,6 +314,34 @@ test('wrong tokens cause a statement or two a second, not one each', async () =>
   }
 });
 
+test('changes of other projects during each look-up do not make it repeat', async () => {
+  const [project, other] = [await aProject(), await aProject()];
+  const { context } = it;
+  let statements = 0;
+  const changing: typeof context.db = {
+    ...context.db,
+    query: (statement, values) => {
+      statements += 1;
+      if (statements < 100) context.bus.publish({ type: 'project_changed', projectId: other.id });
+      return context.db.query(statement, values);
+    },
+  };
+  const cache = new ProjectCache({ ...context, db: changing });
+  try {
+    const found = await cache.byId(project.id);
+    expect(found).toMatchObject({ id: project.id });
+    expect(statements).toBe(1);
+    // What was read during a change is not kept.
+    expect(await cache.byApiKey(found?.apiKey ?? '')).toBe(found);
+    expect(statements).toBe(2);
+    statements = 100;
+    await cache.byId(project.id);
+    expect(cache.byId(project.id)).toBe(found);
+  } finally {
+    cache.close();
+  }
+});
+
 describe('with a whole service', () => {
   let service: TestService;
   beforeAll(async () => {

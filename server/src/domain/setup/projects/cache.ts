@@ -140,20 +140,18 @@ export class ProjectCache {
   }
 
   async #fetch(name: string): Promise<Project | undefined> {
-    for (;;) {
-      const changes = this.#changes;
-      const row = await this.#load.add(name);
-      if (changes !== this.#changes) continue;
-      if (row !== undefined) return this.#keep(row);
-      this.#unknown.set(name, this.#deps.clock.now());
-      this.#entries.delete(name);
-      return undefined;
-    }
+    const changes = this.#changes;
+    const row = await this.#load.add(name);
+    // Good for those who asked before a change, and read again by the next.
+    const loadedAt = changes === this.#changes ? this.#deps.clock.now() : OUTDATED;
+    if (row !== undefined) return this.#keep(row, loadedAt);
+    this.#unknown.set(name, loadedAt);
+    this.#entries.delete(name);
+    return undefined;
   }
 
   /** Returns the same object as long as the row is unchanged, so that callers can use it as a key. */
-  #keep(row: Row): Project {
-    const loadedAt = this.#deps.clock.now();
+  #keep(row: Row, loadedAt: number): Project {
     const fingerprint = JSON.stringify(row);
     const known = this.#entries.get(row.id);
     const project = known?.fingerprint === fingerprint ? known.project : this.#open(row);
