@@ -13,6 +13,7 @@ import { isEmailAddress } from '../lib/email-address.ts';
 import { isBlank, isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
 import { canonicalLocale } from '../lib/locale.ts';
+import { memberOf } from '../lib/members.ts';
 import { parseUserReference } from '../lib/user-reference.ts';
 import { LINEAR_EQUIVALENTS } from './app-id.ts';
 import { MAX_ERRORS, problemsOf } from './problems.ts';
@@ -84,10 +85,35 @@ function readBoolean(text: string): unknown {
   return text === 'true' ? true : text === 'false' ? false : text;
 }
 
-/** Compiles a schema into a function that returns everything that is wrong with a value. */
-export function problemsIn(schema: object): (value: unknown) => string[] {
+/**
+ * Compiles a schema into a function that returns everything that is wrong with a value. With `convert`, it
+ * first replaces texts in the value by the integer or boolean that they show, where the schema has one.
+ */
+export function problemsIn(schema: object, { convert = false } = {}): (value: unknown) => string[] {
   const validate = ended(bodyAjv.compile(schema));
+  if (convert)
+    return (value) =>
+      validate(value) || (convertIn(value, validate.errors) && validate(value))
+        ? []
+        : problemsOf(validate.errors);
   return (value) => (validate(value) ? [] : problemsOf(validate.errors));
+}
+
+/** Converts the texts that are errors because of their type. Returns whether there were any. */
+function convertIn(value: unknown, errors: readonly ErrorObject[]): boolean {
+  let any = false;
+  for (const { keyword, params, data, instancePath } of errors) {
+    const isText = keyword === 'type' && typeof data === 'string';
+    const converted = isText ? READINGS[params.type]?.(data) : undefined;
+    if (typeof converted !== 'number' && typeof converted !== 'boolean') continue;
+    const names = instancePath.split('/').slice(1);
+    const last = names.pop();
+    const parent = names.reduce<unknown>(memberOf, value);
+    if (last === undefined || typeof parent !== 'object' || parent === null) continue;
+    (parent as Record<string, unknown>)[last] = converted;
+    any = true;
+  }
+  return any;
 }
 
 /** Compiles a pattern, or its equivalent in linear time. */

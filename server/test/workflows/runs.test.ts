@@ -388,6 +388,18 @@ describe('a wait', () => {
     await expect.poll(() => inbox('ada')).toEqual(['Hello']);
   });
 
+  test('for a duration that a template makes', async () => {
+    const run = (seconds: unknown) =>
+      startRun(project, [{ command: 'wait', input: { duration: '{{ input.seconds }}' } }], { seconds });
+    expect((await ended(project, await run(0))).status.state).toBe(STATE.completed);
+    expect((await ended(project, await run('0'))).status.state).toBe(STATE.completed);
+    await inState(project, await run(3_600), STATE.waiting);
+    for (const wrong of ['soon', '', null, 1.5, -1]) {
+      const { status } = await ended(project, await run(wrong));
+      expect(status).toMatchObject({ state: STATE.failed, error: expect.stringContaining("'duration'") });
+    }
+  });
+
   test('until a time that is over lasts no time, and a wrong time fails the run', async () => {
     const until = (given: unknown) =>
       startRun(project, [{ command: 'wait', input: { until: '{{ input.at }}' } }], { at: given });

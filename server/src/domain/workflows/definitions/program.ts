@@ -187,7 +187,7 @@ class Parser {
 
   /** Validates an input except for the values that templates will make. */
   #checkInput(command: string, input: unknown, path: string): void {
-    for (const problem of inputProblems(command, input)) {
+    for (const problem of inputProblems(command, input, 'stored')) {
       const [, place = ''] = /^Param '([^']*)'/.exec(problem) ?? [];
       if (isRendered(input, place === ROOT ? [] : place.split('.'))) continue;
       this.problems.push(
@@ -222,15 +222,19 @@ function isRendered(input: unknown, place: readonly string[]): boolean {
   return false;
 }
 
-const validators = new Map<string, (value: unknown) => string[]>();
+type Validate = (value: unknown) => string[];
+const validators = { stored: new Map<string, Validate>(), rendered: new Map<string, Validate>() };
 
-/** Returns the problems of an input of a command; none if the command does not exist. */
-export function inputProblems(command: string, input: unknown): string[] {
+/**
+ * Returns the problems of an input of a command; none if the command does not exist. Templates make texts: in
+ * a rendered input, it replaces those that should be a number or a boolean.
+ */
+export function inputProblems(command: string, input: unknown, as: keyof typeof validators): string[] {
   if (!Object.hasOwn(COMMAND_INPUTS, command)) return [];
-  let validate = validators.get(command);
+  let validate = validators[as].get(command);
   if (validate === undefined) {
-    validate = problemsIn(COMMAND_INPUTS[command] as object);
-    validators.set(command, validate);
+    validate = problemsIn(COMMAND_INPUTS[command] as object, { convert: as === 'rendered' });
+    validators[as].set(command, validate);
   }
   return validate(input);
 }

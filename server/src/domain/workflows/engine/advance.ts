@@ -178,7 +178,7 @@ class Turn {
     const { id, project_id: projectId, user } = run;
     const isPrepared = this.prepared !== null;
     const input = this.prepared === null ? step.input(this.#readable()) : JSON.parse(this.prepared);
-    const problems = isPrepared ? [] : inputProblems(step.command, input);
+    const problems = isPrepared ? [] : inputProblems(step.command, input, 'rendered');
     if (problems.length > 0) return this.#fail(step, problems.join('; '));
     this.#varies ||= step.inputVaries;
     const needsCall = command.calls !== undefined && this.#call === undefined;
