@@ -1,5 +1,5 @@
 // The import rule of ARCHITECTURE.md, checked by `npm run lint`. Type-only imports count, too.
-//   lib ◂ contract/common ◂ providers ◂ {contract, config}
+//   lib ◂ contract/{common,app-id,installation} ◂ providers ◂ {contract, config}
 //   lib ◂ db ◂ queue
 //   {contract, db, queue, providers} ◂ domain ◂ http ◂ app ◂ cli ◂ main
 // open.ts and credentials.ts may be imported by app and above, like http.
@@ -59,7 +59,7 @@ const TESTS = '[.]test[.]ts$';
 /** The files of http/graphql that a start loads. */
 const GRAPHQL_ROUTES = '(index|graphiql)[.]ts$';
 
-const layers = Object.entries(MAY_IMPORT).map(([name, others]) => ({
+const parts = Object.entries(MAY_IMPORT).map(([name, others]) => ({
   name: `import-rule-${name}`,
   comment: `${name} may import only ${[name, ...others].join(', ')}`,
   severity: 'error',
@@ -70,17 +70,17 @@ const layers = Object.entries(MAY_IMPORT).map(([name, others]) => ({
   },
 }));
 
-/** The wings of domain, the lowest first: each imports only itself and what stands below it. */
-const WINGS = ['ground', 'setup', 'people', 'line', 'workflows', 'after'];
+/** The layers of domain, the lowest first: each imports only itself and those below it. */
+const LAYERS = ['ground', 'setup', 'people', 'line', 'workflows', 'after'];
 
-const wings = WINGS.slice(0, -1).map((wing, floor) => ({
-  name: `wing-${wing}`,
-  comment: `domain/${wing} may import only ${WINGS.slice(0, floor + 1).join(', ')}`,
+const layers = LAYERS.slice(0, -1).map((layer, level) => ({
+  name: `layer-${layer}`,
+  comment: `domain/${layer} may import only ${LAYERS.slice(0, level + 1).join(', ')}`,
   severity: 'error',
-  from: { path: `^server/src/domain/${wing}/`, pathNot: TESTS },
+  from: { path: `^server/src/domain/${layer}/`, pathNot: TESTS },
   to: {
     path: '^server/src/domain/',
-    pathNot: `^server/src/domain/(${WINGS.slice(0, floor + 1).join('|')})/`,
+    pathNot: `^server/src/domain/(${LAYERS.slice(0, level + 1).join('|')})/`,
   },
 }));
 
@@ -95,14 +95,14 @@ const translators = ['v2', 'v1', 'graphql'].map((name) => ({
 
 module.exports = {
   forbidden: [
+    ...parts,
     ...layers,
-    ...wings,
     ...translators,
     {
-      name: 'known-wings-only',
-      comment: 'a new folder of domain needs a floor in WINGS above',
+      name: 'known-layers-only',
+      comment: 'a new folder of domain needs a place in LAYERS above',
       severity: 'error',
-      from: { path: '^server/src/domain/[^/]+/', pathNot: `^server/src/domain/(${WINGS.join('|')})/` },
+      from: { path: '^server/src/domain/[^/]+/', pathNot: `^server/src/domain/(${LAYERS.join('|')})/` },
       to: {},
     },
     {

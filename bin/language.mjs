@@ -1,10 +1,9 @@
 // Checks the language of the repository: banned words, long lines, and the subjects of new commits.
-// Add `--all` to see what is left in the files that bin/words.mjs exempts.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './runtime.mjs';
-import { BANNED, NOT_YET_CLEAN } from './words.mjs';
+import { BANNED, EXEMPT } from './words.mjs';
 
 const LINE_LENGTH = 110;
 const SUBJECT_LENGTH = 72;
@@ -13,20 +12,10 @@ const TEXT = /\.(ts|tsx|mjs|cjs|sql|md|jsonc)$/;
 const SKIPPED = /(^|\/)(node_modules|dist|data|generated|results)$|(^|\/)\.(?!dependency|ci)/;
 const IGNORED = /language-ignore: \S/; // on the line or the one before, with the reason
 
-const all = process.argv.includes('--all');
-const files = textsIn('');
-const problems = new Map(files.map((file) => [file, problemsIn(file)]));
-const isBelow = (path) => (file) => file === path || file.startsWith(`${path}/`);
+const files = textsIn('').filter((file) => !file.startsWith(EXEMPT));
 let failed = files.length === 0;
 
-for (const [file, found] of problems) {
-  if (!all && NOT_YET_CLEAN.some((path) => isBelow(path)(file))) continue;
-  for (const problem of found) report(problem);
-}
-for (const path of NOT_YET_CLEAN) {
-  if (!files.filter(isBelow(path)).some((file) => problems.get(file).length > 0))
-    report(`bin/words.mjs: '${path}' is clean or gone: remove it from NOT_YET_CLEAN`);
-}
+for (const problem of files.flatMap(problemsIn)) report(problem);
 for (const subject of newSubjects()) {
   if (subject.length > SUBJECT_LENGTH) report(`commit subject over ${SUBJECT_LENGTH} characters: ${subject}`);
 }

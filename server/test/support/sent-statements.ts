@@ -5,7 +5,7 @@ const QUERY = 'Q';
 /**
  * Names the statements that a client of PostgreSQL sends over one connection, as its bytes pass by: those
  * with a name by it, the others by the beginning of their text. The end of a transaction has also the name of
- * the statement before it ("commit after insert_jobs").
+ * the statement before it ("commit after enqueue").
  */
 export class SentStatements {
   #rest: Buffer = Buffer.alloc(0);

@@ -79,7 +79,7 @@ create table tokens (
   channel text not null,
   -- the id that clients know it by, where the token itself makes that (a channel of Slack)
   public_id text,
-  -- of what makes two tokens the same (domain/people/tokens/channels.ts)
+  -- of what makes two tokens the same (domain/people/tokens/token-hash.ts)
   hash bytea not null,
   sealed_data bytea not null,
   created_at timestamptz not null,

@@ -9,5 +9,5 @@ alter table deliveries
   -- {"accepted": 2, "gone": 1, "failed": 0, "provider_ids": ["4b1f…", "4b20…"]}
   add column targets json,
   -- Text messages whose fate is not known: written down before each is sent, and taken back when it surely
-  -- was not taken. See domain/line/deliver/text-marks.ts.
+  -- was not taken. See domain/line/sending/text-marks.ts.
   add column unsure smallint not null default 0;
