@@ -81,14 +81,6 @@ describeInChromium('a long inbox', () => {
       expect(result.most.items).toBeLessThanOrEqual(400);
       expect(result.most.loaded).toBeLessThanOrEqual(600);
       expect(result.children).toBeLessThanOrEqual(64);
-      if (process.env.SHOW_FRAMES !== undefined) {
-        const at = (share: number) =>
-          result.frames[Math.floor(share * (result.frames.length - 1))]?.toFixed(1);
-        console.log(
-          `${result.frames.length} frames: p50 ${at(0.5)}, p99 ${at(0.99)}, most ${at(1)} ms`,
-          result.most,
-        );
-      }
       // What was released is shown once more, also after a jump to the middle.
       await expect.poll(() => page.locator('.item').count()).toBeGreaterThan(10);
       const visible = () =>

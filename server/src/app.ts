@@ -356,7 +356,7 @@ function startWorker(
     log: context.log,
     node: context.nodeId,
     keyIds: context.sealer.keyIds,
-    work: supervised?.work ?? 'all',
+    work: supervised?.work ?? 'both',
     pollMs,
     announce,
     handlers: {

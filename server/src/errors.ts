@@ -55,8 +55,6 @@ export type ErrorCode = keyof typeof TABLE;
 export interface Problem {
   code: ErrorCode;
   message: string;
-  suggestion?: string;
-  help_link?: string;
 }
 
 /** An error for the client. Throw it anywhere below a route; the error handler turns it into the response. */

@@ -1,6 +1,7 @@
 import { readConfig } from '../config.ts';
 import { type CredentialsFile, readCredentials } from '../credentials.ts';
 import { CommandError } from './command.ts';
+import { reasonOf } from './reason-of.ts';
 
 /** A running server, and the token for requests to it. */
 export interface Target {
@@ -82,19 +83,10 @@ function messagesIn(text: string): string[] {
 
 function unreachable(baseUrl: string, error: unknown): string {
   const address = baseUrl.replace(/\/v2$/, '');
-  const code = codeOf(error);
+  const code = reasonOf(error);
   if (code === 'ECONNREFUSED')
     return `no server is running at ${address}: start it with npm start, or use another with --url`;
   return `the server at ${address} cannot be reached (${code}): check the address, or use another with --url`;
-}
-
-/** The code of the system's error, which fetch wraps. */
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { code } = error as NodeJS.ErrnoException;
-  if (typeof code === 'string') return code;
-  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
-  return inner === undefined ? error.message : codeOf(inner);
 }
 
 /** The options for the server of a command. */

@@ -12,7 +12,7 @@ import { withProject } from './with-cells.ts';
 import { linked } from './with-context.ts';
 
 /** The kinds of keys by their names on the command line. */
-export const KEY_KINDS: Readonly<Record<'api-secret' | 'signing-key', KeyKind>> = {
+const KEY_KINDS: Readonly<Record<'api-secret' | 'signing-key', KeyKind>> = {
   'api-secret': 'api_secret',
   'signing-key': 'signing_key',
 };

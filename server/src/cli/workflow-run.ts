@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RUN_STATES } from '../contract/workflow.ts';
+import { isRecord } from '../lib/members.ts';
 import { ApiError, projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { CommandError, UsageError } from './command.ts';
 import { plain, print, printJson } from './output.ts';
@@ -38,7 +39,7 @@ export async function runWorkflow(key: string, options: RunOptions): Promise<voi
 function parseInput(text: string): object {
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+    if (isRecord(value)) return value;
   } catch {
     // reported below
   }

@@ -137,7 +137,7 @@ export function described<Schema extends TSchema>(
   description: string,
 ): TUnsafe<Static<Schema>> {
   const { title, description: general = '' } = schema as { title?: string; description?: string };
-  // What the name means everywhere, for http/openapi-schemas.ts.
+  // What the name means everywhere, for http/openapi/schemas.ts.
   const named = title === undefined ? {} : { $comment: general };
   return Type.Unsafe<Static<Schema>>({ ...schema, ...named, description });
 }

@@ -5,7 +5,7 @@ import { described, exampleId, Id, nullable, oneOf, page, pageQuery, Timestamp, 
 const exampleDelivery = '0197a3c4-5b6e-7a01-8513-7708190a1b2c.email';
 
 /** The states of a delivery. The last three are final. */
-export const DELIVERY_STATES = ['scheduled', 'retrying', 'sent', 'failed', 'skipped'] as const;
+const DELIVERY_STATES = ['scheduled', 'retrying', 'sent', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATES)[number];
 const DeliveryState = oneOf(DELIVERY_STATES, {
   title: 'DeliveryState',

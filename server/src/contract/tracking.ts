@@ -18,7 +18,7 @@ export const Tracking = Type.Object(
 export type Tracking = Static<typeof Tracking>;
 
 /** The channels for which clients report clicks. Those of e-mails need no report. */
-export const CLICKED_CHANNELS = ['in_app', 'mobile_push', 'web_push'] as const;
+const CLICKED_CHANNELS = ['in_app', 'mobile_push', 'web_push'] as const;
 export type ClickedChannel = (typeof CLICKED_CHANNELS)[number];
 
 /** A click on a notification. */

@@ -9,7 +9,7 @@ export const MAX_IMPORTED_USERS = 10_000;
 export const ImportUser = SaveUser;
 export type ImportUser = SaveUser;
 
-/** The body of `POST /users/import`. http/parse-rows.ts validates the users one by one. */
+/** The body of `POST /users/import`. http/bodies/parse-rows.ts validates the users one by one. */
 export const ImportUsers = Type.Object(
   {
     users: Type.Array(ImportUser, {

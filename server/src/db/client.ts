@@ -326,6 +326,11 @@ class RollbackFailed extends Error {}
 const commit = sql('', 'commit');
 const rollback = sql('', 'rollback');
 
+/** Whether a row has a key that another one has. */
+export function isUniqueViolation(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === '23505';
+}
+
 /** Whether a statement for many items may succeed for the others if it is executed for each of them alone. */
 export function isOfOneItem(error: unknown): boolean {
   return !isDatabaseUnavailable(error);

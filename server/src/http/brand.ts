@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { shorten } from '../contract/problems.ts';
 
 // The brand in the contract, which is always accepted.
 const CONTRACT_BRAND = 'service';
@@ -68,8 +69,4 @@ export function unknownParts(request: FastifyRequest, brand: string, known: read
 function cookieNames(header: string | undefined): string[] {
   if (header === undefined) return [];
   return header.split(';').map((pair) => pair.split('=', 1)[0]?.trim() ?? '');
-}
-
-function shorten(name: string): string {
-  return name.length > 100 ? `${name.slice(0, 100)}…` : name;
 }

@@ -1,5 +1,6 @@
 import { finished, Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
+import type { Page } from '../contract/common.ts';
 import { problemsIn } from '../contract/validation.ts';
 import type { JsonText } from '../lib/json-text.ts';
 
@@ -12,6 +13,11 @@ const RAW: unique symbol = Symbol('json');
 /** Marks JSON text as the result of a handler. */
 export function rawJson(text: JsonText): RawJson {
   return { [RAW]: text };
+}
+
+/** Marks a page whose records are JSON texts as the result of a handler. */
+export function rawPage({ data, links }: Page<string>): RawJson {
+  return rawJson(`{"data":[${data.join(',')}],"links":${JSON.stringify(links)}}`);
 }
 
 /** The result of a handler as the text to send; empty if there is none. */

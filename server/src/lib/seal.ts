@@ -33,6 +33,16 @@ export class CannotOpen extends Error {
   }
 }
 
+/** What `open` returns, as the only item; none if it throws `CannotOpen`. */
+export function ifOpened<Value>(open: () => Value): Value[] {
+  try {
+    return [open()];
+  } catch (error) {
+    if (error instanceof CannotOpen) return [];
+    throw error;
+  }
+}
+
 // version 1 | 4 bytes of the key's hash | 12 bytes nonce | ciphertext | 16 bytes tag
 const VERSION = 1;
 const KEY_ID_BYTES = 4;

@@ -6,10 +6,12 @@
  * `build` (message and config → the vendor's request), a pure `classify` (the vendor's response or the
  * transport's error → an outcome), and `connect`, which owns the sockets between the two.
  */
+
 import type { KeyObject } from 'node:crypto';
 import { type Static, type TObject, type TString, Type } from 'typebox';
 import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
+import { isRecord } from '../lib/members.ts';
 import type { NamedHost } from '../lib/named-host.ts';
 import type { Guide } from './shared/guide.ts';
 import type { OriginSetting, Timeouts, Transport } from './shared/transport.ts';
@@ -564,8 +566,4 @@ function isSecret(field: unknown): boolean {
 
 function isObjectSchema(field: unknown): field is TObject {
   return isRecord(field) && field.type === 'object' && isRecord(field.properties);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

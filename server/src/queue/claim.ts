@@ -1,5 +1,14 @@
 import { type Queryable, sql } from '../db/client.ts';
-import { type Job, type JobKind, type JobPayloads, PARTITIONED_KINDS, type Priorities } from './jobs.ts';
+import {
+  ALL_PRIORITIES,
+  BULK,
+  BULK_PRIORITIES,
+  type Job,
+  type JobKind,
+  type JobPayloads,
+  PARTITIONED_KINDS,
+  type Priorities,
+} from './jobs.ts';
 
 /** What a worker asks for. */
 export interface Claim<Kind extends JobKind> {
@@ -145,14 +154,22 @@ const claimJobs = (column: Column, classes: string, order: string) => `
   from claimed, (select set_config('synchronous_commit', 'off', true)) without_waiting
   order by ${order}`;
 
+const rangeText = ([lowest, highest]: Priorities) => `(${lowest}, ${highest})`;
+// Each priority that `priorityFor` returns by itself: sorting all jobs of a partition by age would read them
+// all.
+const EACH_PRIORITY = [
+  ...Array.from({ length: BULK }, (_, priority): Priorities => [priority, priority]),
+  BULK_PRIORITIES,
+]
+  .map(rangeText)
+  .join(', ');
+
 const statements = (column: Column) => ({
-  urgent: sql(`claim_urgent_by_${column}`, claimJobs(column, '(0, 32767)', 'priority, place, turn')),
-  // Each priority that priorityFor returns by itself: sorting all jobs of a partition by age would read them
-  // all.
-  oldest: sql(
-    `claim_oldest_by_${column}`,
-    claimJobs(column, '(0, 0), (1, 1), (2, 32767)', 'place, turn, id'),
+  urgent: sql(
+    `claim_urgent_by_${column}`,
+    claimJobs(column, rangeText(ALL_PRIORITIES), 'priority, place, turn'),
   ),
+  oldest: sql(`claim_oldest_by_${column}`, claimJobs(column, EACH_PRIORITY, 'place, turn, id')),
 });
 const byProject = statements('project_id');
 const byPartition = statements('partition_key');

@@ -164,7 +164,7 @@ export function priorityFor(recipients: number): number {
 export const BULK = 2;
 
 /** What a process does: small work, bulk, or both. */
-export type Work = 'all' | 'small' | 'bulk';
+export type Work = 'both' | 'small' | 'bulk';
 
 /** A range of priorities, both ends included. */
 export type Priorities = readonly [lowest: number, highest: number];

@@ -350,7 +350,7 @@ class Reservations {
 
 /** The priorities of each lane. */
 function prioritiesOf({ work: own = 'small' }: Handler, work: Work): readonly Priorities[] {
-  if (own !== 'both') return work === 'all' || work === own ? [ALL_PRIORITIES] : [];
+  if (own !== 'both') return work === 'both' || work === own ? [ALL_PRIORITIES] : [];
   return [...(work === 'bulk' ? [] : [SMALL_PRIORITIES]), ...(work === 'small' ? [] : [BULK_PRIORITIES])];
 }
 

@@ -9,7 +9,7 @@ export async function startWorker<Kind extends JobKind>(
   db: Database,
   kind: Kind,
   handler: Handler<Kind>,
-  { pollMs, work = 'all' }: { pollMs?: number; work?: Work } = {},
+  { pollMs, work = 'both' }: { pollMs?: number; work?: Work } = {},
 ): Promise<Worker> {
   const none = { ...handler, run: async () => [] };
   const handlers = Object.fromEntries(JOB_KINDS.map((one) => [one, one === kind ? handler : none]));

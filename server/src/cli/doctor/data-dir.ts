@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
+import { reasonOf } from '../reason-of.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
 
 const CHECK = 'data directory';
 const MIB = 1024 * 1024;

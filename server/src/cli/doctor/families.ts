@@ -1,6 +1,7 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { connect } from 'node:net';
-import { type Finding, reasonOf, warning } from './finding.ts';
+import { reasonOf } from '../reason-of.ts';
+import { type Finding, warning } from './finding.ts';
 
 const TIMEOUT_MS = 5_000;
 

@@ -1,7 +1,8 @@
 import type { Config } from '../../config.ts';
 import type { Database } from '../../db/client.ts';
 import { natsSubject, natsTransport } from '../../domain/ground/bus/nats.ts';
-import { type Finding, ok, problem, reasonOf } from './finding.ts';
+import { reasonOf } from '../reason-of.ts';
+import { type Finding, ok, problem } from './finding.ts';
 
 const CHECK = 'nats';
 

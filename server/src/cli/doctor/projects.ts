@@ -6,8 +6,9 @@ import { sealingPurpose } from '../../domain/setup/projects/keys.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
 import { createSealer, loadKey, type Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';
+import { reasonOf } from '../reason-of.ts';
 import { checkFamilies } from './families.ts';
-import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
 import { checkIntegrations, checkSealingKey, checkWebhooks } from './sealing.ts';
 import { checkTokens } from './tokens.ts';
 

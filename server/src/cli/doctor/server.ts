@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Config } from '../../config.ts';
 import { readCredentials } from '../../credentials.ts';
+import { reasonOf } from '../reason-of.ts';
 import { addressesOf, checkFamilies } from './families.ts';
-import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
 
 const TIMEOUT_MS = 3_000;
 

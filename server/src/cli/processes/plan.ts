@@ -25,7 +25,7 @@ export function planProcesses(roles: readonly Role[], count: number): ProcessPla
   const ofBulk = bulk ? Math.max(1, Math.floor((count - realtime) / 2)) : 0;
   const main: ProcessPlan = {
     roles: realtime > 0 ? others : roles,
-    work: bulk ? 'small' : 'all',
+    work: bulk ? 'small' : 'both',
     listens: true,
   };
   return [
@@ -36,12 +36,12 @@ export function planProcesses(roles: readonly Role[], count: number): ProcessPla
     ),
     ...Array.from(
       { length: realtime },
-      (): ProcessPlan => ({ roles: ['realtime'], work: 'all', listens: false }),
+      (): ProcessPlan => ({ roles: ['realtime'], work: 'both', listens: false }),
     ),
   ];
 }
 
 /** What a process does, for the log: `api,worker for small work`. */
 export function partOf({ roles, work }: ProcessPlan): string {
-  return work === 'all' ? roles.join() : `${roles.join()} for ${work === 'bulk' ? 'bulk' : 'small work'}`;
+  return work === 'both' ? roles.join() : `${roles.join()} for ${work === 'bulk' ? 'bulk' : 'small work'}`;
 }

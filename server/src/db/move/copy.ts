@@ -1,6 +1,7 @@
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
+import { inTransaction } from './in-transaction.ts';
 import { type MovedTable, ofProject, ownedBy, XACT_COLUMNS } from './tables.ts';
 
 /** Both ends of a move, with a connection to each. */
@@ -63,19 +64,14 @@ export async function copyAhead(
   let at = position;
   for (let part = parts[at.part]; part !== undefined; part = parts[at.part]) {
     const page = await readPage(ends, part, at.after);
-    await target.query('begin');
-    try {
+    await inTransaction(target, async () => {
       rows += await copyPage(ends, part, page);
       at = page.last === undefined ? { part: at.part + 1 } : { part: at.part, after: page.last };
       await target.query('update arriving_projects set position = $2 where project_id = $1', [
         projectId,
         JSON.stringify(at),
       ]);
-      await target.query('commit');
-    } catch (error) {
-      await target.query('rollback');
-      throw error;
-    }
+    });
     onPage(part.table.name, rows);
   }
 }

@@ -1,4 +1,5 @@
 import { copy, type Ends, OLDEST_XACT } from './copy.ts';
+import { inTransaction } from './in-transaction.ts';
 
 /**
  * The places of events in their feed. It is ordered by transactions (domain/ground/events/feed.ts), whose ids
@@ -37,8 +38,7 @@ export async function placeEvents(ends: Ends): Promise<FeedPlaces | undefined> {
   const { target, projectId } = ends;
   const places = await nextPlaces(ends);
   if (places.first <= OLDEST_XACT) return undefined;
-  await target.query('begin');
-  try {
+  await inTransaction(target, async () => {
     // An earlier call may have given other places.
     await target.query(
       `update events set xact = '${OLDEST_XACT}'::xid8
@@ -58,11 +58,7 @@ export async function placeEvents(ends: Ends): Promise<FeedPlaces | undefined> {
       set xact = recent.number::text::xid8
       from recent_events recent
       where e.project_id = '${projectId}' and e.id = recent.id`);
-    await target.query('commit');
-  } catch (error) {
-    await target.query('rollback');
-    throw error;
-  }
+  });
   return places;
 }
 

@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { AS_MOVER, MOVE_LOCK } from './capture.ts';
 import { copy, type Ends } from './copy.ts';
 import { type FeedPlaces, placedFeed } from './feeds.ts';
+import { inTransaction } from './in-transaction.ts';
 import { ARRIVING_COLUMNS, arrivingRows } from './sync.ts';
 import { ofProject, XACT_COLUMNS } from './tables.ts';
 
@@ -32,17 +33,12 @@ export async function copySettings(ends: Ends, places: FeedPlaces): Promise<void
       XACT_COLUMNS[table.name] && placedFeed('r', places, projectId),
     ),
   );
-  await target.query('begin');
-  try {
+  await inTransaction(target, async () => {
     await target.query("delete from arriving_rows where project_id = $1 and table_name <> 'jobs'", [
       projectId,
     ]);
     await copy(ends, rows.join(' union all '), ARRIVING_COLUMNS);
-    await target.query('commit');
-  } catch (error) {
-    await target.query('rollback');
-    throw error;
-  }
+  });
 }
 
 /** Rejects all writes of the project in the source from now on, and opens the gate for them. */

@@ -1,4 +1,5 @@
 import { copy, copyRows, type Ends } from './copy.ts';
+import { inTransaction } from './in-transaction.ts';
 import { type MovedTable, ofProject, ownedBy } from './tables.ts';
 
 /**
@@ -19,14 +20,7 @@ export async function copyChanges(ends: Ends): Promise<number> {
       if (changed === undefined) continue;
       snapshot = changed.snapshot;
       changes += changed.changes;
-      await target.query('begin');
-      try {
-        await copyChanged(ends, table);
-        await target.query('commit');
-      } catch (error) {
-        await target.query('rollback');
-        throw error;
-      }
+      await inTransaction(target, () => copyChanged(ends, table));
     }
   } finally {
     await source.query('rollback');

@@ -12,6 +12,7 @@ import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError } from '../../errors.ts';
 import { csvDelimiter } from '../../lib/csv-delimiter.ts';
 import { scanObject } from '../../lib/json-member.ts';
+import { isRecord } from '../../lib/members.ts';
 import { packJson } from '../../lib/packed-json.ts';
 
 /** The media types of rows, with their formats. */
@@ -210,7 +211,7 @@ function objectIn(text: string): object | undefined {
   try {
     if (scanObject(Buffer.from(text), { limits: LINE_LIMITS }).exceeded !== undefined) return undefined;
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+    return isRecord(value) ? value : undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;

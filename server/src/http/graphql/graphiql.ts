@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { PRIVATE } from '../pages/page.ts';
 import type { App } from '../route.ts';
 
 /** Registers the files of the page. The page itself is a response of `/graphql`. */
@@ -87,7 +88,5 @@ const HEADERS = {
     "style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'", // the page sets styles on its elements
   'cache-control': 'no-store',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-robots-tag': 'noindex',
+  ...PRIVATE,
 };

@@ -10,7 +10,7 @@ import type { HttpContext } from '../context.ts';
 import type { App } from '../route.ts';
 import { serveBrowserCode } from './browser-code.ts';
 import { ICON_LINK } from './icons.ts';
-import { escaped } from './page.ts';
+import { escaped, PRIVATE } from './page.ts';
 
 const SOURCE = [
   new URL('../../../../inbox/demo/demo.ts', import.meta.url),
@@ -133,7 +133,5 @@ const HEADERS = {
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src * data:; " +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
   'cache-control': 'no-store',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-robots-tag': 'noindex',
+  ...PRIVATE,
 };

@@ -123,6 +123,14 @@ nav a::after { content: "\\2192" / "" }
 nav a:hover { text-decoration: underline }
 :is(a, button):focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
 `;
+
+/** What every page has: its address may contain a token. */
+export const PRIVATE = {
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-robots-tag': 'noindex',
+} as const;
+
 /** Allows the style of a page in its Content-Security-Policy. */
 export const STYLE_SOURCE = sourceOf(STYLE);
 
@@ -146,8 +154,6 @@ function headers({ logoUrl, style, script }: Loaded): Record<string, string> {
       `default-src 'none'; style-src ${styles};${scripts} img-src ${images}; form-action 'self'; ` +
       "base-uri 'none'; frame-ancestors 'none'",
     'cache-control': 'no-store',
-    'referrer-policy': 'no-referrer',
-    'x-content-type-options': 'nosniff',
-    'x-robots-tag': 'noindex',
+    ...PRIVATE,
   };
 }

@@ -4,7 +4,7 @@ import type { Catalogue } from '../../domain/ground/catalogues/en.ts';
 import { type Language, languageFor } from '../../domain/ground/catalogues/languages.ts';
 import { acceptedLocales } from '../../lib/locale.ts';
 import type { App } from '../route.ts';
-import { documentHtml, escaped, STYLE_SOURCE } from './page.ts';
+import { documentHtml, escaped, PRIVATE, STYLE_SOURCE } from './page.ts';
 
 /** The address of the page. The User JWT of the user follows as its fragment. */
 export const SUBSCRIBE_PAGE = '/push/subscribe';
@@ -38,9 +38,7 @@ const HEADERS = {
     "img-src 'self'; worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors *",
   'cache-control': 'no-cache',
   vary: 'accept-language',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-robots-tag': 'noindex',
+  ...PRIVATE,
 };
 
 function pageHtml(language: Language): string {

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Kind, readTrackedToken, type TrackedDelivery } from '../../domain/ground/links/links.ts';
 import type { App } from '../route.ts';
 import { sendBrokenLink } from './broken-link.ts';
+import { PRIVATE } from './page.ts';
 
 // The bodies of these requests are ignored.
 const BODY_LIMIT_BYTES = 16 * 1024;
@@ -87,9 +88,7 @@ function tokenReader({ context, limits }: App): Reader {
 
 const HEADERS = {
   'cache-control': 'no-store',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-robots-tag': 'noindex',
+  ...PRIVATE,
 };
 
 const IMAGE_SUFFIX = /\.gif$/;

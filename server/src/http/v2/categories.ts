@@ -7,7 +7,7 @@ import { categoryProblems, saveCategory } from '../../domain/setup/categories/sa
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { found } from '../found.ts';
-import { rawJson } from '../reply.ts';
+import { rawJson, rawPage } from '../reply.ts';
 import { type App, type Call, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Category delivery'];
@@ -58,7 +58,7 @@ export function categoryRoutes(app: App): void {
         (cursor) => listCategories(context.db, project.id, cursor),
         (row) => row.config,
       );
-      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
+      return rawPage(list);
     },
   });
 

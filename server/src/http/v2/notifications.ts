@@ -21,6 +21,7 @@ import { listInbox } from '../../domain/line/notifications/list-inbox.ts';
 import type { NotificationFilter as DomainFilter } from '../../domain/line/notifications/row.ts';
 import { snoozeNotification } from '../../domain/line/notifications/snooze.ts';
 import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
@@ -92,8 +93,7 @@ export function notificationRoutes(app: App): void {
     params: ById,
     reply: { 200: Notification },
     async handler({ user, params, context }) {
-      const row = await getNotification(context.db, user.id, params.notification_id);
-      if (row === undefined) throw new ClientError('not_found');
+      const row = found(await getNotification(context.db, user.id, params.notification_id));
       const [json] = await notificationTexts(context, [row]);
       return rawJson(json ?? '');
     },

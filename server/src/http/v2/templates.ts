@@ -24,8 +24,10 @@ import {
 } from '../../domain/setup/templates/get.ts';
 import { deleteTemplate, restoreVersion, saveTemplate } from '../../domain/setup/templates/save.ts';
 import { ClientError } from '../../errors.ts';
+import { found } from '../found.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
+import { versionIn } from '../version-in-path.ts';
 
 const tags: [string] = ['Templates'];
 
@@ -80,8 +82,7 @@ export function templateRoutes(app: App): void {
     params: TemplateInPath,
     reply: { 200: Template },
     async handler({ project, params, context }) {
-      const template = await getTemplate(context.db, project.id, keyIn(params));
-      if (template === undefined) throw new ClientError('not_found');
+      const template = found(await getTemplate(context.db, project.id, keyIn(params)));
       return rawJson(templateJson(template));
     },
   });
@@ -131,9 +132,8 @@ export function templateRoutes(app: App): void {
     params: TemplateVersionInPath,
     reply: { 200: TemplateVersion },
     async handler({ project, params, context }) {
-      const found = await getVersion(context.db, project.id, keyIn(params), versionIn(params));
-      if (found === undefined) throw new ClientError('not_found');
-      return rawJson(templateJson(found));
+      const version = found(await getVersion(context.db, project.id, keyIn(params), versionIn(params)));
+      return rawJson(templateJson(version));
     },
   });
 
@@ -150,8 +150,7 @@ export function templateRoutes(app: App): void {
     reply: { 200: Template },
     errors: ['validation_failed'],
     async handler({ project, params, context }) {
-      const template = await restoreVersion(context, project.id, keyIn(params), versionIn(params));
-      if (template === undefined) throw new ClientError('not_found');
+      const template = found(await restoreVersion(context, project.id, keyIn(params), versionIn(params)));
       return rawJson(templateJson(template));
     },
   });
@@ -170,8 +169,7 @@ export function templateRoutes(app: App): void {
     reply: { 200: TemplatePreview },
     idempotency: 'none',
     async handler({ project, params, body, context }) {
-      const preview = await previewTemplate(context, project, keyIn(params), body);
-      if (preview === undefined) throw new ClientError('not_found');
+      const preview = found(await previewTemplate(context, project, keyIn(params), body));
       return preview;
     },
   });
@@ -181,9 +179,4 @@ export function templateRoutes(app: App): void {
 function keyIn({ template_key: key }: { template_key: string }): string {
   if (!isTemplateKey(key)) throw new ClientError('not_found');
   return key;
-}
-
-function versionIn({ version }: { version: string }): number {
-  if (!/^[1-9]\d{0,8}$/.test(version)) throw new ClientError('not_found');
-  return Number(version);
 }

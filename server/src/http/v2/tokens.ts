@@ -10,7 +10,7 @@ import { ClientError } from '../../errors.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
 import { integrations } from '../../providers/index.ts';
 import type { Integration, TokenCollection, TokenMembers } from '../../providers/provider.ts';
-import { type RawJson, rawJson } from '../reply.ts';
+import { type RawJson, rawJson, rawPage } from '../reply.ts';
 import { type App, type Call, userRoute } from '../route.ts';
 import { routeOfUser } from '../route-of-user.ts';
 
@@ -138,8 +138,8 @@ async function list(
     (cursor) => listTokens(context.db, userId, channel, cursor),
     (row) => tokenJson(context.sealer, row),
   );
-  const readable = data.filter((text) => text !== undefined && isShown(tokens, text));
-  return rawJson(`{"data":[${readable.join(',')}],"links":${JSON.stringify(links)}}`);
+  const readable = data.filter((text): text is string => text !== undefined && isShown(tokens, text));
+  return rawPage({ data: readable, links });
 }
 
 async function get({ params, context }: TokenCall, tokens: Collection, userId: string): Promise<RawJson> {

@@ -15,7 +15,7 @@ import { repeatedCategories } from '../../domain/people/topics/save.ts';
 import { userJson } from '../../domain/people/users/get.ts';
 import { readPage } from '../../lib/page.ts';
 import { readCursor } from '../pagination.ts';
-import { rawJson } from '../reply.ts';
+import { rawPage } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 import { topicInPath } from '../topic-in-path.ts';
 
@@ -63,7 +63,7 @@ export function topicRoutes(app: App): void {
     async handler({ project, params, query, paginate, context }) {
       const of = { projectId: project.id, topic: params.topic };
       const list = await paginate(query, (cursor) => listSubscribers(context.db, of, cursor), userJson);
-      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
+      return rawPage(list);
     },
   });
 

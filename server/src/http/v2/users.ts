@@ -7,7 +7,7 @@ import { saveUser } from '../../domain/people/users/save.ts';
 import { updateUser } from '../../domain/people/users/update.ts';
 import { ClientError } from '../../errors.ts';
 import { found } from '../found.ts';
-import { rawJson } from '../reply.ts';
+import { rawJson, rawPage } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 import { userInPath } from '../user-in-path.ts';
 
@@ -49,7 +49,7 @@ export function userRoutes(app: App): void {
         (cursor) => listUsers(context.db, project.id, query.query, cursor),
         userJson,
       );
-      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
+      return rawPage(list);
     },
   });
 

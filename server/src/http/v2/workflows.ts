@@ -41,8 +41,10 @@ import { runRecord } from '../../domain/workflows/runs/row.ts';
 import { startRuns } from '../../domain/workflows/runs/start.ts';
 import { eventProblems, postEvent } from '../../domain/workflows/triggers/post-event.ts';
 import { ClientError } from '../../errors.ts';
-import { type RawJson, rawJson } from '../reply.ts';
+import { found } from '../found.ts';
+import { type RawJson, rawJson, rawPage } from '../reply.ts';
 import { type App, type Call, projectRoute } from '../route.ts';
+import { versionIn } from '../version-in-path.ts';
 
 const tags: [string] = ['Workflows'];
 
@@ -102,8 +104,7 @@ function definitionRoutes(app: App): void {
     params: WorkflowInPath,
     reply: { 200: Workflow },
     async handler({ project, params, context }) {
-      const workflow = await getWorkflow(context.db, project.id, keyIn(params));
-      if (workflow === undefined) throw new ClientError('not_found');
+      const workflow = found(await getWorkflow(context.db, project.id, keyIn(params)));
       return rawJson(workflowJson(workflow));
     },
   });
@@ -150,8 +151,7 @@ function definitionRoutes(app: App): void {
     params: VersionInPath,
     reply: { 200: WorkflowVersion },
     async handler({ project, params, context }) {
-      const version = await getVersion(context.db, project.id, keyIn(params), versionIn(params));
-      if (version === undefined) throw new ClientError('not_found');
+      const version = found(await getVersion(context.db, project.id, keyIn(params), versionIn(params)));
       return rawJson(versionJson(version));
     },
   });
@@ -166,8 +166,7 @@ function definitionRoutes(app: App): void {
     params: VersionInPath,
     reply: { 200: Workflow },
     async handler({ project, params, context }) {
-      const workflow = await restoreVersion(context, project.id, keyIn(params), versionIn(params));
-      if (workflow === undefined) throw new ClientError('not_found');
+      const workflow = found(await restoreVersion(context, project.id, keyIn(params), versionIn(params)));
       return rawJson(workflowJson(workflow));
     },
   });
@@ -243,7 +242,7 @@ function runRoutes(app: App): void {
         (cursor) => listRuns(context.db, project.id, of, cursor),
         (row) => JSON.stringify(runRecord(row)),
       );
-      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
+      return rawPage(list);
     },
   });
 
@@ -314,15 +313,9 @@ function keyIn({ workflow_key: key }: { workflow_key: string }): string {
   return key;
 }
 
-function versionIn({ version }: { version: string }): number {
-  if (!/^[1-9]\d{0,8}$/.test(version)) throw new ClientError('not_found');
-  return Number(version);
-}
-
 type CallContext = Call<unknown, unknown, unknown>['context'];
 
 async function runJson({ db }: CallContext, projectId: string, id: string): Promise<RawJson> {
-  const run = await getRun(db, projectId, id);
-  if (run === undefined) throw new ClientError('not_found');
+  const run = found(await getRun(db, projectId, id));
   return rawJson(run);
 }

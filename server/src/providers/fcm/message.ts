@@ -2,6 +2,7 @@
  * Builds messages for FCM. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
  */
 
+import { isRecord } from '../../lib/members.ts';
 import type { Override, PushMessage, Rejection } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
 import type { HttpResult } from '../shared/transport.ts';
@@ -123,8 +124,4 @@ function toStrings(data: object): Record<string, string> {
 
 function badOverride(problem: string): Rejection {
   return { kind: 'rejected', scope: 'message', code: 'bad_override', reason: `the override ${problem}` };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,6 @@
 import type { SendOutcome } from '../provider.ts';
-import type { HttpError, HttpResponse, HttpResult } from './transport.ts';
+import type { HttpError } from './http-error.ts';
+import type { HttpResponse, HttpResult } from './transport.ts';
 import { errorMessageIn, parseObject, tidy } from './vendor-text.ts';
 
 /** A vendor's response, parsed for `meaning`. */

@@ -1,7 +1,8 @@
 import { connect } from 'node:http2';
 import { traceHttp } from '../../lib/tracing.ts';
-import { type Exchange, Http2Session, toHttpError } from './http2-session.ts';
-import type { Endpoint, HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
+import { type HttpError, toHttpError } from './http-error.ts';
+import { type Exchange, Http2Session } from './http2-session.ts';
+import type { Endpoint, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 const MAX_SESSIONS = 4;
 /** A request that the server did not process moves to another session at most this often. */

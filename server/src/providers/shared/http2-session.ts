@@ -7,7 +7,8 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import { afterAwake } from '../../lib/awake.ts';
-import type { HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
+import { type HttpError, toHttpError } from './http-error.ts';
+import type { HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 /**
  * The most streams per session, if the server does not allow fewer: more than some hundreds bring no gain.
@@ -244,10 +245,4 @@ function timedOut(): HttpError {
 
 function connectionClosed(): Error {
   return Object.assign(new Error('the connection was closed'), { code: 'ECONNRESET' });
-}
-
-/** Returns an error in the form of an `HttpResult`. */
-export function toHttpError(error: unknown): HttpError {
-  const { code = 'UNKNOWN', message } = error as NodeJS.ErrnoException;
-  return { code, message };
 }

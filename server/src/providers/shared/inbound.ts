@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { isRecord } from '../../lib/members.ts';
 
 /** Whether `signature` is the hexadecimal HMAC-SHA256 of the bytes. Compares in constant time. */
 export function hasSignature(signed: Buffer, key: string, signature: string): boolean {
@@ -14,8 +15,7 @@ export function hasSignature(signed: Buffer, key: string, signature: string): bo
 export function objectOf(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    return isObject ? (value as Record<string, unknown>) : undefined;
+    return isRecord(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -28,9 +28,7 @@ export function headerText(header: string | string[] | undefined): string {
 
 /** Returns the value if it is an object, else an empty object. */
 export function membersOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : {};
+  return isRecord(value) ? value : {};
 }
 
 /** Returns the value if it is a text that is not empty. */

@@ -1,3 +1,4 @@
+import { isRecord } from '../../lib/members.ts';
 import type { Override, Rejection } from '../provider.ts';
 
 const MAX_DEPTH = 32;
@@ -71,8 +72,4 @@ function restored(value: unknown, original: unknown, [name, ...rest]: readonly s
   if (!isRecord(value)) return value;
   const { [name]: _, ...others } = value;
   return others;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -3,12 +3,14 @@
  * Connections are kept alive and shared, every wait and every response size has a limit, and redirects are
  * not followed.
  */
+
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Dispatcher } from 'undici';
 import { afterAwake } from '../../lib/awake.ts';
 import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
 import { traceHttp } from '../../lib/tracing.ts';
+import { type HttpError, toHttpError } from './http-error.ts';
 import { UnreachableHosts } from './unreachable-hosts.ts';
 
 /** How long a sender waits for the vendor, in milliseconds. */
@@ -47,9 +49,6 @@ export type HttpResponse = {
   /** The body, up to the limit of the request. */
   text: string;
 };
-/** `CLOSED`: the transport was closed. All other codes are about the server or the network. */
-export type HttpError = { code: string; message: string };
-
 /** A server to send requests to. */
 export type Endpoint = {
   /** Without a trailing slash: `https://api.example.com`. */
@@ -319,10 +318,4 @@ function joinHeaders(
       value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
     ),
   );
-}
-
-function toHttpError(error: unknown): HttpError {
-  if (!(error instanceof Error)) return { code: 'UNKNOWN', message: String(error) };
-  const { code } = error as NodeJS.ErrnoException;
-  return { code: typeof code === 'string' ? code : 'UNKNOWN', message: error.message };
 }

@@ -1,7 +1,7 @@
 /** Receives webhooks of Stripe, which start workflows. https://docs.stripe.com/webhooks */
 import { type Static, Type } from 'typebox';
 import { type Integration, type Receiver, secret } from '../provider.ts';
-import { hasSignature, headerText, objectOf } from '../shared/inbound.ts';
+import { hasSignature, headerText, isRecent, objectOf } from '../shared/inbound.ts';
 
 const config = Type.Object(
   {
@@ -32,7 +32,7 @@ const receives: Receiver<Static<typeof config>> = {
     // During key rotation a request carries one signature per secret.
     const signatures = parts.flatMap(([name, value = '']) => (name?.trim() === 'v1' ? [value] : []));
     const fits = signatures.slice(0, 8).some((signature) => hasSignature(signed, key, signature));
-    return fits && /^\d{1,12}$/.test(time) && Math.abs(nowMs - Number(time) * 1000) <= TOLERANCE_MS;
+    return fits && isRecent(time, nowMs, TOLERANCE_MS);
   },
   read({ body }) {
     const payload = objectOf(body.toString());

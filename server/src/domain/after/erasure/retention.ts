@@ -43,8 +43,9 @@ export interface Retention {
 }
 
 /**
- * Erases users whose grace period is over, and deletes events, notifications, discarded tokens and webhook
- * messages whose retention is over. Works in small transactions, so that it holds no lock for long and the
+ * Erases users whose grace period is over, and deletes whatever else has a retention that is over: events,
+ * notifications, discarded tokens, messages of webhooks, imports, runs of workflows and more. Creates the
+ * partitions of the coming months. Works in small transactions, so that it holds no lock for long and the
  * WAL does not swell. A purge that fails does not stop the others: all failures are thrown at the end.
  * Returns early when the signal is aborted.
  */

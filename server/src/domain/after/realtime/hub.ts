@@ -34,11 +34,10 @@ export interface HubDeps extends SnapshotDeps {
 
 const TRANSPORT = { socket: 'websocket', stream: 'sse' } as const;
 
-/** Open connections, and frames written since the start. */
+/** Open connections. */
 export interface HubCounts {
   socket: number;
   stream: number;
-  frames: number;
 }
 
 /** The connections of this node by user. Receives every message of the bus and writes frames in order. */
@@ -50,7 +49,7 @@ export class Hub {
   readonly #contents: BroadcastContents;
   readonly #deps: SubscriptionDeps;
   readonly #users = new Map<string, Set<Subscription>>();
-  readonly #counts: HubCounts = { socket: 0, stream: 0, frames: 0 };
+  readonly #counts: HubCounts = { socket: 0, stream: 0 };
   readonly #unsubscribe: () => void;
   // A token may be discarded between the authentication of a socket and its registration here.
   readonly #discarded = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
@@ -278,7 +277,6 @@ export class Hub {
       if (subscriptions === undefined) continue;
       const frame = frameOf(userId);
       for (const one of subscriptions) one.deliver(frame, this.#ceilingMs);
-      this.#counts.frames += subscriptions.size;
     }
   }
 

@@ -1,6 +1,7 @@
 import type { Event } from '../../../contract/event.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { allEnded } from '../../../lib/all-ended.ts';
 import { CannotOpen } from '../../../lib/seal.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { backoff } from '../../../queue/backoff.ts';
@@ -95,9 +96,7 @@ async function deliver(run: Run, endpoints: Endpoints, jobs: readonly WebhookJob
   const events = new Map(found.map((event) => [event.id, event]));
   const send = webhook.disabled_at === null ? sender(run, webhook, endpoints.of(webhook)) : undefined;
   const batch = { ...run, webhook, events, sent, send };
-  const results = await Promise.allSettled(jobs.map((job) => deliverJob(batch, job)));
-  const failed = results.find((result) => result.status === 'rejected');
-  if (failed) throw failed.reason;
+  await allEnded(jobs.map((job) => deliverJob(batch, job)));
 }
 
 /** Returns a function that sends an event to the webhook, or defers it if the webhook is down. */
@@ -161,9 +160,7 @@ async function deliverJob(batch: Batch, job: WebhookJob): Promise<void> {
       await recorder.report({ accepted: acceptedOf(batch, job, event, attempt) });
     else results.push({ id, event, attempt });
   };
-  const all = await Promise.allSettled(payload.event_ids.filter((id) => !sent.has(id)).map(one));
-  const failed = all.find((result) => result.status === 'rejected');
-  if (failed) throw failed.reason;
+  await allEnded(payload.event_ids.filter((id) => !sent.has(id)).map(one));
   const dueAtMs = dueAt(job, results, context.clock.now());
   const late = dueAtMs >= payload.since_ms + LIFETIME_MS;
   const outcomes = results.flatMap((result) => outcomeOf(batch, job, result, { late, dueAtMs }));

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import { CannotOpen, ifOpened, type Sealer } from '../../../lib/seal.ts';
 
 // Standard Webhooks requires 24 to 64 bytes.
 const SECRET_BYTES = 32;
@@ -37,15 +37,6 @@ export function openSecrets(
     openSecret(sealer, webhookId, sealed),
     ...(both ? ifOpened(() => openSecret(sealer, webhookId, former)) : []),
   ];
-}
-
-function ifOpened(open: () => string): string[] {
-  try {
-    return [open()];
-  } catch (error) {
-    if (error instanceof CannotOpen) return [];
-    throw error;
-  }
 }
 
 /**

@@ -181,7 +181,7 @@ async function claimOrWait(
  */
 export async function purgeIdempotencyKeys(
   { db, clock }: { db: Queryable; clock: Clock },
-  batch = 1000,
+  batch: number,
 ): Promise<number> {
   return (await db.query(deleteOldKeys, [oldestStored(clock), batch])).length;
 }

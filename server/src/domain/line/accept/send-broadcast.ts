@@ -64,9 +64,9 @@ export interface SentBroadcast {
 
 /**
  * Accepts a broadcast: resolves when it is committed, with the job that fans it out, or with its
- * notifications when they are known (known-recipients.ts). The only way to send, for every interface and for
- * the server itself. Throws `validation_failed` with all problems, and `idempotency_conflict` for a key that
- * was used for another request.
+ * notifications when they are known (known-recipients.ts). Every interface sends with it; runs of workflows
+ * accept their broadcasts in their own transactions (`prepareBroadcast`). Throws `validation_failed` with all
+ * problems, and `idempotency_conflict` for a key that was used for another request.
  */
 export async function sendBroadcast(
   { acceptor }: { acceptor: Acceptor },

@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
+import { allEnded } from '../../../lib/all-ended.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { backoff } from '../../../queue/backoff.ts';
@@ -216,11 +217,4 @@ async function discard(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: 
   const outcomes = concludeDiscarded(job).map((outcome) => recorder.report({ outcome }));
   const ended = recorder.report({ finished: { jobId: job.id, leaseId, retries: [] } });
   await Promise.all([...outcomes, ended]);
-}
-
-/** Waits for all, even if some reject; then throws the first error. The job may be claimed again at once. */
-async function allEnded(work: readonly Promise<void>[]): Promise<void> {
-  const results = await Promise.allSettled(work);
-  const failed = results.find((result) => result.status === 'rejected');
-  if (failed) throw failed.reason;
 }

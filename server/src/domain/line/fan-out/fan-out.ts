@@ -1,5 +1,5 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { isUniqueViolation, type Queryable, sql } from '../../../db/client.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { isTracing, startSpan } from '../../../lib/tracing.ts';
 import { notificationsCreated } from '../../../metrics.ts';
@@ -103,13 +103,12 @@ function writeAgain(
   return write(context, jobs, leaseId, insertion).catch((error: unknown) => {
     if (error instanceof CancelledMeanwhile) return writeAgain(context, jobs, leaseId, insertion);
     // A notification exists already: this fan-out was done before, in a database that was restored since.
-    if ((error as { code?: unknown }).code === UNIQUE_VIOLATION && insertion === 'plain')
+    if (isUniqueViolation(error) && insertion === 'plain')
       return writeAgain(context, jobs, leaseId, 'careful');
     throw error;
   });
 }
 
-const UNIQUE_VIOLATION = '23505';
 const NONE: ReadonlySet<string> = new Set();
 
 /** A fan-out that is committed. */

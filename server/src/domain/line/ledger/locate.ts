@@ -37,7 +37,7 @@ export async function locate(
 }
 
 // The half of a notification's id that is its broadcast's (lib/ids.ts).
-const TIME_CHARACTERS = 19;
+export const TIME_CHARACTERS = 19;
 
 /** The random half of the id of a notification's user: combining it twice gives the original. */
 function userHalf(broadcastId: string, id: string): string {

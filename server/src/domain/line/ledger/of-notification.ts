@@ -1,6 +1,6 @@
 import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { locate } from './locate.ts';
+import { locate, TIME_CHARACTERS } from './locate.ts';
 import { readPlanned } from './read-planned.ts';
 
 /**
@@ -28,8 +28,6 @@ export async function deliveriesOfNotification(
   }
   return undefined;
 }
-
-const TIME_CHARACTERS = 19;
 
 // Index broadcasts_of_project (project_id, id).
 const selectBroadcasts = sql(

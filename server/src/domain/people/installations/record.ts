@@ -16,6 +16,11 @@ export interface InstallationKey {
   ownerId: string;
 }
 
+/** The values of its primary key, in the order of the columns. */
+export function keyColumns({ projectId, provider, id, ownerId }: InstallationKey): string[] {
+  return [projectId, provider, id, ownerId];
+}
+
 /** The record of a Slack installation as clients see it, with its id. */
 export type StoredInstallation = SlackInstallation & { id: string };
 

@@ -13,6 +13,7 @@ import {
   expiryOf,
   type HeldInstallation,
   type InstallationKey,
+  keyColumns,
   openRecord,
   type StoredInstallation,
   sealRecord,
@@ -87,11 +88,11 @@ async function lease(
   refreshToken: string,
 ): Promise<true | Renewed> {
   const leaseMs = timeouts.connectMs + 2 * timeouts.replyMs + KEEP_FOR_MS + LEASE_SPARE_MS;
-  const [taken] = await db.query<Row>(takeLease, [...columns(key), leaseMs, expiresAt]);
+  const [taken] = await db.query<Row>(takeLease, [...keyColumns(key), leaseMs, expiresAt]);
   if (taken === undefined) return { kind: 'busy' };
   if (openRecord<StoredInstallation>(sealer, key, taken.sealed_record)?.refresh_token === refreshToken)
     return true;
-  await db.query(endLease, [...columns(key), null, expiresAt]);
+  await db.query(endLease, [...keyColumns(key), null, expiresAt]);
   return { kind: 'changed' };
 }
 
@@ -100,7 +101,7 @@ async function giveBack(
   { key, expiresAt }: HeldInstallation,
   retryAfterMs: number,
 ): Promise<void> {
-  await db.query(endLease, [...columns(key), new Date(clock.now() + retryAfterMs), expiresAt]);
+  await db.query(endLease, [...keyColumns(key), new Date(clock.now() + retryAfterMs), expiresAt]);
 }
 
 /** Stores the new tokens, with retries. */
@@ -120,7 +121,7 @@ async function keep(
         const { refresh_token: _used, expires_in: _former, ...rest } = current;
         // Slack's documentation promises a new refresh token. Without one, keep the old one.
         const renewed = { refresh_token: used, ...rest, ...tokens };
-        await tx.query(keepPair, [...columns(key), sealRecord(deps.sealer, key, renewed), expiresAt]);
+        await tx.query(keepPair, [...keyColumns(key), sealRecord(deps.sealer, key, renewed), expiresAt]);
       });
       return;
     } catch (error) {
@@ -145,7 +146,7 @@ async function markBroken(deps: RenewDeps, key: InstallationKey, used: string, c
   const name = wireNameOf(provider, deps.config.BRAND);
   await deps.db.transaction(async (tx) => {
     if ((await lockRecord(tx, deps.sealer, key, used)) === undefined) return;
-    await tx.query(breakInstallation, [...columns(key), code]);
+    await tx.query(breakInstallation, [...keyColumns(key), code]);
     await recordEvents(tx, [
       {
         projectId,
@@ -169,13 +170,9 @@ async function lockRecord(
   key: InstallationKey,
   refreshToken: string,
 ): Promise<StoredInstallation | undefined> {
-  const [row] = await tx.query<Row>(lockInstallation, columns(key));
+  const [row] = await tx.query<Row>(lockInstallation, keyColumns(key));
   const record = row && openRecord<StoredInstallation>(sealer, key, row.sealed_record);
   return record?.refresh_token === refreshToken ? record : undefined;
-}
-
-function columns({ projectId, provider, id, ownerId }: InstallationKey): string[] {
-  return [projectId, provider, id, ownerId];
 }
 
 interface Row {

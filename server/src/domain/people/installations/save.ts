@@ -12,6 +12,7 @@ import {
   expiryOf,
   grantHash,
   type InstallationKey,
+  keyColumns,
   openRecord,
   type StoredInstallation,
   sealRecord,
@@ -47,7 +48,7 @@ export async function saveGranted(
   await deps.db.transaction(async (tx) => {
     const key = { ...placeOf(installer, record.id), ownerId: ALL_USERS };
     await write(tx, deps, installer, key, record);
-    await tx.query(deleteInstallation, columns({ ...key, ownerId: installer.userId })); // the user's own
+    await tx.query(deleteInstallation, keyColumns({ ...key, ownerId: installer.userId })); // the user's own
   });
   return record;
 }
@@ -67,12 +68,12 @@ export async function saveStated(
   const own = { ...place, ownerId: installer.userId };
   const hash = grantHash(record);
   await deps.db.transaction(async (tx) => {
-    const [granted] = await tx.query<Row>(lockInstallation, columns({ ...place, ownerId: ALL_USERS }));
+    const [granted] = await tx.query<Row>(lockInstallation, keyColumns({ ...place, ownerId: ALL_USERS }));
     if (granted?.grant_hash?.equals(hash)) {
-      await tx.query(deleteInstallation, columns(own));
+      await tx.query(deleteInstallation, keyColumns(own));
       return;
     }
-    const [former] = await tx.query<Row>(lockInstallation, columns(own));
+    const [former] = await tx.query<Row>(lockInstallation, keyColumns(own));
     if (former === undefined) await rejectOneTooMany(tx, installer.userId);
     if (!former?.grant_hash?.equals(hash)) {
       await write(tx, deps, installer, own, record);
@@ -84,7 +85,7 @@ export async function saveStated(
       own,
       held === undefined ? record : { ...record, ...tokensOf(held) },
     );
-    await tx.query(updateRecord, [...columns(own), sealed]);
+    await tx.query(updateRecord, [...keyColumns(own), sealed]);
   });
   return record;
 }
@@ -105,7 +106,7 @@ async function write(
 ): Promise<void> {
   const expiresAt = expiryOf(record, clock.now());
   const sealed = sealRecord(sealer, key, record);
-  await tx.query(upsertInstallation, [...columns(key), userId, sealed, grantHash(record), expiresAt]);
+  await tx.query(upsertInstallation, [...keyColumns(key), userId, sealed, grantHash(record), expiresAt]);
   const name = wireNameOf(key.provider, BRAND);
   const details = { context: { provider: name }, payload: { id: key.id, name } };
   await recordEvents(tx, [
@@ -115,10 +116,6 @@ async function write(
 
 function placeOf({ projectId, provider }: Installer, id: string): Omit<InstallationKey, 'ownerId'> {
   return { projectId, provider, id };
-}
-
-function columns({ projectId, provider, id, ownerId }: InstallationKey): string[] {
-  return [projectId, provider, id, ownerId];
 }
 
 /** The bot's tokens, which are renewed. */

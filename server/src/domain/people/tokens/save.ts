@@ -108,7 +108,7 @@ async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
     await update(tx, save, record);
     return [];
   }
-  // It stays discarded, and the new record gets its public id (ADR 20).
+  // It stays discarded, and the new record gets its public id (decision 20).
   await tx.query(releasePublicId, [userId, record.id]);
   await tx.query(insertToken, rowOf(save, id));
   return makeRoom(tx, save, 'shared', id, [saved(save, publicId ?? id)]);

@@ -1,15 +1,7 @@
 import type { Queryable } from '../../../db/client.ts';
 import { type Identities, identityKeysOf } from '../../ground/identities/identities.ts';
-import { findUsers } from './find-many.ts';
+import { findUsers, type NamedUser } from './find-many.ts';
 import { findOwners } from './resolve.ts';
-
-/** May name a user: by `id`, which wins, or by one identity or both. */
-interface NamedUser {
-  projectId: string;
-  id?: string;
-  external_id?: string;
-  email?: string;
-}
 
 /**
  * Returns the id of each user that exists with all identities that name it, or null if nothing names one.

@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 
 /** Names a user: `id` wins over `external_id`, and that over `email`. */
-interface NamedUser {
+export interface NamedUser {
   projectId: string;
   id?: string;
   external_id?: string;

@@ -1,5 +1,5 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { isUniqueViolation, type Queryable, sql } from '../../../db/client.ts';
 import { type NewEvent, recordEvents, USERS_PER_EVENT_ROW } from '../../ground/events/record.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 import { KEEP_FORMER, keyColumns } from '../../ground/identities/keys.ts';
@@ -59,12 +59,10 @@ async function insertPlainly(tx: Queryable, added: readonly AddedKey[]): Promise
     await tx.query(insertNewKeys, keyColumns(added));
     return true;
   } catch (error) {
-    if ((error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error;
+    if (!isUniqueViolation(error)) throw error;
     return false; // the caller rolls back to its savepoint
   }
 }
-
-const UNIQUE_VIOLATION = '23505';
 
 /** Locks users, and returns whether they still have the identities that the plan was made from. */
 async function lockUnchanged(

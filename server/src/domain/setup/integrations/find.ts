@@ -1,5 +1,5 @@
 import { type Queryable, sql } from '../../../db/client.ts';
-import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import { ifOpened, type Sealer } from '../../../lib/seal.ts';
 import type { IntegrationConfig, IntegrationName } from '../../../providers/index.ts';
 import { sealedFor } from './cache.ts';
 
@@ -42,16 +42,13 @@ export async function findIntegrationsById<Name extends IntegrationName>(
 }
 
 function openAll<Name extends IntegrationName>(sealer: Sealer, rows: Row[]): FoundIntegration<Name>[] {
-  return rows.flatMap(({ id, project_id: projectId, sealed_config: sealed }) => {
-    try {
+  // The server's start, the lists and `doctor` report a missing key.
+  return rows.flatMap(({ id, project_id: projectId, sealed_config: sealed }) =>
+    ifOpened(() => {
       const text = sealer.open(sealed, sealedFor(projectId, id)).toString();
-      return [{ id, projectId, config: JSON.parse(text) as IntegrationConfig<Name> }];
-    } catch (error) {
-      // The server's start, the lists and `doctor` report the missing key.
-      if (error instanceof CannotOpen) return [];
-      throw error;
-    }
-  });
+      return { id, projectId, config: JSON.parse(text) as IntegrationConfig<Name> };
+    }),
+  );
 }
 
 interface Row {

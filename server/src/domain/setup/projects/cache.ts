@@ -5,7 +5,7 @@ import { Batcher } from '../../../lib/batcher.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import { type Clock, sinceMs } from '../../../lib/clock.ts';
 import { isId } from '../../../lib/ids.ts';
-import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import { ifOpened, type Sealer } from '../../../lib/seal.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { isApiKey } from './create.ts';
 import { type KeyKind, openKey, type ProjectKey } from './keys.ts';
@@ -233,16 +233,6 @@ function outdate(entry: Entry): void {
   entry.fingerprint = ''; // the next object is a new one, so that cached tokens are verified again
   entry.loadedAt = OUTDATED;
   entry.foundUnchangedAt = OUTDATED;
-}
-
-/** Returns an empty list if a former key cannot be opened because its SECRET_KEY is lost. */
-function ifOpened(open: () => ProjectKey): ProjectKey[] {
-  try {
-    return [open()];
-  } catch (error) {
-    if (error instanceof CannotOpen) return [];
-    throw error;
-  }
 }
 
 interface Entry {

@@ -1,3 +1,4 @@
+import { allEnded } from '../../../lib/all-ended.ts';
 import { complete } from '../../../queue/complete.ts';
 import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
@@ -52,17 +53,13 @@ async function continueRuns(
   await closeDigests(deps.db, runs, deps.clock.now());
   // Runs that were cancelled, or whose turn was recorded before a crash, are left out. A run that an event
   // continued may be here twice, because the job of its timeout stays: each turn is for its own job.
-  const results = await Promise.allSettled(
+  const turns = await allEnded(
     jobs.flatMap((job) => {
       const run = runs.get(job.payload.run_id);
       if (run?.turn !== job.payload.turn) return [];
       return [takeTurn(context, run, { calls: callsOf(job) }, job.payload.traceparent)];
     }),
   );
-  // The jobs may be claimed again at once, so no turn may still be running.
-  const failed = results.find((result) => result.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
-  const turns = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   return record(deps, leaseId, jobs, turns);
 }
 
