@@ -406,6 +406,8 @@ describe('listing', () => {
       const rest = body.links.next ? await names(pathOfPage(body.links.next)) : [];
       return [...body.data.map((user: { external_id: string }) => user.external_id), ...rest];
     };
+    const page = async (query: string) => (await other.call('GET', `/users?limit=2${query}`)).body.data;
+    expect(await page('&starting_after=null&ending_before=null')).toEqual(await page(''));
     expect(await names('/users?limit=2')).toEqual(['zoë', 'annette%', 'Bob', 'anna', 'ann']);
     expect(await names('/users?query=ann&limit=1')).toEqual(['annette%', 'anna', 'ann']);
     expect(await names('/users?query=annette%25')).toEqual(['annette%']);
@@ -535,15 +537,20 @@ describe('a page of users with long attributes ends early', () => {
     },
   );
 
-  test('in v1, where a smaller page has the others', async () => {
+  test('in v1, whose pages have numbers, it is refused, and smaller pages have all', async () => {
     const named = async (query: string) =>
       (await long.v1('GET', `/users?${query}`)).body.users.map(
         (user: { external_id: string }) => user.external_id,
       );
     for (const order of ['created_at', 'last_seen_at', 'last_notified_at']) {
       const by = `order_by=${order},ASC`;
-      expect(await named(by)).toEqual(NAMES.slice(0, 2));
-      expect(await named(`${by}&per_page=2&page=2`)).toEqual(NAMES.slice(2, 4));
+      const { status, messages } = await long.v1('GET', `/users?${by}`);
+      expect([status, messages]).toEqual([
+        422,
+        ["Param 'per_page' must be smaller: of this page, only 2 fit into a response"],
+      ]);
+      const pages = await Promise.all([1, 2, 3].map((page) => named(`${by}&per_page=2&page=${page}`)));
+      expect(pages.flat()).toEqual(NAMES);
     }
   });
 });

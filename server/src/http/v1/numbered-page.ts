@@ -12,7 +12,7 @@ export function notificationPage(members: Record<string, number>, records: reado
 }
 
 /** Returns the texts of a page. Throws if a response cannot hold all: the next page would lack the rest. */
-export function whole<Text>(texts: readonly Text[], rows: readonly unknown[]): readonly Text[] {
+export function whole<Text>(texts: readonly Text[], rows: { length: number }): readonly Text[] {
   if (texts.length < rows.length) {
     throw new ClientError('validation_failed', [
       `Param 'per_page' must be smaller: of this page, only ${texts.length} fit into a response`,

@@ -16,6 +16,7 @@ import { updateUser } from '../../domain/people/users/update.ts';
 import { type RawJson, rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 import { found, notFound } from './found.ts';
+import { whole } from './numbered-page.ts';
 import { recipientJson } from './recipient.ts';
 
 const tags: [string] = ['Users'];
@@ -57,7 +58,8 @@ export function userRoutes(app: App): void {
         notifiedBefore: query['last_notified_at:before'],
         notifiedAfter: query['last_notified_at:after'],
       });
-      return rawJson(`{"current_page":${page},"per_page":${perPage},"users":[${rows.map(json).join(',')}]}`);
+      const texts = whole(rows.map(json), { length: rows[0]?.found ?? 0 });
+      return rawJson(`{"current_page":${page},"per_page":${perPage},"users":[${texts.join(',')}]}`);
     },
   });
 

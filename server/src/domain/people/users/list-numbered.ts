@@ -1,7 +1,6 @@
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
-import type { UserRow } from './get.ts';
-import { endEarly, LISTED_COLUMNS } from './page-bytes.ts';
+import { endEarly, LISTED_COLUMNS, type ListedUser } from './page-bytes.ts';
 
 export type UserOrder = 'created_at' | 'last_seen_at' | 'last_notified_at';
 
@@ -21,14 +20,15 @@ export interface NumberedUsers {
  * Returns a page of the project's users, by its number. In the order of creation or of the last visit it
  * reads the users up to the page. With a filter by the last visit, it reads those that match, or if they are
  * 10,000 or more, the users up to the page. The order of the last notification, and filters by it that few
- * users match, read every user of the project. A page with long attributes ends early.
+ * users match, read every user of the project. A page with long attributes ends early: `found` is the length
+ * that it should have.
  */
 export async function listNumberedUsers(
   db: Queryable,
   projectId: string,
   { page, perPage, order, direction, ...bounds }: NumberedUsers,
-): Promise<UserRow[]> {
-  return db.query<UserRow>(STATEMENTS[order][direction], [
+): Promise<ListedUser[]> {
+  return db.query<ListedUser>(STATEMENTS[order][direction], [
     projectId,
     bounds.seenBefore ?? null,
     bounds.seenAfter ?? null,
