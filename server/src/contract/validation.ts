@@ -60,7 +60,9 @@ function compile(part: string | undefined, schema: object): Validator {
   if (part === 'body') return ended(bodyAjv.compile(schema));
   const validate = ended(urlAjv.compile(schema));
   const readings = Object.entries((schema as { properties?: Record<string, object> }).properties ?? {})
-    .map(([name, { type }]: [string, { type?: unknown }]) => [name, READINGS[String(type)]] as const)
+    .map(([name, { type, format }]: [string, { type?: unknown; format?: unknown }]) => {
+      return [name, format === 'cursor' ? readCursor : READINGS[String(type)]] as const;
+    })
     .filter((one): one is [string, (text: string) => unknown] => one[1] !== undefined);
   const validator = (value: unknown): boolean => {
     const given = value as Record<string, unknown>;
@@ -80,6 +82,11 @@ const READINGS: Record<string, (text: string) => unknown> = {
   // Forms send an empty text for none.
   'boolean,null': (text) => (text === '' || text === 'null' ? null : readBoolean(text)),
 };
+
+/** Clients without types write `null` for none. */
+function readCursor(text: string): unknown {
+  return text === 'null' ? null : text;
+}
 
 function readBoolean(text: string): unknown {
   return text === 'true' ? true : text === 'false' ? false : text;
