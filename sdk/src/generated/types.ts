@@ -1975,6 +1975,13 @@ export type TemplateInput = {
     };
     /** The key of the layout of its e-mails. Only a message has one. */
     layout?: string | null;
+    readonly id?: string;
+    /** The key of the template. */
+    readonly key?: string;
+    /** Counts the changes of the template, from 1. */
+    readonly version?: number;
+    readonly created_at?: string;
+    readonly updated_at?: string;
 };
 
 export type TemplateOverrides = {
@@ -2757,6 +2764,10 @@ export type WorkflowInput = {
     /** When runs start by themselves. */
     triggers?: Array<WorkflowTrigger>;
     steps: Array<WorkflowStep>;
+    /** Counts the changes of the steps, from 1. */
+    readonly version?: number;
+    readonly created_at?: string;
+    readonly updated_at?: string;
 };
 
 export type WorkflowList = {

@@ -2,7 +2,18 @@ import { type Static, Type } from 'typebox';
 import { MAX_LOCALE_CHARACTERS } from '../lib/locale.ts';
 import { ChannelOverrides } from './broadcast.ts';
 import { Channel } from './channel.ts';
-import { described, FreeObject, Id, Locale, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import {
+  described,
+  FreeObject,
+  Id,
+  Locale,
+  nullable,
+  oneOf,
+  page,
+  pageQuery,
+  readOnly,
+  Timestamp,
+} from './common.ts';
 import { TemplateKey } from './template-key.ts';
 
 const MAX_LOCALES = 100;
@@ -100,9 +111,27 @@ const layoutKey = nullable(
   described(TemplateKey, 'The key of the layout of its e-mails. Only a message has one.'),
 );
 
+const record = {
+  id: Id,
+  key: described(TemplateKey, 'The key of the template.'),
+  kind,
+  version: Type.Integer({ description: 'Counts the changes of the template, from 1.' }),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+};
+
 /** The body of `PUT /templates/{template_key}`. */
 export const NewTemplate = Type.Object(
-  { kind: Type.Optional(kind), ...members, layout: Type.Optional(layoutKey) },
+  {
+    kind: Type.Optional(kind),
+    ...members,
+    layout: Type.Optional(layoutKey),
+    id: Type.Optional(readOnly(record.id)),
+    key: Type.Optional(readOnly(record.key)),
+    version: Type.Optional(readOnly(record.version)),
+    created_at: Type.Optional(readOnly(Timestamp)),
+    updated_at: Type.Optional(readOnly(Timestamp)),
+  },
   {
     title: 'TemplateInput',
     additionalProperties: false,
@@ -115,15 +144,6 @@ export const NewTemplate = Type.Object(
   },
 );
 export type NewTemplate = Static<typeof NewTemplate>;
-
-const record = {
-  id: Id,
-  key: described(TemplateKey, 'The key of the template.'),
-  kind,
-  version: Type.Integer({ description: 'Counts the changes of the template, from 1.' }),
-  created_at: Timestamp,
-  updated_at: Timestamp,
-};
 
 export const Template = Type.Object({ ...record, ...members, layout: layoutKey }, { title: 'Template' });
 

@@ -11,6 +11,7 @@ import {
   oneOf,
   page,
   pageQuery,
+  readOnly,
   storedString,
   Timestamp,
 } from './common.ts';
@@ -150,6 +151,8 @@ const WorkflowTrigger = Type.Object(
 );
 export type WorkflowTrigger = Static<typeof WorkflowTrigger>;
 
+const workflowVersion = Type.Integer({ description: 'Counts the changes of the steps, from 1.' });
+
 /** The body of `PUT /workflows`. */
 export const NewWorkflow = Type.Object(
   {
@@ -161,6 +164,9 @@ export const NewWorkflow = Type.Object(
       Type.Array(WorkflowTrigger, { maxItems: MAX_TRIGGERS, description: 'When runs start by themselves.' }),
     ),
     steps: Type.Array(WorkflowStep, { maxItems: MAX_STEPS }),
+    version: Type.Optional(readOnly(workflowVersion)),
+    created_at: Type.Optional(readOnly(Timestamp)),
+    updated_at: Type.Optional(readOnly(Timestamp)),
   },
   {
     title: 'WorkflowInput',
@@ -186,7 +192,7 @@ export type NewWorkflow = Static<typeof NewWorkflow>;
 export const Workflow = Type.Object(
   {
     ...NewWorkflow.properties,
-    version: Type.Integer({ description: 'Counts the changes of the steps, from 1.' }),
+    version: workflowVersion,
     created_at: Timestamp,
     updated_at: Timestamp,
   },

@@ -66,6 +66,7 @@ describe('a template', () => {
     expect((await project.call('GET', '/templates')).body.data).toEqual([
       { id, key, kind, version, created_at, updated_at },
     ]);
+    expect(await saved('my.welcome:1', { ...template, version: 7 })).toEqual(template);
   });
 
   test('is not found by an unknown key or one that cannot be', async () => {

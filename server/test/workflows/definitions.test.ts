@@ -39,6 +39,8 @@ describe('a workflow', () => {
     ]);
     expect((await project.call('GET', '/workflows/my.flow:1')).body).toEqual(saved.body);
     expect((await project.call('GET', '/workflows')).body).toEqual({ items: [saved.body] });
+    const again = await save({ ...saved.body, created_at: '2020-01-01T00:00:00Z', version: 7 });
+    expect([again.status, again.body]).toEqual([200, saved.body]);
   });
 
   test('is not found by a pattern, an unknown key or one that cannot be', async () => {
