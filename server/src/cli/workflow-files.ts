@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { problemsIn } from '../contract/validation.ts';
 import { MAX_WORKFLOW_BYTES, NewWorkflow } from '../contract/workflow.ts';
 import { workflowProblems } from '../domain/workflows/definitions/save.ts';
-import { memberOf } from '../lib/members.ts';
 import { request, type Target } from './api.ts';
 import { CommandError } from './command.ts';
 
@@ -74,14 +73,13 @@ function unreadable(path: string) {
 }
 
 /** Returns a definition without what the server adds, always in the same format. */
-function textOf({ disabled, triggers = [], ...definition }: NewWorkflow): string {
-  const given = {
-    ...definition,
+function textOf({ key, disabled, triggers = [], steps }: NewWorkflow): string {
+  const members = {
+    key,
     ...(disabled ? { disabled } : {}),
     ...(triggers.length > 0 ? { triggers } : {}),
+    steps,
   };
-  const names = Object.keys(NewWorkflow.properties);
-  const members = Object.fromEntries(names.map((name) => [name, memberOf(given, name)]));
   return `${JSON.stringify(members, null, 2)}\n`;
 }
 
