@@ -218,7 +218,7 @@ export function nameOfPath(parts: readonly (string | number)[]): string {
   return parts.length === 0 ? '(root)' : parts.map((part) => shorten(String(part))).join('.');
 }
 
-/** A name of a client in an error message, which it must not fill. */
+/** Shortens a name that a client chose, so that it does not fill an error message. */
 export function shorten(name: string): string {
   return name.length > 100 ? `${name.slice(0, 100)}…` : name;
 }

@@ -155,7 +155,7 @@ const urlAjv = withLengths(withFormats(new Ajv({ ...OPTIONS, useDefaults: true }
 function withFormats(ajv: Ajv): Ajv {
   addFormats.default(ajv);
   const { validate: isDateTime } = ajv.formats['date-time'] as { validate(text: string): boolean };
-  // The package's takes a leap second, too, which is no time in JavaScript.
+  // The format of the package accepts a leap second, which JavaScript cannot parse.
   ajv.addFormat('date-time', (text: string) => isDateTime(text) && !Number.isNaN(Date.parse(text)));
   ajv.addFormat('uuid', isId); // the package's takes `urn:uuid:` too, which PostgreSQL does not
   ajv.addFormat('cursor', (text: string) => text === '' || isId(text)); // empty: what forms send for none

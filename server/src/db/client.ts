@@ -326,7 +326,7 @@ class RollbackFailed extends Error {}
 const commit = sql('', 'commit');
 const rollback = sql('', 'rollback');
 
-/** Whether a row has a key that another one has. */
+/** Whether a row was rejected because another one has the same key. */
 export function isUniqueViolation(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === '23505';
 }

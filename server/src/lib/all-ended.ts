@@ -1,6 +1,6 @@
 /**
- * Waits for all, even if some reject, and returns their results. Then throws the first error: nothing of the
- * work runs any more.
+ * Waits for all, even if some reject. Returns their results, or throws the first error. A job that has failed
+ * may be claimed again at once, so none of its work may still run then.
  */
 export async function allEnded<Result>(work: readonly Promise<Result>[]): Promise<Result[]> {
   const results = await Promise.allSettled(work);

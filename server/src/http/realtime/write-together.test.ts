@@ -38,7 +38,7 @@ it('serves others between the writes to many streams', async () => {
   for (const { stream } of all) writeTogether(stream, 'a');
   const written = () => all.filter(({ writes }) => writes.length > 0).length;
   expect(written()).toBe(0);
-  await Promise.resolve().then(() => new Promise<void>((resolve) => process.nextTick(resolve)));
+  await new Promise<void>((resolve) => process.nextTick(resolve));
   expect(written()).toBe(100);
   writeTogether((all[249] as (typeof all)[0]).stream, 'b');
   while (written() < all.length) await turnEnds();

@@ -169,8 +169,7 @@ export function templateRoutes(app: App): void {
     reply: { 200: TemplatePreview },
     idempotency: 'none',
     async handler({ project, params, body, context }) {
-      const preview = found(await previewTemplate(context, project, keyIn(params), body));
-      return preview;
+      return found(await previewTemplate(context, project, keyIn(params), body));
     },
   });
 }

@@ -86,7 +86,7 @@ export class Endpoint {
     return this.#isProbing ? { deferredUntilMs: nowMs + WHILE_PROBING_MS } : undefined;
   }
 
-  /** No pause is that long: the clock was set back meanwhile, and the webhook is tried. */
+  /** An end that is further away than any pause is long means that the clock was set back: no pause. */
   #isPaused(nowMs: number): boolean {
     return nowMs < this.#pausedUntilMs && nowMs >= this.#pausedUntilMs - MAX_PAUSE_MS;
   }

@@ -34,7 +34,7 @@ export async function snoozeNotification(
   }
   const nowMs = clock.now();
   const untilMs = Date.parse(until);
-  // Negated, because a text that is no time is no number.
+  // Negated, because every comparison with NaN, the time of any other text, is false.
   if (!(untilMs > nowMs && untilMs <= nowMs + MAX_WAIT_SECONDS * 1_000)) {
     if ((await getNotification(db, userId, id)) === undefined) return false;
     throw new ClientError('validation_failed', ["Param 'until' must be within the next 400 days"]);

@@ -142,7 +142,7 @@ export class ProjectCache {
   async #fetch(name: string): Promise<Project | undefined> {
     const changes = this.#changes;
     const row = await this.#load.add(name);
-    // Good for those who asked before a change, and read again by the next.
+    // A row that was read during a change serves the requests that waited for it. The next one reads again.
     const loadedAt = changes === this.#changes ? this.#deps.clock.now() : OUTDATED;
     if (row !== undefined) return this.#keep(row, loadedAt);
     this.#unknown.set(name, loadedAt);
