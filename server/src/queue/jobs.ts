@@ -2,10 +2,18 @@
 export interface JobPayloads {
   /**
    * Create the notifications and deliveries of a broadcast: for the first page of its users or, if `page` is
-   * set, for a later page of the subscribers or of `everyone`, behind the user `after`. `traceparent` is the
-   * W3C trace context that the job continues, if one is recorded.
+   * set, for a later page of the subscribers or of `everyone`, behind the user `after`. `created`: the event
+   * `broadcast.created` is recorded; earlier releases left it to this job. `traceparent` is the W3C trace
+   * context that the job continues, if one is recorded.
    */
-  fan_out: { broadcast_id: string; page?: number; after?: string; everyone?: true; traceparent?: string };
+  fan_out: {
+    broadcast_id: string;
+    created?: true;
+    page?: number;
+    after?: string;
+    everyone?: true;
+    traceparent?: string;
+  };
   /**
    * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
    * `progress` is, by user, what is left of started deliveries to devices, browsers and chats. `back` marks a

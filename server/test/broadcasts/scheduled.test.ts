@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
@@ -93,6 +93,41 @@ test('a time more than 400 days ahead, or that is none, is rejected', async () =
   expect(await message(1_800_000_000)).toHaveLength(1);
   const list = await project.call('GET', '/broadcasts?status=processed');
   expect([list.status, list.messages]).toEqual([422, [expect.stringContaining("Param 'status'")]]);
+});
+
+describe('broadcast.created', () => {
+  const events = async (id: string) => {
+    type Shown = { type: string; context?: { broadcast_id?: string } };
+    const all = await listAll<Shown>(project.call, '/events?limit=100');
+    return all
+      .filter(({ context }) => context?.broadcast_id === id)
+      .map(({ type }) => type)
+      .toReversed();
+  };
+
+  test('is recorded when it is accepted, before a cancellation', async () => {
+    const id = await schedule();
+    expect(await events(id)).toEqual(['broadcast.created']);
+    expect((await project.call('POST', `/broadcasts/${id}/cancel`)).status).toBe(200);
+    await processed(project.call, id);
+    expect(await events(id)).toEqual(['broadcast.created', 'broadcast.cancelled', 'broadcast.processed']);
+  });
+
+  test('is recorded once for each of those that are accepted together', async () => {
+    const ids = await Promise.all(Array.from({ length: 20 }, () => schedule()));
+    for (const id of ids) expect(await events(id)).toEqual(['broadcast.created']);
+    expect((await listAll(project.call, '/events?type=broadcast.created&limit=100')).length).toBe(20);
+  });
+
+  test('is recorded at its time if an earlier release accepted it', async () => {
+    const id = await schedule();
+    await rows('delete from events where project_id = $1', [project.id]);
+    await rows("update jobs set payload = (payload::jsonb - 'created')::json where project_id = $1", [
+      project.id,
+    ]);
+    await comes(id);
+    expect((await events(id)).filter((type) => type === 'broadcast.created')).toHaveLength(1);
+  });
 });
 
 test('it can be cancelled before its time', async () => {

@@ -82,9 +82,9 @@ describe('reading', () => {
       'delivery.sent',
       'notification.created',
       'notification.created',
+      'user.created',
+      'user.created',
       'broadcast.created',
-      'user.created',
-      'user.created',
     ]);
     expect(list[0]).toEqual({
       id: expect.any(String),

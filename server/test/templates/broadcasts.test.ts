@@ -539,6 +539,7 @@ test('pages that take too long together are rendered one by one, and each as far
       page: 0,
       cancelled: false,
       scheduled: false,
+      lacksCreated: false,
       content: undefined,
       textWeight: 0,
       traceparent: undefined,

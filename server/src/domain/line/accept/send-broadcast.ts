@@ -420,7 +420,11 @@ function responseTo({ parts, named, sendAt, errors, format }: PendingBroadcast, 
 function fanOutJob(broadcast: PendingBroadcast, id: number | undefined): Job<'fan_out'> | undefined {
   if (id === undefined) return undefined;
   const { projectId, priority, weight, traceparent } = broadcast;
-  const payload = { broadcast_id: broadcast.id, ...(traceparent === null ? {} : { traceparent }) };
+  const payload = {
+    broadcast_id: broadcast.id,
+    created: true as const,
+    ...(traceparent === null ? {} : { traceparent }),
+  };
   return { id, kind: 'fan_out', projectId, partitionKey: projectId, priority, weight, attempt: 1, payload };
 }
 

@@ -110,7 +110,15 @@ function columns(
     textArray(broadcasts.map((one) => one.errors)),
     byteaArray(broadcasts.map((one) => one.template)),
     textArray(broadcasts.map((one) => one.traceparent)),
+    uuidArray(createdEvents(broadcasts)),
   ];
+}
+
+/** The row of `broadcast.created` of each broadcast. Those of one project share it. */
+function createdEvents(broadcasts: readonly PendingBroadcast[]): string[] {
+  const { rowOf, rows } = shareEventRows(broadcasts.map(({ projectId }) => ({ kind: projectId, events: 1 })));
+  const ids = Array.from({ length: rows }, newEventId);
+  return rowOf.map((row) => ids[(row ?? 1) - 1] as string);
 }
 
 function keyColumns(broadcasts: readonly PendingBroadcast[], nowMs: number): unknown[] {
@@ -124,7 +132,13 @@ function keyColumns(broadcasts: readonly PendingBroadcast[], nowMs: number): unk
 }
 
 function knownColumns(broadcasts: readonly PendingBroadcast[], known: Known, brand: string): unknown[] {
-  const events = shareEventRows(broadcasts, known);
+  // Those of one project with the same number of users share the rows of their events.
+  const events = shareEventRows(
+    broadcasts.map(({ projectId }, index) => {
+      const count = known[index]?.userIds.length;
+      return count === undefined ? undefined : { kind: `${projectId} ${count}`, events: count };
+    }),
+  );
   const rows = Array.from({ length: events.rows });
   return [
     textArray(known.map((one) => one && uuidArray(one.userIds))),
@@ -133,32 +147,26 @@ function knownColumns(broadcasts: readonly PendingBroadcast[], known: Known, bra
     // Ids rise: an event is listed after its cause.
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
-    uuidArray(rows.map(newEventId)),
     JSON.stringify(inboxSentDetails(brand)),
   ];
 }
 
-/**
- * Broadcasts of one project with the same number of users share the rows of their events. Returns the row of
- * each broadcast, counted from 1.
- */
-function shareEventRows(
-  broadcasts: readonly PendingBroadcast[],
-  known: Known,
-): { rowOf: (number | null)[]; rows: number } {
+/** Lets broadcasts of one kind share a row of events. Returns the row of each, counted from 1. */
+function shareEventRows(broadcasts: readonly ({ kind: string; events: number } | undefined)[]): {
+  rowOf: (number | null)[];
+  rows: number;
+} {
   let rows = 0;
   const open = new Map<string, { row: number; events: number }>();
-  const rowOf = broadcasts.map(({ projectId }, index) => {
-    const count = known[index]?.userIds.length;
-    if (count === undefined) return null;
-    const kind = `${projectId} ${count}`;
-    let shared = open.get(kind);
-    if (shared === undefined || shared.events + count > USERS_PER_EVENT_ROW) {
+  const rowOf = broadcasts.map((one) => {
+    if (one === undefined) return null;
+    let shared = open.get(one.kind);
+    if (shared === undefined || shared.events + one.events > USERS_PER_EVENT_ROW) {
       rows += 1;
       shared = { row: rows, events: 0 };
-      open.set(kind, shared);
+      open.set(one.kind, shared);
     }
-    shared.events += count;
+    shared.events += one.events;
     return shared.row;
   });
   return { rowOf, rows };
@@ -166,17 +174,20 @@ function shareEventRows(
 
 /** The statement for broadcasts of which some are fanned out at the same time, or none is. */
 function acceptText(once: Once | undefined, fannedOut: boolean): string {
-  const firstOfKnown = once === 'by key' ? 22 : 17;
+  const firstOfKnown = once === 'by key' ? 23 : 18;
   const known = (offset: number) => `$${firstOfKnown + offset}`;
   const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
   const names = ['id, project_id, category, topic, message, in_app, overrides'];
   values.push(
     '$8::bytea[], $9::int[], $10::smallint[], $11::int[], $12::uuid[], $13::timestamptz[], $14::text[]',
-    '$15::bytea[], $16::text[]',
+    '$15::bytea[], $16::text[], $17::uuid[]',
   );
-  names.push('recipients, total, priority, weight, reserved_under, send_at, errors, template, traceparent');
+  names.push(
+    'recipients, total, priority, weight, reserved_under, send_at, errors, template, traceparent',
+    'created_event',
+  );
   if (once === 'by key') {
-    values.push('$17::text[], $18::text[], $19::bytea[]');
+    values.push('$18::text[], $19::text[], $20::bytea[]');
     names.push('scope, key, request_hash');
   }
   if (fannedOut) {
@@ -203,13 +214,20 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
   queued as (
     insert into jobs (kind, project_id, priority, weight, due_at, lease_id, attempt, payload)
     select 'fan_out', project_id, priority, weight, due_at, lease_id, num_nonnulls(lease_id),
-      case when traceparent is null then json_build_object('broadcast_id', id)
-        else json_build_object('broadcast_id', id, 'traceparent', traceparent) end
+      case when traceparent is null then json_build_object('broadcast_id', id, 'created', true)
+        else json_build_object('broadcast_id', id, 'created', true, 'traceparent', traceparent) end
     from ${from}, lateral (select case when due_at is null then reserved_under end as lease_id) held
     ${fannedOut ? 'where user_ids is null' : ''}
     returning id, payload, due_at
+  ),
+  created as (
+    insert into events (project_id, id, type, broadcast_id, broadcast_ids)
+    select project_id, created_event, 'broadcast.created',
+      case when count(*) = 1 then (array_agg(id))[1] end, case when count(*) > 1 then array_agg(id) end
+    from ${from}
+    group by project_id, created_event
   )
-  ${fannedOut ? `, ${fannedOutText(from, [known(3), known(4), known(5)], known(6))}` : ''}
+  ${fannedOut ? `, ${fannedOutText(from, [known(3), known(4)], known(5))}` : ''}
   select ${once === undefined ? 'null' : '(select json_agg(id) from chosen)'} as accepted,
     (select json_object_agg(payload ->> 'broadcast_id', id) from queued where due_at is null) as jobs,
     ${SENT_AT} as sent_at`;
@@ -219,12 +237,12 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
 // commit, then gets no row and writes nothing. Of the response only the id is stored, as JSON.
 const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, to_json(id)::text, $20
+    select project_id, scope, key, request_hash, 201, to_json(id)::text, $21
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at
-      where k.created_at <= $21
+      where k.created_at <= $22
     returning project_id, scope, key
   ),
   chosen as materialized (
@@ -236,7 +254,7 @@ const CHOSEN_BY_ID = `chosen as materialized (
   )`;
 
 /** The fan-out of broadcasts with known recipients. An event row of one broadcast has its id alone. */
-function fannedOutText(from: string, [created, sent, processed]: string[], sentDetails: string): string {
+function fannedOutText(from: string, [sent, processed]: string[], sentDetails: string): string {
   return `fanned_out as materialized (
     select id, project_id, category, topic, 0 as page, user_ids::uuid[], notification_ids::uuid[],
       '{}'::boolean[] as hidden, '{}'::text[] as texts, null::json as plan, false as scheduled, total,
@@ -252,18 +270,13 @@ function fannedOutText(from: string, [created, sent, processed]: string[], sentD
       case when broadcast_ids[1] <> any (broadcast_ids) then broadcast_ids end,
       user_ids, details
     from (
-      select project_id, (${created}::uuid[])[event_row], 'broadcast.created', array_agg(id),
-        null::uuid[], null::json
-      from fanned_out
-      group by project_id, event_row
-      union all
       select project_id, (${sent}::uuid[])[event_row], '${CREATED_AND_SENT}', array_agg(id),
         array_agg(user_id), ${sentDetails}::json
       from fanned_out, unnest(user_ids) as user_id
       group by project_id, event_row
       union all
       select project_id, (${processed}::uuid[])[event_row], 'broadcast.processed', array_agg(id),
-        null, json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
+        null::uuid[], json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
       from fanned_out
       group by project_id, event_row, total
     ) as event (project_id, id, type, broadcast_ids, user_ids, details)

@@ -198,6 +198,7 @@ async function loadFirstPages(
       page: 0,
       cancelled,
       scheduled,
+      lacksCreated: !jobOf.get(id)?.payload.created,
       content,
       template,
       textWeight: (jobOf.get(id)?.weight ?? 0) - recipientsWeight(ofFirstPage),
@@ -287,6 +288,7 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
       erased: [],
       textWeight: weight - USERS_PER_PAGE,
       traceparent,
+      lacksCreated: false,
       page,
       group: row.cancelled ? undefined : { of, onThisPage: true, after },
     };

@@ -15,8 +15,8 @@ import { HIDDEN, placeNow } from '../notifications/row.ts';
  * What a fan-out writes, for each broadcast or page of one:
  *   notifications    a row for each user
  *   broadcast_users  the list of the users, with what is planned for them on other channels
- *   events           broadcast.created, notification.created and delivery.sent of the inbox (one row for
- *                    both), broadcast.processed, and those of other channels
+ *   events           notification.created and delivery.sent of the inbox (one row for both),
+ *                    broadcast.processed, and those of other channels
  *   broadcasts       status, total, failures, and how many deliveries are pending and awaited
  *
  * `writeFanOut` does it in the transaction of the jobs. The statement that accepts a broadcast
@@ -44,6 +44,8 @@ export interface BroadcastPage {
   page: number;
   /** It was cancelled when it was loaded: it gets no more users. */
   cancelled: boolean;
+  /** The event `broadcast.created` is still missing: an earlier release accepted it. */
+  lacksCreated: boolean;
   /** It was sent later than it was accepted, so its notifications arrive later than their ids say. */
   scheduled: boolean;
   /** The named recipients, and the index of each in the request. */
@@ -150,6 +152,7 @@ export async function writeFanOut(
       JSON.stringify(inboxSentDetails(brand)),
       broadcasts.map((one) => one.scheduled),
       textArray(broadcasts.map((one) => textArray(one.texts))),
+      broadcasts.map((one) => one.lacksCreated),
     ],
   );
   assertCompleted(jobs.ids, row?.completed ?? 0);
@@ -215,13 +218,13 @@ const fanOutText = (insertion: Insertion) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending,
       errors::json, created_event, notified_event, processed_event, processed::json, hidden::boolean[], page,
-      plan::json, awaited, scheduled, texts::text[]
+      plan::json, awaited, scheduled, texts::text[], lacks_created
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[],
         $9::text[], $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[],
-        $25::int[], $27::boolean[], $28::text[])
+        $25::int[], $27::boolean[], $28::text[], $29::boolean[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending,
         errors, created_event, notified_event, processed_event, processed, hidden, page, plan,
-        awaited, scheduled, texts)
+        awaited, scheduled, texts, lacks_created)
   ),
   completed as (
     ${completeSql('$14', '$15')}
@@ -231,7 +234,7 @@ const fanOutText = (insertion: Insertion) => `
     insert into events (project_id, id, type, broadcast_id, user_ids, details)
     select project_id, event.id, event.type, input.id, event.user_ids, event.details
     from input, lateral (
-      values (created_event, 'broadcast.created', null::uuid[], null::json, page = 0),
+      values (created_event, 'broadcast.created', null::uuid[], null::json, lacks_created),
         (notified_event, '${CREATED_AND_SENT}', user_ids, $26::json, user_ids <> '{}' and hidden = '{}'),
         (notified_event, 'notification.created', user_ids, null, user_ids <> '{}' and hidden <> '{}'),
         (processed_event, 'broadcast.processed', null, processed, processed is not null)
