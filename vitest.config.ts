@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { defineConfig } from 'vitest/config';
+import { PATIENCE_MS } from './server/test/support/patience.ts';
 
 const common = {
   root: 'server',
@@ -8,10 +9,10 @@ const common = {
   // On two cores, three take 14 % less time than two, because tests wait for other processes. Projects ignore
   // the value of the root, and their default is one on two cores.
   maxWorkers: 3,
-  // No test asserts these: they end what hangs. The rest is for a machine with ten busy processes.
-  testTimeout: 60_000,
-  hookTimeout: 120_000,
-  expect: { poll: { timeout: 30_000 } },
+  // A test may wait for two things that each take as long as it can be.
+  testTimeout: 2.5 * PATIENCE_MS,
+  hookTimeout: 2.5 * PATIENCE_MS,
+  expect: { poll: { timeout: PATIENCE_MS } },
   // A CI machine that stalls for seconds fails one test of thousands. The closing line counts such a test as
   // flaky, and names what failed at the first attempt: it is still a fault to repair.
   retry: process.env.CI ? 1 : 0,

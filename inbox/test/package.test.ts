@@ -83,7 +83,7 @@ test('the element, its store and the sanitizer are at most 20 kB', async () => {
   await run(process.execPath, [join(root, 'bin/size.mjs'), consumer]);
 });
 
-test('programs find the types of every entry', { timeout: 300_000 }, async () => {
+test('programs find the types of every entry', async () => {
   const compilerOptions = {
     strict: true,
     exactOptionalPropertyTypes: true,

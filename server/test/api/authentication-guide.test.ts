@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readIssuer, readUserClaims } from '../../src/http/claims.ts';
 import { signJwt, verifyJwt } from '../../src/lib/jwt.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const page = readFileSync(new URL('../../../docs/authentication.md', import.meta.url), 'utf8');
@@ -115,7 +116,7 @@ async function run(
 ): Promise<string> {
   const { stdout } = await promisify(execFile)(program, [...args, ...tokenArgs], {
     cwd: folder,
-    timeout: 90_000,
+    timeout: PATIENCE_MS,
     env: {
       ...process.env,
       BELFRY_API_KEY: apiKey,

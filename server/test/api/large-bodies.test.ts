@@ -11,7 +11,7 @@ const BROADCASTS = 32;
 let server: MeasuredServer;
 beforeAll(async () => {
   server = await startMeasuredServer([`--max-old-space-size=${HEAP_MB}`]);
-}, 60_000);
+});
 afterAll(() => server.stop());
 
 const body = Buffer.from(
@@ -68,9 +68,9 @@ test('broadcasts of 10 MiB, together larger than the heap, do not stop the serve
   await until(
     () => post(first.jwt),
     ({ status }) => status === 201,
-    { withinMs: 30_000, everyMs: 100 },
+    { everyMs: 100 },
   );
-}, 90_000);
+});
 
 test('a text too large for the heap is rejected, and the next broadcast is accepted', async () => {
   const [, , third] = server.projects;
@@ -87,4 +87,4 @@ test('a text too large for the heap is rejected, and the next broadcast is accep
   expect(statusCode).toBe(413);
   tooLong.on('error', () => {}).destroy();
   expect(await post(third.jwt)).toMatchObject({ status: 201 });
-}, 90_000);
+});

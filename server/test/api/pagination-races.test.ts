@@ -254,7 +254,7 @@ describe('lists that change while they are read', () => {
         ).toEqual(expected);
       }
     }
-  }, 240_000);
+  });
 });
 
 function sourceOf({ path }: Operation): Source | undefined {

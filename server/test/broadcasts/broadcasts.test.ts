@@ -494,7 +494,7 @@ describe('bad input is rejected with all its problems, and nothing is stored', (
       const stored = (await call('GET', `/broadcasts/${body.id}`)).body;
       expect(stored.content === content).toBe(true);
     }
-  }, 60_000);
+  });
 
   test('strange strings are returned as they were sent', async () => {
     const strange = {
@@ -700,7 +700,7 @@ describe('GET /broadcasts', () => {
       page = await project.call('GET', pathOfPage(page.body.links.next));
     }
     expect(seen).toEqual(sent);
-  }, 60_000);
+  });
 });
 
 describe('Idempotency-Key', () => {

@@ -145,9 +145,7 @@ async function cancelAmid(id: string): Promise<Cancelled> {
   return { id, response, mailed: mailsOf(await notificationsOf(id)).length };
 }
 
-test(`a broadcast that is cancelled amid other changes is counted exactly (FAULT_SEED=${seed})`, {
-  timeout: 120_000,
-}, async () => {
+test(`a broadcast that is cancelled amid other changes is counted exactly (FAULT_SEED=${seed})`, async () => {
   const sent: Cancelled[] = [];
   for (let round = 1; round <= ROUNDS; round += 1) {
     const id = await send(round);
@@ -160,7 +158,7 @@ test(`a broadcast that is cancelled amid other changes is counted exactly (FAULT
       return rows('select kind, due_at, payload from jobs');
     },
     (jobs) => jobs.length === 0,
-    { withinMs: 60_000, everyMs: 100 },
+    { everyMs: 100 },
   );
   expect(sent.filter(({ response }) => response !== undefined).length).toBeGreaterThan(ROUNDS / 4);
   for (const one of sent) await expectExact(one);

@@ -69,7 +69,7 @@ function deliveriesOf(id: string): Promise<DeliveryRecord[]> {
 async function expectEnded(
   id: string,
 ): Promise<{ total: number; byState: Record<string, DeliveryRecord[]> }> {
-  const { status } = await processed(project.call, id, 30_000);
+  const { status } = await processed(project.call, id);
   const [stored] = await rows<{ users: number; awaited: number }>(
     `select awaited, (select count(*)::int from notifications where broadcast_id = $1) as users
     from broadcasts

@@ -23,7 +23,7 @@ beforeAll(async () => {
     if (config.channels !== undefined)
       expect((await project.call('PUT', '/channels', { key, ...config })).status).toBe(200);
   await Promise.all(PEOPLE.map(enter));
-}, 60_000);
+});
 afterAll(async () => {
   await Promise.all([service?.stop(), vendors?.stop()]);
 });

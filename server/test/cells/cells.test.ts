@@ -615,7 +615,7 @@ test.skipIf(isPooled)('a backup has a file for each cell, and restores all of th
   );
 });
 
-test('no project moves during a backup, whose files would lack it', { timeout: 120_000 }, async () => {
+test('no project moves during a backup, whose files would lack it', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, 'all.backup');

@@ -146,7 +146,7 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
     await until(
       () => new Set(receiver.received.map(({ id }) => id)).size,
       (count) => count === created?.count,
-      { withinMs: 120_000, everyMs: 100 },
+      { everyMs: 100 },
     );
   }
 
@@ -169,9 +169,7 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
     });
   });
 
-  test('moves to another worker under load: nothing fails, is lost or repeated', {
-    timeout: 180_000,
-  }, async () => {
+  test('moves to another worker under load: nothing fails, is lost or repeated', async () => {
     const watching = await watch();
     const running = load(project, { clients: 2 });
     await running.accepted(100);
@@ -186,14 +184,14 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
   });
 
   test('survives crashes of its worker under load: nothing accepted is lost or repeated', {
-    timeout: 180_000 + CRASHES * 20_000,
+    timeout: 300_000 + CRASHES * 20_000,
   }, async () => {
     const running = load(project, { clients: 2 });
     for (let crash = 1; crash <= CRASHES; crash += 1) {
-      await running.accepted(crash * 60, 60_000);
+      await running.accepted(crash * 60);
       await crashWorker();
     }
-    await running.accepted(running.responses.length + 60, 60_000);
+    await running.accepted(running.responses.length + 60);
     await running.stop();
     const last = await workerOf('eu');
     const statuses = new Set(running.responses.map(({ status }) => status));
@@ -212,7 +210,7 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
     await until(
       () => eu().db.query(sql('', 'select from jobs limit 1')),
       (jobs) => jobs.length === 0,
-      { withinMs: 120_000, everyMs: 100 },
+      { everyMs: 100 },
     );
     await expectExactlyOnce({ context: eu() }, running);
     await expectAllRelayed();
@@ -231,7 +229,7 @@ describe.skipIf(CITUS === undefined)('a cell on Citus', () => {
     expect([code, err]).toEqual([1, expect.stringContaining('is on a worker of Citus')]);
   });
 
-  test('is moved by a rebalancing if its worker has too many cells', { timeout: 180_000 }, async () => {
+  test('is moved by a rebalancing if its worker has too many cells', async () => {
     const names = ['one', 'two', 'three', 'four'];
     for (const name of names) await command('cell', 'add', name, '--distribute');
     const target = await workerOf('eu');

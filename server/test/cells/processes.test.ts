@@ -14,9 +14,9 @@ import { openStream, openStreamSocket, titles } from '../support/realtime.ts';
 import { caller, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-test('a cell on a node of several processes loses and doubles nothing when they are killed', {
-  timeout: 240_000,
-}, async ({ onTestFinished: undo }) => {
+test('a cell on a node of several processes loses and doubles nothing when they are killed', async ({
+  onTestFinished: undo,
+}) => {
   const dataDir = await newDataDir('cells');
   undo(() => rm(dataDir, { recursive: true, force: true }));
   const smtp = await startSmtpStandIn();
@@ -55,7 +55,7 @@ test('a cell on a node of several processes loses and doubles nothing when they 
   });
   if (first === undefined) throw new Error('the first process has not started');
   kill(first, 'SIGKILL');
-  await running.accepted(90, 60_000); // the process that replaces it opens all cells first
+  await running.accepted(90); // the process that replaces it opens all cells first
   belfry.signal('SIGKILL'); // the supervisor, and with it all others
   await running.refusedOrCut(20);
   await running.stop();

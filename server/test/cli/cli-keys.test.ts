@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { decodeJwt, verifyJwt } from '../../src/lib/jwt.ts';
 import { belfry, type Ended, ended, runCommand } from '../support/cli.ts';
 import { newDataDir } from '../support/data-dir.ts';
@@ -10,7 +10,6 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 const [OLD, NEW] = ['11'.repeat(32), '22'.repeat(32)];
 
 // Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 let database: TestDatabase;
 let dataDir: string;

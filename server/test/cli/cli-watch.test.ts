@@ -3,14 +3,13 @@ import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { belfry, type Ended, ended, Output, runCommand } from '../support/cli.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 
 // Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 let service: TestService;
 let settings: Record<string, string>;
@@ -73,9 +72,7 @@ test('events are listed, the oldest first, and filtered by type', async () => {
   expect(await run(['events', '--after', service.project.id])).toMatchObject({ code: 2, out: '' });
 });
 
-test('events are followed, also after a given event', {
-  timeout: 60_000,
-}, async () => {
+test('events are followed, also after a given event', async () => {
   const first = await send('fred');
   const listed = await run(['events', '--json', '--type', 'broadcast.created', '--limit', '1']);
   const last = JSON.parse(listed.out) as { id: string };

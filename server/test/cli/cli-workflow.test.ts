@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { fileNames } from '../../src/cli/workflow-files.ts';
 import { type Ended, Output, runCommand } from '../support/cli.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -10,7 +10,6 @@ import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 import { inState, STATE } from '../support/workflows.ts';
 
 // Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 let service: TestService;
 let base: string;

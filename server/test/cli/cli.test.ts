@@ -7,7 +7,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrations } from '../../src/db/migrations.ts';
 import { newestSchema } from '../../src/db/schema.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
@@ -18,7 +18,6 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { caller } from '../support/service.ts';
 
 // Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 /** The data directory of the server that all commands of this file use. */
 let dataDir: string;

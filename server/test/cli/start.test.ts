@@ -26,9 +26,7 @@ const alive = (pid: number) => {
   }
 };
 
-test('the first start creates a project and explains its use; the second has the same data', {
-  timeout: 60_000,
-}, async () => {
+test('the first start creates a project and explains its use; the second has the same data', async () => {
   const dataDir = join(dir, 'first');
   const first = await startBelfry(dataDir);
   const file = join(dataDir, 'credentials.json');
@@ -87,9 +85,7 @@ test('the first start creates a project and explains its use; the second has the
   expect(await second.ended).toBe(0);
 });
 
-describe('a start that fails prints one line with the remedy, and exit code 1', {
-  timeout: 60_000,
-}, () => {
+describe('a start that fails prints one line with the remedy, and exit code 1', () => {
   async function refusal(settings: Record<string, string>): Promise<string> {
     const { code, err } = await ended(
       belfry(['start'], { DATA_DIR: join(dir, 'refused'), PORT: '0', LOG_LEVEL: 'silent', ...settings }),

@@ -232,7 +232,7 @@ describe('large', () => {
     expect(await withClient(target.connection, contents)).toEqual(
       await withClient(large.connection, contents),
     );
-  }, 60_000);
+  });
 });
 
 /** A database without tables, as before the first start. */

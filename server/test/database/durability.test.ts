@@ -92,9 +92,7 @@ describe('synchronous_commit of the server’s connections', () => {
     ]);
   });
 
-  test('doctor lists the settings, and those that override the database', {
-    timeout: 60_000,
-  }, async () => {
+  test('doctor lists the settings, and those that override the database', async () => {
     await setForDatabase('synchronous_commit = off');
     const { out, code } = await ended(
       belfry(['doctor'], { DATABASE_URL: database.url, DATA_DIR: dataDir, PORT: '0' }),

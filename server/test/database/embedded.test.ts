@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { accountCan } from '../../src/db/embedded/account.ts';
 import { findPackage } from '../../src/db/embedded/binaries.ts';
 import { StartError } from '../../src/db/embedded/start-error.ts';
@@ -48,8 +48,6 @@ const ONE_USER = ['unshare', '--map-root-user'];
 const hasNamespaces =
   allows('unshare', [...OTHER_PIDS.slice(1), 'true']) && allows('unshare', [...ONE_USER.slice(1), 'true']);
 const linux = process.platform === 'linux';
-
-vi.setConfig({ testTimeout: 60_000 }); // five databases at a time, on a busy machine
 
 let seed = '';
 const running = new Set<EmbeddedPostgres>();

@@ -113,7 +113,7 @@ describe('a start with an unusable database prints the finding of doctor, in one
     expect(doctor).toMatch(expected);
   });
 
-  test('as the command line prints it', { timeout: 60_000 }, async () => {
+  test('as the command line prints it', async () => {
     const settings = { DATA_DIR: dataDir, PORT: '0', LOG_LEVEL: 'silent' };
     const DATABASE_URL = asUser(inDatabase(empty), guest);
     const { code, err } = await ended(belfry(['start'], { ...settings, DATABASE_URL }));

@@ -196,7 +196,7 @@ describe('bounds', () => {
   test('a delivery that is waiting when the server stops is deferred without an attempt', async () => {
     first.reply('hang');
     const all = Array.from({ length: 20 }, () => send([mailer(first)]));
-    await expect.poll(() => paths(first), { timeout: 5_000 }).toBe(16);
+    await expect.poll(() => paths(first)).toBe(16);
     await dispatcher.close({ graceMs: 0 });
     const ends = await Promise.all(all);
     expect(ends.filter(({ kind }) => kind === 'deferred')).toHaveLength(4);
@@ -456,7 +456,7 @@ describe('an integration that hangs', () => {
     expect(await sendOver('teams', [teams], make, { targetId: '1', userId: '1', weight: 1 })).toMatchObject(
       sent,
     );
-    await expect.poll(() => untils.length, { timeout: 5_000 }).toBe(200 - 16);
+    await expect.poll(() => untils.length).toBe(200 - 16);
     for (const untilMs of untils) expect(untilMs).toBeGreaterThanOrEqual(15_000);
     // Deliveries that were deferred together are retried together, as one job.
     expect(new Set(untils).size).toBe(1);

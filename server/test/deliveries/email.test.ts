@@ -327,14 +327,13 @@ describe('when sending fails', () => {
 });
 
 // A little longer than the wait for the broadcast, so that the deadline inside the test is reported.
-const THOUSAND = { timeout: 70_000 };
-test('a thousand users get one e-mail each, and the summary is correct', THOUSAND, async () => {
+test('a thousand users get one e-mail each, and the summary is correct', async () => {
   const recipients = Array.from({ length: 1000 }, (_, index) => ({
     external_id: `${index}`,
     email: `user-${index}@example.com`,
   }));
   const { body } = await send({ recipients });
-  const { status } = await processed(project.call, body.id, 60_000);
+  const { status } = await processed(project.call, body.id);
   expect(status.summary).toEqual({ total: 1000, failures: 0, pending: 0 });
   expect(new Set(mail.received.map(({ to }) => to)).size).toBe(1000);
   expect(mail.received).toHaveLength(1000);

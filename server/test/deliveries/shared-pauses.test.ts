@@ -148,7 +148,7 @@ test('the event of a pause is recorded with it, also if the database failed firs
   await expect.poll(() => logged.join()).toContain('could not write the pauses of integrations');
   expect(await rows()).toEqual([]);
   await run('alter table events_elsewhere rename to events');
-  await expect.poll(events, { timeout: 10_000 }).toEqual(['integration.paused']);
+  await expect.poll(events).toEqual(['integration.paused']);
   expect(await rows()).toHaveLength(1);
 });
 

@@ -53,7 +53,7 @@ const ended = (id: string) =>
   until(
     () => bringForward(service).then(() => project.call('GET', `/broadcasts/${id}`)),
     ({ body }) => body.status.status === 'processed' && body.status.summary.pending === 0,
-    { everyMs: 50, withinMs: 20_000 },
+    { everyMs: 50 },
   );
 const refused = (code: number) => ({
   status: 400,

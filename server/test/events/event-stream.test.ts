@@ -314,7 +314,6 @@ describe('the end', () => {
     await until(
       () => stream.source.readyState,
       (state) => state === EventSource.CLOSED,
-      { withinMs: 15_000 },
     );
   });
 

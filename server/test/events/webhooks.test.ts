@@ -340,14 +340,13 @@ describe('a failure', () => {
     await of.call('PUT', '/webhooks', { url: swift.url, event_types: ['user.updated'] });
     receiver.reply(() => {});
     await record(of, 400);
-    await swift.waitFor(400, 5_000);
+    await swift.waitFor(400);
     // Eight were tried, and the rest waits with them, so a test need not wait for four hundred timeouts.
     expect(receiver.received.length).toBeLessThan(50);
     receiver.reply(204);
     await until(
       () => pendingOf(id),
       (pending) => pending === 0,
-      { withinMs: 20_000 },
     );
     expect(new Set(receiver.received.map((message) => message.id)).size).toBe(400);
   });
@@ -394,7 +393,6 @@ describe('disabling', () => {
     await until(
       () => pendingOf(id),
       (pending) => pending === 0,
-      { withinMs: 20_000 },
     );
     // Enabled again, it gets the events from then on. Another webhook shows that one before it was passed on.
     const witness = await startWebhookReceiver();
@@ -412,7 +410,7 @@ describe('disabling', () => {
     await record(of);
     await receiver.waitFor(before + 1);
     expect(receiver.received.at(-1)?.id).toBe((await events(of, 'user.updated'))[0]?.id);
-  }, 60_000);
+  });
 
   test('a success in between restarts the five days, and so does a time without messages', async () => {
     const { of, receiver, id } = await setUp('in between');
@@ -455,7 +453,6 @@ describe('disabling', () => {
     await until(
       () => pendingOf(id),
       (pending) => pending === 0,
-      { withinMs: 20_000 },
     );
     const list = await deliveries(of, id);
     expect(list).toHaveLength(30);
@@ -743,10 +740,9 @@ test('a restart loses nothing and resends no accepted message', async () => {
   await until(
     () => new Set(receiver.received.map(({ id }) => id)).size,
     (size) => size === 240,
-    { withinMs: 20_000 },
   );
   expect(receiver.received).toHaveLength(240);
-}, 60_000);
+});
 
 describe('a webhook whose secret is sealed with a key that the server does not have', () => {
   test('reports this, delays no other, and gets its messages when the secret is rotated', async () => {

@@ -70,7 +70,6 @@ async function sendImport(send: Caller, users: object[]): Promise<string> {
 
 test.runIf(process.platform === 'linux')(
   `every user is imported once and counted once despite ${ROUNDS} kills between pages (FAULT_SEED=${seed})`,
-  { timeout: 180_000 },
   async () => {
     belfry = await startBelfry(dataDir);
     await call('PUT', '/users', { external_id: 'owner', email: 'owner@example.com' });
@@ -84,7 +83,7 @@ test.runIf(process.platform === 'linux')(
       await until(
         () => call('GET', `/imports/${id}`),
         ({ body }) => body.done >= reached,
-        { withinMs: 60_000, everyMs: 2 },
+        { everyMs: 2 },
       );
       await delay(random() * 100);
       await belfry.killTree();
@@ -96,7 +95,6 @@ test.runIf(process.platform === 'linux')(
       await until(
         () => call('GET', `/imports/${id}`),
         ({ body }) => body.status === 'processed',
-        { withinMs: 60_000 },
       );
     }
     await settled(belfry);
@@ -152,9 +150,7 @@ async function readStored(db: Queryable) {
   return stored;
 }
 
-test('imports of the same users by two servers create each user once, and count each change once', {
-  timeout: 60_000,
-}, async () => {
+test('imports of the same users by two servers create each user and count each change once', async () => {
   const first = await startTestService({ pollMs: 50 });
   onTestFinished(first.stop);
   const { config, log, db } = first.context;
@@ -174,7 +170,6 @@ test('imports of the same users by two servers create each user once, and count 
       until(
         async () => (await send('GET', `/imports/${id}`)).body,
         (body) => body.status === 'processed',
-        { withinMs: 30_000 },
       ),
     ),
   );

@@ -21,8 +21,6 @@ import { startVendors, type Vendors } from '../support/vendors.ts';
 const ROUNDS = rounds(2, 20);
 const USERS = 20;
 const BURST = 6;
-// Some chats accept one message a second: their deferred messages arrive after the last start.
-const SETTLED_WITHIN_MS = 30_000 + ROUNDS * 2_000;
 
 const seed = newSeed();
 const random = randomFrom(seed);
@@ -51,7 +49,7 @@ async function start(): Promise<{ server: BelfryProcess; project: TestProject }>
 
 test.runIf(process.platform === 'linux')(
   `messages end once and arrive at least once despite ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
-  { timeout: 60_000 + ROUNDS * 20_000 },
+  { timeout: 300_000 + ROUNDS * 20_000 },
   async () => {
     const sent: SentBroadcast[] = [];
     let interrupted = 0;
@@ -76,7 +74,7 @@ test.runIf(process.platform === 'linux')(
           status.status !== 'processed' || status.summary.pending > 0,
       ).length;
     }
-    const account = await checkDeliveries({ project, vendors, users }, sent, { withinMs: SETTLED_WITHIN_MS });
+    const account = await checkDeliveries({ project, vendors, users }, sent);
     const lost = sent.filter(({ id }) => id === undefined).length;
     console.log(
       [

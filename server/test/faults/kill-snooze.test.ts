@@ -42,7 +42,6 @@ async function inbox(server: BelfryProcess): Promise<{ id: string; status: strin
 
 test.runIf(process.platform === 'linux')(
   `snoozed notifications return once each over ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
-  { timeout: 300_000 },
   async () => {
     belfry = await startBelfry(dataDir);
     for (let number = 0; number < NOTIFICATIONS; number += 1) {

@@ -46,7 +46,6 @@ const titleOf = (message: Buffer): string => JSON.parse(unpackJson(message)).tit
 
 test.runIf(process.platform === 'linux')(
   `events start and continue each run once over ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
-  { timeout: 300_000 },
   async () => {
     belfry = await startBelfry(dataDir);
     const saved = await api(belfry)('PUT', '/workflows', {
@@ -70,9 +69,7 @@ test.runIf(process.platform === 'linux')(
     const total = ROUNDS * USERS_PER_ROUND;
     const call = api(belfry);
     await expect
-      .poll(async () => (await listAll(call, '/workflows/flow/runs?limit=100&state=3')).length, {
-        timeout: 120_000,
-      })
+      .poll(async () => (await listAll(call, '/workflows/flow/runs?limit=100&state=3')).length)
       .toBe(total);
     belfry.signal('SIGTERM');
     expect(await belfry.ended).toBe(0);

@@ -182,7 +182,6 @@ async function resume(): Promise<{ server: BelfryProcess; notStarted: number; un
 
 test.runIf(process.platform === 'linux')(
   `no accepted broadcast is lost or doubled by ${ROUNDS} or more kills of every process (FAULT_SEED=${seed})`,
-  { timeout: 300_000 },
   async () => {
     const sent: Sent[] = [];
     const figures = { lost: 0, replayed: 0, notStarted: 0, undelivered: 0 };

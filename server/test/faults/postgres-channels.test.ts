@@ -21,7 +21,6 @@ const USERS = 20;
 const CUTS = 40;
 const KILLS = 3;
 // Some chats accept one message a second.
-const SETTLED_WITHIN_MS = 40_000;
 
 const seed = newSeed();
 const random = randomFrom(seed);
@@ -56,9 +55,7 @@ async function account(what: string, running: AllChannelsLoad): Promise<void> {
   await running.stop();
   sentBefore.push(...running.sent);
   const refused = running.sent.filter(({ id }) => id === undefined).length;
-  const taken = await checkDeliveries({ project: service.project, vendors, users }, sentBefore, {
-    withinMs: SETTLED_WITHIN_MS,
-  });
+  const taken = await checkDeliveries({ project: service.project, vendors, users }, sentBefore);
   console.log(
     [
       `seed ${seed}: ${what}; ${running.sent.length} broadcasts sent, ${refused} rejected or without a ` +
@@ -72,13 +69,10 @@ async function accepted(running: AllChannelsLoad, count: number): Promise<void> 
   await until(
     () => running.sent.filter(({ id }) => id !== undefined).length,
     (seen) => seen >= count,
-    { withinMs: 30_000 },
   );
 }
 
-test(`broken connections while every channel delivers lose nothing (FAULT_SEED=${seed})`, {
-  timeout: 120_000,
-}, async () => {
+test(`broken connections while every channel delivers lose nothing (FAULT_SEED=${seed})`, async () => {
   const running = loadAllChannels({ project: service.project, users, random }, round);
   const surgeon = await service.context.db.connect();
   let cut = 0;
@@ -98,7 +92,6 @@ test(`broken connections while every channel delivers lose nothing (FAULT_SEED=$
 
 test.runIf(process.platform === 'linux')(
   `${KILLS} kills of PostgreSQL while every channel delivers lose nothing (FAULT_SEED=${seed})`,
-  { timeout: 150_000 },
   async () => {
     const running = loadAllChannels({ project: service.project, users, random }, round);
     for (let turn = 1; turn <= KILLS; turn += 1) {
@@ -107,7 +100,6 @@ test.runIf(process.platform === 'linux')(
       await until(
         () => service.project.call('GET', '/broadcasts?limit=1').catch(() => ({ status: 0 })),
         ({ status }) => status === 200,
-        { withinMs: 30_000 },
       );
     }
     await accepted(running, 10 * (KILLS + 1));

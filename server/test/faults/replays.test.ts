@@ -78,7 +78,6 @@ async function failedBroadcast(db: Queryable): Promise<string> {
 
 test.runIf(process.platform === 'linux')(
   `replays resend each delivery once despite ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
-  { timeout: 180_000 },
   async () => {
     belfry = await startBelfry(dataDir);
     const lines: string[] = [];
@@ -108,7 +107,6 @@ test.runIf(process.platform === 'linux')(
       const done = await until(
         async () => (await call('GET', `/broadcasts/${id}`)).body,
         (body) => body.status.summary.pending + body.status.summary.failures === 0,
-        { withinMs: 60_000 },
       );
       expect(done.status).toEqual({
         status: 'processed',

@@ -125,9 +125,7 @@ function repeatedly(pauseMs: number, work: () => Promise<unknown>): { stop(): Pr
   };
 }
 
-test('the next release takes over and hands back, without a failed request', {
-  timeout: 120_000,
-}, async () => {
+test('the next release takes over and hands back, without a failed request', async () => {
   const nextRoot = copyWithMigrations(join(folder, 'next'), NEXT);
   const current = await start('current');
   balancer.targets = [portOf(current)];

@@ -62,7 +62,7 @@ async function processedSoon(id: string) {
       return (await service.project.call('GET', `/broadcasts/${id}`)).body.status.summary.pending;
     },
     (pending) => pending === 0,
-    { withinMs: 60_000, everyMs: 50 },
+    { everyMs: 50 },
   );
   return processed(service.project.call, id);
 }

@@ -49,9 +49,9 @@ async function count({ db }: Opened, text: string): Promise<number> {
   return row?.count ?? -1;
 }
 
-test('a stop under load completes requests, releases all leases, and no e-mail is sent twice', {
-  timeout: 90_000,
-}, async ({ onTestFinished: undo }) => {
+test('a stop under load completes requests, releases all leases, and no e-mail is sent twice', async ({
+  onTestFinished: undo,
+}) => {
   const dataDir = await ownDataDir(undo);
   const smtp = await startSmtp(undo);
   const { belfry, call } = await start(undo, dataDir);
@@ -94,9 +94,9 @@ test('a stop under load completes requests, releases all leases, and no e-mail i
 });
 
 // These two tests mostly wait, for timeouts of the stop: they run concurrently.
-test.concurrent('a hanging webhook does not delay a stop, and gets its events after the next start', {
-  timeout: 90_000,
-}, async ({ onTestFinished: undo }) => {
+test.concurrent('a hanging webhook does not delay a stop, and gets its events after the next start', async ({
+  onTestFinished: undo,
+}) => {
   const dataDir = await ownDataDir(undo);
   const receiver = await startWebhookReceiver();
   undo(() => receiver.stop());
@@ -115,9 +115,9 @@ test.concurrent('a hanging webhook does not delay a stop, and gets its events af
   expect(webhook.failing_since).toBeNull();
 });
 
-test.concurrent('a hanging mail server and an endless request do not delay a stop', {
-  timeout: 90_000,
-}, async ({ onTestFinished: undo }) => {
+test.concurrent('a hanging mail server and an endless request do not delay a stop', async ({
+  onTestFinished: undo,
+}) => {
   const dataDir = await ownDataDir(undo);
   const smtp = await startSmtp(undo);
   const { belfry, call } = await start(undo, dataDir);
@@ -147,7 +147,7 @@ test.concurrent('a hanging mail server and an endless request do not delay a sto
   });
   smtp.heal();
   const again = await start(undo, dataDir);
-  await smtp.waitFor(30, 20_000);
+  await smtp.waitFor(30);
   await settled(again.belfry);
   const response = await again.call('GET', `/broadcasts/${body.id}`);
   expect(response.body.status).toEqual({

@@ -13,7 +13,6 @@ import { processed, projectWith, until } from '../support/service.ts';
 // One of two nodes is stopped for longer than its lease, and the other takes over. Then the first continues.
 
 const KINDS = ['call_workflow', 'deliver', 'send_webhook'];
-const WITHIN_MS = 30_000;
 const SECRET_KEY = randomBytes(32).toString('hex');
 
 /** A request that waits for its response. */
@@ -78,7 +77,6 @@ async function atWork(requests: number, before: readonly LeasedJob[] = []): Prom
       held.length === requests &&
       jobs.every(({ lease_id }) => !leases.has(lease_id)) &&
       String(jobs.map(({ kind }) => kind)) === String(KINDS),
-    { withinMs: WITHIN_MS },
   );
 }
 
@@ -115,7 +113,6 @@ function callerOf(node: BelfryProcess) {
 // The first node waits for the responses of other hosts. It gets them, and continues while the second waits.
 test.runIf(process.platform === 'linux')(
   'a node that was stopped overwrites nothing when it continues',
-  { timeout: 240_000 },
   async () => {
     const first = await start('first');
     const call = callerOf(first);
@@ -159,13 +156,11 @@ test.runIf(process.platform === 'linux')(
     await until(
       () => held.length,
       (requests) => requests > 6,
-      { withinMs: WITHIN_MS },
     );
     accept(held.slice(6), '');
     await until(
       () => rows("select kind, due_at from jobs where kind <> 'poll_receipts'"),
       ({ length }) => length === 0,
-      { withinMs: WITHIN_MS },
     );
     expect(await deliveries()).toEqual(outcomes);
     expect(held.slice(6).map(({ path }) => path)).toEqual(['/hook']);
@@ -184,13 +179,11 @@ async function someoneWaitsFor(holder: pg.Client): Promise<void> {
   await until(
     () => rows('select from pg_stat_activity where $1 = any (pg_blocking_pids(pid))', [own[0].pid]),
     (waiting) => waiting.length > 0,
-    { withinMs: WITHIN_MS },
   );
 }
 
 test.runIf(process.platform === 'linux')(
   'a node that was stopped in the middle of a transaction holds the other up for seconds only',
-  { timeout: 240_000 },
   async ({ onTestFinished: undo }) => {
     const first = await start('first');
     const [beforeInsert, beforeEnd] = [await db.connect(), await db.connect()];
@@ -219,7 +212,7 @@ test.runIf(process.platform === 'linux')(
     const call = callerOf(second);
     const { body: other } = await call('POST', '/broadcasts', { title: 'other', recipients: users('b') });
     await processed(call, other.id);
-    await processed(call, cut.id, 60_000);
+    await processed(call, cut.id);
     signalTo(first, 'SIGCONT');
     first.signal('SIGTERM');
     expect(await first.ended).toBe(0);

@@ -96,7 +96,6 @@ interface Stored {
 
 test.runIf(process.platform === 'linux')(
   `every subscriber and every user gets it once despite ${ROUNDS} kills between pages (FAULT_SEED=${seed})`,
-  { timeout: 180_000 },
   async () => {
     belfry = await startBelfry(dataDir);
     await saveSmtp({ call }, smtp);
@@ -112,7 +111,7 @@ test.runIf(process.platform === 'linux')(
       await until(
         () => call('GET', `/broadcasts/${id}`),
         (response) => response.body.status.summary.total >= reached,
-        { withinMs: 30_000, everyMs: 2 },
+        { everyMs: 2 },
       );
       await delay(random() * 40);
       await belfry.killTree();

@@ -52,7 +52,6 @@ async function eventIds(server: BelfryProcess, type: string): Promise<string[]> 
 
 test.runIf(process.platform === 'linux')(
   `webhooks get every event despite ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
-  { timeout: 180_000 },
   async () => {
     const accepted: string[] = [];
     receiver.reply(({ id }, response) => {
@@ -81,7 +80,6 @@ test.runIf(process.platform === 'linux')(
       await until(
         () => receiver.received.length,
         (count) => count > before + 50 + random() * 300,
-        { withinMs: 20_000 },
       );
       await server.killTree();
       stopped = true;
@@ -97,7 +95,7 @@ test.runIf(process.platform === 'linux')(
         return ids.filter((id) => !arrived.has(id)).length;
       },
       (missing) => missing === 0,
-      { withinMs: 60_000, everyMs: 500 },
+      { everyMs: 500 },
     );
     // No message was sent without its event: those in flight when the database was killed are stored.
     const ids = new Set(await eventIds(server, types));

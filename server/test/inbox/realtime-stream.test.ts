@@ -66,7 +66,6 @@ const waitForFrames = (client: StreamClient, count: number) =>
   expect
     .poll(() => client.frames.length, {
       interval: 5,
-      timeout: 10_000,
     })
     .toBeGreaterThanOrEqual(count);
 
@@ -224,11 +223,7 @@ describe.each(Object.entries(TRANSPORTS))('resume by %s', (_name, { open, firstE
       expect(client.resyncs).toBe(0);
     }
     await done;
-    await expect
-      .poll(() => received.length + client.frames.length, {
-        timeout: 10_000,
-      })
-      .toBeGreaterThanOrEqual(total);
+    await expect.poll(() => received.length + client.frames.length).toBeGreaterThanOrEqual(total);
     collect();
     expect(received.length).toBe(total);
     // One lane publishes one after another, so its events have an order.
@@ -293,11 +288,7 @@ describe('an event stream', () => {
     await before.close();
     await insert(userId, 'while it was down');
     const after = await realtime.startNode({ port: before.port });
-    await expect
-      .poll(() => titles(client.frames), {
-        timeout: 15_000,
-      })
-      .toEqual(['before', 'while it was down']);
+    await expect.poll(() => titles(client.frames)).toEqual(['before', 'while it was down']);
     after.bus.publish(await insert(userId, 'after'));
     await waitForFrames(client, 3);
     expect(titles(client.frames)).toEqual(['before', 'while it was down', 'after']);

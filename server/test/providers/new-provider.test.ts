@@ -34,7 +34,7 @@ beforeAll(async () => {
     vendor.address,
   ]);
   belfry = await startBelfry(dataDir, { NODE_OPTIONS, ...Object.fromEntries(origins) });
-}, 60_000);
+});
 afterAll(async () => {
   await belfry?.killTree();
   await vendor?.stop();

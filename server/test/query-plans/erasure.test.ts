@@ -198,4 +198,4 @@ test('rows that remain of erased users are not read repeatedly', async () => {
   expect(await run('select user_id from deliveries where reason is not null limit 1')).toEqual([]);
   expect(await run("select id from events where details -> 'payload' is not null limit 1")).toEqual([]);
   expect(read).toBeLessThanOrEqual(6 * 2 * owners.length);
-}, 120_000);
+});

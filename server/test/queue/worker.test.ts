@@ -114,9 +114,7 @@ const ready = (count: number): NewJob<'fan_out'>[] =>
   }));
 
 async function queueEmpty(): Promise<void> {
-  await expect
-    .poll(() => db.query(sql('', 'select id from jobs')), { timeout: 10_000, interval: 20 })
-    .toEqual([]);
+  await expect.poll(() => db.query(sql('', 'select id from jobs')), { interval: 20 }).toEqual([]);
 }
 
 test('jobs that were written under a reservation run without being claimed', async () => {
@@ -304,7 +302,7 @@ test('a reserved job does not count as lost while its writer is busy', async () 
     db,
     ready(1).map((job) => ({ ...job, dueAtMs: Date.now() })),
   );
-  await expect.poll(() => batches.length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => batches.length).toBe(1);
   room?.end(jobs);
   await queueEmpty();
   expect(batches[1]).toEqual(jobs);

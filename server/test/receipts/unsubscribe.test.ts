@@ -257,4 +257,4 @@ test('forged links are limited by address, and valid ones by user, in every spel
   } finally {
     await limited.stop();
   }
-}, 60_000); // the time limit of hooks, because it starts a service
+});

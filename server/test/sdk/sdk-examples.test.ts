@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const folder = fileURLToPath(new URL('../../../sdk/examples/', import.meta.url));
@@ -19,7 +20,7 @@ afterAll(() => service.stop());
 test.each(readdirSync(folder))('%s works unchanged', async (name) => {
   const { apiKey, apiSecret, jwt } = service.project;
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(folder, name)], {
-    timeout: 15_000,
+    timeout: PATIENCE_MS,
     env: {
       NODE_COMPILE_CACHE,
       BELFRY_URL: `${service.address}/v2`,

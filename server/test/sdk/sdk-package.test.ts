@@ -90,9 +90,7 @@ test('plain JavaScript imports it and calls a server, in every installed Node fr
   expect([...versions]).toContain(process.version);
 });
 
-test('programs in TypeScript and in its README find its types', {
-  timeout: 90_000,
-}, async () => {
+test('programs in TypeScript and in its README find its types', async () => {
   const readme = await readFile(join(sdk, 'README.md'), 'utf8');
   const blocks = [...readme.matchAll(/^```ts\n(.*?)^```/gms)].map(([, code = '']) => code);
   expect(blocks.length).toBeGreaterThan(8);

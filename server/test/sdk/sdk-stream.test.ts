@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import {
   type InboxThemeEvent,
   type NotificationEvent,
@@ -66,8 +66,7 @@ function listen(externalId: string, options: StreamOptions = {}) {
 }
 
 // Events are visible after the oldest open transaction of the database server, which other tests share.
-const soon = { timeout: 60_000, interval: 10 };
-vi.setConfig({ testTimeout: 90_000 });
+const soon = { interval: 10 };
 
 describe('the stream of notifications', () => {
   test('has the events with their notification, and ends with the signal', async () => {

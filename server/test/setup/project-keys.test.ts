@@ -273,7 +273,7 @@ test('many rolls under load reject no token of a valid key, with and without bus
     await roll('signing_key', project.id, HOUR_MS, by);
     tokens.push((await newToken(project.id)).token);
     const seen = requests;
-    await expect.poll(() => requests, { timeout: 15_000 }).toBeGreaterThan(seen);
+    await expect.poll(() => requests).toBeGreaterThan(seen);
   }
   rolling.abort();
   await Promise.all(clients);

@@ -191,12 +191,11 @@ export interface DeliverySummary {
 export async function checkDeliveries(
   { project, vendors, users }: { project: TestProject; vendors: Vendors; users: readonly ReachableUser[] },
   sent: readonly SentBroadcast[],
-  { withinMs }: { withinMs: number },
 ): Promise<DeliverySummary> {
   const stored = await until(
     () => listAll<Stored>(project.call, '/broadcasts?limit=100'),
     (all) => all.every(({ status }) => status.status === 'processed' && status.summary.pending === 0),
-    { withinMs, everyMs: 200 },
+    { everyMs: 200 },
   );
   const byTag = Map.groupBy(stored, ({ title }) => title);
   const names = new Map(
@@ -247,7 +246,7 @@ export async function checkDeliveries(
           return missingIn(counts);
         },
         (all) => all.every(isExcused),
-        { withinMs, everyMs: 200 },
+        { everyMs: 200 },
       );
     lost += missing.length;
   }

@@ -95,19 +95,27 @@ export async function deliveriesOf({ context }: TestService, broadcastId: string
 }
 
 /**
- * Makes all deferred deliveries due now. Their remaining targets have due times of their own in the payload.
+ * Makes all deferred deliveries due now. Their remaining targets have due times of their own, in the payload of
+ * the job and, after an attempt, in the delivery.
  */
 export async function bringForward({ context }: TestService): Promise<void> {
   await context.db.query(
     sql(
       '',
-      `update jobs
-      set due_at = now() - interval '1 second',
-        payload = regexp_replace(payload::text, '(?<!_ms)":[0-9]{13}', '":0', 'g')::json
+      `with brought as (
+        update deliveries
+        set progress = ${withoutTimes('progress')}
+        where progress is not null
+      )
+      update jobs
+      set due_at = now() - interval '1 second', payload = ${withoutTimes('payload')}
       where kind = 'deliver' and due_at is not null`,
     ),
   );
 }
+
+const withoutTimes = (json: string) =>
+  `regexp_replace(${json}::text, '(?<!_ms)":[0-9]{13}', '":0', 'g')::json`;
 
 /** Waits until a broadcast is processed and all its deliveries have ended, and runs every retry at once. */
 export async function processedAtOnce(

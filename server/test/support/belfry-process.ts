@@ -7,10 +7,9 @@ import { readConfig } from '../../src/config.ts';
 import type { CredentialsFile } from '../../src/credentials.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, open } from '../../src/open.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../../bin/belfry.mjs', import.meta.url));
-// Usually 2 to 6 s; a busy machine may need ten times as long.
-const READY_WITHIN_MS = 90_000;
 // The last lines of its output, shown when a test fails.
 const LINES_KEPT = 60;
 
@@ -80,7 +79,7 @@ export async function startBelfry(
     });
   }
   const ended = endOf(child);
-  const tooLate = setTimeout(() => ready.reject(new Error('timeout')), READY_WITHIN_MS);
+  const tooLate = setTimeout(() => ready.reject(new Error('timeout')), PATIENCE_MS);
   void ended.then((code) => ready.reject(new Error(`it ended with ${code}`)));
   try {
     await ready.promise;

@@ -10,6 +10,7 @@ import {
 import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
 import { CITUS, createDistributedCell } from './citus.ts';
 import { createTestDatabase } from './database.ts';
+import { PATIENCE_MS } from './patience.ts';
 import { createProjectKeys, type ProjectKeys } from './project-keys.ts';
 
 /** Adds cells to the database of a service. Resolves with the names of all when they are open. */
@@ -23,7 +24,7 @@ export async function addCells(
     await insertCell(context.db, sealedCell(context, cell));
   }
   if (count > 0) context.bus.publish({ type: 'cells_changed' });
-  const deadline = Date.now() + 60_000;
+  const deadline = Date.now() + PATIENCE_MS;
   while (contexts().length <= count) {
     if (Date.now() > deadline) throw new Error('the cells were not opened');
     await new Promise((resolve) => setTimeout(resolve, 10));

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -100,9 +101,9 @@ export class Output {
     });
   }
 
-  /** Resolves with the output when it matches. Rejects after 30 s, or when the child ends before. */
+  /** Resolves with the output when it matches. Rejects after `PATIENCE_MS`, or when the child ends before. */
   async until(pattern: RegExp): Promise<string> {
-    const deadline = AbortSignal.timeout(30_000);
+    const deadline = AbortSignal.timeout(PATIENCE_MS);
     while (!pattern.test(this.text)) {
       if (this.#child.exitCode !== null || deadline.aborted)
         throw new Error(`not printed: ${pattern}\n${this.text}`);

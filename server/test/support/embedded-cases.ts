@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { EmbeddedConnection, EmbeddedOptions } from '../../src/db/embedded.ts';
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 export const isRoot = process.getuid?.() === 0;
 export const UNPRIVILEGED = { uid: 65534, gid: 65534 };
@@ -67,17 +68,16 @@ export async function query(
   }
 }
 
-/** Polls until `condition` returns something. Throws after `limitMs`. */
+/** Polls until `condition` returns something. Throws after `PATIENCE_MS`. */
 export async function until<Value>(
   what: string,
   condition: () => Value | Promise<Value>,
-  limitMs = 20_000,
 ): Promise<NonNullable<Value>> {
-  const deadline = Date.now() + limitMs;
+  const deadline = Date.now() + PATIENCE_MS;
   for (;;) {
     const value = await condition();
     if (value) return value;
-    if (Date.now() > deadline) throw new Error(`not within ${limitMs} ms: ${what}`);
+    if (Date.now() > deadline) throw new Error(`not within ${PATIENCE_MS} ms: ${what}`);
     await delay(3);
   }
 }

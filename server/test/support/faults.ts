@@ -21,8 +21,8 @@ export interface LoadResponse {
 export interface Load {
   readonly responses: readonly LoadResponse[];
   /** Resolve when so many requests since the start had this outcome. */
-  accepted(count: number, withinMs?: number): Promise<void>;
-  refused(count: number, withinMs?: number): Promise<void>;
+  accepted(count: number): Promise<void>;
+  refused(count: number): Promise<void>;
   /** Resolves when so many were refused or lost their connection. */
   refusedOrCut(count: number): Promise<void>;
   stop(): Promise<void>;
@@ -50,18 +50,17 @@ export function load(
     }
   };
   const running = Promise.all(Array.from({ length: clients }, client));
-  const counted = async (statuses: readonly number[], count: number, withinMs: number) => {
+  const counted = async (statuses: readonly number[], count: number) => {
     await until(
       () => responses.filter(({ status }) => statuses.includes(status)).length,
       (seen) => seen >= count,
-      { withinMs },
     );
   };
   return {
     responses,
-    accepted: (count, withinMs = 20_000) => counted([201], count, withinMs),
-    refused: (count, withinMs = 20_000) => counted([503], count, withinMs),
-    refusedOrCut: (count) => counted([0, 503], count, 20_000),
+    accepted: (count) => counted([201], count),
+    refused: (count) => counted([503], count),
+    refusedOrCut: (count) => counted([0, 503], count),
     async stop() {
       stopped = true;
       await running;
@@ -128,7 +127,7 @@ export async function expectExactlyOnce(
     async () =>
       (await rows<{ count: number }>("select count(*) from jobs where kind <> 'poll_receipts'"))[0]?.count,
     (left) => left === 0,
-    { withinMs: 30_000, everyMs: 50 },
+    { everyMs: 50 },
   );
   const stored = await rows<{
     id: string;
@@ -187,7 +186,6 @@ export function messageIdOf({ raw }: Pick<ReceivedEmail, 'raw'>): string {
 export async function settled({ address }: { address: string }): Promise<void> {
   const metrics = async () => (await fetch(`${address}/metrics`)).text();
   await until(metrics, (text) => !/^belfry_queue_jobs\{.*\} [^0]/m.test(text), {
-    withinMs: 60_000,
     everyMs: 100,
   });
 }

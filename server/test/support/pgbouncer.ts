@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { ConnectionSettings } from '../../src/db/client.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 /** pgbouncer in front of a server, for all of its databases. */
 export interface Pgbouncer {
@@ -95,7 +96,7 @@ async function start(folder: string, ini: string): Promise<ChildProcess> {
   child.stderr.on('data', (text) => {
     errors += text;
   });
-  const deadline = Date.now() + 30_000;
+  const deadline = Date.now() + PATIENCE_MS;
   for (;;) {
     const client = new pg.Client({ host: folder, port: PORT, user: 'pgbouncer', database: 'pgbouncer' });
     const reached = await client.connect().then(

@@ -13,6 +13,7 @@ import type { Timeouts } from '../../src/providers/shared/transport.ts';
 import { addCells, contextIn, createProjectKeysIn } from './cells.ts';
 import { createTestDatabase } from './database.ts';
 import { hs256 } from './jwt.ts';
+import { PATIENCE_MS } from './patience.ts';
 import type { ProjectKeys } from './project-keys.ts';
 import { testSettings } from './test-settings.ts';
 
@@ -234,7 +235,7 @@ async function send(
 export async function until<Value>(
   read: () => Promise<Value> | Value,
   wanted: (value: Value) => boolean,
-  { withinMs = 30_000, everyMs = 10 }: { withinMs?: number; everyMs?: number } = {},
+  { withinMs = PATIENCE_MS, everyMs = 10 }: { withinMs?: number; everyMs?: number } = {},
 ): Promise<Value> {
   const deadline = Date.now() + withinMs;
   for (;;) {
@@ -247,11 +248,10 @@ export async function until<Value>(
 }
 
 /** Waits until a broadcast is processed and all its deliveries have ended, and returns it. */
-export async function processed(call: Caller, id: string, withinMs = 30_000): Promise<ApiResponse['body']> {
+export async function processed(call: Caller, id: string): Promise<ApiResponse['body']> {
   const { body } = await until(
     () => call('GET', `/broadcasts/${id}`),
     (response) => response.body?.status?.status === 'processed' && response.body.status.summary.pending === 0,
-    { withinMs },
   );
   return body;
 }

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { AddressInfo, Socket } from 'node:net';
 import PostalMime, { type Email } from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
+import { PATIENCE_MS } from './patience.ts';
 
 export type ReceivedEmail = {
   from: string;
@@ -29,8 +30,8 @@ export type SmtpStandIn = {
   received: ReceivedEmail[];
   /** The connections so far, those that are open, and those that hang. */
   connections(): { opened: number; open: number; hanging: number };
-  /** Resolves when so many e-mails have been accepted. Rejects with their number after the timeout. */
-  waitFor(count: number, timeoutMs?: number): Promise<ReceivedEmail[]>;
+  /** Resolves when so many e-mails have been accepted. Rejects with their number after `PATIENCE_MS`. */
+  waitFor(count: number): Promise<ReceivedEmail[]>;
   fail(failure: Failure): void;
   heal(): void;
   /** Breaks the connections that hang. */
@@ -158,7 +159,7 @@ export async function startSmtpStandIn({
     };
   }
 
-  function waitFor(count: number, timeoutMs = 10_000): Promise<ReceivedEmail[]> {
+  function waitFor(count: number): Promise<ReceivedEmail[]> {
     return new Promise((resolve, reject) => {
       const finish = (settle: () => void): void => {
         clearTimeout(timer);
@@ -171,9 +172,9 @@ export async function startSmtpStandIn({
       const timer = setTimeout(
         () =>
           finish(() =>
-            reject(new Error(`${received.length} of ${count} e-mails arrived in ${timeoutMs} ms`)),
+            reject(new Error(`${received.length} of ${count} e-mails arrived in ${PATIENCE_MS} ms`)),
           ),
-        timeoutMs,
+        PATIENCE_MS,
       );
       waiting.add(look);
       look();

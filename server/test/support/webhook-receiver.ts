@@ -24,7 +24,7 @@ export interface WebhookReceiver {
    */
   reply(how: number | ((message: ReceivedMessage, response: ServerResponse) => void)): void;
   /** Waits until so many messages have arrived. */
-  waitFor(count: number, withinMs?: number): Promise<ReceivedMessage[]>;
+  waitFor(count: number): Promise<ReceivedMessage[]>;
   stop(): Promise<void>;
 }
 
@@ -67,11 +67,10 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     reply(how) {
       respond = typeof how === 'function' ? how : (_message, response) => response.writeHead(how).end();
     },
-    async waitFor(count, withinMs = 15_000) {
+    async waitFor(count) {
       await until(
         () => received.length,
         (length) => length >= count,
-        { withinMs },
       );
       return received;
     },

@@ -53,11 +53,7 @@ describe('many users', () => {
       });
     await send('news');
     await send('other');
-    await expect
-      .poll(async () => (await project.as('a')('GET', '/notifications')).body.data.length, {
-        timeout: 10_000,
-      })
-      .toBe(1);
+    await expect.poll(async () => (await project.as('a')('GET', '/notifications')).body.data.length).toBe(1);
     expect((await project.as('b')('GET', '/notifications')).body.data).toEqual([]);
   });
 

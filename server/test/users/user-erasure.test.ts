@@ -249,7 +249,7 @@ test('nothing personal is in any table after the user was erased', async () => {
     (await project.call('GET', `/suppressions?query=${encodeURIComponent(phone)}`)).body.data,
   ).toMatchObject([{ kind: 'phone', phone_number: null, note: null }]);
   await receiver.stop();
-}, 90_000);
+});
 
 describe('the content of a broadcast', () => {
   const people = (names: string[]) => names.map((external_id) => ({ external_id }));

@@ -87,9 +87,7 @@ describe('the preferences', () => {
       recipients: [{ external_id: 'ada' }],
     });
     const deliveries = () => project.call('GET', `/broadcasts/${sent.body.id}/deliveries?channel=in_app`);
-    await expect
-      .poll(async () => (await deliveries()).body.data[0]?.code, { timeout: 10_000 })
-      .toBe('switched_off');
+    await expect.poll(async () => (await deliveries()).body.data[0]?.code).toBe('switched_off');
   });
 });
 

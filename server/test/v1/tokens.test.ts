@@ -91,7 +91,6 @@ describe('devices', () => {
         async () =>
           (await project.call('GET', `/broadcasts/${sent.body.id}/deliveries?channel=mobile_push`)).body
             .data[0]?.code,
-        { timeout: 10_000 },
       )
       .toBe('unreachable');
   });

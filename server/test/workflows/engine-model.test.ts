@@ -225,7 +225,6 @@ function checkEvents(
 
 test.each(Array.from({ length: ROUNDS }, (_, round) => round))(
   `runs are as a plain interpreter says, round %i (FAULT_SEED=${seed})`,
-  { timeout: 300_000 },
   async (round) => {
     const keys = await service.createProject(`model ${round}`);
     // The clock goes back as well, but not to before the token was issued.

@@ -151,7 +151,7 @@ describe('an event of Belfry', () => {
     await started('flow', 0);
   });
 
-  test('starts each run once over two servers and a restart', { timeout: 60_000 }, async () => {
+  test('starts each run once over two servers and a restart', async () => {
     await save('flow', [{ event: 'user.created' }], [hello]);
     const { config, log } = service.context;
     const second = await startService(config, { log, pollMs: 50 });
@@ -221,7 +221,7 @@ describe('a run that waits for an event of Belfry', () => {
     expect((await runOf(project, other)).status.state).toBe(STATE.waiting);
   });
 
-  test('misses none that comes while it begins to wait', { timeout: 60_000 }, async () => {
+  test('misses none that comes while it begins to wait', async () => {
     // The inbox has the notification before the run has recorded that it waits.
     await project.call('PUT', '/workflows', { key: 'flow', steps: [hello, waitFor('delivery.sent')] });
     for (let round = 0; round < 3; round += 1) {
@@ -398,7 +398,7 @@ describe('a webhook of a vendor', () => {
 });
 
 describe('runs that cause each other', () => {
-  test('by the events of their broadcasts end after five', { timeout: 60_000 }, async () => {
+  test('by the events of their broadcasts end after five', async () => {
     await save('loop', [{ event: 'delivery.sent' }], [hello]);
     await project.call('POST', '/broadcasts', { title: 'First', recipients: [{ external_id: 'ada' }] });
     await expect.poll(prevented).toMatchObject([
@@ -412,7 +412,7 @@ describe('runs that cause each other', () => {
     expect(await runs('loop')).toHaveLength(5);
   });
 
-  test('by changing their user end after five', { timeout: 60_000 }, async () => {
+  test('by changing their user end after five', async () => {
     const change = { command: 'update_user', input: { first_name: '{{ run.id }}' } };
     await save('loop', [{ event: 'user.updated' }], [change]);
     await putUser('ada');
@@ -426,7 +426,7 @@ describe('runs that cause each other', () => {
   test.each([
     ['creating', 'user.created', { external_id: '{{ run.id }}' }],
     ['changing', 'user.updated', { external_id: 'ada', first_name: '{{ run.id }}' }],
-  ])('by %s users with their broadcasts end after five', { timeout: 60_000 }, async (_, event, recipient) => {
+  ])('by %s users with their broadcasts end after five', async (_, event, recipient) => {
     const next = { command: 'broadcast', input: { title: 'Hello', recipients: [recipient] } };
     await save('loop', [{ event }], [next]);
     await putUser('ada');

@@ -614,7 +614,7 @@ describe('connections', () => {
     const server = await standIn();
     const sender = connect({ port: server.port }, { idleMs: 50 });
     await sender.send(email());
-    await expect.poll(() => server.connections(), { timeout: 5_000 }).toMatchObject({ opened: 1, open: 0 });
+    await expect.poll(() => server.connections()).toMatchObject({ opened: 1, open: 0 });
     expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
   });
 
@@ -626,7 +626,7 @@ describe('connections', () => {
     expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
     await server.restart();
     // The failure is remembered for a second.
-    await expect.poll(() => sender.send(email()), { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
+    await expect.poll(() => sender.send(email())).toMatchObject({ kind: 'sent' });
     expect(server.received).toHaveLength(2);
   });
 

@@ -278,7 +278,7 @@ const filled = (unit: string, length = 10 * MEBI): string =>
 
 // The worst takes 2.5 s; a quadratic step would take hours. Counted is the time of the processor, which other
 // tests share.
-describe('10 MiB of content is rendered in time', { timeout: 120_000 }, () => {
+describe('10 MiB of content is rendered in time', () => {
   test.each([
     ['paragraphs', '<p>Hello <b>world</b></p>\n'],
     ['plain text', 'lorem ipsum '],
