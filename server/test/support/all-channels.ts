@@ -95,8 +95,8 @@ export async function deliveriesOf({ context }: TestService, broadcastId: string
 }
 
 /**
- * Makes all deferred deliveries due now. Their remaining targets have due times of their own, in the payload of
- * the job and, after an attempt, in the delivery.
+ * Makes all deferred deliveries due now. Their remaining targets have due times of their own: in the payload
+ * of the job and, after an attempt, in the delivery.
  */
 export async function bringForward({ context }: TestService): Promise<void> {
   await context.db.query(

@@ -275,8 +275,8 @@ function fannedOutText(from: string, [sent, processed]: string[], sentDetails: s
       from fanned_out, unnest(user_ids) as user_id
       group by project_id, event_row
       union all
-      select project_id, (${processed}::uuid[])[event_row], 'broadcast.processed', array_agg(id),
-        null::uuid[], json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
+      select project_id, (${processed}::uuid[])[event_row], 'broadcast.processed', array_agg(id), null,
+        json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
       from fanned_out
       group by project_id, event_row, total
     ) as event (project_id, id, type, broadcast_ids, user_ids, details)
