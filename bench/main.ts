@@ -32,19 +32,19 @@ import { measureWorkflows } from './scenarios/workflows.ts';
 import { Report } from './support/report.ts';
 import type { Scenario } from './support/scenario.ts';
 
-const USAGE = 'npm run bench -- [--only a,b] [--quick] [--keep <data directory>] [--profile]';
+const USAGE = 'npm run bench -- [--only <part>,…] [--quick] [--keep <data directory>] [--profile]';
 
 /** A part that takes long runs only if it is named. */
 const SCENARIOS: Record<string, { title: string; measure: Scenario; takesLong?: true }> = {
-  f: { title: 'memory', measure: measureMemory },
-  a: { title: 'notifications from broadcasts of 1000 recipients', measure: measureFanOut },
-  b: { title: 'accepting broadcasts', measure: measureAccept },
-  c: { title: 'from the request to the socket', measure: measureRealtime },
+  memory: { title: 'memory', measure: measureMemory },
+  'fan-out': { title: 'notifications from broadcasts of 1000 recipients', measure: measureFanOut },
+  accept: { title: 'accepting broadcasts', measure: measureAccept },
+  realtime: { title: 'from the request to the socket', measure: measureRealtime },
   nodes: { title: 'inboxes at another node, over NOTIFY and NATS', measure: measureNodes },
   processes: { title: 'one process and two', measure: measureProcesses },
-  e: { title: 'e-mail', measure: measureEmail },
-  g: { title: 'what a notification costs', measure: measureCost },
-  d: { title: 'inbox and unread count in a large table', measure: measureInbox },
+  email: { title: 'e-mail', measure: measureEmail },
+  cost: { title: 'what a notification costs', measure: measureCost },
+  inbox: { title: 'inbox and unread count in a large table', measure: measureInbox },
   paint: { title: 'from the request to the paint in a browser', measure: measurePaint },
   scroll: { title: 'scrolling through an inbox of 100,000 notifications', measure: measureScroll },
   openings: { title: 'ten thousand inboxes that open at once', measure: measureOpenings },
