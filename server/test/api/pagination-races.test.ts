@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { type Description, describedBy, type Operation } from '../support/operations.ts';
 import { listPages } from '../support/pages.ts';
@@ -115,10 +114,11 @@ function ownBroadcast(): Promise<string> {
 
 /** Writes another page of users of a broadcast, as the fan-out to a topic does. */
 async function pageOfUsers(page: number): Promise<unknown> {
-  return service.context.db.query(
-    sql('', 'insert into broadcast_users (broadcast_id, page, user_ids) values ($1, $2, $3)'),
-    [await ownBroadcast(), page + 1, [newId()]],
-  );
+  return service.rows('insert into broadcast_users (broadcast_id, page, user_ids) values ($1, $2, $3)', [
+    await ownBroadcast(),
+    page + 1,
+    [newId()],
+  ]);
 }
 
 const SUBSCRIBERS = '/topics/many/subscribers';

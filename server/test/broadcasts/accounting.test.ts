@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import type { Event } from '../../src/contract/event.ts';
-import { sql } from '../../src/db/client.ts';
 import { bringForward, devices, saveToken } from '../support/all-channels.ts';
 import { listAll } from '../support/pages.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
@@ -282,15 +281,13 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
   // A job ends a moment after its last delivery.
   await until(
     async () =>
-      service.context.db.query<{ pending: number; jobs: number }>(
-        sql(
-          '',
-          `select sum(abs(pending) + abs(awaited))::int as pending,
+      service.rows<{
+        pending: number;
+        jobs: number;
+      }>(`select sum(abs(pending) + abs(awaited))::int as pending,
               (select count(*)::int from jobs
                where kind in ('fan_out', 'deliver', 'replay')) as jobs
-          from broadcasts`,
-        ),
-      ),
+          from broadcasts`),
     ([left]) => left?.pending === 0 && left.jobs === 0,
   );
   return states;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Database, sql } from '../../src/db/client.ts';
+import type { Database } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { Acceptor, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { pathOfPage } from '../support/pages.ts';
@@ -25,13 +25,9 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-async function rows<Row>(text: string, values: unknown[] = []): Promise<Row[]> {
-  return service.context.db.query<Row>(sql('', text), values);
-}
-
 /** Returns the number of jobs created so far. */
 async function jobs(): Promise<number> {
-  const [row] = await rows<{ count: number }>(
+  const [row] = await service.rows<{ count: number }>(
     `select nextval(pg_get_serial_sequence('jobs', 'id')) as count`,
   );
   return row?.count ?? 0;
@@ -82,12 +78,12 @@ describe('a broadcast to known users', () => {
     for (const recipients of [named, named.toReversed()]) {
       const { id, queued } = await send(recipients);
       expect(queued).toBe(false);
-      const [list] = await rows<{ page: number; user_ids: string[] }>(
+      const [list] = await service.rows<{ page: number; user_ids: string[] }>(
         'select page, user_ids from broadcast_users where broadcast_id = $1',
         [id],
       );
       expect(list).toEqual({ page: 0, user_ids: list?.user_ids.toSorted() });
-      const owners = await rows<{ user_id: string }>(
+      const owners = await service.rows<{ user_id: string }>(
         'select user_id from notifications where broadcast_id = $1 order by user_id',
         [id],
       );
@@ -110,7 +106,9 @@ describe('a broadcast to known users', () => {
       pending: 0,
       errors: null,
     });
-    expect(await rows('select 1 as one from notifications where broadcast_id = $1', [id])).toHaveLength(1);
+    expect(
+      await service.rows('select 1 as one from notifications where broadcast_id = $1', [id]),
+    ).toHaveLength(1);
   });
 
   test('has one effect and one response per Idempotency-Key, even for concurrent requests', async () => {
@@ -126,7 +124,7 @@ describe('a broadcast to known users', () => {
     expect((await jobs()) - before).toBe(1);
     expect(new Set(responses.map(({ body }) => body.id)).size).toBe(3);
     expect(
-      await rows(
+      await service.rows(
         `select type, sum(size)::int as count from ${STORED_EVENTS}
         where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]
         group by type order by type`,
@@ -147,7 +145,7 @@ describe('a broadcast to known users', () => {
       ),
     );
     const ids = sent.map(({ body }) => body.id as string);
-    const stored = await rows<{ size: number }>(
+    const stored = await service.rows<{ size: number }>(
       `select size from ${STORED_EVENTS}
         where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]`,
       [ids],
@@ -178,7 +176,7 @@ describe('a broadcast to known users', () => {
       });
       const idsOf = (wanted: string) =>
         own.flatMap(({ type, context }) => (type === wanted ? context.notification_id : [])).sort();
-      const there = await rows<{ id: string }>(
+      const there = await service.rows<{ id: string }>(
         'select id from notifications where broadcast_id = $1 order by id',
         [id],
       );
@@ -279,7 +277,7 @@ describe('other broadcasts go through the queue', () => {
 
   test('a deleted user', async () => {
     expect((await send([{ external_id: 'known-10' }])).queued).toBe(false);
-    const [user] = await rows<{ id: string }>("select id from users where external_id = 'known-10'");
+    const [user] = await service.rows<{ id: string }>("select id from users where external_id = 'known-10'");
     expect((await call('DELETE', `/users/${user?.id}`)).status).toBe(204);
     const { id, queued } = await send([{ external_id: 'known-10' }]);
     expect(queued).toBe(true);

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { bringForward, reachEverywhere, saveToken } from '../support/all-channels.ts';
 import {
   processed,
@@ -110,8 +109,8 @@ test('mail that a server defers is retried in a processed broadcast and counted 
     recipients: names.map((name) => ({ external_id: name, email: `${name}@example.com` })),
   });
   await reaches(id, 'processed');
-  const [row] = await service.context.db.query<{ awaited: number; pending: number }>(
-    sql('', 'select awaited, pending from broadcasts where id = $1'),
+  const [row] = await service.rows<{ awaited: number; pending: number }>(
+    'select awaited, pending from broadcasts where id = $1',
     [id],
   );
   expect(row).toMatchObject({ awaited: 0 });

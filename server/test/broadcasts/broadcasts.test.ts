@@ -229,13 +229,10 @@ describe('POST /broadcasts', () => {
 
   test('details of a recipient are stored: present members replace, absent stay, null clears', async () => {
     const user = async () => {
-      const rows = await service.context.db.query<Record<string, unknown>>(
-        sql(
-          '',
-          `select first_name, last_name, locale, custom_attributes, phone_numbers, email from users
-            where external_id = 'details'`,
-        ),
-      );
+      const rows = await service.rows<
+        Record<string, unknown>
+      >(`select first_name, last_name, locale, custom_attributes, phone_numbers, email from users
+            where external_id = 'details'`);
       return rows[0];
     };
     const sendDetails = async (recipient: object) =>
@@ -319,25 +316,18 @@ describe('POST /broadcasts', () => {
       ids.push(body.id);
     }
     const rows = () =>
-      service.context.db.query<{ row: string }>(
-        sql(
-          '',
-          'select n::text as row from notifications n where broadcast_id = any ($1::uuid[]) order by 1',
-        ),
+      service.rows<{ row: string }>(
+        'select n::text as row from notifications n where broadcast_id = any ($1::uuid[]) order by 1',
         [ids],
       );
     const before = await rows();
-    await service.context.db.query(
-      sql('', "update broadcasts set status = 'enqueued', total = 0 where id = any ($1::uuid[])"),
-      [ids],
-    );
-    await service.context.db.query(
-      sql(
-        '',
-        `insert into jobs (kind, project_id, payload)
+    await service.rows("update broadcasts set status = 'enqueued', total = 0 where id = any ($1::uuid[])", [
+      ids,
+    ]);
+    await service.rows(
+      `insert into jobs (kind, project_id, payload)
           select 'fan_out', project_id, json_build_object('broadcast_id', id) from broadcasts
           where id = any ($1::uuid[])`,
-      ),
       [ids],
     );
     for (const id of ids) expect((await processed(call, id)).status.summary.failures).toBe(0);
@@ -351,12 +341,9 @@ describe('POST /broadcasts', () => {
       recipients: [{ external_id: 'e1' }, { external_id: 'e2' }],
     });
     await processed(call, body.id);
-    const rows = await service.context.db.query<{ type: string; users: number | null }>(
-      sql(
-        '',
-        `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1
+    const rows = await service.rows<{ type: string; users: number | null }>(
+      `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1
           order by id, place`,
-      ),
       [body.id],
     );
     expect(rows).toEqual([
@@ -559,8 +546,8 @@ describe('bad input is rejected with all its problems, and nothing is stored', (
       expect(read.status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     }
     const externalIds = ['first', 'shadowed', 'written'];
-    const users = await service.context.db.query<{ external_id: string }>(
-      sql('', 'select external_id from users where external_id = any ($1)'),
+    const users = await service.rows<{ external_id: string }>(
+      'select external_id from users where external_id = any ($1)',
       [externalIds],
     );
     expect(users).toEqual([{ external_id: 'written' }]);

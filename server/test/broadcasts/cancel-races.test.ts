@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
 import type { NewBroadcast } from '../../src/contract/broadcast.ts';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
-import { sql } from '../../src/db/client.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
@@ -41,9 +40,6 @@ let mail: SmtpStandIn;
 /** The project as a client of each server. */
 let nodes: [TestProject, TestProject];
 const crowd: string[] = [];
-
-const rows = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 
 beforeAll(async () => {
   [service, mail] = await Promise.all([startTestService({ pollMs: 50 }), startSmtpStandIn()]);
@@ -122,7 +118,7 @@ interface Cancelled {
 const mailsOf = (ids: ReadonlySet<string>) => mail.received.map(messageIdOf).filter((id) => ids.has(id));
 const notificationsOf = async (id: string) =>
   new Set(
-    (await rows<{ id: string }>('select id from notifications where broadcast_id = $1', [id])).map(
+    (await service.rows<{ id: string }>('select id from notifications where broadcast_id = $1', [id])).map(
       (row) => row.id,
     ),
   );
@@ -155,7 +151,7 @@ test(`a broadcast that is cancelled amid other changes is counted exactly (FAULT
   await until(
     async () => {
       await bringForward(service);
-      return rows('select kind, due_at, payload from jobs');
+      return service.rows('select kind, due_at, payload from jobs');
     },
     (jobs) => jobs.length === 0,
     { everyMs: 100 },
@@ -165,10 +161,12 @@ test(`a broadcast that is cancelled amid other changes is counted exactly (FAULT
 });
 
 async function expectExact({ id, response, mailed }: Cancelled): Promise<void> {
-  const [stored] = await rows<{ status: string; pending: number; awaited: number; waiting: boolean | null }>(
-    'select status, pending, awaited, waiting from broadcasts where id = $1',
-    [id],
-  );
+  const [stored] = await service.rows<{
+    status: string;
+    pending: number;
+    awaited: number;
+    waiting: boolean | null;
+  }>('select status, pending, awaited, waiting from broadcasts where id = $1', [id]);
   expect(stored).toEqual({ status: 'processed', pending: 0, awaited: 0, waiting: null });
   const { cancelled_at: cancelledAt, status } = (await service.project.call('GET', `/broadcasts/${id}`)).body;
   const notifications = await notificationsOf(id);
@@ -184,7 +182,7 @@ async function expectExact({ id, response, mailed }: Cancelled): Promise<void> {
   expect(names.size).toBe(deliveries.length);
   const events = new Map(
     (
-      await rows<{ type: string; size: number }>(
+      await service.rows<{ type: string; size: number }>(
         `select type, sum(size)::int as size from ${STORED_EVENTS} where broadcast_id = $1 group by type`,
         [id],
       )

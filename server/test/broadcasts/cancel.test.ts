@@ -34,8 +34,6 @@ beforeEach(async () => {
   project = await service.createProject(`cancel ${made}`);
 });
 
-const rows = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const people = (count: number) =>
   Array.from({ length: count }, (_none, index) => ({
     external_id: `u${index}`,
@@ -70,7 +68,7 @@ async function expectEnded(
   id: string,
 ): Promise<{ total: number; byState: Record<string, DeliveryRecord[]> }> {
   const { status } = await processed(project.call, id);
-  const [stored] = await rows<{ users: number; awaited: number }>(
+  const [stored] = await service.rows<{ users: number; awaited: number }>(
     `select awaited, (select count(*)::int from notifications where broadcast_id = $1) as users
     from broadcasts
     where id = $1`,
@@ -80,7 +78,7 @@ async function expectEnded(
   const deliveries = await deliveriesOf(id);
   expect(new Set(deliveries.map(({ user_id }) => user_id)).size).toBe(status.summary.total);
   expect(await eventsOf(id, 'broadcast.processed')).toHaveLength(1);
-  const events = await rows<{ type: string; users: number }>(
+  const events = await service.rows<{ type: string; users: number }>(
     `select type, sum(cardinality(user_ids))::int as users
     from ${STORED_EVENTS}
     where broadcast_id = $1 and type in ('delivery.sent', 'delivery.skipped')
@@ -210,7 +208,7 @@ test('a delivery that is deferred while its broadcast is cancelled ends, too', a
     );
     await cancelled(id);
     await until(
-      () => rows("select from jobs where kind = 'cancel' and due_at is null"),
+      () => service.rows("select from jobs where kind = 'cancel' and due_at is null"),
       (first) => first.length === 0,
     );
   });
@@ -334,7 +332,7 @@ test('a server that missed the message finds out from the database', async () =>
   await project.call('PUT', '/channels', { key: 'later', channels });
   const id = await send({ category: 'later', recipients: people(1) });
   const sinceMs = Date.now() - 60_000;
-  await rows('update broadcasts set cancelled_at = now() where id = $1', [id]);
+  await service.rows('update broadcasts set cancelled_at = now() where id = $1', [id]);
   expect(service.context.cancelled.has(id)).toBe(false);
   service.context.bus.publish({ type: 'missed', sinceMs });
   await until(

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { pathOfPage } from '../support/pages.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
@@ -16,8 +15,8 @@ const get = (key: string, of = project) => of.call('GET', `/channels/${encodeURI
 const save = (body: unknown, of = project) => of.call('PUT', '/channels', body);
 const remove = (key: string, of = project) => of.call('DELETE', `/channels/${encodeURIComponent(key)}`);
 const eventsOf = (type: string, of: TestProject) =>
-  service.context.db.query<{ details: string }>(
-    sql('', 'select details::text from events where project_id = $1 and type = $2 order by id'),
+  service.rows<{ details: string }>(
+    'select details::text from events where project_id = $1 and type = $2 order by id',
     [of.id, type],
   );
 
@@ -206,14 +205,11 @@ describe('invalid input is rejected', () => {
 
   test('a project at its limit of categories can still save existing ones', async () => {
     const crowded = await service.createProject('crowded');
-    await service.context.db.query(
-      sql(
-        '',
-        `insert into categories (project_id, key, id, config, updated_at)
+    await service.rows(
+      `insert into categories (project_id, key, id, config, updated_at)
         select $1, 'cat' || n, gen_random_uuid(), 
              json_build_object('key', 'cat' || n, 'channels', '[]'::json), now()
         from generate_series(1, 1000) n`,
-      ),
       [crowded.id],
     );
     const refused = await save({ key: 'one-more', channels: [] }, crowded);

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { listPages } from '../support/pages.ts';
 import { openStream, titles } from '../support/realtime.ts';
 import {
@@ -81,14 +80,11 @@ const shownTo = (users: number): Recorded => ({
 
 /** The events of a broadcast's deliveries, each row once. */
 async function deliveryEvents(broadcastId: string): Promise<Recorded[]> {
-  const rows = await service.context.db.query<{ type: string; details: string; users: number }>(
-    sql(
-      '',
-      `select type, details::text, cardinality(user_ids) as users
+  const rows = await service.rows<{ type: string; details: string; users: number }>(
+    `select type, details::text, cardinality(user_ids) as users
       from ${STORED_EVENTS}
       where broadcast_id = $1 and type like 'delivery.%'
       order by id, place`,
-    ),
     [broadcastId],
   );
   return rows.flatMap(({ type, details, users }) => {
@@ -106,12 +102,10 @@ async function deliveryEvents(broadcastId: string): Promise<Recorded[]> {
 
 /** Makes all scheduled jobs due now. */
 const bringForward = () =>
-  service.context.db.query(
-    sql('', "update jobs set due_at = now() - interval '1 second' where due_at is not null"),
-  );
+  service.rows("update jobs set due_at = now() - interval '1 second' where due_at is not null");
 const waiting = () =>
-  service.context.db.query<{ due_at: Date; payload: string }>(
-    sql('', 'select due_at, payload::text from jobs where project_id = $1 and due_at is not null'),
+  service.rows<{ due_at: Date; payload: string }>(
+    'select due_at, payload::text from jobs where project_id = $1 and due_at is not null',
     [project.id],
   );
 const scheduled = (count = 1) => until(waiting, (jobs) => jobs.length === count);
@@ -196,12 +190,9 @@ describe('the inbox', () => {
       },
       shownTo(1),
     ]);
-    const [held] = await service.context.db.query<{ id: string }>(
-      sql(
-        '',
-        `select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1
+    const [held] = await service.rows<{ id: string }>(
+      `select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1
           and u.external_id = 'ada'`,
-      ),
       [id],
     );
     expect((await project.as('ada')('GET', `/notifications/${held?.id}`)).status).toBe(404);

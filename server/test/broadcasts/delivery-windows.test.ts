@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import {
   processed,
   startTestService,
@@ -40,8 +39,8 @@ async function newProject(): Promise<TestProject> {
 }
 
 async function eventsOf(type: string): Promise<{ user_ids: string[] | null; details: string }[]> {
-  return service.context.db.query(
-    sql('', 'select user_ids, details::text from events where project_id = $1 and type = $2 order by id'),
+  return service.rows(
+    'select user_ids, details::text from events where project_id = $1 and type = $2 order by id',
     [project.id, type],
   );
 }

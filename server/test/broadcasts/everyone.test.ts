@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Recipient } from '../../src/contract/broadcast.ts';
-import { sql } from '../../src/db/client.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
 import { insertCrowd } from '../support/crowd.ts';
@@ -21,8 +20,6 @@ beforeEach(async () => {
   project = await service.createProject(`everyone ${made}`);
 });
 
-const rows = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const everyone: Recipient = { matches: '*' };
 const crowd = (of: TestProject, count: number) => insertCrowd(service, of, count, { categories: null });
 /** Sends as version 1 of the API does, which validates by its own schema. */
@@ -30,7 +27,7 @@ const send = async (recipients: Recipient[], body: object = {}): Promise<string>
   (await sendBroadcast(service.http.context, project, { title: 'All', recipients, ...body }, { raw: {} })).id;
 const reached = async (id: string) =>
   (
-    await rows<{ external_id: string }>(
+    await service.rows<{ external_id: string }>(
       'select external_id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1',
       [id],
     )
@@ -94,11 +91,12 @@ test('a broadcast without a topic is not processed while pages are left', async 
 test('a page that fails because of a bug ends the broadcast, and reports the error', async () => {
   const id = await send([everyone]);
   await processed(project.call, id);
-  await rows("update broadcasts set status = 'processing', awaited = 1 where id = $1", [id]);
-  await rows("insert into leases (id, node, expires_at) values ($1, 'test', now() + interval '1 hour')", [
-    project.id,
-  ]);
-  const [job] = await rows<{ id: number }>(
+  await service.rows("update broadcasts set status = 'processing', awaited = 1 where id = $1", [id]);
+  await service.rows(
+    "insert into leases (id, node, expires_at) values ($1, 'test', now() + interval '1 hour')",
+    [project.id],
+  );
+  const [job] = await service.rows<{ id: number }>(
     `insert into jobs (kind, project_id, lease_id, payload) values ('fan_out', $1, $1, '{}') returning id`,
     [project.id],
   );

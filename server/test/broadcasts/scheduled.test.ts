@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
@@ -24,8 +23,6 @@ beforeEach(async () => {
   project = await service.createProject(`scheduled ${made}`);
 });
 
-const rows = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const later = (ms: number) => new Date(Math.ceil((Date.now() + ms) / 1_000) * 1_000).toISOString();
 const post = (body: object, headers?: Record<string, string>) =>
   project.call(
@@ -49,8 +46,8 @@ const titles = async (user = 'ada') =>
   (await project.as(user)('GET', '/notifications')).body.data.map((one: { title: string }) => one.title);
 /** Lets the time of a broadcast come. */
 const comes = async (id: string, sendAt = 'now()') => {
-  await rows(`update broadcasts set send_at = ${sendAt} where id = $1`, [id]);
-  await rows(`update jobs set due_at = now() where payload ->> 'broadcast_id' = $1`, [id]);
+  await service.rows(`update broadcasts set send_at = ${sendAt} where id = $1`, [id]);
+  await service.rows(`update jobs set due_at = now() where payload ->> 'broadcast_id' = $1`, [id]);
   return processed(project.call, id);
 };
 
@@ -121,8 +118,8 @@ describe('broadcast.created', () => {
 
   test('is recorded at its time if an earlier release accepted it', async () => {
     const id = await schedule();
-    await rows('delete from events where project_id = $1', [project.id]);
-    await rows("update jobs set payload = (payload::jsonb - 'created')::json where project_id = $1", [
+    await service.rows('delete from events where project_id = $1', [project.id]);
+    await service.rows("update jobs set payload = (payload::jsonb - 'created')::json where project_id = $1", [
       project.id,
     ]);
     await comes(id);
@@ -159,7 +156,7 @@ test('an Idempotency-Key or an id schedules it once', async () => {
   const again = await sendBroadcast(service.http.context, project, broadcast, { id });
   expect([again.replayed, String(again.json)]).toEqual([true, String(sent.json)]);
   expect(await listed()).toEqual([id, first.body.id]);
-  const [jobs] = await rows<{ count: number }>(
+  const [jobs] = await service.rows<{ count: number }>(
     "select count(*)::int as count from jobs where kind = 'fan_out' and project_id = $1",
     [project.id],
   );
@@ -185,7 +182,7 @@ test('its notifications are the newest in the inbox when they arrive', async () 
   expect(await titles()).toEqual(['Scheduled', 'At once']);
   const newer = await project.as('ada')('GET', `/notifications?ending_before=${cursor}`);
   expect(newer.body.data.map((one: { title: string }) => one.title)).toEqual(['Scheduled']);
-  const [row] = await rows<{ same: boolean }>(
+  const [row] = await service.rows<{ same: boolean }>(
     'select bool_and(updated_at = sent_at) as same from notifications where broadcast_id = $1',
     [id],
   );
@@ -197,7 +194,7 @@ test('a topic gets it page by page at its time', async () => {
   const id = await schedule({ topic: 'news', recipients: [{ topic: { subscribers: true } }] });
   const { status } = await comes(id);
   expect(status.summary).toEqual({ total: 2_500, failures: 0, pending: 0 });
-  const [row] = await rows<{ placed: number }>(
+  const [row] = await service.rows<{ placed: number }>(
     'select count(place)::int as placed from notifications where broadcast_id = $1',
     [id],
   );

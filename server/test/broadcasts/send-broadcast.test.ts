@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { NewBroadcast } from '../../src/contract/broadcast.ts';
-import { type Database, sql } from '../../src/db/client.ts';
+import type { Database } from '../../src/db/client.ts';
 import { Acceptor, type SendOptions, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { ClientError } from '../../src/errors.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -28,12 +28,8 @@ function node(db: Pick<Database, 'query'> = service.context.db): Sender {
   return (broadcast, options) => sendBroadcast({ ...context, acceptor }, service.project, broadcast, options);
 }
 
-async function rows<Row>(text: string, values: unknown[] = []): Promise<Row[]> {
-  return service.context.db.query<Row>(sql('', text), values);
-}
-
 async function countOf(table: string): Promise<number> {
-  const [row] = await rows<{ count: number }>(`select count(*)::int as count from ${table}`);
+  const [row] = await service.rows<{ count: number }>(`select count(*)::int as count from ${table}`);
   return row?.count ?? 0;
 }
 
@@ -63,8 +59,10 @@ describe('a broadcast with an id from the caller', () => {
       status: { status: 'enqueued' },
     });
     expect(await processed(service.project.call, id)).toMatchObject({ id });
-    expect(await rows('select user_id from notifications where broadcast_id = $1', [id])).toHaveLength(1);
-    expect(await rows("select from jobs where payload ->> 'broadcast_id' = $1", [id])).toEqual([]);
+    expect(
+      await service.rows('select user_id from notifications where broadcast_id = $1', [id]),
+    ).toHaveLength(1);
+    expect(await service.rows("select from jobs where payload ->> 'broadcast_id' = $1", [id])).toEqual([]);
     const events = await service.project.call('GET', '/events?limit=100&type=broadcast.created');
     const created = events.body.data.filter(
       ({ context }: { context: { broadcast_id: string } }) => context.broadcast_id === id,
@@ -90,7 +88,9 @@ describe('a broadcast with an id from the caller', () => {
       const retried = await node()(broadcast, { id });
       expect(retried).toMatchObject({ id, replayed: true });
       await processed(service.project.call, id);
-      expect(await rows('select user_id from notifications where broadcast_id = $1', [id])).toHaveLength(1);
+      expect(
+        await service.rows('select user_id from notifications where broadcast_id = $1', [id]),
+      ).toHaveLength(1);
     },
   );
 
@@ -147,14 +147,16 @@ test('a broadcast sent as a value and one sent through HTTP end in the same rows
   const sent = JSON.parse(json.toString());
   expect({ ...sent, id: body.id, created_at: body.created_at }).toEqual(body);
   for (const one of [body.id, id]) await processed(service.project.call, one);
-  const stored = (one: string) => rows('select * from broadcasts where id = $1', [one]);
+  const stored = (one: string) => service.rows('select * from broadcasts where id = $1', [one]);
   const [first, second] = [await stored(body.id), await stored(id)];
   expect(second).toEqual([{ ...(first[0] as object), id }]);
   const reached = (one: string) =>
-    rows('select page, user_ids, plan from broadcast_users where broadcast_id = $1 order by page', [one]);
+    service.rows('select page, user_ids, plan from broadcast_users where broadcast_id = $1 order by page', [
+      one,
+    ]);
   expect(await reached(id)).toEqual(await reached(body.id));
   const notified = (one: string) =>
-    rows(
+    service.rows(
       `select user_id, category, topic, seen_at, discarded_at from notifications
       where broadcast_id = $1 order by user_id`,
       [one],

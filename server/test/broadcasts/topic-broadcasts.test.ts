@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
 import { insertCrowd } from '../support/crowd.ts';
 import { openStream, titles } from '../support/realtime.ts';
@@ -30,7 +29,6 @@ beforeEach(async () => {
 });
 
 const subscribers = { topic: { subscribers: true } };
-const rows = <Row>(text: string, values: unknown[]) => service.context.db.query<Row>(sql('', text), values);
 const subscribe = async (user: string, ...categories: (string | object)[]) => {
   const { status } = await project.as(user)('POST', '/subscriptions', {
     topic: 'news',
@@ -53,7 +51,7 @@ const crowd = (count: number, options?: { categories: string }) =>
 
 /** The users that have a notification of this broadcast. */
 async function reached(broadcastId: string): Promise<string[]> {
-  const found = await rows<{ user_id: string }>(
+  const found = await service.rows<{ user_id: string }>(
     'select user_id from notifications where broadcast_id = $1 order by user_id',
     [broadcastId],
   );
@@ -61,7 +59,7 @@ async function reached(broadcastId: string): Promise<string[]> {
 }
 
 async function pagesOf(broadcastId: string): Promise<number[]> {
-  const found = await rows<{ users: number }>(
+  const found = await service.rows<{ users: number }>(
     'select cardinality(user_ids) as users from broadcast_users where broadcast_id = $1 order by page',
     [broadcastId],
   );
@@ -69,7 +67,7 @@ async function pagesOf(broadcastId: string): Promise<number[]> {
 }
 
 async function eventsOf(broadcastId: string): Promise<Record<string, number>> {
-  const found = await rows<{ type: string; count: number }>(
+  const found = await service.rows<{ type: string; count: number }>(
     `select type, sum(size)::int as count from ${STORED_EVENTS} where broadcast_id = $1 group by type
       order by type`,
     [broadcastId],
@@ -211,12 +209,12 @@ describe('a topic with many subscribers', () => {
       'delivery.sent': count,
       'notification.created': count,
     });
-    const [event] = await rows<{ details: string }>(
+    const [event] = await service.rows<{ details: string }>(
       "select details::text from events where broadcast_id = $1 and type = 'broadcast.processed'",
       [id],
     );
     expect(JSON.parse(event?.details ?? '')).toEqual({ payload: summary(count) });
-    expect(await rows('select 1 from jobs where project_id = $1', [project.id])).toEqual([]);
+    expect(await service.rows('select 1 from jobs where project_id = $1', [project.id])).toEqual([]);
   });
 
   test('named recipients come first and get it once', async () => {
@@ -234,7 +232,7 @@ describe('a topic with many subscribers', () => {
   test('a rare category is found behind tens of thousands of other subscriptions', async () => {
     const users = await crowd(20_500, { categories: '{"other": {"status": "subscribed"}}' });
     const few = [users[12_000], users[20_499]];
-    await rows(
+    await service.rows(
       `update subscriptions set categories = '{"rare": {"status": "subscribed"}}'
         where user_id = any ($1::uuid[])`,
       [few],
@@ -261,9 +259,9 @@ describe('a topic with many subscribers', () => {
     const named = { external_id: 'boss', email: 'boss@example.com' };
     // Each page has a user without an address, one who disabled e-mail, and some with an invalid address.
     for (const user of [users[5], users[1_105]])
-      await rows('update users set email = null where id = $1', [user]);
+      await service.rows('update users set email = null where id = $1', [user]);
     for (const user of [users[7], users[1_107]])
-      await rows("update users set email = 'no address ' || id where id = $1", [user]);
+      await service.rows("update users set email = 'no address ' || id where id = $1", [user]);
     await project.as('crowd-9')('PUT', '/channels/user_preferences', {
       categories: [{ key: 'sport', channels: [{ name: 'email', enabled: false }] }],
     });
@@ -285,8 +283,8 @@ describe('a topic with many subscribers', () => {
     const { body } = await send();
     for (let start = 0; start < leaving.length; start += 100) {
       const some = leaving.slice(start, start + 100);
-      await rows('delete from subscriptions where user_id = any ($1::uuid[])', [some]);
-      await rows(
+      await service.rows('delete from subscriptions where user_id = any ($1::uuid[])', [some]);
+      await service.rows(
         `insert into subscriptions (user_id, topic, id, project_id, categories)
         select id, 'news', gen_random_uuid(), $1, '{"*": {"status": "subscribed"}}' 
          from unnest($2::uuid[]) as u (id)`,
@@ -306,7 +304,7 @@ describe('a topic with many subscribers', () => {
     await project.call('PUT', '/channels', { key: 'sport', channels: [{ channel: 'in_app', if: 'true' }] });
     await crowd(3_000);
     const deadlocks = async () => {
-      const [row] = await rows<{ deadlocks: number }>(
+      const [row] = await service.rows<{ deadlocks: number }>(
         'select deadlocks from pg_stat_database where datname = current_database()',
         [],
       );
@@ -340,7 +338,7 @@ describe('a topic with many subscribers', () => {
 
   test('a connected client is notified once, whatever the page', async () => {
     const users = await crowd(2_100);
-    const names = await rows<{ id: string; external_id: string }>(
+    const names = await service.rows<{ id: string; external_id: string }>(
       'select id, external_id from users where project_id = $1',
       [project.id],
     );
@@ -399,12 +397,13 @@ describe('a page that fails because of a bug', () => {
     const { body } = await send();
     await processed(project.call, body.id);
     // As if the second page were still pending.
-    await rows("update broadcasts set status = 'processing', awaited = 1 where id = $1", [body.id]);
+    await service.rows("update broadcasts set status = 'processing', awaited = 1 where id = $1", [body.id]);
     // Under a live lease: without one, the next worker that polls would release the job.
-    await rows("insert into leases (id, node, expires_at) values ($1, 'test', now() + interval '1 hour')", [
-      project.id,
-    ]);
-    const [job] = await rows<{ id: number }>(
+    await service.rows(
+      "insert into leases (id, node, expires_at) values ($1, 'test', now() + interval '1 hour')",
+      [project.id],
+    );
+    const [job] = await service.rows<{ id: number }>(
       `insert into jobs (kind, project_id, priority, lease_id, due_at, payload)
       values ('fan_out', $1, 2, $2, now() + interval '1 day', '{}')
       returning id`,

@@ -644,7 +644,7 @@ test('no project moves during a backup, whose files would lack it', async () => 
   onTestFinished(() => void move.kill('SIGKILL'));
   const moving = ended(move);
   await until(
-    () => service.context.db.query(sql('', 'select from project_moves')),
+    () => service.rows('select from project_moves'),
     (rows) => rows.length > 0,
   );
   move.kill('SIGSTOP');

@@ -174,7 +174,7 @@ test('a project in use moves without an error: nothing is lost or doubled', asyn
   const moving = move(project, 'far');
   // The rest of the command only deletes rows.
   await until(
-    () => service.context.db.query(sql('', 'select from project_moves where switched_at is not null')),
+    () => service.rows('select from project_moves where switched_at is not null'),
     (rows) => rows.length > 0,
   );
   await running.accepted(running.responses.length + 50);
@@ -298,7 +298,7 @@ test('a move is refused, and leaves nothing, if the other cell has a project of 
     code: 1,
     err: `belfry: the cell near has a project named ${name}\n`,
   });
-  expect(await service.context.db.query(sql('', 'select from project_moves'))).toEqual([]);
+  expect(await service.rows('select from project_moves')).toEqual([]);
   expect(await leftBehind('far')).toEqual([]);
 });
 

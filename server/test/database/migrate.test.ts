@@ -4,12 +4,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { type MigrateOptions, MigrationFailed, migrate, UnusableDatabase } from '../../src/db/migrate.ts';
 import { type Migration, migrations, parseMigration } from '../../src/db/migrations.ts';
 import { newestSchema, schemaObstacle } from '../../src/db/schema.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rowsOf } from '../support/rows.ts';
 import { until } from '../support/service.ts';
 
 // Migrations of a later release, made up for these tests, while others use the database.
@@ -52,8 +53,6 @@ async function connect(name = 'test'): Promise<pg.Client> {
   return client;
 }
 
-const rows = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
-
 /** Applies these migrations after those of this release, and keeps the lines about waits. */
 function apply(client: pg.Client, added: readonly Migration[], options: MigrateOptions = {}) {
   const lines: string[] = [];
@@ -69,7 +68,8 @@ function apply(client: pg.Client, added: readonly Migration[], options: MigrateO
 
 const isValid = async (index: string) =>
   (
-    await rows<{ valid: boolean }>(
+    await rowsOf<{ valid: boolean }>(
+      db,
       'select indisvalid as valid from pg_index where indexrelid = to_regclass($1)',
       [index],
     )
@@ -79,7 +79,8 @@ const isValid = async (index: string) =>
 const blocked = (pattern: string) =>
   until(
     () =>
-      rows<{ pid: number }>(
+      rowsOf<{ pid: number }>(
+        db,
         `select pid from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock' and query like $1`,
         [pattern],
@@ -133,7 +134,7 @@ test('a migration lets requests pass while a long transaction holds its lock', a
 
 test('the list of migrations can be read while a migration waits to change it', async () => {
   const [holder, client] = [await connect('report'), await connect()];
-  await rows('alter table migrations drop column oldest_program');
+  await rowsOf(db, 'alter table migrations drop column oldest_program');
   await holder.query('begin; select from migrations limit 1');
   const { applied, lines } = apply(client, [EXPAND]);
   await until(
@@ -141,7 +142,7 @@ test('the list of migrations can be read while a migration waits to change it', 
     (found) => found.length > 0,
   );
   expect(lines[0]).toContain('waits for a lock on migrations that process ');
-  await rows('select from migrations limit 1');
+  await rowsOf(db, 'select from migrations limit 1');
   await holder.query('rollback');
   expect(await applied).toEqual([newest + 1]);
   // The next one does not change it.
@@ -195,7 +196,7 @@ test('an index whose build was interrupted is built again', async () => {
   const [client, holder] = [await connect(), await holdSnapshot()];
   const { applied } = apply(client, [EXPAND, BUILD]);
   const [builder] = await blocked('%create index concurrently%');
-  await rows('select pg_terminate_backend($1)', [builder?.pid]);
+  await rowsOf(db, 'select pg_terminate_backend($1)', [builder?.pid]);
   await expect(applied).rejects.toThrow(MigrationFailed);
   expect(await isValid('users_by_nickname')).toBe(false);
   await holder.query('rollback');
@@ -214,7 +215,8 @@ test(`a migration that is killed at any point is completed by the next (FAULT_SE
     file: `${String(version).padStart(4, '0')}_${name}.sql`,
     text,
   }));
-  await rows(
+  await rowsOf(
+    db,
     `insert into users (id, project_id, external_id, created_at, updated_at)
     select gen_random_uuid(), gen_random_uuid(), n::text, now(), now() from generate_series(1, 20000) n`,
   );
@@ -232,13 +234,15 @@ test(`a migration that is killed at any point is completed by the next (FAULT_SE
     expect(await isValid('users_by_nickname')).toBe(true);
     expect(await isValid('users_by_name')).toBeUndefined();
     expect(
-      await rows('select version, oldest_program from migrations where version > $1 order by 1', [newest]),
+      await rowsOf(db, 'select version, oldest_program from migrations where version > $1 order by 1', [
+        newest,
+      ]),
     ).toEqual([
       { version: newest + 1, oldest_program: newest },
       { version: newest + 2, oldest_program: newest },
     ]);
-    await rows('alter table users drop column nickname');
-    await rows('create index users_by_name on users (first_name)');
-    await rows('delete from migrations where version > $1', [newest]);
+    await rowsOf(db, 'alter table users drop column nickname');
+    await rowsOf(db, 'create index users_by_name on users (first_name)');
+    await rowsOf(db, 'delete from migrations where version > $1', [newest]);
   }
 });

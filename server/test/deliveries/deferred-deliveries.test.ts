@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
@@ -33,12 +32,9 @@ const send = async (): Promise<string> => {
   return (await project.call('POST', '/broadcasts', { title: 'Hello', recipients })).body.id;
 };
 const jobsOf = (id: string) =>
-  service.context.db.query<{ due_at: Date }>(
-    sql(
-      '',
-      `select due_at from jobs where payload->>'broadcast_id' = $1 and payload->>'back' is not null
+  service.rows<{ due_at: Date }>(
+    `select due_at from jobs where payload->>'broadcast_id' = $1 and payload->>'back' is not null
         and due_at is not null`,
-    ),
     [id],
   );
 const emailOf = async (id: string) =>
@@ -71,12 +67,9 @@ test('a retried delivery shows the time of the retry, and an ended one shows no 
   mail.fail({ at: 'rcpt', how: { reply: '451 4.3.0 try again later' } });
   const id = await send();
   const move = (to: string) =>
-    service.context.db.query<{ due_at: Date }>(
-      sql(
-        '',
-        `update jobs set due_at = ${to} where payload->>'broadcast_id' = $1
+    service.rows<{ due_at: Date }>(
+      `update jobs set due_at = ${to} where payload->>'broadcast_id' = $1
           and payload->>'back' is not null and due_at is not null returning due_at`,
-      ),
       [id],
     );
   // An attempt that has started shows no time.

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
 import { writeOutcomes } from '../../src/domain/line/deliver/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
@@ -42,36 +41,42 @@ const send = async (body: object): Promise<string> => {
   return sent.body.id;
 };
 const person = (name: string) => ({ external_id: name, email: `${name}@example.com` });
-const rows = <Row>(text: string, values: unknown[]) => service.context.db.query<Row>(sql('', text), values);
 const bringForward = () =>
-  rows("update jobs set due_at = now() - interval '1 second' where due_at is not null and project_id = $1", [
-    project.id,
-  ]);
+  service.rows(
+    "update jobs set due_at = now() - interval '1 second' where due_at is not null and project_id = $1",
+    [project.id],
+  );
 
 test('jobs of a broadcast that was deleted end at the first attempt and store nothing', async () => {
   await withMail();
   await project.call('PUT', '/users', person('late'));
-  const [user] = await rows<{ id: string }>('select id from users where project_id = $1', [project.id]);
+  const [user] = await service.rows<{ id: string }>('select id from users where project_id = $1', [
+    project.id,
+  ]);
   const broadcastId = newId();
   const about = { broadcast_id: broadcastId, user_ids: [user?.id], attempt: 0, first_attempt_ms: Date.now() };
-  await rows(
+  await service.rows(
     `insert into jobs (kind, project_id, payload)
     select 'deliver', $1, $2::jsonb || jsonb_build_object('channel', channel)
     from unnest(array['email', 'sms', 'in_app']) as c (channel)`,
     [project.id, JSON.stringify(about)],
   );
   const left = () =>
-    rows<{ attempt: number }>('select attempt from jobs where project_id = $1', [project.id]);
+    service.rows<{ attempt: number }>('select attempt from jobs where project_id = $1', [project.id]);
   await until(left, (jobs) => jobs.length === 0 || jobs.some(({ attempt }) => attempt > 1));
   expect(await left()).toEqual([]);
-  expect(await rows('select state from deliveries where broadcast_id = $1', [broadcastId])).toEqual([]);
+  expect(await service.rows('select state from deliveries where broadcast_id = $1', [broadcastId])).toEqual(
+    [],
+  );
 });
 
 test('nothing is stored about deliveries in flight when their broadcast was deleted', async () => {
   const kept = await send({ recipients: [person('late')] });
   await processed(project.call, kept);
-  await rows("update broadcasts set status = 'processing', pending = 2 where id = $1", [kept]);
-  const [user] = await rows<{ id: string }>('select id from users where project_id = $1', [project.id]);
+  await service.rows("update broadcasts set status = 'processing', pending = 2 where id = $1", [kept]);
+  const [user] = await service.rows<{ id: string }>('select id from users where project_id = $1', [
+    project.id,
+  ]);
   const deleted = newId();
   const outcomes = [deleted, kept].map(
     (broadcastId): DeliveryOutcome => ({
@@ -93,12 +98,14 @@ test('nothing is stored about deliveries in flight when their broadcast was dele
   );
   expect(recorded.map(({ broadcastId }) => broadcastId)).toEqual([kept]);
   const written = 'select broadcast_id from deliveries where broadcast_id = any ($1::uuid[])';
-  expect(await rows(written, [[deleted, kept]])).toEqual([{ broadcast_id: kept }]);
+  expect(await service.rows(written, [[deleted, kept]])).toEqual([{ broadcast_id: kept }]);
   const events =
     "select broadcast_id from events where type = 'delivery.sent' and broadcast_id = any ($1::uuid[]) " +
     "and details->'context'->>'channel' is distinct from 'in_app'";
-  expect(await rows(events, [[deleted, kept]])).toEqual([{ broadcast_id: kept }]);
-  expect(await rows('select pending from broadcasts where id = $1', [kept])).toEqual([{ pending: 1 }]);
+  expect(await service.rows(events, [[deleted, kept]])).toEqual([{ broadcast_id: kept }]);
+  expect(await service.rows('select pending from broadcasts where id = $1', [kept])).toEqual([
+    { pending: 1 },
+  ]);
 });
 
 interface Listed {
@@ -123,7 +130,7 @@ const namesOf = (list: readonly Listed[]) => list.map(({ id }) => id);
 
 /** The external ids of a broadcast's users, by user id. */
 async function namesByUser(): Promise<Map<string, string>> {
-  const found = await rows<{ id: string; external_id: string }>(
+  const found = await service.rows<{ id: string; external_id: string }>(
     'select id, external_id from users where project_id = $1',
     [project.id],
   );
@@ -144,7 +151,7 @@ describe('the deliveries of a broadcast', () => {
   test('on the in-app channel alone are its notifications', async () => {
     const id = await send({ recipients: [person('ada'), person('bob')] });
     await processed(project.call, id);
-    const [row] = await rows<{ sent_at: Date; user_id: string; id: string }>(
+    const [row] = await service.rows<{ sent_at: Date; user_id: string; id: string }>(
       'select sent_at, user_id, id from notifications where broadcast_id = $1 order by user_id limit 1',
       [id],
     );
@@ -390,11 +397,10 @@ describe('the list of a large broadcast', () => {
    */
   async function topicBroadcast(): Promise<{ id: string; expected: string[]; users: string[] }> {
     const id = newId();
-    await rows(`insert into broadcasts (id, project_id, message, status) values ($1, $2, $3, 'processed')`, [
-      id,
-      project.id,
-      Buffer.from('\0{"title":"T"}'),
-    ]);
+    await service.rows(
+      `insert into broadcasts (id, project_id, message, status) values ($1, $2, $3, 'processed')`,
+      [id, project.id, Buffer.from('\0{"title":"T"}')],
+    );
     const users: string[] = [];
     const expected: string[] = [];
     for (let page = 0; page < PAGES; page += 1) {
@@ -403,7 +409,7 @@ describe('the list of a large broadcast', () => {
         { channel: 'in_app' },
         { channel: 'email', due: Date.now(), ...(page === 5 ? { skipped: { unreachable: true } } : {}) },
       ];
-      await rows('insert into broadcast_users values ($1, $2, $3, $4)', [
+      await service.rows('insert into broadcast_users values ($1, $2, $3, $4)', [
         id,
         page,
         some,
@@ -414,7 +420,7 @@ describe('the list of a large broadcast', () => {
         for (const { channel } of plan) expected.push(`${notificationId(id, user)}.${channel}`);
     }
     const failed = users.filter((_user, index) => index % 9 === 4);
-    await rows(
+    await service.rows(
       `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts,
                               first_attempt_at, last_attempt_at)
       select user_id, notification_id, 'email', $1, 'failed', 1, now(), now()

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
 import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
@@ -33,8 +32,6 @@ beforeEach(async () => {
   await saveSmtp(project, mail);
 });
 
-const rows = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const person = (name: string) => ({ external_id: name, email: `${name}@example.com` });
 const send = async (names: readonly string[], body: object = {}): Promise<string> => {
   const recipients = names.map(person);
@@ -63,7 +60,7 @@ const list = async (id: string, query = '') =>
     code: string | null;
   }[];
 const userId = async (name: string): Promise<string> => {
-  const [row] = await rows<{ id: string }>(
+  const [row] = await service.rows<{ id: string }>(
     'select id from users where project_id = $1 and external_id = $2',
     [project.id, name],
   );
@@ -71,7 +68,7 @@ const userId = async (name: string): Promise<string> => {
 };
 /** How many delivery events of each type the broadcast has. */
 const events = async (id: string): Promise<Record<string, number>> => {
-  const found = await rows<{ type: string; events: number }>(
+  const found = await service.rows<{ type: string; events: number }>(
     `select type, sum(size)::int as events from ${STORED_EVENTS}
     where broadcast_id = $1 and type like 'delivery.%' or broadcast_id = $1 and type = 'broadcast.processed'
     group by type order by type`,
@@ -80,7 +77,7 @@ const events = async (id: string): Promise<Record<string, number>> => {
   return Object.fromEntries(found.map((row) => [row.type, row.events]));
 };
 const pendingOf = async (id: string) =>
-  (await rows<{ pending: number }>('select pending from broadcasts where id = $1', [id]))[0]?.pending;
+  (await service.rows<{ pending: number }>('select pending from broadcasts where id = $1', [id]))[0]?.pending;
 
 describe('a replay', () => {
   test('resends failed deliveries and nothing else; the summary then has their new outcome', async () => {
@@ -199,7 +196,7 @@ describe('a replay', () => {
       summary: { total: 2, failures: 0, pending: 1 },
     });
     mail.heal();
-    await rows(
+    await service.rows(
       "update jobs set due_at = now() - interval '1 second' where due_at is not null and project_id = $1",
       [project.id],
     );
@@ -266,11 +263,11 @@ describe('a replay', () => {
     await processed(project.call, id);
     mail.heal();
     // The replay has started and its job is pending. A worker that lost the previous job runs that once more.
-    await rows(
+    await service.rows(
       "update deliveries set state = 'retrying', attempts = 0, replays = 1 where broadcast_id = $1",
       [id],
     );
-    await rows("update broadcasts set status = 'processing', pending = 1 where id = $1", [id]);
+    await service.rows("update broadcasts set status = 'processing', pending = 1 where id = $1", [id]);
     const user = await userId('ada');
     const payload = {
       broadcast_id: id,
@@ -279,12 +276,12 @@ describe('a replay', () => {
       attempt: 0,
       first_attempt_ms: Date.now(),
     };
-    await rows("insert into jobs (kind, project_id, attempt, payload) values ('deliver', $1, 1, $2)", [
-      project.id,
-      JSON.stringify(payload),
-    ]);
+    await service.rows(
+      "insert into jobs (kind, project_id, attempt, payload) values ('deliver', $1, 1, $2)",
+      [project.id, JSON.stringify(payload)],
+    );
     await until(
-      () => rows('select id from jobs where project_id = $1', [project.id]),
+      () => service.rows('select id from jobs where project_id = $1', [project.id]),
       ({ length }) => length === 0,
     );
     expect(mail.received).toEqual([]);
@@ -329,7 +326,7 @@ describe('a replay of more than one batch', () => {
   /** A broadcast that reached no user on a channel. */
   async function failedBroadcast(channel: 'email' | 'in_app'): Promise<string> {
     const id = newId();
-    await rows(
+    await service.rows(
       `insert into broadcasts (id, project_id, message, status, total, failed_users)
         values ($1, $2, $3, 'processed', $4, $4)`,
       [
@@ -341,13 +338,13 @@ describe('a replay of more than one batch', () => {
     );
     for (let page = 0; page < PAGES; page += 1) {
       const users = Array.from({ length: 1_000 }, () => newId());
-      await rows('insert into broadcast_users values ($1, $2, $3::uuid[], $4)', [
+      await service.rows('insert into broadcast_users values ($1, $2, $3::uuid[], $4)', [
         id,
         page,
         `{${users.join(',')}}`,
         JSON.stringify([{ channel, due: 1 }]),
       ]);
-      await rows(
+      await service.rows(
         `with made as (
           insert into users (id, project_id, email, created_at, updated_at)
           select id, $1, id || '@example.com', now(), now() from unnest($3::uuid[]) as u (id)
@@ -375,11 +372,11 @@ describe('a replay of more than one batch', () => {
   /** Each batch of a replay is a job that the one before it creates. */
   const noJobLeft = () =>
     until(
-      () => rows('select id from jobs where project_id = $1 limit 1', [project.id]),
+      () => service.rows('select id from jobs where project_id = $1 limit 1', [project.id]),
       (jobs) => jobs.length === 0,
     );
   const states = async (id: string) =>
-    rows<{ state: string; count: number }>(
+    service.rows<{ state: string; count: number }>(
       'select state, count(*)::int as count from deliveries where broadcast_id = $1 group by state',
       [id],
     );

@@ -1,7 +1,6 @@
 /** E-mail through the whole service, by every provider with an HTTP API. */
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { processedAtOnce } from '../support/all-channels.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { startSesStandIn } from '../support/ses-stand-in.ts';
@@ -53,12 +52,9 @@ async function send(body: object = {}) {
     ...body,
   });
   const { status } = await processedAtOnce(service, project.call, sent.body.id);
-  const [delivery] = await service.context.db.query<Record<string, unknown>>(
-    sql(
-      '',
-      `select state, attempts, provider, provider_id, code, notification_id from deliveries
+  const [delivery] = await service.rows<Record<string, unknown>>(
+    `select state, attempts, provider, provider_id, code, notification_id from deliveries
         where broadcast_id = $1 and channel = 'email'`,
-    ),
     [sent.body.id],
   );
   return { id: sent.body.id as string, status, delivery };

@@ -3,7 +3,6 @@
  * permanent failure is reported.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { processedAtOnce } from '../support/all-channels.ts';
 import { messageIdOf, saveSmtp } from '../support/faults.ts';
 import { startMailgunStandIn } from '../support/mailgun-stand-in.ts';
@@ -73,12 +72,9 @@ async function send(project: TestProject): Promise<string> {
 }
 
 async function deliveryOf(broadcastId: string): Promise<Record<string, unknown> | undefined> {
-  const [delivery] = await service.context.db.query<Record<string, unknown>>(
-    sql(
-      '',
-      `select state, attempts, provider_id, code from deliveries where broadcast_id = $1
+  const [delivery] = await service.rows<Record<string, unknown>>(
+    `select state, attempts, provider_id, code from deliveries where broadcast_id = $1
         and channel = 'email'`,
-    ),
     [broadcastId],
   );
   return delivery;

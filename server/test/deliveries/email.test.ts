@@ -49,9 +49,7 @@ const send = (body: object) => project.call('POST', '/broadcasts', { title: 'Hel
 
 /** Makes all retries due now. */
 const bringForward = () =>
-  service.context.db.query(
-    sql('', "update jobs set due_at = now() - interval '1 second' where due_at is not null"),
-  );
+  service.rows("update jobs set due_at = now() - interval '1 second' where due_at is not null");
 
 test('an e-mail is sent once although the end of its job cannot be written', async () => {
   const { db } = service.context;
@@ -110,12 +108,9 @@ test('users with an address get an HTML and text e-mail, others only the inbox',
   expect(parsed?.html).toContain('https://shop.example/orders/1');
   expect(parsed?.text).toContain('It arrives tomorrow.');
   const headers = Object.fromEntries(parsed?.headers.map(({ key, value }) => [key, value]) ?? []);
-  const [row] = await service.context.db.query<{ id: string }>(
-    sql(
-      '',
-      `select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1
+  const [row] = await service.rows<{ id: string }>(
+    `select n.id from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1
         and u.external_id = '1'`,
-    ),
     [body.id],
   );
   expect(headers['message-id']).toBe(`<${row?.id}@example.com>`);
@@ -236,8 +231,8 @@ describe('when sending fails', () => {
     mail.fail({ at: 'end', how: { reply: '451 4.3.0 Try again' }, times: 2 });
     const { body } = await send({ recipients: [{ email: 'again@example.com' }] });
     const rows = () =>
-      service.context.db.query<{ state: string; attempts: number; code: string }>(
-        sql('', 'select state, attempts, code from deliveries where broadcast_id = $1'),
+      service.rows<{ state: string; attempts: number; code: string }>(
+        'select state, attempts, code from deliveries where broadcast_id = $1',
         [body.id],
       );
     for (const attempts of [1, 2]) {
@@ -265,8 +260,8 @@ describe('when sending fails', () => {
     expect(status.summary).toEqual({ total: 1, failures: 1, pending: 0 });
     expect(status.errors[0].message).toMatch(/535|credentials/i);
     expect(JSON.stringify(status)).not.toContain('wrong horse');
-    const events = await service.context.db.query<{ details: string }>(
-      sql('', 'select details from events where project_id = $1'),
+    const events = await service.rows<{ details: string }>(
+      'select details from events where project_id = $1',
       [project.id],
     );
     expect(JSON.stringify(events)).not.toContain('wrong horse');
@@ -276,8 +271,8 @@ describe('when sending fails', () => {
     mail.fail({ at: 'rcpt', how: { reply: '450 4.2.1 Later' }, times: 1 });
     const { body } = await send({ category: 'ads', recipients: [{ email: 'leaver@example.com' }] });
     const states = () =>
-      service.context.db.query<{ state: string; user_id: string }>(
-        sql('', 'select state, user_id from deliveries where broadcast_id = $1'),
+      service.rows<{ state: string; user_id: string }>(
+        'select state, user_id from deliveries where broadcast_id = $1',
         [body.id],
       );
     const [delivery] = await until(states, ([row]) => row?.state === 'retrying');
@@ -303,25 +298,19 @@ describe('when sending fails', () => {
     const { body } = await send({ recipients: [{ external_id: 'mover', email: 'mover@example.com' }] });
     await until(
       () =>
-        service.context.db.query(
-          sql('', "select 1 from deliveries where broadcast_id = $1 and state = 'retrying'"),
-          [body.id],
-        ),
+        service.rows("select 1 from deliveries where broadcast_id = $1 and state = 'retrying'", [body.id]),
       (rows) => rows.length === 1,
     );
-    await service.context.db.query(
-      sql('', "update users set email = null where external_id = 'mover' and project_id = $1"),
-      [project.id],
-    );
+    await service.rows("update users set email = null where external_id = 'mover' and project_id = $1", [
+      project.id,
+    ]);
     await until(
       () => bringForward().then(() => project.call('GET', `/broadcasts/${body.id}`)),
       (response) => response.body.status.summary.pending === 0,
     );
     expect(mail.received).toEqual([]);
     expect(
-      await service.context.db.query(sql('', 'select state, code from deliveries where broadcast_id = $1'), [
-        body.id,
-      ]),
+      await service.rows('select state, code from deliveries where broadcast_id = $1', [body.id]),
     ).toEqual([{ state: 'skipped', code: 'unreachable' }]);
   });
 });

@@ -1,7 +1,6 @@
 /** An integration that its provider rejects, through the whole service. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { checkProjects } from '../../src/cli/doctor/projects.ts';
-import { sql } from '../../src/db/client.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
@@ -40,9 +39,7 @@ const eventsOf = async (filter: string) =>
 
 /** When deferred deliveries are due. */
 const dueTimes = () =>
-  service.context.db.query<{ due_at: Date }>(
-    sql('', "select due_at from jobs where kind = 'deliver' and due_at is not null"),
-  );
+  service.rows<{ due_at: Date }>("select due_at from jobs where kind = 'deliver' and due_at is not null");
 
 test('the rejected message fails, and the others wait without an attempt until it is repaired', async () => {
   mailer.reply({ status: 403, body: 'unknown account' });
@@ -98,8 +95,7 @@ test('the rejected message fails, and the others wait without an attempt until i
 
 const stateOfIntegration = async () =>
   (await service.project.call('GET', '/integrations/ping_email')).body.data[0].state;
-const pausesWritten = () =>
-  service.context.db.query(sql('', 'select integration_id, code from integration_pauses'));
+const pausesWritten = () => service.rows('select integration_id, code from integration_pauses');
 
 /** In the lists of integrations and deliveries, in the metrics and in `doctor`. */
 async function isShownAsPaused(broadcastId: string): Promise<void> {

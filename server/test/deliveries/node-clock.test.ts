@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { timeOf } from '../../src/lib/ids.ts';
 import { bringForward } from '../support/all-channels.ts';
 import { saveSmtp } from '../support/faults.ts';
@@ -31,9 +30,6 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const rows = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
-
 test.each([
   ['ahead', 31],
   ['behind', -31],
@@ -56,7 +52,10 @@ test.each([
     const near = (ms: number) => Math.abs(ms - right()) < 3_600_000;
     for (const id of [retried, scheduled]) expect([id, near(timeOf(id))]).toEqual([id, true]);
     const jobs = await until(
-      () => rows<{ due_at: Date }>("select due_at from jobs where kind = 'deliver' and due_at is not null"),
+      () =>
+        service.rows<{ due_at: Date }>(
+          "select due_at from jobs where kind = 'deliver' and due_at is not null",
+        ),
       (found) => found.length >= 2,
     );
     for (const { due_at: dueAt } of jobs) expect([dueAt, near(dueAt.getTime())]).toEqual([dueAt, true]);

@@ -1,6 +1,7 @@
 /** Integrations that are paused on all nodes of a database. */
+
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Dispatcher } from '../../src/domain/line/sending/dispatcher.ts';
 import { PauseFollower } from '../../src/domain/line/sending/pause-follower.ts';
@@ -11,6 +12,7 @@ import { createLogger } from '../../src/lib/log.ts';
 import { createTransport } from '../../src/providers/shared/transport.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { emailMessage } from '../support/email-message.ts';
+import { rowsOf } from '../support/rows.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 interface Node {
@@ -37,11 +39,12 @@ beforeEach(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 4, name: 'shared pauses' });
   vendor = await startVendor();
-  await run(`insert into projects values ($1, 'p', 'k', '\\x00', '\\x00')`, [projectId]);
-  await run(`insert into integrations values ($1, $2, 'ping_email', '\\x00', '2026-01-01Z', '2026-01-01Z')`, [
-    integrationId,
-    projectId,
-  ]);
+  await rowsOf(db, `insert into projects values ($1, 'p', 'k', '\\x00', '\\x00')`, [projectId]);
+  await rowsOf(
+    db,
+    `insert into integrations values ($1, $2, 'ping_email', '\\x00', '2026-01-01Z', '2026-01-01Z')`,
+    [integrationId, projectId],
+  );
   nodes = [await startNode(), await startNode(), await startNode()];
 });
 afterEach(async () => {
@@ -50,8 +53,6 @@ afterEach(async () => {
   await db.close();
   await database.drop();
 });
-
-const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
 
 async function startNode(): Promise<Node> {
   const [id, clock, egress] = [newId(), { now: () => nowMs }, createEgressGuard({ allow: '127.0.0.1/32' })];
@@ -79,7 +80,10 @@ async function startNode(): Promise<Node> {
   const follower = new PauseFollower({ db, log, bus, nodeId: id, dispatcher, recorder });
   await bus.listening();
   await follower.start();
-  await run(`insert into leases (id, node, expires_at) values ($1, $2, now() + interval '1 hour')`, [id, id]);
+  await rowsOf(db, `insert into leases (id, node, expires_at) values ($1, $2, now() + interval '1 hour')`, [
+    id,
+    id,
+  ]);
   const stop = async () => {
     await dispatcher.close({ graceMs: 0 });
     await follower.close();
@@ -113,8 +117,8 @@ async function send({ dispatcher }: Node): Promise<string> {
 
 const paused = (node: Node) => node.dispatcher.pauses().length;
 const events = async () =>
-  (await run<{ type: string }>('select type from events order by id')).map(({ type }) => type);
-const rows = () => run<{ until: Date; probed_by: string | null }>('select * from integration_pauses');
+  (await rowsOf<{ type: string }>(db, 'select type from events order by id')).map(({ type }) => type);
+const rows = () => rowsOf<{ until: Date; probed_by: string | null }>(db, 'select * from integration_pauses');
 
 /** Pauses the integration on all nodes, and waits until its probe is due. */
 async function pauseAll(status = 403): Promise<void> {
@@ -142,12 +146,12 @@ test('a breaker that opens on one node is open on all, and closes on all', async
 
 test('the event of a pause is recorded with it, also if the database failed first', async () => {
   logged.length = 0;
-  await run('alter table events rename to events_elsewhere');
+  await rowsOf(db, 'alter table events rename to events_elsewhere');
   vendor.reply({ status: 403 });
   expect(await send(nodes[0])).toBe('rejected');
   await expect.poll(() => logged.join()).toContain('could not write the pauses of integrations');
   expect(await rows()).toEqual([]);
-  await run('alter table events_elsewhere rename to events');
+  await rowsOf(db, 'alter table events_elsewhere rename to events');
   await expect.poll(events).toEqual(['integration.paused']);
   expect(await rows()).toHaveLength(1);
 });
@@ -190,7 +194,7 @@ describe('a node that probes', () => {
   test('does not block others after its death', async () => {
     await startProbe();
     expect(await secondsLater(nodes[1])).toBe('deferred');
-    await run('update leases set expires_at = now() where node = $1', [nodes[0].id]);
+    await rowsOf(db, 'update leases set expires_at = now() where node = $1', [nodes[0].id]);
     expect(await secondsLater(nodes[1])).toBe('sent');
     await expect.poll(() => paused(nodes[2])).toBe(0);
   });
@@ -226,13 +230,13 @@ test('a pause that was written while the clock was a day ahead is probed at once
   await expect.poll(() => vendor.requests.length).toBe(1);
   const version = '2026-01-01T00:00:00.000Z';
   expect(await nodes[1].recorder.claimProbe(key, version)).toBe(nowMs);
-  await run('update leases set expires_at = now() where node = $1', [nodes[0].id]);
+  await rowsOf(db, 'update leases set expires_at = now() where node = $1', [nodes[0].id]);
   expect(await send(nodes[1])).toBe('sent');
 });
 
 test('a node that missed the end of a pause reads it when its bus is back', async () => {
   await pauseAll();
-  await run('delete from integration_pauses');
+  await rowsOf(db, 'delete from integration_pauses');
   nodes[2].bus.publish({ type: 'missed', sinceMs: undefined });
   await expect.poll(() => paused(nodes[2])).toBe(0);
   vendor.reply({ status: 200 });

@@ -1,7 +1,6 @@
 /** Three nodes send over an integration with a rate, as its vendor sees it. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
-import { sql } from '../../src/db/client.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
@@ -45,9 +44,7 @@ test('the vendor gets what it allows, evenly, and every message once', async () 
       return call('POST', '/broadcasts', { title: `Broadcast ${broadcast}`, recipients });
     }),
   );
-  expect(await service.context.db.query(sql('', 'select from leases where expires_at > now()'))).toHaveLength(
-    3,
-  );
+  expect(await service.rows('select from leases where expires_at > now()')).toHaveLength(3);
   for (const { body } of sent) await processed(call, body.id);
   await expect.poll(() => times.length).toBe(BROADCASTS * RECIPIENTS);
   // Three nodes that each used the whole rate would need a third of the time. A message can only be late, so

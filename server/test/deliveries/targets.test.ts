@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import {
   bringForward,
   deliveriesOf,
@@ -50,8 +49,8 @@ async function endedAtOnce(id: string) {
   await until(
     async () => {
       await bringForward(service);
-      return service.context.db.query(
-        sql('', "select 1 from jobs where kind in ('fan_out', 'deliver') and payload->>'broadcast_id' = $1"),
+      return service.rows(
+        "select 1 from jobs where kind in ('fan_out', 'deliver') and payload->>'broadcast_id' = $1",
         [id],
       );
     },
@@ -63,11 +62,7 @@ async function endedAtOnce(id: string) {
 /** Waits until one attempt was made and the next is scheduled. */
 const retrying = (id: string) =>
   until(
-    () =>
-      service.context.db.query(
-        sql('', "select 1 from jobs where payload->>'broadcast_id' = $1 and due_at is not null"),
-        [id],
-      ),
+    () => service.rows("select 1 from jobs where payload->>'broadcast_id' = $1 and due_at is not null", [id]),
     (jobs) => jobs.length === 1,
   );
 const events = async (type: string) => (await project.call('GET', `/events?type=${type}`)).body.data;
@@ -168,13 +163,10 @@ describe('a target with a transient failure', () => {
     const id = await send();
     await retrying(id);
     // As if the job of the first attempt still existed and had started once.
-    await service.context.db.query(
-      sql(
-        '',
-        `update jobs set attempt = 1,
+    await service.rows(
+      `update jobs set attempt = 1,
           payload = (payload::jsonb - 'progress' - 'back' || '{"attempt": 0, "awaited": true}')::json
         where payload->>'broadcast_id' = $1`,
-      ),
       [id],
     );
     await endedAtOnce(id);
@@ -184,10 +176,7 @@ describe('a target with a transient failure', () => {
     ]);
     expect(await sentOn('slack')).toHaveLength(1);
     // The first attempt counts once.
-    const [broadcast] = await service.context.db.query(
-      sql('', 'select awaited, pending from broadcasts where id = $1'),
-      [id],
-    );
+    const [broadcast] = await service.rows('select awaited, pending from broadcasts where id = $1', [id]);
     expect(broadcast).toEqual({ awaited: 0, pending: 0 });
   });
 
@@ -247,12 +236,9 @@ describe('a target with a transient failure', () => {
     for (const channel of gone) vendors.slack.refusals.set(channel, ['channel_not_found']);
     const id = await send();
     await retrying(id);
-    await service.context.db.query(
-      sql(
-        '',
-        `update jobs set payload = jsonb_set(payload::jsonb, '{first_attempt_ms}', $1::text::jsonb)
+    await service.rows(
+      `update jobs set payload = jsonb_set(payload::jsonb, '{first_attempt_ms}', $1::text::jsonb)
         where payload->>'broadcast_id' = $2`,
-      ),
       [String(Date.now() - 24 * 3_600_000 - 1_000), id],
     );
     await endedAtOnce(id);
@@ -319,8 +305,8 @@ test('receipts of sent targets are polled while another target of the user waits
   await retrying(id);
   expect(pushed()).toEqual([takes]);
   expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', targets: { accepted: 1 } }]);
-  const polled = await service.context.db.query<{ sent: string }>(
-    sql('', "select payload->'sent' as sent from jobs where kind = 'poll_receipts' and project_id = $1"),
+  const polled = await service.rows<{ sent: string }>(
+    "select payload->'sent' as sent from jobs where kind = 'poll_receipts' and project_id = $1",
     [project.id],
   );
   const ticket = vendors.expo.tickets.at(-1);

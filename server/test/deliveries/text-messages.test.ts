@@ -101,15 +101,12 @@ describe('a text message with an ambiguous outcome', () => {
     // The state after a process was killed between marking the second send and learning its outcome.
     await until(
       () =>
-        service.context.db.query(
-          sql(
-            '',
-            `update deliveries
+        service.rows(
+          `update deliveries
             set unsure = 2 -- language-ignore: the name of the column
             where broadcast_id = $1 and attempts = 1
               and unsure = 1 -- language-ignore: the name of the column
             returning 1`,
-          ),
           [id],
         ),
       (rows) => rows.length === 1,

@@ -17,8 +17,6 @@ beforeAll(async () => {
 });
 afterAll(() => service?.stop());
 
-const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const value = (name: string) => name.padEnd(64, 'x');
 const projectId = () => service.project.id;
 
@@ -48,18 +46,19 @@ interface Stored {
   discarded_at: Date | null;
 }
 const tokensOf = (userId: string) =>
-  rows<Stored>('select id, public_id, updated_at, discarded_at from tokens where user_id = $1 order by id', [
-    userId,
-  ]);
+  service.rows<Stored>(
+    'select id, public_id, updated_at, discarded_at from tokens where user_id = $1 order by id',
+    [userId],
+  );
 const activeOf = async (userId: string) =>
   (await tokensOf(userId)).filter(({ discarded_at }) => discarded_at === null);
 const ownersOf = (name: string) =>
-  rows<{ user_id: string; token_id: string }>(
+  service.rows<{ user_id: string; token_id: string }>(
     'select user_id, token_id from token_owners where project_id = $1 and hash = sha256($2)',
     [projectId(), Buffer.from(value(name))],
   );
 const eventsOf = (userId: string) =>
-  rows<{ type: string; details: string }>(
+  service.rows<{ type: string; details: string }>(
     'select type, details from events where user_ids = array[$1::uuid] order by id',
     [userId],
   );
@@ -84,11 +83,11 @@ async function goneToken(userId: string, more: Partial<GoneToken> = {}): Promise
  * A time after everything so far and before all that follows, in whole milliseconds as providers report it.
  */
 async function moment(): Promise<Date> {
-  const [{ at } = { at: new Date(Number.NaN) }] = await rows<{ at: Date }>(
+  const [{ at } = { at: new Date(Number.NaN) }] = await service.rows<{ at: Date }>(
     "select date_trunc('milliseconds', clock_timestamp()) + interval '1 ms' as at",
   );
   await until(
-    () => rows<{ over: boolean }>('select clock_timestamp() > $1 as over', [at]),
+    () => service.rows<{ over: boolean }>('select clock_timestamp() > $1 as over', [at]),
     ([row]) => row?.over === true,
   );
   return at;
@@ -258,7 +257,7 @@ describe('a token that a provider reports as gone', () => {
       users.map(({ userId, tokenId }) => ({ ...TOKEN, projectId: projectId(), userId, tokenId })),
     );
     expect(statements).toEqual(['lock_owners_of_gone_tokens', 'discard_gone_tokens', 'insert_events']);
-    const [left] = await rows(
+    const [left] = await service.rows(
       `select count(*)::int as count from tokens where user_id = any ($1::uuid[])
         and discarded_at is null`,
       [users.map(({ userId }) => userId)],
@@ -310,7 +309,7 @@ async function many(
   channel: string,
   { installation, of = projectId() }: { installation?: string; of?: string } = {},
 ): Promise<{ userId: string; tokenId: string }[]> {
-  const made = await rows<{ user_id: string; id: string }>(
+  const made = await service.rows<{ user_id: string; id: string }>(
     `with made as (
       insert into tokens (user_id, id, project_id, channel, public_id, hash, sealed_data, created_at)
       select gen_random_uuid(), gen_random_uuid(), $1, $2, $3::text || '-C' || n,
@@ -388,14 +387,14 @@ describe('an installation that a provider reports as gone', () => {
     ]);
     expect(statements.filter((name) => name === 'tokens_of_gone_installation')).toHaveLength(3);
     expect(statements.filter((name) => name === 'insert_events').length).toBeLessThanOrEqual(4);
-    const [left] = await rows(
+    const [left] = await service.rows(
       `select count(*)::int as count from tokens where project_id = $1 and public_id like 'A3-T3-%'
         and discarded_at is null`,
       [projectId()],
     );
     expect(left).toEqual({ count: 0 });
     expect(
-      await rows(
+      await service.rows(
         `select count(*)::int as count from events where type = 'token.discarded'
           and details ->> 'log' = 'the app was removed'`,
       ),
@@ -412,8 +411,8 @@ test('reads only the discarded tokens among fifty thousand', async () => {
     installation: 'A4-T4',
   });
   await many(20_000, 'slack', { of, installation: 'A5-T5' });
-  await rows('analyze tokens');
-  await rows('analyze token_owners');
+  await service.rows('analyze tokens');
+  await service.rows('analyze token_owners');
   const plans = new Map<string, { read: number; kinds: string[] }>();
   const db = watched(async ({ name, text }, values, through) => {
     // Explain analyze runs the statement, so its changes are rolled back.

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { bringForward, deliveriesOf, devices, installSlack, saveToken } from '../support/all-channels.ts';
 import {
@@ -50,18 +49,16 @@ async function loseKey(table: keyof typeof COLUMNS, id?: string): Promise<() => 
   const column = COLUMNS[table];
   const write = async (values: readonly { id: string; sealed: Buffer }[]) => {
     for (const one of values)
-      await service.context.db.query(
-        sql('', `update ${table} set ${column} = $3 where project_id = $1 and id::text = $2`),
-        [project.id, one.id, one.sealed],
-      );
+      await service.rows(`update ${table} set ${column} = $3 where project_id = $1 and id::text = $2`, [
+        project.id,
+        one.id,
+        one.sealed,
+      ]);
     service.context.bus.publish({ type: 'project_changed', projectId: project.id });
   };
-  const rows = await service.context.db.query<{ id: string; sealed: Buffer }>(
-    sql(
-      '',
-      `select id::text as id, ${column} as sealed from ${table}
+  const rows = await service.rows<{ id: string; sealed: Buffer }>(
+    `select id::text as id, ${column} as sealed from ${table}
       where project_id = $1 and ($2::text is null or id::text = $2)`,
-    ),
     [project.id, id ?? null],
   );
   expect(rows).not.toEqual([]);
@@ -73,12 +70,9 @@ async function loseKey(table: keyof typeof COLUMNS, id?: string): Promise<() => 
 const retried = (id: string) =>
   until(
     () =>
-      service.context.db.query(
-        sql(
-          '',
-          `select 1 from jobs where payload->>'broadcast_id' = $1 and payload->>'back' = 'begun'
+      service.rows(
+        `select 1 from jobs where payload->>'broadcast_id' = $1 and payload->>'back' = 'begun'
             and due_at is not null`,
-        ),
         [id],
       ),
     (jobs) => jobs.length === 1,
@@ -89,8 +83,8 @@ const ended = (id: string) =>
   until(
     async () => {
       await bringForward(service);
-      return service.context.db.query(
-        sql('', "select 1 from jobs where kind in ('fan_out', 'deliver') and payload->>'broadcast_id' = $1"),
+      return service.rows(
+        "select 1 from jobs where kind in ('fan_out', 'deliver') and payload->>'broadcast_id' = $1",
         [id],
       );
     },
@@ -152,13 +146,10 @@ describe('a delivery whose only integration cannot be opened', () => {
     const id = await byMail();
     await retried(id);
     const age = () =>
-      service.context.db.query(
-        sql(
-          '',
-          `update jobs
+      service.rows(
+        `update jobs
           set due_at = now(), payload = jsonb_set(payload::jsonb, '{first_attempt_ms}', $1::text::jsonb)
           where payload->>'broadcast_id' = $2 and due_at is not null`,
-        ),
         [String(Date.now() - 24 * 3_600_000 - 1_000), id],
       );
     await until(

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EVENT_TYPES, type EventType } from '../../src/contract/event.ts';
-import { sql } from '../../src/db/client.ts';
 import { findPosition, readFeed } from '../../src/domain/ground/events/feed.ts';
 import { type NewEvent, recordEvents } from '../../src/domain/ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../src/domain/ground/events/stored-types.ts';
@@ -181,8 +180,8 @@ describe('reading', () => {
     const updated = await contextsOf('user.updated');
     expect(updated.map((context) => context?.user_id).sort()).toEqual(userIds.toSorted());
     expect(updated.every((context) => context?.cause === 'import')).toBe(true);
-    const rows = await service.context.db.query<{ users: number }>(
-      sql('', 'select cardinality(user_ids) as users from events where project_id = $1 order by id'),
+    const rows = await service.rows<{ users: number }>(
+      'select cardinality(user_ids) as users from events where project_id = $1 order by id',
       [of.id],
     );
     expect(rows.map(({ users }) => users)).toEqual([1_000, 1_000, 1, 1_000, 1_000, 1]);
@@ -315,8 +314,8 @@ describe('two events of the same users in one row', () => {
   const some = (types: readonly string[]) => all.filter(({ type }) => types.includes(type));
 
   test('are stored in one row', async () => {
-    const stored = await service.context.db.query<{ size: number }>(
-      sql('', 'select size from events where project_id = $1 and type = $2'),
+    const stored = await service.rows<{ size: number }>(
+      'select size from events where project_id = $1 and type = $2',
       [of.id, CREATED_AND_SENT],
     );
     expect(stored).toEqual([{ size: 3 }, { size: 3 }]);

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -90,8 +89,8 @@ test('webhooks have the names, too, and stored events do not', async () => {
     await of.call('POST', '/broadcasts', { title: 'Hello', recipients: [ada] });
     const [message] = await receiver.waitFor(1);
     expect(message?.body.data.user).toEqual(named);
-    const stored = await service.context.db.query<{ details: string | null }>(
-      sql('', 'select details::text as details from events where project_id = $1'),
+    const stored = await service.rows<{ details: string | null }>(
+      'select details::text as details from events where project_id = $1',
       [of.id],
     );
     expect(stored.filter(({ details }) => details?.includes('ada'))).toEqual([]);

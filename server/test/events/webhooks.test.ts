@@ -291,10 +291,9 @@ describe('a failure', () => {
   test('a private address is rejected when connecting, with the reason', async () => {
     // When the webhook was saved, its name resolved elsewhere, or its range was allowed.
     const { of, id } = await setUp('private');
-    await service.context.db.query(
-      sql('', "update webhooks set url = 'http://10.1.2.3/hook', updated_at = now() where id = $1"),
-      [id],
-    );
+    await service.rows("update webhooks set url = 'http://10.1.2.3/hook', updated_at = now() where id = $1", [
+      id,
+    ]);
     await record(of);
     const list = await until(
       () => deliveries(of, id, '?status=retrying'),

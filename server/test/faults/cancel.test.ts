@@ -1,12 +1,12 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Queryable, sql } from '../../src/db/client.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
+import { rowsOf } from '../support/rows.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
@@ -37,12 +37,9 @@ const call: Caller = (...request) => {
   return caller(() => legacy_base_url, project_jwt)(...request);
 };
 
-const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
-  db.query<Row>(sql('', text), values);
-
 async function subscribers(): Promise<void> {
   await withDatabaseOf(dataDir, ({ db }) =>
-    rows(
+    rowsOf(
       db,
       `with made as (
         insert into users (id, project_id, external_id, email, created_at, updated_at)
@@ -113,7 +110,12 @@ test.runIf(process.platform === 'linux')(
     const repeated = new Set(received.filter((id, index) => received.indexOf(id) < index));
     await withDatabaseOf(dataDir, async ({ db }) => {
       for (const [index, { id, isKnownCancelled }] of sent.entries()) {
-        const found = await rows<{ id: string; mailed: boolean; state: string | null; code: string | null }>(
+        const found = await rowsOf<{
+          id: string;
+          mailed: boolean;
+          state: string | null;
+          code: string | null;
+        }>(
           db,
           `select n.id, u.email is not null as mailed, d.state, d.code
           from notifications n

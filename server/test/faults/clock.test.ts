@@ -1,5 +1,4 @@
 import { afterEach, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { dueNow, expectExactlyOnce, load, messageIdOf, saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -41,7 +40,7 @@ test('a clock that jumps by an hour, back and forth, loses nothing, and ids stil
   await until(
     async () => {
       await dueNow(service);
-      const [row] = await service.context.db.query<{ count: number }>(sql('', 'select count(*) from jobs'));
+      const [row] = await service.rows<{ count: number }>('select count(*) from jobs');
       return row?.count;
     },
     (left) => left === 0,

@@ -131,7 +131,7 @@ test(`a service that receives changed bytes continues and loses no accepted broa
     const before = running.responses.filter(({ status }) => status === 201).length;
     await running.accepted(before + 10);
     await running.stop();
-    const rows = await service.context.db.query<{ topic: string }>(sql('', 'select topic from broadcasts'));
+    const rows = await service.rows<{ topic: string }>('select topic from broadcasts');
     const stored = new Set(rows.map(({ topic }) => topic));
     const lost = running.responses.filter(({ status, tag }) => status === 201 && !stored.has(tag));
     expect(lost).toEqual([]);

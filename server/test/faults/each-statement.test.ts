@@ -3,13 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openDatabase, sql } from '../../src/db/client.ts';
+import { openDatabase } from '../../src/db/client.ts';
 import type { BelfryProcess } from '../support/belfry-process.ts';
 import { startBelfry } from '../support/belfry-process.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { messageIdOf, saveSmtp } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { unlessThorough } from '../support/rounds.ts';
+import { rowsOf } from '../support/rows.ts';
 import { SentStatements } from '../support/sent-statements.ts';
 import { caller, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -46,7 +47,6 @@ test('a crash before or after each statement repeats at most that step', { timeo
   onTestFinished(() => proxy.close());
   const db = openDatabase(database.connection, { size: 2, name: 'test' });
   onTestFinished(() => db.close());
-  const rows = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
   const [smtp, twilio, receiver] = await Promise.all([
     startSmtpStandIn(),
     startVendor(),
@@ -119,7 +119,8 @@ test('a crash before or after each statement repeats at most that step', { timeo
       );
     let response = await send().catch(() => undefined);
     const settled = async () => {
-      const [left] = await rows<{ count: number }>(
+      const [left] = await rowsOf<{ count: number }>(
+        db,
         `select (select count(*) from jobs where kind <> 'poll_receipts')
           + (select count(*) from broadcasts where status <> 'processed') as count`,
       );
@@ -132,7 +133,7 @@ test('a crash before or after each statement repeats at most that step', { timeo
       await server.belfry.ended;
       proxy.cut();
       hasCrashed = false;
-      await rows('delete from leases'); // as if it had expired
+      await rowsOf(db, 'delete from leases'); // as if it had expired
       server = await start();
       response = await send();
     }
@@ -153,7 +154,8 @@ test('a crash before or after each statement repeats at most that step', { timeo
       summary: { total: 3, failures: lost.length, pending: 0 },
     });
     if (!may.repeat) expect(lost).toEqual([]);
-    const inboxes = await rows<{ users: number; rows: number }>(
+    const inboxes = await rowsOf<{ users: number; rows: number }>(
+      db,
       'select count(distinct user_id) as users, count(*) as rows from notifications where broadcast_id = $1',
       [id],
     );
@@ -170,7 +172,8 @@ test('a crash before or after each statement repeats at most that step', { timeo
     );
     for (const same of texts.values()) expect(same.length).toBeLessThanOrEqual(most);
     expect(texts.size + lost.length).toBeGreaterThanOrEqual(3);
-    const counted = await rows<{ type: string; count: number }>(
+    const counted = await rowsOf<{ type: string; count: number }>(
+      db,
       `select type, count(*) as count
       from events
       where coalesce(broadcast_ids, array[broadcast_id]) @> array[$1::uuid] and type like 'broadcast.%'
@@ -192,7 +195,8 @@ test('a crash before or after each statement repeats at most that step', { timeo
   };
 
   const deliveriesOf = async (id: string) =>
-    rows<{ channel: string; state: string; code: string | null }>(
+    rowsOf<{ channel: string; state: string; code: string | null }>(
+      db,
       'select channel, state, code from deliveries where broadcast_id = $1',
       [id],
     );

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import {
   processed,
   startTestService,
@@ -106,13 +105,10 @@ const arrived = (name: string, count: number) =>
 
 /** The e-mails of a project that no worker has started to send. */
 async function unbegun({ id }: TestProject): Promise<number> {
-  const [row] = await service.context.db.query<{ left: number }>(
-    sql(
-      '',
-      `select coalesce(sum(json_array_length(payload::json -> 'user_ids')), 0)::int as left
+  const [row] = await service.rows<{ left: number }>(
+    `select coalesce(sum(json_array_length(payload::json -> 'user_ids')), 0)::int as left
       from jobs
       where project_id = $1 and kind = 'deliver' and lease_id is null`,
-    ),
     [id],
   );
   return row?.left ?? 0;
@@ -175,8 +171,8 @@ test('a message is sent while the providers of many other projects hang at the s
     await send(other, 1);
     await arrived('unharmed', turn);
   }
-  const ended = await service.context.db.query(
-    sql('', "select channel from deliveries where broadcast_id = any ($1) and state <> 'retrying'"),
+  const ended = await service.rows(
+    "select channel from deliveries where broadcast_id = any ($1) and state <> 'retrying'",
     [[...bulks, ...singles.flat()]],
   );
   expect(ended).toEqual([]);

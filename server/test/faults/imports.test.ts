@@ -2,12 +2,13 @@ import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
-import { type Queryable, sql } from '../../src/db/client.ts';
+import type { Queryable } from '../../src/db/client.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
+import { rowsOf } from '../support/rows.ts';
 import { type Caller, caller, startTestService, until } from '../support/service.ts';
 
 const ROUNDS = rounds(2, 5);
@@ -35,9 +36,6 @@ const call: Caller = (...request) => {
   const { legacy_base_url, project_jwt } = belfry.credentials;
   return caller(() => legacy_base_url, project_jwt)(...request);
 };
-
-const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
-  db.query<Row>(sql('', text), values);
 
 /** The users of an import. */
 function usersOf(round: number): object[] {
@@ -128,7 +126,7 @@ test.runIf(process.platform === 'linux')(
 async function readStored(db: Queryable) {
   const events = (type: string) =>
     `(select coalesce(sum(cardinality(user_ids)), 0)::int from events where type = '${type}')`;
-  const [stored] = await rows(
+  const [stored] = await rowsOf(
     db,
     `select (select count(*)::int from users) as users,
       (select count(distinct (external_id, email))::int from users) as identified,
@@ -177,7 +175,7 @@ test('imports of the same users by two servers create each user and count each c
     results.reduce((all, result) => all + of(result), 0);
   expect(results).toMatchObject(ids.map(() => ({ total: 3_000, done: 3_000, failed: 0 })));
   expect([sum(({ created }) => created), sum(({ updated }) => updated)]).toEqual([3_000, 0]);
-  const [stored] = await rows(
+  const [stored] = await rowsOf(
     db,
     `select count(*)::int as users, count(distinct external_id)::int as ids,
       count(distinct email)::int as emails

@@ -275,9 +275,7 @@ test.concurrent('without a connection, requests are rejected with 503, and the s
   const service = await startTestService();
   onTestFinished(() => service.stop());
   const { call } = service.project;
-  const [{ name } = { name: '' }] = await service.context.db.query<{ name: string }>(
-    sql('', 'select current_database() as name'),
-  );
+  const [{ name } = { name: '' }] = await service.rows<{ name: string }>('select current_database() as name');
   const admin = new pg.Client({ ...inject('testServer'), database: 'postgres' });
   await admin.connect();
   onTestFinished(() => admin.end());

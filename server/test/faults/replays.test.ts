@@ -1,12 +1,13 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Queryable, sql } from '../../src/db/client.ts';
+import type { Queryable } from '../../src/db/client.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
+import { rowsOf } from '../support/rows.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
@@ -38,13 +39,11 @@ const call: Caller = (...request) => {
 
 const withDatabase = <Result>(work: (db: Queryable) => Promise<Result>) =>
   withDatabaseOf(dataDir, ({ db }) => work(db));
-const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
-  db.query<Row>(sql('', text), values);
 
 /** A broadcast that reached no inbox. */
 async function failedBroadcast(db: Queryable): Promise<string> {
   const id = newId();
-  await rows(
+  await rowsOf(
     db,
     `insert into broadcasts (id, project_id, message, status, total, failed_users)
     select $1, id, $2, 'processed', $3, $3 from projects`,
@@ -53,7 +52,7 @@ async function failedBroadcast(db: Queryable): Promise<string> {
   for (let page = 0; page < PAGES; page += 1) {
     const users = Array.from({ length: 1_000 }, () => newId());
     const ids = [`{${users.join(',')}}`, `{${users.map((user) => notificationId(id, user)).join(',')}}`];
-    await rows(
+    await rowsOf(
       db,
       `with paged as (
         insert into broadcast_users values ($1, $2, $3::uuid[], '[{"channel":"in_app","due":1}]')
@@ -116,10 +115,10 @@ test.runIf(process.platform === 'linux')(
       const [left] = await withDatabase(async (db) => {
         // A job ends a moment after its last delivery.
         await until(
-          () => rows(db, 'select from jobs'),
+          () => rowsOf(db, 'select from jobs'),
           (jobs) => jobs.length === 0,
         );
-        return rows(
+        return rowsOf(
           db,
           `select (select pending from broadcasts where id = $1) as pending,
             (select count(*)::int from deliveries where broadcast_id = $1

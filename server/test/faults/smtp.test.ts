@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { dueNow, messageIdOf, saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -27,9 +26,6 @@ afterEach(() => {
   smtp.received.splice(0);
 });
 
-const rows = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
-
 const people = (name: string, count: number) =>
   Array.from({ length: count }, (_, index) => ({ email: `${name}-${index}@example.com` }));
 
@@ -46,7 +42,7 @@ async function send(name: string, count: number): Promise<string> {
 const statesOf = async (id: string) =>
   Object.fromEntries(
     (
-      await rows<{ state: string; count: number }>(
+      await service.rows<{ state: string; count: number }>(
         'select state, count(*) from deliveries where broadcast_id = $1 group by state',
         [id],
       )
@@ -70,7 +66,7 @@ async function processedSoon(id: string) {
 /** How many of its e-mails arrived, and how many different ones. */
 async function arrivedOf(id: string): Promise<{ all: number; distinct: number }> {
   const ids = new Set(
-    (await rows<{ id: string }>('select id from notifications where broadcast_id = $1', [id])).map(
+    (await service.rows<{ id: string }>('select id from notifications where broadcast_id = $1', [id])).map(
       (row) => row.id,
     ),
   );
@@ -136,7 +132,9 @@ test('a recipient that the server rejects is counted and named, the others get t
   });
   const id = await send('refused', 10);
   const { status } = await processed(service.project.call, id);
-  const [user] = await rows<{ id: string }>("select id from users where email = 'refused-3@example.com'");
+  const [user] = await service.rows<{ id: string }>(
+    "select id from users where email = 'refused-3@example.com'",
+  );
   expect(status).toEqual({
     status: 'processed',
     summary: { total: 10, failures: 1, pending: 0 },

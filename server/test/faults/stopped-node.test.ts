@@ -4,10 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { type BelfryProcess, descendants, kill, startBelfry } from '../support/belfry-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { type HttpStandIn, startHttpStandIn, type VendorReply } from '../support/http-stand-in.ts';
+import { rowsOf } from '../support/rows.ts';
 import { processed, projectWith, until } from '../support/service.ts';
 
 // One of two nodes is stopped for longer than its lease, and the other takes over. Then the first continues.
@@ -46,8 +47,6 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const rows = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
-
 async function start(name: string): Promise<BelfryProcess> {
   const settings = { DATABASE_URL: database.url, SECRET_KEY, PROVIDER_TWILIO_BASE_URL: host.address };
   const node = await startBelfry(join(folder, name), settings);
@@ -66,7 +65,7 @@ interface LeasedJob {
 }
 
 const leased = () =>
-  rows<LeasedJob>('select id, kind, lease_id from jobs where lease_id is not null order by kind');
+  rowsOf<LeasedJob>(db, 'select id, kind, lease_id from jobs where lease_id is not null order by kind');
 
 /** Waits until so many requests are at the host, and jobs of all kinds are held, none under these leases. */
 async function atWork(requests: number, before: readonly LeasedJob[] = []): Promise<LeasedJob[]> {
@@ -86,7 +85,8 @@ async function stopIdle(node: BelfryProcess): Promise<void> {
     signalTo(node, 'SIGSTOP');
     const open = await until(
       () =>
-        rows<{ state: string }>(
+        rowsOf<{ state: string }>(
+          db,
           `select state from pg_stat_activity
         where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`,
         ),
@@ -147,7 +147,7 @@ test.runIf(process.platform === 'linux')(
     expect(await leased()).toEqual(ofSecond);
     // The response that the first received is a fact, and recorded.
     const deliveries = () =>
-      rows("select state, attempts, provider_id from deliveries where channel = 'sms'");
+      rowsOf(db, "select state, attempts, provider_id from deliveries where channel = 'sms'");
     const outcomes = await deliveries();
     expect(outcomes).toMatchObject([{ state: 'sent', provider_id: `SM${'1'.repeat(32)}` }]);
 
@@ -159,17 +159,17 @@ test.runIf(process.platform === 'linux')(
     );
     accept(held.slice(6), '');
     await until(
-      () => rows("select kind, due_at from jobs where kind <> 'poll_receipts'"),
+      () => rowsOf(db, "select kind, due_at from jobs where kind <> 'poll_receipts'"),
       ({ length }) => length === 0,
     );
     expect(await deliveries()).toEqual(outcomes);
     expect(held.slice(6).map(({ path }) => path)).toEqual(['/hook']);
-    expect(await rows('select state from workflow_runs')).toEqual([{ state: 3 }]);
-    expect(await rows('select status, pending from broadcasts order by id')).toMatchObject([
+    expect(await rowsOf(db, 'select state from workflow_runs')).toEqual([{ state: 3 }]);
+    expect(await rowsOf(db, 'select status, pending from broadcasts order by id')).toMatchObject([
       { status: 'processed', pending: 0 },
       { status: 'processed', pending: 0 },
     ]);
-    expect(await rows('select state from webhook_messages')).toHaveLength(2);
+    expect(await rowsOf(db, 'select state from webhook_messages')).toHaveLength(2);
   },
 );
 
@@ -177,7 +177,7 @@ test.runIf(process.platform === 'linux')(
 async function someoneWaitsFor(holder: pg.Client): Promise<void> {
   const { rows: own } = await holder.query('select pg_backend_pid() as pid');
   await until(
-    () => rows('select from pg_stat_activity where $1 = any (pg_blocking_pids(pid))', [own[0].pid]),
+    () => rowsOf(db, 'select from pg_stat_activity where $1 = any (pg_blocking_pids(pid))', [own[0].pid]),
     (waiting) => waiting.length > 0,
   );
 }
@@ -204,7 +204,7 @@ test.runIf(process.platform === 'linux')(
     signalTo(first, 'SIGSTOP');
     await beforeEnd.query('rollback');
     await until(
-      () => rows("select from pg_stat_activity where state = 'idle in transaction'"),
+      () => rowsOf(db, "select from pg_stat_activity where state = 'idle in transaction'"),
       (open) => open.length > 0,
     );
 
@@ -217,7 +217,7 @@ test.runIf(process.platform === 'linux')(
     first.signal('SIGTERM');
     expect(await first.ended).toBe(0);
     expect(
-      await rows('select broadcast_id as id, count(*) from notifications group by 1 order by 1'),
+      await rowsOf(db, 'select broadcast_id as id, count(*) from notifications group by 1 order by 1'),
     ).toEqual([
       { id: cut.id, count: 100 },
       { id: other.id, count: 100 },

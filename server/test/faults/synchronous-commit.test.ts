@@ -1,6 +1,5 @@
 import { rm } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { descendants, kill, postmasterOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { expectExactlyOnce, load } from '../support/faults.ts';
@@ -30,8 +29,8 @@ test.runIf(process.platform === 'linux')(
     }
     await running.accepted(20 * (KILLS + 1));
     await running.stop();
-    const shown = await service.context.db.query<{ value: string }>(
-      sql('', "select current_setting('synchronous_commit') as value"),
+    const shown = await service.rows<{ value: string }>(
+      "select current_setting('synchronous_commit') as value",
     );
     expect(shown).toEqual([{ value: 'on' }]);
     await expectExactlyOnce(service, running);

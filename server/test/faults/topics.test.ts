@@ -1,12 +1,13 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Queryable, sql } from '../../src/db/client.ts';
+import type { Queryable } from '../../src/db/client.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
+import { rowsOf } from '../support/rows.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
@@ -41,12 +42,10 @@ const call: Caller = (...request) => {
 
 const withDatabase = <Result>(work: (db: Queryable) => Promise<Result>) =>
   withDatabaseOf(dataDir, ({ db }) => work(db));
-const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
-  db.query<Row>(sql('', text), values);
 
 async function subscribers(): Promise<void> {
   await withDatabase((db) =>
-    rows(
+    rowsOf(
       db,
       `with made as (
         insert into users (id, project_id, external_id, email, created_at, updated_at)
@@ -154,13 +153,13 @@ test.runIf(process.platform === 'linux')(
 
 async function readStored(db: Queryable) {
   const perUser = (from: string) =>
-    rows<Stored>(
+    rowsOf<Stored>(
       db,
       `select external_id, count(*)::int as count from ${from} join users u on u.id = user_id
          group by external_id`,
     );
-  const [left] = await rows<{ count: number }>(db, 'select count(*)::int as count from jobs');
-  const mailed = await rows<{ id: string }>(
+  const [left] = await rowsOf<{ count: number }>(db, 'select count(*)::int as count from jobs');
+  const mailed = await rowsOf<{ id: string }>(
     db,
     'select n.id from notifications n join users u on u.id = n.user_id where u.email is not null',
   );

@@ -1,9 +1,10 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { type BulkAction, changeAllNotifications } from '../../src/domain/line/notifications/change-all.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { rowsOf } from '../support/rows.ts';
 
 // What happens to "mark all" while others change the same notifications, and with more than one batch.
 
@@ -23,16 +24,17 @@ afterAll(async () => {
   await database?.drop();
 });
 
-const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
-
 /** A user with this many unread notifications. */
 async function userWith(count: number): Promise<string> {
   const userId = newId();
   const ids = Array.from({ length: count }, () => newId());
-  await run('insert into users (id, project_id, created_at, updated_at) values ($1, $1, now(), now())', [
-    userId,
-  ]);
-  await run(
+  await rowsOf(
+    db,
+    'insert into users (id, project_id, created_at, updated_at) values ($1, $1, now(), now())',
+    [userId],
+  );
+  await rowsOf(
+    db,
     `insert into notifications (user_id, id, broadcast_id, sent_at)
     select $1, id, id, now() from unnest($2::uuid[]) as n (id)`,
     [userId, ids],
@@ -48,7 +50,8 @@ const changeAll = (action: BulkAction, userId: string) =>
   });
 
 async function states(userId: string) {
-  const [row] = await run<Record<'all' | 'read' | 'seen' | 'archived' | 'times', number>>(
+  const [row] = await rowsOf<Record<'all' | 'read' | 'seen' | 'archived' | 'times', number>>(
+    db,
     `select count(*)::int as all, count(read_at)::int as read, count(seen_at)::int as seen,
       count(archived_at)::int as archived, count(distinct updated_at)::int as times
     from notifications
@@ -69,12 +72,12 @@ test('a notification that another transaction changes meanwhile is marked with t
   const marking = changeAll('read', userId);
   const waiting = `select from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock'`;
-  await expect.poll(() => run(waiting)).toHaveLength(1);
+  await expect.poll(() => rowsOf(db, waiting)).toHaveLength(1);
   await other.query('commit');
   await marking;
   expect(await states(userId)).toMatchObject({ read: 3, seen: 3 });
   expect(
-    await run("select from notifications where user_id = $1 and seen_at = '2020-01-01'", [userId]),
+    await rowsOf(db, "select from notifications where user_id = $1 and seen_at = '2020-01-01'", [userId]),
   ).toHaveLength(1);
 });
 
@@ -82,7 +85,8 @@ test('more than a batch is marked with one time, and counted by the events', asy
   const userId = await userWith(12_000);
   await changeAll('read', userId);
   expect(await states(userId)).toEqual({ all: 12_000, read: 12_000, seen: 12_000, archived: 0, times: 1 });
-  const events = await run<{ count: number }>(
+  const events = await rowsOf<{ count: number }>(
+    db,
     `select (details -> 'payload' ->> 'count')::int as count
     from events
     where type = 'notification.read' and user_ids = array[$1::uuid]`,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ImportUser } from '../../src/contract/user-import.ts';
 import { uuidArray } from '../../src/db/arrays.ts';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { exportUser } from '../../src/domain/after/export/export-user.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
@@ -30,6 +30,7 @@ import { createSealer } from '../../src/lib/seal.ts';
 import { BULK } from '../../src/queue/jobs.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { readsOf } from '../support/reads-of.ts';
+import { rowsOf } from '../support/rows.ts';
 
 // What the operations of a backend read: imports, exports, numbered pages and metrics. The plans are generic,
 // first those made while the tables were empty, then those made when they were full.
@@ -73,10 +74,11 @@ beforeAll(async () => {
     categories: createCategoryCache({ db, bus }),
     integrations: createIntegrationCache({ db, sealer, log, bus }),
   };
-  await run('set plan_cache_mode = force_generic_plan');
+  await rowsOf(db, 'set plan_cache_mode = force_generic_plan');
   for (const [, work] of READS) await readsOf(db, () => work());
   // An automatic analyze amid the tests would change some of these plans.
-  await run(
+  await rowsOf(
+    db,
     `do $$ begin execute (
       select string_agg(format('alter table %s set (autovacuum_enabled = off)', oid::regclass), '; ')
       from pg_class
@@ -84,7 +86,7 @@ beforeAll(async () => {
     ); end $$`,
   );
   await fill();
-  await run('vacuum notifications');
+  await rowsOf(db, 'vacuum notifications');
 });
 afterAll(async () => {
   await bus.close();
@@ -96,12 +98,11 @@ function manyIds(count: number): string[] {
   return Array.from({ length: count }, () => newId());
 }
 
-const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
-
 async function fill(): Promise<void> {
   const message = packJson('{"title":"T","content":null,"action_url":null,"custom_attributes":null}');
   const all = [...users, heavy];
-  await run(
+  await rowsOf(
+    db,
     `with made as (
       insert into users
         (id, project_id, external_id, email, custom_attributes, created_at, updated_at, deleted_at)
@@ -115,12 +116,14 @@ async function fill(): Promise<void> {
     from made, lateral (values ('external_id', external_id), ('email', email)) as k (kind, value)`,
     [projectId, other, uuidArray(users)],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into users (id, project_id, external_id, created_at, updated_at)
     values ($1, $2, 'heavy', now(), now())`,
     [heavy, projectId],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into broadcasts (id, project_id, message, status, category, topic, total)
     select id, case when n % 20 = 0 then $2::uuid else $1::uuid end, $3, 'processed', 'c' || n % 7,
       case when n % 3 = 0 then 't' || n % 50 end, 2
@@ -130,7 +133,7 @@ async function fill(): Promise<void> {
   // A broadcast to all, and others to the user and one more.
   for (let page = 0; page < PAGES; page += 1) {
     const some = all.slice(page * ON_PAGE, (page + 1) * ON_PAGE + (page === PAGES - 1 ? 1 : 0));
-    await run('insert into broadcast_users values ($1, $2, $3::uuid[], $4)', [
+    await rowsOf(db, 'insert into broadcast_users values ($1, $2, $3::uuid[], $4)', [
       large,
       page,
       uuidArray(some),
@@ -141,7 +144,8 @@ async function fill(): Promise<void> {
       some.map(() => large),
     );
   }
-  await run(
+  await rowsOf(
+    db,
     `insert into broadcast_users (broadcast_id, page, user_ids, plan)
     select id, 0, array[$1::uuid, $2::uuid], null from unnest($3::uuid[]) as b (id)`,
     [users[0], heavy, uuidArray(ofHeavy)],
@@ -150,13 +154,15 @@ async function fill(): Promise<void> {
     ofHeavy.map(() => heavy),
     ofHeavy,
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into subscriptions (user_id, topic, id, project_id, categories)
     select $1, 'topic-' || n, gen_random_uuid(), $2, '{"*": {"status": "subscribed"}}'
     from generate_series(1, ${OF_USER}) n`,
     [heavy, projectId],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into tokens (user_id, id, project_id, channel, hash, sealed_data, created_at, discarded_at)
     select $1, gen_random_uuid(), $2, 'mobile_push/fcm',
       case n when 1 then $3 else sha256(n::text::bytea) end, '',
@@ -169,19 +175,22 @@ async function fill(): Promise<void> {
     [heavy, OF_USER],
     [undefined, 5 * OF_USER],
   ] as const)
-    await run(
+    await rowsOf(
+      db,
       `insert into events (project_id, id, type, user_ids, details)
       select $1, overlay(overlay(gen_random_uuid()::text placing '0000' from 33) placing $4 from 1)::uuid,
         'subscription.saved', array[coalesce($2::uuid, gen_random_uuid())], '{"context": {"topic": "t"}}'
       from generate_series(1, $3::int)`,
       [projectId, owner, events, thisMonth],
     );
-  await run(
+  await rowsOf(
+    db,
     `insert into user_imports (id, project_id, status, total, created_at)
     select id, $1, 'processed', 10, now() from unnest($2::uuid[]) as i (id)`,
     [projectId, uuidArray([importId, ...manyIds(IMPORTS), ...expired])],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into user_import_pages (import_id, page, failures, size)
     select id, page, $1, 1 from user_imports, generate_series(0, 9) as page`,
     [packJson('[{"row":1,"user":{},"errors":[]}]')],
@@ -191,7 +200,8 @@ async function fill(): Promise<void> {
 /** Writes notifications, of which every second one is read, with deliveries by e-mail. */
 async function notify(to: readonly string[], of: readonly string[]): Promise<void> {
   const ids = of.map((broadcast, index) => notificationId(broadcast, to[index] ?? ''));
-  await run(
+  await rowsOf(
+    db,
     `with made as (
       insert into notifications (user_id, id, broadcast_id, sent_at, seen_at, read_at, category)
       select user_id, id, broadcast_id, now(), case when n % 3 = 0 then now() end,
@@ -217,7 +227,8 @@ async function importPage(): Promise<void> {
   const page = { size: PAGE_OF_IMPORT, rows: packJson(JSON.stringify(rows)), failures: null };
   await createImport({ db: within }, projectId, [page, page]);
   const leaseId = newId();
-  const [job] = await run<{ id: number; payload: string }>(
+  const [job] = await rowsOf<{ id: number; payload: string }>(
+    db,
     `update jobs
     set lease_id = $1
     where kind = 'import_users' and due_at is null and lease_id is null
@@ -312,7 +323,7 @@ describe.each([
   ['plans made when the tables were full', 'analyze'],
 ])('with %s', (_when, prepare) => {
   beforeAll(async () => {
-    if (prepare !== undefined) await run(prepare);
+    if (prepare !== undefined) await rowsOf(db, prepare);
   });
 
   test.each(READS)('%s reads a bounded number of rows', async (what, work, most) => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { createPartitions } from '../../src/db/partitions.ts';
 import { replayDeliveries } from '../../src/domain/after/replay/replay.ts';
 import { countDeliveries } from '../../src/domain/line/ledger/count.ts';
@@ -10,6 +10,7 @@ import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { readsOf } from '../support/reads-of.ts';
+import { rowsOf } from '../support/rows.ts';
 
 // What statements about deliveries read, after a broadcast to a topic has reached 40,000 users in 40 pages.
 
@@ -27,7 +28,8 @@ beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'delivery plans', isDistributed: false });
   [projectId, id] = [newId(), newId()];
-  await run(
+  await rowsOf(
+    db,
     `insert into broadcasts (id, project_id, message, status) values ($1, $2, '\\x007b7d', 'processed')`,
     [id, projectId],
   );
@@ -36,13 +38,14 @@ beforeAll(async () => {
   for (let page = 0; page < PAGES; page += 1) {
     const some = Array.from({ length: USERS }, () => newId());
     users.push(some);
-    await run('insert into broadcast_users values ($1, $2, $3::uuid[], $4)', [
+    await rowsOf(db, 'insert into broadcast_users values ($1, $2, $3::uuid[], $4)', [
       id,
       page,
       `{${some.join(',')}}`,
       '[{"channel":"in_app"},{"channel":"email","due":1}]',
     ]);
-    await run(
+    await rowsOf(
+      db,
       `insert into deliveries (
         user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
       )
@@ -56,8 +59,6 @@ afterAll(async () => {
   await db?.close();
   await database?.drop();
 });
-
-const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
 
 /** Runs all reads, in the middle of the broadcast. */
 async function readAll(): Promise<void> {
@@ -185,7 +186,8 @@ test('no statement about deliveries scans a table or sorts a broadcast', async (
   const failed = (PAGES * USERS) / 2;
   expect(await replayDeliveries({ db, clock }, projectId, id, {})).toBe(failed);
   expect(await replayDeliveries({ db, clock }, projectId, id, { channel: 'email' })).toBe(failed - 2_000);
-  const statements = await run<{ name: string; parameters: number }>(
+  const statements = await rowsOf<{ name: string; parameters: number }>(
+    db,
     `select name, cardinality(parameter_types) as parameters
     from pg_prepared_statements
     where name <> ''
@@ -208,10 +210,10 @@ test('no statement about deliveries scans a table or sorts a broadcast', async (
       'count_failed_deliveries_on_channel',
     ]),
   );
-  await run('set plan_cache_mode = force_generic_plan');
+  await rowsOf(db, 'set plan_cache_mode = force_generic_plan');
   for (const { name, parameters } of statements) {
     const values = Array.from({ length: parameters }, () => 'null').join(', ');
-    const lines = await run<Record<'QUERY PLAN', string>>(`explain execute ${name}(${values})`);
+    const lines = await rowsOf<Record<'QUERY PLAN', string>>(db, `explain execute ${name}(${values})`);
     const whole = lines.map((line) => line['QUERY PLAN']).join('\n');
     // A HashAggregate removes duplicate parameters, and reads no table. A Merge Append has the partitions.
     // The hash of a ProjectSet holds the members of a parameter.

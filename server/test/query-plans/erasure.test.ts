@@ -6,6 +6,7 @@ import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { rowsOf } from '../support/rows.ts';
 import { rowsRead } from '../support/rows-read.ts';
 import { until } from '../support/service.ts';
 
@@ -16,13 +17,13 @@ const sealer = createSealer([randomBytes(32)]);
 
 let database: TestDatabase;
 let db: Database;
-const run = <Row>(text: string, values: readonly unknown[] = []) => db.query<Row>(sql('', text), values);
 
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 3, name: 'erasure plans', isDistributed: false });
   // Other broadcasts, so that the tables are not small.
-  await run(
+  await rowsOf(
+    db,
     `with others as (
       insert into broadcasts (id, project_id, message, status)
       select gen_random_uuid(), gen_random_uuid(), 'other', 'processed' from generate_series(1, 2000)
@@ -39,7 +40,8 @@ afterAll(async () => {
 
 async function createUsers(count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, () => newId()).sort();
-  await run(
+  await rowsOf(
+    db,
     `insert into users (id, project_id, created_at, updated_at)
     select id, $2, now(), now() from unnest($1::uuid[]) as u (id)`,
     [ids, projectId],
@@ -50,7 +52,8 @@ async function createUsers(count: number): Promise<string[]> {
 /** Creates a broadcast that reached these users, page by page. */
 async function createBroadcast(pages: readonly string[][]): Promise<string> {
   const id = newId();
-  await run(
+  await rowsOf(
+    db,
     `insert into broadcasts (id, project_id, message, topic, status)
     values ($1, $2, 'text', 'all', 'processed')`,
     [id, projectId],
@@ -60,16 +63,16 @@ async function createBroadcast(pages: readonly string[][]): Promise<string> {
 }
 
 const addPage = (id: string, page: number, userIds: readonly string[]) =>
-  run('insert into broadcast_users (broadcast_id, page, user_ids) values ($1, $2, $3::uuid[])', [
+  rowsOf(db, 'insert into broadcast_users (broadcast_id, page, user_ids) values ($1, $2, $3::uuid[])', [
     id,
     page,
     userIds,
   ]);
 const beginErasing = (userIds: readonly string[]) =>
-  run("update users set deleted_at = '-infinity' where id = any ($1::uuid[])", [userIds]);
+  rowsOf(db, "update users set deleted_at = '-infinity' where id = any ($1::uuid[])", [userIds]);
 const hasContent = async (id: string) =>
-  (await run<{ topic: string | null }>('select topic from broadcasts where id = $1', [id]))[0]?.topic ===
-  'all';
+  (await rowsOf<{ topic: string | null }>(db, 'select topic from broadcasts where id = $1', [id]))[0]
+    ?.topic === 'all';
 const inPages = (userIds: readonly string[], size = USERS_PER_PAGE) =>
   Array.from({ length: userIds.length / size }, (_, page) => userIds.slice(page * size, (page + 1) * size));
 
@@ -112,8 +115,8 @@ test('a broadcast keeps its content until the last of its users is erased, on an
 test('erased pages are not counted while pages of the broadcast are still written', async () => {
   const [first, empty, last] = inPages(await createUsers(3), 1) as [string[], string[], string[]];
   const id = await createBroadcast([first]);
-  await run("update broadcasts set status = 'enqueued' where id = $1", [id]);
-  await run("insert into jobs (kind, project_id, payload) values ('fan_out', $1, $2)", [
+  await rowsOf(db, "update broadcasts set status = 'enqueued' where id = $1", [id]);
+  await rowsOf(db, "insert into jobs (kind, project_id, payload) values ('fan_out', $1, $2)", [
     projectId,
     JSON.stringify({ broadcast_id: id, page: 1 }),
   ]);
@@ -123,7 +126,7 @@ test('erased pages are not counted while pages of the broadcast are still writte
   await addPage(id, 1, empty);
   await addPage(id, 2, last);
   await erase();
-  await run('delete from jobs');
+  await rowsOf(db, 'delete from jobs');
   await erase();
   expect(await hasContent(id)).toBe(true);
   await beginErasing(last);
@@ -142,14 +145,17 @@ test('an erasure with an older snapshot keeps the content and the count of erase
     other = db.transaction((second) => eraseContent(second, [id]));
     await until(
       () =>
-        run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"),
+        rowsOf(
+          db,
+          "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+        ),
       (waiting) => waiting.length > 0,
     );
   });
   await other;
   expect(await hasContent(id)).toBe(true);
   const erasedPages = 'select erased_pages from broadcasts where id = $1';
-  expect(await run(erasedPages, [id])).toEqual([{ erased_pages: 2 }]);
+  expect(await rowsOf(db, erasedPages, [id])).toEqual([{ erased_pages: 2 }]);
   await beginErasing(pages[2]);
   await db.transaction((tx) => eraseContent(tx, [id]));
   expect(await hasContent(id)).toBe(false);
@@ -160,7 +166,8 @@ test('rows that remain of erased users are not read repeatedly', async () => {
   const each = 5_000;
   const userIds = await createUsers(users);
   const owners = userIds.flatMap((userId) => Array.from({ length: each }, () => userId));
-  await run(
+  await rowsOf(
+    db,
     `insert into deliveries
       (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at,
         last_attempt_at)
@@ -168,15 +175,16 @@ test('rows that remain of erased users are not read repeatedly', async () => {
     from unnest($1::uuid[], $2::uuid[]) as d (user_id, id)`,
     [owners, owners.map((userId) => notificationId(newId(), userId))],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into events (project_id, id, type, user_ids, details)
     select $3, id, 'delivery.clicked', array[user_id],
       '{"code": "clicked", "payload": {"url": "https://a.example"}}'
     from unnest($1::uuid[], $2::uuid[]) as e (user_id, id)`,
     [owners, owners.map(() => newId()), projectId],
   );
-  await run(`update users set deleted_at = now() where id = any ($1::uuid[])`, [userIds]);
-  await run('analyze deliveries, events, users');
+  await rowsOf(db, `update users set deleted_at = now() where id = any ($1::uuid[])`, [userIds]);
+  await rowsOf(db, 'analyze deliveries, events, users');
   let read = 0;
   const counted = async <Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> => {
     let result: Result | undefined;
@@ -192,10 +200,12 @@ test('rows that remain of erased users are not read repeatedly', async () => {
   const clock = { now: () => Date.now() + GRACE_MS + 1_000 };
   // A server that stops leaves the rest to the next one.
   expect(await purgeUsers({ db: watched, clock, sealer, signal: AbortSignal.abort() })).toBe(true);
-  expect(await run('select user_id from deliveries where reason is null limit 1')).toEqual([]);
+  expect(await rowsOf(db, 'select user_id from deliveries where reason is null limit 1')).toEqual([]);
   while (await purgeUsers({ db: watched, clock, sealer }));
-  expect(await run('select id from users where id = any ($1::uuid[])', [userIds])).toEqual([]);
-  expect(await run('select user_id from deliveries where reason is not null limit 1')).toEqual([]);
-  expect(await run("select id from events where details -> 'payload' is not null limit 1")).toEqual([]);
+  expect(await rowsOf(db, 'select id from users where id = any ($1::uuid[])', [userIds])).toEqual([]);
+  expect(await rowsOf(db, 'select user_id from deliveries where reason is not null limit 1')).toEqual([]);
+  expect(await rowsOf(db, "select id from events where details -> 'payload' is not null limit 1")).toEqual(
+    [],
+  );
   expect(read).toBeLessThanOrEqual(6 * 2 * owners.length);
 });

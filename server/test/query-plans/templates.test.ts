@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uuidArray } from '../../src/db/arrays.ts';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { TEXTS_OF_USERS } from '../../src/domain/after/erasure/texts-of-users.ts';
 import type { TemplateReference } from '../../src/domain/line/broadcasts/stored-broadcast.ts';
 import { insertTexts, loadTexts } from '../../src/domain/line/notifications/texts.ts';
@@ -18,6 +18,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { packJson } from '../../src/lib/packed-json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { readsOf } from '../support/reads-of.ts';
+import { rowsOf } from '../support/rows.ts';
 
 // What templates read. The plans are generic, first those made while the tables were empty, then those made
 // when they were full.
@@ -40,7 +41,6 @@ let db: Database;
 
 /** A database whose transactions are part of the one that is rolled back. */
 const joined = (): Database => ({ ...db, transaction: (work) => work(db) });
-const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
 
 /** What an operation reads at most. */
 const READS: [string, () => Promise<unknown>, number][] = [
@@ -86,18 +86,20 @@ const READS: [string, () => Promise<unknown>, number][] = [
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'template plans', isDistributed: false });
-  await run('set plan_cache_mode = force_generic_plan');
+  await rowsOf(db, 'set plan_cache_mode = force_generic_plan');
   for (const [, work] of READS) await readsOf(db, () => work().catch(() => undefined));
   const packed = packJson(JSON.stringify({ ...partial('text'), layout: null }));
   for (const owner of [projectId, other]) {
-    await run(
+    await rowsOf(
+      db,
       `insert into templates (project_id, key, id, kind, version, uses, size, created_at, updated_at)
       select $1, 't-' || n, gen_random_uuid(), 'partial', 1,
         case when n <= 2 then array['t-' || n + 1] else '{}' end, 100, now(), now()
       from generate_series(1, ${TEMPLATES}) n`,
       [owner],
     );
-    await run(
+    await rowsOf(
+      db,
       `insert into template_versions (project_id, key, version, content, created_at)
       select $1, 't-' || n, version, $2, now()
       from generate_series(1, ${TEMPLATES}) n,
@@ -106,11 +108,13 @@ beforeAll(async () => {
     );
   }
   for (const id of [projectId, other])
-    await run(
+    await rowsOf(
+      db,
       `insert into broadcasts (id, project_id, message, total, status) values ($1, $1, $2, 0, 'processed')`,
       [id, packed],
     );
-  await run(
+  await rowsOf(
+    db,
     `insert into broadcast_texts (broadcast_id, reader, texts)
     select $1, reader, $2 from unnest($3::text[]) as r (reader)`,
     [projectId, packed, readers],
@@ -126,7 +130,7 @@ describe.each([
   ['plans made when the tables were full', 'analyze'],
 ])('with %s', (_when, prepare) => {
   beforeAll(async () => {
-    if (prepare !== undefined) await run(prepare);
+    if (prepare !== undefined) await rowsOf(db, prepare);
   });
 
   test.each(READS)('%s reads a bounded number of rows', async (what, work, most) => {

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { recordClick } from '../../src/domain/after/tracking/click.ts';
 import { type Hit, recordHits } from '../../src/domain/after/tracking/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { rowsOf } from '../support/rows.ts';
 
 // What statements of tracking read if there are many deliveries and clicks.
 
@@ -19,27 +20,28 @@ const sealer = createSealer([Buffer.alloc(32, 7)]);
 let database: TestDatabase;
 let db: Database;
 
-const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
-
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'tracking plans', isDistributed: false });
   // The plans are made while the tables are empty.
-  await run('set plan_cache_mode = force_generic_plan');
-  await run('insert into tracking values ($1, true, true)', [projectId]);
+  await rowsOf(db, 'set plan_cache_mode = force_generic_plan');
+  await rowsOf(db, 'insert into tracking values ($1, true, true)', [projectId]);
   await useAll();
-  await run(
+  await rowsOf(
+    db,
     `insert into broadcasts (id, project_id, message, status) values ($1, $2, '\\x007b7d', 'processed')`,
     [broadcastId, projectId],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into users (id, project_id, created_at, updated_at, deleted_at)
     select id, $2, now(), now(), case when n = 1 then '-infinity'::timestamptz end
     from unnest($1::uuid[]) with ordinality as u (id, n)`,
     [userIds, projectId],
   );
   const ids = userIds.map((userId) => notificationId(broadcastId, userId));
-  await run(
+  await rowsOf(
+    db,
     `with sent as (
       insert into notifications (user_id, id, broadcast_id, sent_at)
       select user_id, id, $3, now() from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)
@@ -83,8 +85,9 @@ async function useAll(): Promise<void> {
 
 async function readsOf(work: () => Promise<unknown>): Promise<{ scanned: number; rows: number }> {
   const counted = async () => {
-    await run('select pg_stat_force_next_flush()');
-    const [row] = await run<{ scanned: number; rows: number }>(
+    await rowsOf(db, 'select pg_stat_force_next_flush()');
+    const [row] = await rowsOf<{ scanned: number; rows: number }>(
+      db,
       `select sum(seq_tup_read)::int as scanned, sum(idx_tup_fetch)::int as rows
       from pg_stat_user_tables
       where relname in ('broadcasts', 'deliveries', 'notifications', 'events', 'users')`,
@@ -101,13 +104,14 @@ test('clicks are written by primary keys, and those of erased users are found by
   const reads = await readsOf(useAll);
   expect(reads.scanned).toBe(0);
   expect(reads.rows).toBeLessThan(HITS * 6);
-  const [left] = await run<{ urls: number }>(
+  const [left] = await rowsOf<{ urls: number }>(
+    db,
     `select count(*)::int as urls
     from events
     where user_ids = array[$1::uuid] and details -> 'payload' is not null`,
     [userIds[0]],
   );
   expect(left?.urls).toBe(0);
-  const [clicked] = await run<{ clicks: number }>('select sum(clicks)::int as clicks from deliveries');
+  const [clicked] = await rowsOf<{ clicks: number }>(db, 'select sum(clicks)::int as clicks from deliveries');
   expect(clicked?.clicks).toBe(HITS);
 });

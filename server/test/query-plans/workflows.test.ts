@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uuidArray } from '../../src/db/arrays.ts';
-import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type Database, openDatabase } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
@@ -32,6 +32,7 @@ import { createSealer } from '../../src/lib/seal.ts';
 import type { Job } from '../../src/queue/jobs.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { readsOf } from '../support/reads-of.ts';
+import { rowsOf } from '../support/rows.ts';
 
 // What workflows read. The plans are generic, first those made while the tables were empty, then those made
 // when they were full.
@@ -62,7 +63,6 @@ let bus: NodeBus;
 
 /** A database whose transactions are part of the one that is rolled back. */
 const joined = (): Database => ({ ...db, transaction: (work) => work(db) });
-const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
 const jobs = runs.slice(-IN_TURN).map(
   (id): Job<'run_workflow'> => ({
     id: 1,
@@ -243,7 +243,7 @@ beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'workflow plans', isDistributed: false });
   bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
-  await run('set plan_cache_mode = force_generic_plan');
+  await rowsOf(db, 'set plan_cache_mode = force_generic_plan');
   for (const [, work] of READS) await readsOf(db, () => work().catch(() => undefined));
   await fill();
 });
@@ -256,12 +256,14 @@ afterAll(async () => {
 async function fill(): Promise<void> {
   const packed = packJson(JSON.stringify(steps));
   for (const owner of [projectId, other]) {
-    await run(
+    await rowsOf(
+      db,
       `insert into workflows (project_id, key, version, disabled, size, created_at, updated_at)
       select $1, 'flow-' || n, 1, false, 100, now(), now() from generate_series(1, ${WORKFLOWS}) n`,
       [owner],
     );
-    await run(
+    await rowsOf(
+      db,
       `insert into workflow_versions (project_id, key, version, steps, created_at)
       select $1, 'flow-' || n, version, $2, now()
       from generate_series(1, ${WORKFLOWS}) n,
@@ -269,7 +271,8 @@ async function fill(): Promise<void> {
       [owner, packed],
     );
   }
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_schedules (
       project_id, workflow_key, place, schedule, time_zone, skip_missed, input, next_at
     )
@@ -278,14 +281,16 @@ async function fill(): Promise<void> {
     from generate_series(1, ${WORKFLOWS}) k, generate_series(0, 19) n`,
     [projectId, other, packJson('{}'), new Date(STARTED_MS)],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into jobs (id, kind, project_id, priority, weight, payload, lease_id)
     overriding system value
     select ${FIRST_JOB} + n, 'start_workflow', $1, 0, 1, '{}', $2 from generate_series(1, ${STARTS}) n`,
     [projectId, LEASE],
   );
   // A third is of another project. A hundred have ended long ago, and as many have failed.
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_runs (
       id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
       created_at, completed_at
@@ -297,30 +302,38 @@ async function fill(): Promise<void> {
     from unnest($4::uuid[]) with ordinality as r (id, n)`,
     [projectId, other, user, uuidArray(runs), RUNS - 2 * IN_TURN, packJson('{}')],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_triggers (project_id, workflow_key, place, since, event)
     select project_id, key, n, '${OLDEST}',
       case when n = 1 then 'signed_up' when n = 2 then 'looped' else 'other' end
     from workflows, generate_series(1, 20) n
     where key = 'flow-1' or n > 2`,
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_feeds (project_id, feed_xact, feed_id) values ($1, '0', $2), ($3, '0', $2)`,
     [projectId, OLDEST, other],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into events (project_id, id, type, user_ids)
     select case when n % 3 = 0 then $1::uuid else $2::uuid end,
       overlay(gen_random_uuid()::text placing $4 from 1)::uuid, 'user.created', array[$3]::uuid[]
     from generate_series(1, 10000) n`,
     [other, projectId, user, newId().slice(0, 13)], // of this month
   );
-  await run('insert into workflow_broadcasts select gen_random_uuid(), 1 from generate_series(1, 10000)');
-  await run(
+  await rowsOf(
+    db,
+    'insert into workflow_broadcasts select gen_random_uuid(), 1 from generate_series(1, 10000)',
+  );
+  await rowsOf(
+    db,
     "update workflow_triggers set event = 'user.created' where place = 3 and workflow_key = 'flow-2'",
   );
   // Two of them are of the user, and one of no user.
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_runs (
       id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input,
       created_at, waits_for
@@ -331,28 +344,33 @@ async function fill(): Promise<void> {
     from generate_series(1, ${WAITING}) n`,
     [projectId, user, packJson('{}')],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_versions (project_id, key, version, steps, created_at)
     values ($1, 'waits', 1, $2, now())`,
     [projectId, packed],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_run_steps (run_id, place, command, state, started_at)
     select id, '0', 'set', 'completed', now() from workflow_runs`,
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_digests (run_id, key, open, closes_at, closes_by, count, size)
     select id, sha256(id::text::bytea), n % 3 = 0, now(), now(), 1, 2
     from unnest($1::uuid[]) with ordinality as r (id, n)
     where n <= $2`,
     [uuidArray(runs), RUNS - IN_TURN],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_digest_items (run_id, item_id, input)
     select run_id, run_id, $1 from workflow_digests`,
     [packJson('{}')],
   );
-  await run(
+  await rowsOf(
+    db,
     `insert into workflow_throttles (key, passed, expires_at)
     select key, '[]', now() + case when run_id = any ($1::uuid[]) then '0' else interval '1 hour' end
     from workflow_digests`,
@@ -365,7 +383,7 @@ describe.each([
   ['plans made when the tables were full', 'analyze'],
 ])('with %s', (_when, prepare) => {
   beforeAll(async () => {
-    if (prepare !== undefined) await run(prepare);
+    if (prepare !== undefined) await rowsOf(db, prepare);
   });
 
   test.each(READS)('%s reads a bounded number of rows', async (what, work, most) => {

@@ -126,11 +126,8 @@ async function post(path: string, body: string, headers: Record<string, string> 
 }
 
 const deliveryOf = async (id: string, channel: string) => {
-  const rows = await service.context.db.query<Record<string, unknown>>(
-    sql(
-      '',
-      'select state, code, receipt, provider_id from deliveries where broadcast_id = $1 and channel = $2',
-    ),
+  const rows = await service.rows<Record<string, unknown>>(
+    'select state, code, receipt, provider_id from deliveries where broadcast_id = $1 and channel = $2',
     [id, channel],
   );
   return rows[0];
@@ -357,13 +354,10 @@ describe('Expo', () => {
     return expo.tickets[place] ?? '';
   };
   const polls = () =>
-    service.context.db.query<{ round: number; failures: number; ids: number }>(
-      sql(
-        '',
-        `select (payload->>'round')::int as round, (payload->>'failures')::int as failures,
+    service.rows<{ round: number; failures: number; ids: number }>(
+      `select (payload->>'round')::int as round, (payload->>'failures')::int as failures,
         json_array_length(payload->'sent') as ids
         from jobs where kind = 'poll_receipts' and project_id = $1`,
-      ),
       [project.id],
     );
   const MINUTE_MS = 60_000;
@@ -379,12 +373,9 @@ describe('Expo', () => {
     await processed(project.call, body.id);
     await until(polls, ({ length }) => length === 1);
     clock.now = now;
-    const [job] = await service.context.db.query<{ sent_ms: number }>(
-      sql(
-        '',
-        `select (payload->>'sent_ms')::float8 as sent_ms
+    const [job] = await service.rows<{ sent_ms: number }>(
+      `select (payload->>'sent_ms')::float8 as sent_ms
         from jobs where kind = 'poll_receipts' and project_id = $1`,
-      ),
       [project.id],
     );
     expect(job?.sent_ms).toBeLessThan(now() + 1);
@@ -495,10 +486,10 @@ describe('Expo', () => {
     await broadcast({ external_id: 'ann' });
     await until(polls, (jobs) => jobs.length === 1);
     expo.receipts.set(ticketOf('one'), { status: 'ok' });
-    await service.context.db.query(
-      sql('', 'update integrations set sealed_config = $2 where project_id = $1'),
-      [project.id, createSealer([Buffer.alloc(32, 1)]).seal('{}', 'lost')],
-    );
+    await service.rows('update integrations set sealed_config = $2 where project_id = $1', [
+      project.id,
+      createSealer([Buffer.alloc(32, 1)]).seal('{}', 'lost'),
+    ]);
     service.context.bus.publish({ type: 'project_changed', projectId: project.id });
     clock.offsetMs = 15 * MINUTE_MS + 1_000;
     const jobs = await until(polls, ([job]) => job === undefined || job.failures > 0);
@@ -514,12 +505,9 @@ describe('Expo', () => {
   });
 
   const receipts = async (id: string) => {
-    const rows = await service.context.db.query<{ receipt: string | null }>(
-      sql(
-        '',
-        `select receipt from deliveries where broadcast_id = $1 and channel = 'mobile_push'
+    const rows = await service.rows<{ receipt: string | null }>(
+      `select receipt from deliveries where broadcast_id = $1 and channel = 'mobile_push'
           order by receipt nulls first`,
-      ),
       [id],
     );
     return rows.map(({ receipt }) => receipt);

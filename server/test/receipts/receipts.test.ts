@@ -5,7 +5,6 @@
 import { createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Event } from '../../src/contract/event.ts';
-import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
 import {
@@ -86,8 +85,8 @@ async function post(path: string, body: string, headers: Record<string, string> 
 }
 
 const deliveryOf = async (broadcastId: string) => {
-  const [row] = await service.context.db.query<Record<string, unknown>>(
-    sql('', 'select state, attempts, receipt, receipt_at, provider from deliveries where broadcast_id = $1'),
+  const [row] = await service.rows<Record<string, unknown>>(
+    'select state, attempts, receipt, receipt_at, provider from deliveries where broadcast_id = $1',
     [broadcastId],
   );
   return row;
@@ -224,8 +223,8 @@ describe('SendGrid', () => {
     const kinds = await project.call('GET', '/events?type=delivery.bounced&limit=100');
     expect(kinds.body.data).toHaveLength(count / 10);
     expect(await suppressed()).toHaveLength(count / 10);
-    const rows = await service.context.db.query<{ receipt: string; count: number }>(
-      sql('', 'select receipt, count(*)::int from deliveries where broadcast_id = $1 group by 1 order by 1'),
+    const rows = await service.rows<{ receipt: string; count: number }>(
+      'select receipt, count(*)::int from deliveries where broadcast_id = $1 group by 1 order by 1',
       [broadcast.body.id],
     );
     expect(rows).toEqual([

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Database, sql } from '../../src/db/client.ts';
+import type { Database } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { addSuppression } from '../../src/domain/ground/suppressions/add.ts';
 import { AddressKeys } from '../../src/domain/ground/suppressions/address-keys.ts';
@@ -20,9 +20,6 @@ beforeAll(async () => {
   project = service.project;
 });
 afterAll(() => service?.stop());
-
-const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 
 type Entry = Partial<NewSuppression> & { address: string };
 
@@ -237,7 +234,7 @@ describe('suppressing an address', () => {
       (await isSuppressed('guess@example.com'))?.id,
       (await isSuppressed('guess@example.com', 'email', other.id))?.id,
     ];
-    const hashes = await rows<{ hash: string; plain: boolean }>(
+    const hashes = await service.rows<{ hash: string; plain: boolean }>(
       `select encode(hash, 'hex') as hash,
           hash in (sha256('email:guess@example.com'), sha256('guess@example.com')) as plain
       from suppressions
@@ -258,7 +255,7 @@ describe('an erased user', () => {
   };
   const inClear = async (...texts: string[]) =>
     (
-      await rows<{ found: string }>(
+      await service.rows<{ found: string }>(
         `select one as found
         from unnest($1::text[]) as one
         where exists (
@@ -298,7 +295,9 @@ describe('an erased user', () => {
         { kind, email: null, phone_number: null, detail: null, note: null },
       ]);
     }
-    expect(await rows('select 1 from suppressions where user_ids @> array[$1::uuid]', [id])).toEqual([]);
+    expect(await service.rows('select 1 from suppressions where user_ids @> array[$1::uuid]', [id])).toEqual(
+      [],
+    );
   });
 
   test('is not stored again by later reports on their messages', async () => {
@@ -466,11 +465,11 @@ describe('the project', () => {
     [{ email: 'a@example.com', note: 'x'.repeat(1_001) }, ["Param 'note' must have at most 1000 characters"]],
     [{ email: 'a@example.com', wrong: 1 }, ["Param '(root)' doesn't allow key: wrong"]],
   ])('reports the problem with %j, and nothing is saved', async (body, messages) => {
-    const before = await rows('select count(*) from suppressions');
+    const before = await service.rows('select count(*) from suppressions');
     const response = await project.call('PUT', '/suppressions', body);
     expect(response.status).toBe(422);
     expect(response.body.errors.map(({ message }: { message: string }) => message)).toEqual(messages);
-    expect(await rows('select count(*) from suppressions')).toEqual(before);
+    expect(await service.rows('select count(*) from suppressions')).toEqual(before);
   });
 
   test('needs the Project JWT of its own project', async () => {

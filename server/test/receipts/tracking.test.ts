@@ -4,7 +4,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { linksOf } from '../../src/domain/ground/links/links.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -232,8 +231,8 @@ test('a hundred of very many clicks are events, and all are counted', async () =
     () => deliveryOf(broadcastId, 'email'),
     ({ clicks }) => clicks === 135,
   );
-  const [{ count } = { count: -1 }] = await service.context.db.query<{ count: number }>(
-    sql('', "select count(*)::int as count from events where project_id = $1 and type = 'delivery.clicked'"),
+  const [{ count } = { count: -1 }] = await service.rows<{ count: number }>(
+    "select count(*)::int as count from events where project_id = $1 and type = 'delivery.clicked'",
     [project.id],
   );
   expect(count).toBe(100);
@@ -423,9 +422,7 @@ describe('without the database', () => {
 
 /** Renames the service's database and cuts all connections. Returns a function that restores it. */
 async function takeDatabaseAway(): Promise<() => Promise<void>> {
-  const [{ name } = { name: '' }] = await service.context.db.query<{ name: string }>(
-    sql('', 'select current_database() as name'),
-  );
+  const [{ name } = { name: '' }] = await service.rows<{ name: string }>('select current_database() as name');
   const admin = new pg.Client({ ...inject('testServer'), database: 'postgres' });
   await admin.connect();
   await admin.query(`alter database ${name} allow_connections false`);
@@ -521,11 +518,8 @@ describe('a click in a client', () => {
     const responses = await Promise.all(Array.from({ length: 120 }, () => click(project, 'bob', id)));
     expect(new Set(responses)).toEqual(new Set([204]));
     expect((await deliveryOf(broadcastId, 'in_app')).clicks).toBe(120);
-    const [{ count } = { count: -1 }] = await service.context.db.query<{ count: number }>(
-      sql(
-        '',
-        "select count(*)::int as count from events where project_id = $1 and type = 'delivery.clicked'",
-      ),
+    const [{ count } = { count: -1 }] = await service.rows<{ count: number }>(
+      "select count(*)::int as count from events where project_id = $1 and type = 'delivery.clicked'",
       [project.id],
     );
     expect(count).toBe(100);

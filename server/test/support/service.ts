@@ -15,6 +15,7 @@ import { createTestDatabase } from './database.ts';
 import { hs256 } from './jwt.ts';
 import { PATIENCE_MS } from './patience.ts';
 import type { ProjectKeys } from './project-keys.ts';
+import { rowsOf } from './rows.ts';
 import { testSettings } from './test-settings.ts';
 
 /** A project of the service under test. */
@@ -70,6 +71,8 @@ export interface TestService extends Omit<Service, 'takeOver'> {
   logged: string[];
   /** Sends a request to any path, with any token or none. */
   request(method: string, path: string, options?: RequestOptions): Promise<ApiResponse>;
+  /** Executes a statement in the cell of the first project, and returns its rows. */
+  rows<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
   /** Stops the service and starts it on the same data. */
   restart(): Promise<void>;
 }
@@ -128,6 +131,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     const cell = cells[created++ % cells.length] ?? DEFAULT_CELL;
     return projectWith(address, await createProjectKeysIn(service, cell, name));
   };
+  const contextOfFirst = () => contextIn(service, cells[0] ?? DEFAULT_CELL);
   return {
     get address() {
       return service.address;
@@ -136,7 +140,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
       return service.credentials;
     },
     get context() {
-      return contextIn(service, cells[0] ?? DEFAULT_CELL);
+      return contextOfFirst();
     },
     get http() {
       if (http === undefined) throw new Error('the service has no HTTP server');
@@ -147,6 +151,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     createProject: newProject,
     logged,
     request: (...request) => send(service.address, ...request),
+    rows: (text, values) => rowsOf(contextOfFirst().db, text, values),
     async restart() {
       await service.stop();
       service = await start();

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { renderInboxTexts } from '../../src/domain/line/fan-out/inbox-texts.ts';
@@ -38,8 +37,6 @@ beforeEach(async () => {
   vendors.reset();
 });
 
-const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const post = (body: object, headers?: Record<string, string>) =>
   project.call('POST', '/broadcasts', body, headers);
 const to = (...names: string[]) => names.map((external_id) => ({ external_id }));
@@ -161,7 +158,9 @@ describe('the inbox shows', () => {
     const recipients = to('a', 'b', 'c', 'd');
     const readers = async (key: string) => {
       const { id } = await send({ template: { key, data: { day: 'today' } }, recipients });
-      return rows<{ reader: string }>('select reader from broadcast_texts where broadcast_id = $1', [id]);
+      return service.rows<{ reader: string }>('select reader from broadcast_texts where broadcast_id = $1', [
+        id,
+      ]);
     };
     expect((await readers('news')).map(({ reader }) => reader).toSorted()).toEqual(['de', 'en']);
     expect(await readers('welcome')).toHaveLength(4);
@@ -178,9 +177,9 @@ describe('the inbox shows', () => {
     await enqueue(service.context.db, [
       { kind: 'fan_out', projectId: project.id, priority: 0, weight: 1, payload },
     ]);
-    await expect.poll(() => rows('select from jobs')).toEqual([]);
+    await expect.poll(() => service.rows('select from jobs')).toEqual([]);
     expect(await titles('ada')).toEqual(['Hello Augusta']);
-    expect(await rows('select from broadcast_texts where broadcast_id = $1', [id])).toHaveLength(1);
+    expect(await service.rows('select from broadcast_texts where broadcast_id = $1', [id])).toHaveLength(1);
   });
 
   test('long texts of templates', async () => {
@@ -202,7 +201,7 @@ describe('the inbox shows', () => {
     await save('welcome', { en: { title: 'Second' } });
     for (const key of ['welcome', 'part'])
       expect((await project.call('DELETE', `/templates/${key}`)).status).toBe(204);
-    await rows('update jobs set due_at = now() where payload ->> $1 = $2', ['broadcast_id', body.id]);
+    await service.rows('update jobs set due_at = now() where payload ->> $1 = $2', ['broadcast_id', body.id]);
     await processed(project.call, body.id);
     expect(await inbox('ada')).toMatchObject([{ title: 'First', content: 'one' }]);
   });
@@ -224,7 +223,7 @@ describe('the inbox shows', () => {
     });
     expect(status.summary).toMatchObject({ total: 1_100, failures: 0 });
     expect(await titles('subscriber-7')).toEqual(['Hallo Seven']);
-    const [counted] = await rows<{ count: number }>(
+    const [counted] = await service.rows<{ count: number }>(
       `select count(*)::int as count from notifications n join broadcasts b on b.id = n.broadcast_id
       where b.project_id = $1 and n.texts = ''`,
       [project.id],
@@ -471,9 +470,11 @@ test('conditions and workflows see the texts of the user', async () => {
 
 describe('texts are deleted', () => {
   const readers = async (id: string) =>
-    (await rows<{ reader: string }>('select reader from broadcast_texts where broadcast_id = $1', [id])).map(
-      ({ reader }) => reader,
-    );
+    (
+      await service.rows<{ reader: string }>('select reader from broadcast_texts where broadcast_id = $1', [
+        id,
+      ])
+    ).map(({ reader }) => reader);
 
   test('with their user, and with the last of the users', async () => {
     await save('welcome', GREETINGS);
@@ -522,7 +523,7 @@ test('pages that take too long together are rendered one by one, and each as far
   const users = await Promise.all(['ada', 'bob'].map((name) => user(name)));
   const sent = [1, 2].map(() => send({ template: { key: 'welcome' }, recipients: to('ada', 'bob') }));
   const ids = (await Promise.all(sent)).map(({ id }) => id);
-  const stored = await rows<{ id: string; template: Buffer }>(
+  const stored = await service.rows<{ id: string; template: Buffer }>(
     'select id, template from broadcasts where id = any ($1)',
     [ids],
   );

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { savePreferences } from '../../src/domain/setup/preferences/save.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
@@ -35,11 +34,8 @@ const entry = (key: string, channels: Record<string, boolean>) => ({
 });
 
 async function events(): Promise<unknown[]> {
-  const rows = await service.context.db.query<{ details: string }>(
-    sql(
-      '',
-      "select details::text from events where project_id = $1 and type = 'preferences.updated' order by id",
-    ),
+  const rows = await service.rows<{ details: string }>(
+    "select details::text from events where project_id = $1 and type = 'preferences.updated' order by id",
     [project.id],
   );
   return rows.map((row) => JSON.parse(row.details).payload.changes);
@@ -172,11 +168,8 @@ test('quiet hours and the time zone are saved separately, and recorded when they
   expect(await times('ada')).toEqual(['Asia/Tokyo', null]);
   await save({ time_zone: null });
   expect(await times('ada')).toEqual([null, null]);
-  const rows = await service.context.db.query<{ details: string }>(
-    sql(
-      '',
-      `select details::text from events where project_id = $1 and type = 'preferences.updated' order by id`,
-    ),
+  const rows = await service.rows<{ details: string }>(
+    `select details::text from events where project_id = $1 and type = 'preferences.updated' order by id`,
     [project.id],
   );
   expect(rows.map(({ details }) => JSON.parse(details).payload)).toEqual([
@@ -264,12 +257,9 @@ test('whole days can be quiet, and concurrent first saves all succeed', async ()
 test('a category named uncategorized differs from the default category', async () => {
   await newProject();
   const off = async (category: string | null) => {
-    const rows = await service.context.db.query<{ category: string }>(
-      sql(
-        '',
-        `select p.category from preferences p join users u on u.id = p.user_id
+    const rows = await service.rows<{ category: string }>(
+      `select p.category from preferences p join users u on u.id = p.user_id
         where u.project_id = $1 and p.category = $2 and not p.enabled`,
-      ),
       [project.id, category ?? ''],
     );
     return rows.length > 0;

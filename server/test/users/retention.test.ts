@@ -26,8 +26,8 @@ const purgeAfter = (days: number, settings: Partial<Parameters<typeof purgeExpir
     new AbortController().signal,
   );
 const count = async (table: string, condition = 'true', values: readonly unknown[] = []) => {
-  const [row] = await service.context.db.query<{ count: number }>(
-    sql('', `select count(*)::int as count from ${table} where ${condition}`),
+  const [row] = await service.rows<{ count: number }>(
+    `select count(*)::int as count from ${table} where ${condition}`,
     values,
   );
   return row?.count;

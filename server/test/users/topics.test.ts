@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { listPages } from '../support/pages.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
@@ -252,14 +251,11 @@ describe('invalid input is rejected', () => {
 
   test('more than a thousand categories of a topic; existing ones can still be changed', async () => {
     await save({ topic: 't' });
-    await service.context.db.query(
-      sql(
-        '',
-        `update subscriptions
+    await service.rows(
+      `update subscriptions
         set categories = (select jsonb_object_agg('cat' || n, '{"status": "subscribed"}'::jsonb)
                          from generate_series(1, 1000) n)
         where project_id = $1`,
-      ),
       [project.id],
     );
     const refused = await save({ topic: 't', categories: [{ slug: 'one-more' }] });
@@ -274,14 +270,11 @@ describe('invalid input is rejected', () => {
 
   test('more than 10,000 topics; existing ones can be changed, and the project can add more', async () => {
     await save({ topic: 'first' });
-    await service.context.db.query(
-      sql(
-        '',
-        `insert into subscriptions (user_id, topic, id, project_id, categories)
+    await service.rows(
+      `insert into subscriptions (user_id, topic, id, project_id, categories)
         select user_id, 'topic' || n, gen_random_uuid(), project_id, categories
         from subscriptions, generate_series(2, 10000) n
         where project_id = $1`,
-      ),
       [project.id],
     );
     const refused = await save({ topic: 'one-more' });

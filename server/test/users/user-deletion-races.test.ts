@@ -18,6 +18,7 @@ import { createLogger } from '../../src/lib/log.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { rowsOf } from '../support/rows.ts';
 import { until } from '../support/service.ts';
 
 // Concurrent deletions, restorations, purges and writes about the same users, on several nodes.
@@ -52,18 +53,21 @@ afterAll(async () => {
   await database.drop();
 });
 
-const rows = <Row>(text: string, values: readonly unknown[] = []) => db.query<Row>(sql('', text), values);
 const waiting = (count = 1) =>
   until(
     () =>
-      rows("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"),
+      rowsOf(
+        db,
+        "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+      ),
     (found) => found.length >= count,
   );
 const create = async (externalId: string, email?: string) =>
   (await saveUser(one, projectId, { external_id: externalId, ...(email ? { email } : {}) })).id;
 const userOf = async (id: string) =>
   (
-    await rows<IdentifiedUser & { first_name: string | null; deleted: boolean }>(
+    await rowsOf<IdentifiedUser & { first_name: string | null; deleted: boolean }>(
+      db,
       `select id, project_id, external_id, email, first_name, deleted_at is not null as deleted
         from users where id = $1`,
       [id],
@@ -71,14 +75,19 @@ const userOf = async (id: string) =>
   )[0];
 const keys = async (id: string) =>
   (
-    await rows<{ value: string; deleted: boolean }>(
+    await rowsOf<{ value: string; deleted: boolean }>(
+      db,
       'select value, deleted from user_keys where user_id = $1 order by value',
       [id],
     )
   ).map(({ value, deleted }) => `${value}${deleted ? ' deleted' : ''}`);
 const events = async (id: string) =>
   (
-    await rows<{ type: string }>('select type from events where user_ids = array[$1::uuid] order by id', [id])
+    await rowsOf<{ type: string }>(
+      db,
+      'select type from events where user_ids = array[$1::uuid] order by id',
+      [id],
+    )
   ).map(({ type }) => type);
 /** Resolves the recipients of a broadcast. */
 const name = (person: Omit<Person, 'projectId'>, node = one) =>
@@ -383,7 +392,8 @@ test('after concurrent changes, every name leads to its user and to its deletion
     },
     () => identifyUser(pick([one, two]), storm, person()),
     async () => {
-      const users = await rows<{ id: string }>(
+      const users = await rowsOf<{ id: string }>(
+        db,
         'select id from users where project_id = $1 and deleted_at is null',
         [storm],
       );
@@ -407,7 +417,8 @@ test('after concurrent changes, every name leads to its user and to its deletion
   expect(`${seed} ${failures.join()}`).toBe(`${seed} `);
   // Also when the last act was a purge of all users, each name can be saved.
   for (const externalId of externalIds) await saveUser(one, storm, { external_id: externalId });
-  const users = await rows<IdentifiedUser & { deleted: boolean }>(
+  const users = await rowsOf<IdentifiedUser & { deleted: boolean }>(
+    db,
     `select id, project_id, external_id, email, deleted_at is not null as deleted from users
       where project_id = $1`,
     [storm],
@@ -415,7 +426,8 @@ test('after concurrent changes, every name leads to its user and to its deletion
   const expected = users.flatMap((user) =>
     keysOf(user).map(({ kind, value, userId }) => ({ kind, value, user_id: userId, deleted: user.deleted })),
   );
-  const stored = await rows<object>(
+  const stored = await rowsOf<object>(
+    db,
     'select kind, value, user_id, deleted from user_keys where project_id = $1',
     [storm],
   );

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { openSocket, openStream, Refused } from '../support/realtime.ts';
@@ -23,8 +22,6 @@ beforeAll(async () => {
 });
 afterAll(() => service?.stop());
 
-const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const create = async (member: object, of = project): Promise<string> =>
   (await of.call('PUT', '/users', member)).body.id;
 const remove = async (id: string, of = project) => (await of.call('DELETE', `/users/${id}`)).status;
@@ -36,9 +33,10 @@ const send = async (recipients: object[], more: object = {}) => {
 };
 const eventsOf = async (userId: string): Promise<string[]> =>
   (
-    await rows<{ type: string }>('select type from events where user_ids @> array[$1::uuid] order by id', [
-      userId,
-    ])
+    await service.rows<{ type: string }>(
+      'select type from events where user_ids @> array[$1::uuid] order by id',
+      [userId],
+    )
   ).map(({ type }) => type);
 /** Erases all deleted users, as happens a week later. */
 async function purgeAll(): Promise<void> {
@@ -133,7 +131,7 @@ describe('a broadcast that names a deleted user', () => {
         },
       ],
     });
-    expect(await rows('select from notifications where user_id = $1', [id])).toHaveLength(0);
+    expect(await service.rows('select from notifications where user_id = $1', [id])).toHaveLength(0);
     expect(await isThere(id)).toBe(false);
     // The details that it has about the user are not stored either.
     const { body } = await project.call('PUT', '/users', { external_id: 'refused' });
@@ -166,14 +164,14 @@ describe('a broadcast that names a deleted user', () => {
       recipients: [{ external_id: 'later' }],
     });
     await until(
-      () => rows('select from jobs where kind = $1 and due_at is not null', ['deliver']),
+      () => service.rows('select from jobs where kind = $1 and due_at is not null', ['deliver']),
       (jobs) => jobs.length === 1,
     );
     expect(await remove(id, of)).toBe(204);
-    await rows('update jobs set due_at = now() where due_at is not null');
+    await service.rows('update jobs set due_at = now() where due_at is not null');
     laterMs += 3_600_000;
     await processed(of.call, body.id);
-    const states = await rows('select channel, state, code from deliveries where user_id = $1', [id]);
+    const states = await service.rows('select channel, state, code from deliveries where user_id = $1', [id]);
     expect(states).toEqual([{ channel: 'in_app', state: 'skipped', code: 'user_deleted' }]);
     expect((await of.as('later')('GET', '/notifications')).body.data).toEqual([]);
   });
@@ -282,13 +280,13 @@ describe('seven days later', () => {
         })
       ).status,
     ).toBe(204);
-    await rows(
+    await service.rows(
       `insert into deliveries
       select user_id, id, 'email', broadcast_id, 'failed', 1, null, 'smtp', $2, '550', $3, now(), now()
       from notifications where user_id = $1 limit 1`,
       [id, canary('provider'), `${address} is unknown`],
     );
-    await rows(
+    await service.rows(
       `update deliveries
       set targets = json_build_object(
         'accepted', 1, 'gone', 0, 'failed', 1, 'provider_ids', json_build_array($2::text)
@@ -304,16 +302,19 @@ describe('seven days later', () => {
     expect((await dump()).join('\n')).toContain('canary-');
     const owned = await tablesOfUsers();
     await purgeUsers({ ...service.context, clock: { now: () => clock.now() + GRACE_MS - 3_600_000 } });
-    expect(await rows('select from users where id = $1', [id])).toHaveLength(1);
+    expect(await service.rows('select from users where id = $1', [id])).toHaveLength(1);
     await purgeAll();
 
     const left = (await dump()).filter((text) => text.includes('canary-') || text.includes(phone.slice(1)));
     expect(left).toEqual([]);
     // The outcomes of its deliveries remain in the summaries of the broadcasts.
     for (const { table, column } of owned.filter((one) => one.table !== 'deliveries'))
-      expect([table, await rows(`select from ${table} where ${column} = $1`, [id])]).toEqual([table, []]);
+      expect([table, await service.rows(`select from ${table} where ${column} = $1`, [id])]).toEqual([
+        table,
+        [],
+      ]);
     expect(
-      await rows(
+      await service.rows(
         'select state, code, reason, provider_id, targets::text from deliveries where user_id = $1',
         [id],
       ),
@@ -326,16 +327,17 @@ describe('seven days later', () => {
         targets: '{"gone": 0, "failed": 1, "accepted": 1, "provider_ids": []}',
       },
     ]);
-    expect(await rows(`select from token_owners where user_id = $1`, [id])).toEqual([]);
+    expect(await service.rows(`select from token_owners where user_id = $1`, [id])).toEqual([]);
     // The bare id remains in events and in the tombstone of the user.
     const deleted = { external_id: `deleted:${id}` };
     const recipients = async (broadcast: string) =>
       (await of.call('GET', `/broadcasts/${broadcast}`)).body.recipients;
     expect(await recipients(second.id)).toEqual([deleted, { external_id: 'stays' }, deleted]);
     expect(await recipients(refused.id)).toEqual([deleted, { external_id: 'stays' }]);
-    const [stored] = await rows<{ recipients: Buffer }>('select recipients from broadcasts where id = $1', [
-      first.body.id,
-    ]);
+    const [stored] = await service.rows<{ recipients: Buffer }>(
+      'select recipients from broadcasts where id = $1',
+      [first.body.id],
+    );
     expect(unpackJson(stored?.recipients ?? Buffer.of(0))).toBe(`[${other},{"external_id":"deleted:${id}"}]`);
     expect(await eventsOf(id)).toEqual(
       expect.arrayContaining(['user.created', 'token.saved', 'user.deleted']),
@@ -366,33 +368,37 @@ describe('seven days later', () => {
     const people = Array.from({ length: 60 }, (_, index) => ({ external_id: `many-${index}` }));
     const { body } = await of.call('POST', '/broadcasts', { title: 'T', recipients: people });
     await processed(of.call, body.id);
-    const users = await rows<{ id: string }>('select id from users where project_id = $1', [of.id]);
+    const users = await service.rows<{ id: string }>('select id from users where project_id = $1', [of.id]);
     await Promise.all(users.slice(1).map(({ id }) => remove(id, of)));
     const later = { now: () => clock.now() + GRACE_MS };
     await purgeUsers({ ...service.context, clock: later });
     await service.restart();
     await Promise.all([purgeAll(), purgeAll(), purgeAll()]);
     await purgeAll();
-    expect(await rows('select id from users where project_id = $1', [of.id])).toEqual([{ id: users[0]?.id }]);
-    expect(await rows('select from user_keys where project_id = $1', [of.id])).toHaveLength(1);
+    expect(await service.rows('select id from users where project_id = $1', [of.id])).toEqual([
+      { id: users[0]?.id },
+    ]);
+    expect(await service.rows('select from user_keys where project_id = $1', [of.id])).toHaveLength(1);
     const { recipients } = (await of.call('GET', `/broadcasts/${body.id}`)).body;
     expect(new Set(recipients.map((one: { external_id: string }) => one.external_id)).size).toBe(60);
     expect(
       recipients.filter((one: { external_id: string }) => one.external_id.startsWith('deleted:')),
     ).toHaveLength(59);
-    expect(await rows('select from notifications where broadcast_id = $1', [body.id])).toHaveLength(1);
+    expect(await service.rows('select from notifications where broadcast_id = $1', [body.id])).toHaveLength(
+      1,
+    );
   });
 });
 
 /** Every row of every table as text, with packed values unpacked. */
 async function dump(): Promise<string[]> {
-  const tables = await rows<{ name: string }>(
+  const tables = await service.rows<{ name: string }>(
     `select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace
       and relkind = 'r'`,
   );
   const texts: string[] = [];
   for (const { name } of tables) {
-    for (const row of await rows(`select * from ${name}`)) {
+    for (const row of await service.rows(`select * from ${name}`)) {
       const values = Object.entries(row).map(([column, value]) => {
         if (!Buffer.isBuffer(value)) return `${column}=${JSON.stringify(value)}`;
         const packed = name === 'broadcasts' ? unpackJson(value) : value.toString('latin1');
@@ -406,7 +412,7 @@ async function dump(): Promise<string[]> {
 
 /** The tables with a column that names a user. A new one has to be purged, too. */
 async function tablesOfUsers(): Promise<{ table: string; column: string }[]> {
-  const found = await rows<{ table: string; column: string }>(
+  const found = await service.rows<{ table: string; column: string }>(
     `select table_name::text as table, column_name::text as column
     from information_schema.columns
     where table_schema = current_schema()

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { namedStatements, sql } from '../../src/db/client.ts';
+import { namedStatements } from '../../src/db/client.ts';
 import { eraseContent } from '../../src/domain/after/erasure/erase-content.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { recordReceipts } from '../../src/domain/after/receipts/record.ts';
@@ -32,8 +32,6 @@ afterAll(async () => {
   await Promise.all([service?.stop(), vendors?.stop()]);
 });
 
-const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const create = async (member: object): Promise<string> => {
   const { status, body } = await project.call('PUT', '/users', member);
   expect([status, body]).toMatchObject([200, { id: expect.any(String) }]);
@@ -60,14 +58,14 @@ function weekday(ms: number): string {
 
 /** Every row of every table as text, with packed or compressed values unpacked. */
 async function dump(): Promise<string[]> {
-  const tables = await rows<{ name: string }>(
+  const tables = await service.rows<{ name: string }>(
     `select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace
       and relkind = 'r'`,
   );
   expect(tables.length).toBeGreaterThan(20);
   const texts: string[] = [];
   for (const { name } of tables)
-    for (const row of await rows(`select * from ${name}`))
+    for (const row of await service.rows(`select * from ${name}`))
       texts.push(
         `${name}: ${Object.entries(row)
           .map(([column, value]) => `${column}=${asText(value)}`)
@@ -153,13 +151,13 @@ test('nothing personal is in any table after the user was erased', async () => {
   const link = /https:\/\/notify\.example\.com(\/t\/c\/[^"]*)/.exec(mail?.html ?? '')?.[1] ?? '';
   await fetch(`${service.address}${link.replaceAll('&amp;', '&')}`, { redirect: 'manual' });
   await until(
-    () => rows("select from events where type = 'delivery.clicked'"),
+    () => service.rows("select from events where type = 'delivery.clicked'"),
     (found) => found.length > 0,
   );
   const unsubscribe =
     /https:\/\/notify\.example\.com(\/unsubscribe\/[^"]*)/.exec(mail?.html ?? '')?.[1] ?? '';
   expect((await fetch(`${service.address}${unsubscribe}`, { method: 'POST' })).status).toBe(200);
-  const [smtp] = await rows<{ id: string }>("select id from integrations where provider = 'smtp'");
+  const [smtp] = await service.rows<{ id: string }>("select id from integrations where provider = 'smtp'");
   await service.context.db.transaction((tx) =>
     recordReceipts(
       { ...service.context, tx },
@@ -186,7 +184,7 @@ test('nothing personal is in any table after the user was erased', async () => {
   // A vendor rejects the message and names the user.
   vendors.mail.fail({ at: 'rcpt', how: { reply: `550 5.7.1 no canary-first canary-last, no ${name}` } });
   const bob = await create({ external_id: 'bob', email: 'bob@example.com' });
-  await rows('delete from suppressions where address = $1', [email]);
+  await service.rows('delete from suppressions where address = $1', [email]);
   await send({ ...content('two'), category: 'canary-two', recipients: [{ external_id: name }] });
   vendors.mail.heal();
   const shared = await send({
@@ -196,7 +194,7 @@ test('nothing personal is in any table after the user was erased', async () => {
 
   const canaries = /canary[\w-]*|Antarctica|1?500-?555-?0199/gi;
   const slack = [
-    ...(await rows<{ id: string }>("select id from installations where provider like 'slack%'")),
+    ...(await service.rows<{ id: string }>("select id from installations where provider like 'slack%'")),
   ].map((one) => one.id);
   const before = (await dump()).join('\n');
   for (const canary of [
@@ -234,7 +232,7 @@ test('nothing personal is in any table after the user was erased', async () => {
     .flatMap((text) => (text.match(canaries) ?? []).map((found) => [found, text.slice(0, 400)]));
   expect(left).toEqual([]);
   // Workspaces that serve the whole project remain connected. Those of the user alone are deleted.
-  const events = await rows<{ text: string }>(
+  const events = await service.rows<{ text: string }>(
     'select details::text as text from events where $1 = any (user_ids)',
     [id],
   );
@@ -296,7 +294,7 @@ describe('the content of a broadcast', () => {
       recipients: [{ external_id: 'gone' }, { topic: { subscribers: true } }],
     });
     expect((await project.call('DELETE', `/users/${gone}`)).status).toBe(204);
-    await rows("update users set deleted_at = now() - interval '9 days' where id = $1", [gone]);
+    await service.rows("update users set deleted_at = now() - interval '9 days' where id = $1", [gone]);
     expect((await project.call('DELETE', `/users/${back}`)).status).toBe(204);
     while (await purgeUsers({ ...service.context, clock: { now: Date.now } }));
     expect(await get(id)).toMatchObject({ title: 'canary-title-deleted' });
@@ -347,8 +345,9 @@ test('scheduled broadcasts are found once for all users of their project', async
       }),
     ),
   );
-  const found = await rows<{ id: string }>(namedStatements.get('scheduled_broadcasts_to_redact') ?? '', [
-    users,
-  ]);
+  const found = await service.rows<{ id: string }>(
+    namedStatements.get('scheduled_broadcasts_to_redact') ?? '',
+    [users],
+  );
   expect(found.map(({ id }) => id).toSorted()).toEqual(planned.map(({ body }) => body.id).toSorted());
 });

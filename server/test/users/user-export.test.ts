@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { exportUsers } from '../../src/domain/people/users/export.ts';
 import { newId } from '../../src/lib/ids.ts';
 import {
@@ -71,14 +70,11 @@ describe('all users', () => {
 
   test('are exported over several pages, also to a client that reads slowly or leaves', async () => {
     const of = await service.createProject('many');
-    await service.context.db.query(
-      sql(
-        '',
-        `insert into users (id, project_id, external_id, custom_attributes, created_at, updated_at)
+    await service.rows(
+      `insert into users (id, project_id, external_id, custom_attributes, created_at, updated_at)
         select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1, 'm' || i,
           json_build_object('text', repeat('x', 1000)), now(), now()
         from generate_series(1, 12000) i`,
-      ),
       [of.id],
     );
     const url = `${service.address}/v2/users/export`;
@@ -97,13 +93,10 @@ describe('all users', () => {
 
   test('are read in parts of a few megabytes, whatever attributes they have', async () => {
     const of = await service.createProject('large');
-    await service.context.db.query(
-      sql(
-        '',
-        `insert into users (id, project_id, external_id, custom_attributes, created_at, updated_at)
+    await service.rows(
+      `insert into users (id, project_id, external_id, custom_attributes, created_at, updated_at)
         select gen_random_uuid(), $1, 'l' || i, json_build_object('text', repeat('x', 1000000)), now(), now()
         from generate_series(1, 12) i`,
-      ),
       [of.id],
     );
     const names = new Set<string>();

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
@@ -49,8 +48,8 @@ const user = async (externalId: string, of: TestProject = project) =>
   (await of.call('GET', `/users/external_id:${encodeURIComponent(externalId)}`)).body;
 
 async function eventsOf(id: string) {
-  const rows = await service.context.db.query<{ type: string }>(
-    sql('', 'select type from events where $1::uuid = any (user_ids) order by id'),
+  const rows = await service.rows<{ type: string }>(
+    'select type from events where $1::uuid = any (user_ids) order by id',
     [id],
   );
   return rows.map(({ type }) => type);
@@ -290,13 +289,10 @@ test('10,000 users are imported once, although the server restarts meanwhile', a
   expect(done.failures.map(({ row }: { row: number }) => row)).toEqual(
     Array.from({ length: 100 }, (_, index) => index * 100 + 8),
   );
-  const [counts] = await service.context.db.query(
-    sql(
-      '',
-      `select (select count(*)::int from users where project_id = $1) as users,
+  const [counts] = await service.rows(
+    `select (select count(*)::int from users where project_id = $1) as users,
         (select sum(cardinality(user_ids))::int from events where project_id = $1 and type = 'user.created')
           as events`,
-    ),
     [of.id],
   );
   expect(counts).toEqual({ users: 9_900, events: 9_900 });
@@ -330,14 +326,11 @@ test('the job of a page that runs once more changes nothing', async () => {
   const done = await importUsers(users, of);
   expect(done).toMatchObject({ created: 1_250, failed: 1_250 });
   const stored = () =>
-    service.context.db.query(
-      sql(
-        '',
-        `select (select array_agg(u order by id) from users u where project_id = $1)::text as users,
+    service.rows(
+      `select (select array_agg(u order by id) from users u where project_id = $1)::text as users,
           (select array_agg(p order by page) from user_import_pages p where import_id = $2)::text as pages,
           (select array_agg(i) from user_imports i where id = $2)::text as import,
           (select count(*) from events where project_id = $1) as events`,
-      ),
       [of.id, done.id],
     );
   const before = await stored();
@@ -354,9 +347,7 @@ test('the job of a page that runs once more changes nothing', async () => {
     ),
   );
   await expect
-    .poll(() =>
-      service.context.db.query(sql('', 'select count(*)::int from jobs where project_id = $1'), [of.id]),
-    )
+    .poll(() => service.rows('select count(*)::int from jobs where project_id = $1', [of.id]))
     .toEqual([{ count: 0 }]);
   expect(await stored()).toEqual(before);
 });
@@ -367,8 +358,8 @@ test('the users of a processed import are erased, and after seven days the failu
     { external_id: 'failed one', email: 'x' },
   ]);
   const stored = () =>
-    service.context.db.query<{ rows: Buffer | null; failures: Buffer | null }>(
-      sql('', 'select rows, failures from user_import_pages where import_id = $1'),
+    service.rows<{ rows: Buffer | null; failures: Buffer | null }>(
+      'select rows, failures from user_import_pages where import_id = $1',
       [id],
     );
   expect(await stored()).toEqual([{ rows: null, failures: expect.any(Buffer) }]);

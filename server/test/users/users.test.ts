@@ -496,10 +496,8 @@ describe('a page of users with long attributes ends early', () => {
 
   beforeAll(async () => {
     long = await service.createProject('long');
-    await service.context.db.query(
-      sql(
-        '',
-        `with u as (
+    await service.rows(
+      `with u as (
           insert into users (id, project_id, external_id, custom_attributes, created_at, updated_at)
           select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1, 'l' || i,
             json_build_object('text', repeat('x', 7000000)), now(), now()
@@ -512,7 +510,6 @@ describe('a page of users with long attributes ends early', () => {
         )
         insert into subscriptions (project_id, user_id, topic, id, categories)
         select $1, id, 'long', gen_random_uuid(), '{"*": {"status": "subscribed"}}' from u`,
-      ),
       [long.id],
     );
   });

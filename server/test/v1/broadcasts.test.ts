@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import {
   processed,
@@ -376,12 +375,9 @@ describe('GET /broadcasts/{id}/notifications', () => {
 
   test('has numbered pages across the pages of users', async () => {
     const of = await service.createProject('crowd');
-    await service.context.db.query(
-      sql(
-        '',
-        `insert into users (id, project_id, external_id, created_at, updated_at)
+    await service.rows(
+      `insert into users (id, project_id, external_id, created_at, updated_at)
         select gen_random_uuid(), $1, 'crowd-' || n, now(), now() from generate_series(1, 1050) n`,
-      ),
       [of.id],
     );
     const broadcast = { title: 'All', recipients: [{ matches: '*' }, { external_id: 'named' }] };

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -61,9 +60,7 @@ test('metrics add up more recipients than an integer of the database holds', asy
     const sent = await large.call('POST', '/broadcasts', { title, category: 'news', topic: 't', recipients });
     await processed(large.call, sent.body.id);
   }
-  await service.context.db.query(sql('', 'update broadcasts set total = 2000000000 where project_id = $1'), [
-    large.id,
-  ]);
+  await service.rows('update broadcasts set total = 2000000000 where project_id = $1', [large.id]);
   for (const path of ['', '/categories', '/topics']) {
     const { body } = await large.v1('GET', `/metrics${path}`);
     const sum = body.metrics.reduce((all: number, [, recipients]: [number, number]) => all + recipients, 0);

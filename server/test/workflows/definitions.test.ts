@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -293,12 +292,9 @@ describe('a mistake is reported with its place:', () => {
   });
 
   test('more than a thousand workflows', async () => {
-    await service.context.db.query(
-      sql(
-        '',
-        `insert into workflows (project_id, key, version, disabled, size, created_at, updated_at)
+    await service.rows(
+      `insert into workflows (project_id, key, version, disabled, size, created_at, updated_at)
         select $1, 'many-' || n, 1, false, 2, now(), now() from generate_series(1, 999) as n`,
-      ),
       [project.id],
     );
     expect((await save({ key: 'the-last', steps: [] })).status).toBe(200);

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
-import { sql } from '../../src/db/client.ts';
 import { GRACE_MS } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
@@ -64,12 +63,10 @@ const inbox = async (user = 'ada') =>
   (await project.as(user)('GET', '/notifications')).body.data.map(({ title }: { title: string }) =>
     title.trim(),
   );
-const run = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
 const stored = async (runId: string) =>
   Promise.all(
     ['workflow_digests', 'workflow_digest_items'].map(
-      async (table) => (await run(`select from ${table} where run_id = $1`, [runId])).length,
+      async (table) => (await service.rows(`select from ${table} where run_id = $1`, [runId])).length,
     ),
   );
 const valuesIn = ({ steps }: ShownRun): unknown[] => steps[0].output.items.map(({ n }: { n: unknown }) => n);
@@ -102,7 +99,7 @@ test('a thousand events of one request form one digest, over two servers', async
   const inputs = Array.from({ length: 1_000 }, (_, n) => ({ user: { external_id: 'ada' }, n }));
   const { body } = await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs });
   const states = async () => {
-    const rows = await run<{ state: number; count: number }>(
+    const rows = await service.rows<{ state: number; count: number }>(
       'select state, count(*)::int as count from workflow_runs where project_id = $1 group by state',
       [project.id],
     );
@@ -116,7 +113,7 @@ test('a thousand events of one request form one digest, over two servers', async
   );
   laterMs += HOUR_S * 1_000;
   await expect.poll(states).toEqual(new Map([[STATE.completed, 1_000]]));
-  const collected = await run<{ run_id: string }>(
+  const collected = await service.rows<{ run_id: string }>(
     `select run_id from workflow_run_steps where run_id = any ($1::uuid[]) and output->'items' is not null`,
     [body.ids],
   );
@@ -223,7 +220,7 @@ test('a digest that was closed before a crash keeps its items, and later runs op
   await save([digest({}), mail]);
   const first = await open(1);
   // As if the server had been killed between the end of the window and the end of the turn.
-  await run('update workflow_digests set open = false where run_id = $1', [first]);
+  await service.rows('update workflow_digests set open = false where run_id = $1', [first]);
   const next = await open(2);
   laterMs += HOUR_S * 1_000;
   expect(valuesIn(await ended(project, first))).toEqual([1]);

@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
 import { RUN_STATES } from '../../src/contract/workflow.ts';
-import { sql } from '../../src/db/client.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
@@ -78,20 +77,17 @@ interface ModelRun {
   cancelled: boolean;
 }
 
-const query = <Row>(text: string, values: unknown[] = []) =>
-  service.context.db.query<Row>(sql('', text), values);
-
 /** Faults that a server must survive. */
 const FAULTS: readonly (() => unknown)[] = [
   () =>
-    query(
+    service.rows(
       `with some_jobs as (
         select id from jobs where lease_id is not null and random() < 0.5 order by id for update
       )
       update jobs set lease_id = null from some_jobs where jobs.id = some_jobs.id`,
     ),
   () =>
-    query(
+    service.rows(
       `select pg_terminate_backend(pid)
       from pg_stat_activity
       where datname = current_database() and application_name = 'worker' and random() < 0.5`,
@@ -183,7 +179,7 @@ async function post(nodes: readonly TestProject[], runs: ReadonlyMap<string, Mod
     data: { id: model.name('event'), n: model.below(5) },
   };
   const waiting = () =>
-    query<{ id: string; turn: number; place: string }>(
+    service.rows<{ id: string; turn: number; place: string }>(
       'select id, turn, place from workflow_runs where waits_for = $1',
       [event.name],
     );
@@ -257,7 +253,7 @@ test.each(Array.from({ length: ROUNDS }, (_, round) => round))(
       posted.push(await post(nodes, runs));
     }
     const unfinished = () =>
-      query<{ id: string; state: number; due_at: Date | null }>(
+      service.rows<{ id: string; state: number; due_at: Date | null }>(
         'select id, state, due_at from workflow_runs where project_id = $1 and state < 3',
         [keys.id],
       );
@@ -280,7 +276,10 @@ test.each(Array.from({ length: ROUNDS }, (_, round) => round))(
     await until(
       () => {
         clock.advance(86_400_000);
-        return query('select from jobs where project_id = $1 and kind <> $2', [keys.id, 'send_webhook']);
+        return service.rows('select from jobs where project_id = $1 and kind <> $2', [
+          keys.id,
+          'send_webhook',
+        ]);
       },
       (jobs) => jobs.length === 0,
       { everyMs: 20 },
@@ -329,7 +328,7 @@ test.each(Array.from({ length: ROUNDS }, (_, round) => round))(
 /** Whether some runs have completed, failed, been throttled and joined a digest. */
 async function hasAllKinds(projectId: string): Promise<boolean> {
   const { completed, failed } = RUN_STATES;
-  const [row] = await query<{ all_kinds: boolean }>(
+  const [row] = await service.rows<{ all_kinds: boolean }>(
     `select bool_or(state = ${completed}) and bool_or(state = ${failed})
       and bool_or(error like 'throttled: %')
       and bool_or(
@@ -345,7 +344,7 @@ async function hasAllKinds(projectId: string): Promise<boolean> {
 async function readInboxes(
   projectId: string,
 ): Promise<Map<string, { titles: string[]; firstName: string | null }>> {
-  const rows = await query<{ name: string; first_name: string | null; messages: Buffer[] | null }>(
+  const rows = await service.rows<{ name: string; first_name: string | null; messages: Buffer[] | null }>(
     `select u.external_id as name, u.first_name,
       array_agg(b.message) filter (where b.id is not null) as messages
     from users u

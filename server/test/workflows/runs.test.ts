@@ -236,10 +236,7 @@ describe('a condition on the notification', () => {
     };
   };
   const turnOf = async (id: string) => {
-    const [run] = await service.context.db.query<{ turn: number }>(
-      sql('', 'select turn from workflow_runs where id = $1'),
-      [id],
-    );
+    const [run] = await service.rows<{ turn: number }>('select turn from workflow_runs where id = $1', [id]);
     return run?.turn ?? 0;
   };
 

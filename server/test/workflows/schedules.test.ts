@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
-import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 const HOUR_MS = 3_600_000;
@@ -43,8 +42,8 @@ const tomorrowAt = (minutes: number) => {
 /** Moves the clock to the next full day, 12:00:30, so that no test begins at the edge of an hour. */
 const noon = () => tomorrowAt(12 * 60 + 0.5);
 const nextStarts = async () => {
-  const rows = await service.context.db.query<{ next_at: Date }>(
-    sql('', 'select next_at from workflow_schedules where project_id = $1 order by place'),
+  const rows = await service.rows<{ next_at: Date }>(
+    'select next_at from workflow_schedules where project_id = $1 order by place',
     [project.id],
   );
   return rows.map(({ next_at }) => next_at.toISOString().slice(11, 16));
@@ -53,12 +52,9 @@ const nextStarts = async () => {
 const settled = async () => {
   await expect
     .poll(async () => {
-      const rows = await service.context.db.query(
-        sql(
-          '',
-          `select from jobs
+      const rows = await service.rows(
+        `select from jobs
           where project_id = $1 and kind = 'start_workflow' and (due_at is null or due_at <= $2)`,
-        ),
         [project.id, new Date(clock.now())],
       );
       return rows.length;

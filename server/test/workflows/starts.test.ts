@@ -153,14 +153,12 @@ describe('the first turn of a run', () => {
   const titles = async (user: string) =>
     (await project.as(user)('GET', '/notifications')).body.data.map(({ title }: { title: string }) => title);
   const save = (key: string, steps: readonly object[]) => project.call('PUT', '/workflows', { key, steps });
-  const query = <Row>(text: string, values: unknown[] = []) =>
-    service.context.db.query<Row>(sql('', text), values);
   const withoutRunsOf = async (key: string, work: () => Promise<void>) => {
-    await query(`alter table workflow_runs add constraint test_only check (workflow_key <> '${key}')`);
+    await service.rows(`alter table workflow_runs add constraint test_only check (workflow_key <> '${key}')`);
     try {
       await work();
     } finally {
-      await query('alter table workflow_runs drop constraint test_only');
+      await service.rows('alter table workflow_runs drop constraint test_only');
     }
   };
 
@@ -172,7 +170,7 @@ describe('the first turn of a run', () => {
     const run = await inState(project, body.id, STATE.waiting);
     expect(stepsOf(run)).toEqual(['0 set completed', '1 broadcast completed', '2 wait waiting']);
     // Written by one transaction.
-    const written = await query<{ steps: number; broadcasts: number }>(
+    const written = await service.rows<{ steps: number; broadcasts: number }>(
       `select count(*)::int as steps, count(b.id)::int as broadcasts
       from workflow_runs r
       join workflow_run_steps s on s.run_id = r.id and s.place = '1'
@@ -295,7 +293,7 @@ describe('the first turn of a run', () => {
     const { body } = await start('long');
     const run = await ended(project, body.id);
     expect([run.status.state, run.steps.length]).toEqual([STATE.completed, 100]);
-    const [{ turn } = { turn: 0 }] = await query<{ turn: number }>(
+    const [{ turn } = { turn: 0 }] = await service.rows<{ turn: number }>(
       'select turn from workflow_runs where id = $1',
       [body.id],
     );
@@ -312,7 +310,7 @@ describe('the first turn of a run', () => {
       ]).flat(),
     );
     const left = () =>
-      query("select from workflow_runs where workflow_key in ('collects', 'throttled') and state < 2");
+      service.rows("select from workflow_runs where workflow_key in ('collects', 'throttled') and state < 2");
     await until(left, (runs) => runs.length === 0);
     const runs = await Promise.all(all.map(({ body }) => runOf(project, body.id)));
     const states = (key: string) =>

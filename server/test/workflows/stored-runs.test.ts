@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sql } from '../../src/db/client.ts';
 import { GRACE_MS } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
@@ -18,7 +17,7 @@ afterAll(() => service?.stop());
 const purgeAfter = (ms: number) =>
   purgeExpired({ ...service.context, clock: { now: () => Date.now() + ms } }, new AbortController().signal);
 const rows = async (table: string, column: string, id: string) =>
-  (await service.context.db.query(sql('', `select from ${table} where ${column} = $1`), [id])).length;
+  (await service.rows(`select from ${table} where ${column} = $1`, [id])).length;
 const stored = async (id: string) => [
   await rows('workflow_runs', 'id', id),
   await rows('workflow_run_steps', 'run_id', id),
@@ -71,9 +70,8 @@ test('runs of an erased user are deleted, also those that wait, and their jobs e
   await purgeAfter(GRACE_MS + 1_000);
   for (const id of ids) expect(await stored(id)).toEqual([0, 0]);
   expect(await stored(others)).toEqual([1, 2]);
-  await service.context.db.query(
-    sql('', "update jobs set due_at = now() where kind = 'run_workflow' and project_id = $1"),
-    [project.id],
-  );
+  await service.rows("update jobs set due_at = now() where kind = 'run_workflow' and project_id = $1", [
+    project.id,
+  ]);
   await expect.poll(() => rows('jobs', 'project_id', project.id)).toBe(0);
 });

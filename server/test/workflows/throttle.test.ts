@@ -72,12 +72,9 @@ test('is exact for runs that start at once, over two servers', async () => {
   const inputs = Array.from({ length: 400 }, (_, at) => ({ user: { external_id: `user ${at % 2}` } }));
   await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs });
   const states = () =>
-    service.context.db.query(
-      sql(
-        '',
-        `select state, count(*)::int as count from workflow_runs
+    service.rows(
+      `select state, count(*)::int as count from workflow_runs
         where project_id = $1 group by state order by state`,
-      ),
       [project.id],
     );
   await expect.poll(states).toEqual([

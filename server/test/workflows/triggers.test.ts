@@ -50,13 +50,8 @@ const post = async (event: object) => (await project.call('POST', '/workflows/ev
 const readAll = () =>
   until(
     () =>
-      service.context.db.query(
-        sql(
-          '',
-          `select from workflow_feeds f join events e using (project_id)
-          where (e.xact, e.id) > (f.feed_xact, f.feed_id)`,
-        ),
-      ),
+      service.rows(`select from workflow_feeds f join events e using (project_id)
+          where (e.xact, e.id) > (f.feed_xact, f.feed_id)`),
     ({ length }) => length === 0,
   );
 const inbox = async (user: string): Promise<{ id: string; title: string }[]> =>
@@ -179,8 +174,7 @@ describe('an event of Belfry', () => {
   });
 
   test('is not read any more when no workflow needs it', async () => {
-    const feeds = () =>
-      service.context.db.query(sql('', 'select from workflow_feeds where project_id = $1'), [project.id]);
+    const feeds = () => service.rows('select from workflow_feeds where project_id = $1', [project.id]);
     await putUser('ada');
     expect(await feeds()).toEqual([]);
     await save('flow', [{ event: 'user.created' }]);
@@ -456,8 +450,7 @@ describe('runs that cause each other', () => {
     await save('loop', [{ event: 'user.created' }], [hello]);
     await putUser('ada');
     await expect.poll(() => titles('ada')).toEqual(['Hello']);
-    const causes = async () =>
-      (await service.context.db.query(sql('', 'select from workflow_broadcasts'))).length;
+    const causes = async () => (await service.rows('select from workflow_broadcasts')).length;
     expect(await causes()).toBeGreaterThan(0);
     const clock = { now: () => Date.now() + 31 * 86_400_000 };
     await purgeExpired({ ...service.context, clock }, new AbortController().signal);
