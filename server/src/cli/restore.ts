@@ -14,7 +14,7 @@ import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
 import { reportFailures } from './with-cells.ts';
-import { inWords, withConnection } from './with-connection.ts';
+import { describeFileError, withConnection } from './with-connection.ts';
 
 /** `belfry restore`: restores everything or nothing, into an empty database. */
 export async function restoreCommand(file: string, { json }: { json?: boolean }): Promise<void> {
@@ -72,7 +72,7 @@ function databaseOf({ isBesideDefault, direct: { connectionString } }: Place): s
 }
 
 function failureOf(error: unknown, cell: string, source: string): Error {
-  const known = inWords(error, source);
+  const known = describeFileError(error, source);
   if (!(known instanceof Error)) return new Error(String(known));
   return new CommandError(`cell ${cell}, from ${source}: ${known.message}`);
 }

@@ -5,7 +5,7 @@ import { readConfig } from '../config.ts';
 import type { StartError } from '../db/embedded/start-error.ts';
 import { hasDemo } from '../http/pages/demo.ts';
 import { createLogger } from '../lib/log.ts';
-import { inWords } from './in-words.ts';
+import { describeStartError } from './describe-start-error.ts';
 import { collectLessOften, returnUnusedMemory } from './memory.ts';
 import { runProcess } from './processes/run-process.ts';
 import { supervise } from './processes/supervise.ts';
@@ -28,7 +28,7 @@ export async function start({ role }: { role?: string }): Promise<void> {
   const started =
     config.PROCESSES > 1 ? supervise(config, { log, onLost }) : startService(config, { log, onLost });
   const service = await started.catch((error: unknown) => {
-    throw inWords(error);
+    throw describeStartError(error);
   });
   returnUnusedMemory();
   collectLessOften();

@@ -12,13 +12,13 @@ export async function withConnection<Result>(
 ): Promise<Result> {
   return withPlaces(readConfig(), (...places) =>
     work(...places).catch((error: unknown) => {
-      throw inWords(error, file);
+      throw describeFileError(error, file);
     }),
   );
 }
 
 /** Describes a failure of a command that moves a cell from or to `file`. */
-export function inWords(error: unknown, file: string): unknown {
+export function describeFileError(error: unknown, file: string): unknown {
   if (error instanceof UnusableDatabase || error instanceof UnusableBackup)
     return new CommandError(error.message);
   if (!(error instanceof Error)) return error;

@@ -11,13 +11,13 @@ export async function withContext<Result>(work: (context: Opened) => Promise<Res
   try {
     return await work(context);
   } catch (error) {
-    throw inWords(error);
+    throw describeError(error);
   } finally {
     await context.close();
   }
 }
 
-function inWords(error: unknown): unknown {
+function describeError(error: unknown): unknown {
   if (error instanceof CannotOpen)
     return new CommandError(`${error.message}: run the command with the settings of the server`);
   if (isDatabaseUnavailable(error))

@@ -8,7 +8,7 @@ import { readConfig } from '../../config.ts';
 import { measureProcess } from '../../http/operations.ts';
 import { createLogger } from '../../lib/log.ts';
 import type { MetricsOfOthers, MetricsOfProcess } from '../../metrics.ts';
-import { inWords } from '../in-words.ts';
+import { describeStartError } from '../describe-start-error.ts';
 import { collectLessOften, returnUnusedMemory } from '../memory.ts';
 import type { FromProcess, Part, ToProcess } from './messages.ts';
 
@@ -84,7 +84,7 @@ async function start(
     setInterval(reportAlive, ALIVE_EVERY_MS).unref();
     return service;
   } catch (error) {
-    const { message, stack } = inWords(error) as Error;
+    const { message, stack } = describeStartError(error) as Error;
     const reason = error instanceof Error && error.message !== message ? message : (stack ?? message);
     send({ type: 'failed', reason }, () => process.exit(1));
     return new Promise(() => {}); // until it has ended

@@ -122,7 +122,7 @@ function limits({ rates, config }: AnyProvider, guide: Guide<unknown>): string {
 }
 
 function rateRows(what: string, rates: readonly Rate[]): string[][] {
-  const texts = rates.map(({ limit, windowMs }) => `${limit} in ${inWords(windowMs)}`).join('; ');
+  const texts = rates.map(({ limit, windowMs }) => `${limit} in ${durationInWords(windowMs)}`).join('; ');
   return texts === '' ? [] : [[what, texts, 'deferred, which is not an attempt']];
 }
 
@@ -164,7 +164,8 @@ function consequenceOf(outcome: SendOutcome): string {
       return 'Sent.';
     case 'retry': {
       const { retryAfterMs: waitMs, ambiguous } = outcome;
-      const when = waitMs === undefined ? '' : waitMs === 0 ? ' at once' : ` after ${inWords(waitMs)}`;
+      const when =
+        waitMs === undefined ? '' : waitMs === 0 ? ' at once' : ` after ${durationInWords(waitMs)}`;
       return `Retried${when}.${ambiguous ? ' The message may have been accepted.' : ''}`;
     }
     case 'rejected':
@@ -206,13 +207,13 @@ function reports({ name, receives, receipts, polls, wireName = name }: Integrati
       ? []
       : [
           'Belfry polls the provider for the delivery status ' +
-            `${polls.afterMs.map(inWords).join(', then ')} after sending.`,
+            `${polls.afterMs.map(durationInWords).join(', then ')} after sending.`,
         ]),
   ];
   return paragraphs.length === 0 ? '' : `## Reports\n\n${paragraphs.join('\n')}\n`;
 }
 
-function inWords(ms: number): string {
+function durationInWords(ms: number): string {
   const units: [number, string][] = [
     [86_400_000, 'day'],
     [3_600_000, 'hour'],

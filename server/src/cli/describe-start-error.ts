@@ -2,7 +2,7 @@ import { isDatabaseUnavailable } from '../db/client.ts';
 import { StartError } from '../db/embedded/start-error.ts';
 
 /** Turns errors with an outside cause into one line; others are bugs, and keep their stack. */
-export function inWords(error: unknown): unknown {
+export function describeStartError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof StartError) return error;
   const { code, path, message } = error as NodeJS.ErrnoException;
   if (path !== undefined)
