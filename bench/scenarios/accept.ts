@@ -21,7 +21,7 @@ interface Sample extends LoadResult {
 }
 
 /**
- * (b) Broadcasts accepted per second over 50 connections, and how long each takes: to one known user, which
+ * Broadcasts accepted per second over 50 connections, and how long each takes: to one known user, which
  * is in the inbox before the response; to one user with attributes, which uses the queue, alone and while the
  * queue is processed; and large ones. Each kind has its own server and database, so that none pays for
  * vacuuming after another.

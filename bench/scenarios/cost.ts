@@ -8,7 +8,7 @@ import type { Bench, Scenario } from '../support/scenario.ts';
 import { startTask, type Task } from '../support/task.ts';
 
 /**
- * (g) What a broadcast and a notification cost: CPU time, statements, transactions that write, and
+ * What a broadcast and a notification cost: CPU time, statements, transactions that write, and
  * write-ahead log.
  */
 export const measureCost: Scenario = async (bench) => {

@@ -19,7 +19,7 @@ interface Sample {
 }
 
 /**
- * (e) E-mails to a mail server, from the request until every outcome is written; and nodemailer alone, in
+ * E-mails to a mail server, from the request until every outcome is written; and nodemailer alone, in
  * turns. Then the same with a broadcast for each e-mail.
  */
 export const measureEmail: Scenario = async (bench) => {

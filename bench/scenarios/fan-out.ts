@@ -28,7 +28,7 @@ interface Sample {
 }
 
 /**
- * (a) Broadcasts to a thousand users, from the request until every notification is written, and the fan-out
+ * Broadcasts to a thousand users, from the request until every notification is written, and the fan-out
  * alone from a full queue; each followed by the plain insert of the same rows. Rounds take turns, so that
  * other load on the machine affects all alike.
  */

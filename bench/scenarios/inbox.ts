@@ -17,7 +17,7 @@ const ROWS = 1_000_000;
 const NUMBERED_AIM_MS = 20;
 
 /**
- * (d) A page of the inbox and the unread count, and numbered pages with exact counts, for a user with 100 and
+ * A page of the inbox and the unread count, and numbered pages with exact counts, for a user with 100 and
  * one with 100,000 notifications, as the table grows.
  */
 export const measureInbox: Scenario = async (bench) => {

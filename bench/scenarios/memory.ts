@@ -8,7 +8,7 @@ import { startTask } from '../support/task.ts';
 const MEGABYTE = 1_048_576;
 const SETTLE_MS = 3_000;
 
-/** (f) The memory of an idle server, and of an open socket. */
+/** The memory of an idle server, and of an open socket. */
 export const measureMemory: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
   const client = startTask('sockets.ts');

@@ -12,7 +12,7 @@ const EVERY_MS = 10;
 type Probed = { fromRequestMs: number[]; fromResponseMs: number[] };
 
 /**
- * (c) From the request to the frame in a socket: on an idle server, and at half of its capacity.
+ * From the request to the frame in a socket: on an idle server, and at half of its capacity.
  */
 export const measureRealtime: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
