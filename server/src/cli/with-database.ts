@@ -3,6 +3,12 @@ import { StartError } from '../db/embedded/start-error.ts';
 import { connectionObstacle } from '../db/usability.ts';
 import { CommandError } from './command.ts';
 
+/** Describes why the database cannot be reached, with the remedy. */
+export function unreachable(error: unknown): CommandError {
+  const { message, advice } = connectionObstacle(error);
+  return new CommandError(`the database ${message}: ${advice}`);
+}
+
 /** Runs `work` on a database. Failures of the database become a `StartError`, which calls it `what`. */
 export async function withDatabase<Result>(
   connection: ConnectionSettings,

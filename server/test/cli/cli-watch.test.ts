@@ -17,8 +17,8 @@ let folder: string;
 
 beforeAll(async () => {
   service = await startTestService();
-  const { DATA_DIR, DATABASE_URL = '' } = service.context.config;
-  settings = { DATA_DIR, DATABASE_URL };
+  const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
+  settings = { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL };
   folder = await mkdtemp(join(tmpdir(), 'belfry-cli-watch-'));
 });
 afterAll(async () => {
