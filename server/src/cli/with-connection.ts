@@ -4,7 +4,7 @@ import { UnusableDatabase } from '../db/migrate.ts';
 import { UnusableBackup } from '../db/restore.ts';
 import { withPlaces } from '../open.ts';
 import { CommandError } from './command.ts';
-import { unreachable } from './with-database.ts';
+import { unavailable } from './with-database.ts';
 
 /** Runs a command that moves cells of any schema from or to `file`, and describes its failure. */
 export async function withConnection<Result>(
@@ -29,7 +29,7 @@ export function describeFileError(error: unknown, file: string): unknown {
     return new CommandError(
       `${file} cannot be used (${code}): check the path, its permissions and the free disk space`,
     );
-  if (isDatabaseUnavailable(error)) return unreachable(error);
+  if (isDatabaseUnavailable(error)) return unavailable(error);
   return error;
 }
 

@@ -4,7 +4,7 @@ import { createLogger } from '../lib/log.ts';
 import { CannotOpen } from '../lib/seal.ts';
 import { type Opened, open } from '../open.ts';
 import { CommandError } from './command.ts';
-import { unreachable } from './with-database.ts';
+import { unavailable } from './with-database.ts';
 
 /** Runs a command with an open database, and closes it. Nothing is logged. */
 export async function withContext<Result>(work: (context: Opened) => Promise<Result>): Promise<Result> {
@@ -21,7 +21,7 @@ export async function withContext<Result>(work: (context: Opened) => Promise<Res
 function describeError(error: unknown): unknown {
   if (error instanceof CannotOpen)
     return new CommandError(`${error.message}: run the command with the settings of the server`);
-  if (isDatabaseUnavailable(error)) return unreachable(error);
+  if (isDatabaseUnavailable(error)) return unavailable(error);
   return error;
 }
 

@@ -88,16 +88,33 @@ const IS_POOLER =
 
 /** Why the connection failed, in the words of PostgreSQL or the operating system. */
 export function connectionObstacle(error: unknown): Obstacle {
-  const { code, message } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
-  const timedOut = message === 'timeout expired' ? 'ETIMEDOUT' : undefined;
-  const known = /^unsupported (options )?startup parameter/.test(message ?? '')
-    ? IS_POOLER
-    : CONNECT_ADVICE[code ?? timedOut ?? ''];
-  const reason = [message, code].find((text) => text !== undefined && text !== '') ?? String(error);
   return {
-    message: `cannot be reached (${reason})`,
-    advice: known ?? 'check that it runs, its address, user and password, and who may connect to it',
+    message: `cannot be reached (${messageOf(error)})`,
+    advice:
+      connectAdvice(error) ?? 'check that it runs, its address, user and password, and who may connect to it',
   };
+}
+
+/** Why a statement failed for no fault of its own: there is no connection, or a full disk, for example. */
+export function useObstacle(error: unknown): Obstacle {
+  return connectAdvice(error) === undefined
+    ? { message: `cannot be used (${messageOf(error)})`, advice: 'try belfry doctor' }
+    : connectionObstacle(error);
+}
+
+function connectAdvice(error: unknown): string | undefined {
+  const { code, message } = detailsOf(error);
+  if (/^unsupported (options )?startup parameter/.test(message ?? '')) return IS_POOLER;
+  return CONNECT_ADVICE[code ?? (message === 'timeout expired' ? 'ETIMEDOUT' : '')];
+}
+
+function messageOf(error: unknown): string {
+  const { code, message } = detailsOf(error);
+  return [message, code].find((text) => text !== undefined && text !== '') ?? String(error);
+}
+
+function detailsOf(error: unknown): { code?: string | undefined; message?: string } {
+  return error instanceof Error ? (error as NodeJS.ErrnoException) : {};
 }
 
 // Catalogs only. has_table_privilege with a list checks for any of the rights, so each is checked alone.

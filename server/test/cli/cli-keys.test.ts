@@ -9,8 +9,6 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 const [OLD, NEW] = ['11'.repeat(32), '22'.repeat(32)];
 
-// Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-
 let database: TestDatabase;
 let dataDir: string;
 

@@ -9,8 +9,6 @@ import { belfry, type Ended, ended, Output, runCommand } from '../support/cli.ts
 import { startTestService, type TestService, until } from '../support/service.ts';
 import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 
-// Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-
 let service: TestService;
 let settings: Record<string, string>;
 let folder: string;

@@ -9,8 +9,6 @@ import { startTestService, type TestService } from '../support/service.ts';
 import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 import { inState, STATE } from '../support/workflows.ts';
 
-// Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-
 let service: TestService;
 let base: string;
 let folder: string;

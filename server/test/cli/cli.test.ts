@@ -17,8 +17,6 @@ import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { caller } from '../support/service.ts';
 
-// Each test starts several processes in sequence, each of which takes 2 s on a busy machine.
-
 /** The data directory of the server that all commands of this file use. */
 let dataDir: string;
 let server: ChildProcess;

@@ -315,7 +315,6 @@ describe('when sending fails', () => {
   });
 });
 
-// A little longer than the wait for the broadcast, so that the deadline inside the test is reported.
 test('a thousand users get one e-mail each, and the summary is correct', async () => {
   const recipients = Array.from({ length: 1000 }, (_, index) => ({
     external_id: `${index}`,

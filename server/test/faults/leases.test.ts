@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
-import { type Database, sql } from '../../src/db/client.ts';
+import type { Database } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/delivery.ts';
 import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
@@ -37,11 +37,6 @@ async function withSmtp(undo: Undo, service: TestService): Promise<SmtpStandIn> 
   return smtp;
 }
 
-const rowsOf =
-  (service: TestService) =>
-  <Row>(text: string, values: unknown[] = []) =>
-    service.context.db.query<Row>(sql('', text), values);
-
 /** Sends a broadcast whose e-mails hang at the mail server; later ones to the same users do not. */
 async function hangingBroadcast(service: TestService, smtp: SmtpStandIn): Promise<string> {
   smtp.fail({ at: 'mail', how: 'hang', times: HANGING });
@@ -63,7 +58,7 @@ async function expectOnce(
   id: string,
   { retried = 0 }: { retried?: number } = {},
 ): Promise<void> {
-  const rows = rowsOf(service);
+  const rows = service.rows;
   const count = HANGING;
   const { body } = await service.project.call('GET', `/broadcasts/${id}`);
   expect(body.status).toEqual({
@@ -107,7 +102,7 @@ test.concurrent('a job that loses its lease half-way and runs twice counts each 
   const service = await start(undo);
   const smtp = await withSmtp(undo, service);
   const id = await hangingBroadcast(service, smtp);
-  await rowsOf(service)("update jobs set lease_id = null where kind = 'deliver'");
+  await service.rows("update jobs set lease_id = null where kind = 'deliver'");
   await processed(service.project.call, id);
   expect(smtp.connections().hanging).toBe(HANGING);
   smtp.cutHanging();
@@ -130,7 +125,7 @@ test.concurrent('a worker with an expired lease loses its job, and its later out
   undo(() => second.stop());
   const smtp = await withSmtp(undo, first);
   const id = await hangingBroadcast(first, smtp);
-  const rows = rowsOf(first);
+  const rows = first.rows;
   const holder = async () =>
     (await rows<{ lease_id: string | null }>("select lease_id from jobs where kind = 'deliver'"))[0]
       ?.lease_id;
@@ -156,7 +151,7 @@ test.concurrent('a worker whose lease is gone takes a new one and continues', as
   onTestFinished: undo,
 }) => {
   const service = await start(undo);
-  const rows = rowsOf(service);
+  const rows = service.rows;
   await rows('delete from leases');
   const leases = await until(
     () => rows('select id from leases'),
@@ -173,7 +168,7 @@ test.concurrent('a worker keeps its own jobs after a database pause longer than 
   const service = await start(undo);
   const smtp = await withSmtp(undo, service);
   const id = await hangingBroadcast(service, smtp);
-  const rows = rowsOf(service);
+  const rows = service.rows;
   const [held] = await rows<{ lease_id: string }>("select lease_id from jobs where kind = 'deliver'");
   // Its own poll runs several times and releases expired leases, most often before its own is renewed.
   for (let poll = 0; poll < 5; poll += 1) {
@@ -241,7 +236,7 @@ function laterRetry({ project }: TestService): NewJob<'deliver'> {
 async function broadcastWithPending(service: TestService, pending: number): Promise<string> {
   const { body } = await service.project.call('POST', '/broadcasts', { title: 'x', recipients: null });
   await processed(service.project.call, body.id);
-  await rowsOf(service)("update broadcasts set status = 'processing', pending = $2 where id = $1", [
+  await service.rows("update broadcasts set status = 'processing', pending = $2 where id = $1", [
     body.id,
     pending,
   ]);
@@ -264,7 +259,7 @@ test.each([
         recorder.report({ outcome: outcome(service, id, { userId, notificationId, state }) }),
       ),
     );
-    expect(await rowsOf(service)('select state from deliveries where broadcast_id = $1', [id])).toEqual([
+    expect(await service.rows('select state from deliveries where broadcast_id = $1', [id])).toEqual([
       { state: 'sent' },
     ]);
     await processed(service.project.call, id);
@@ -282,7 +277,7 @@ test('the final state of a delivery remains, whatever a previous worker records 
   ] as const;
   const id = await broadcastWithPending(service, 2 * reports.length);
   const recorder = createOutcomeRecorder(service.context);
-  const rows = rowsOf(service);
+  const rows = service.rows;
   for (const states of reports) {
     const [userId, notificationId] = [newId(), newId()];
     for (const [index, state] of states.entries())
@@ -320,7 +315,7 @@ test('a job that is ended by two runs in one batch ends once: as by the first', 
   onTestFinished: undo,
 }) => {
   const service = await start(undo);
-  const rows = rowsOf(service);
+  const rows = service.rows;
   const id = await broadcastWithPending(service, 1);
   const leaseId = newId();
   await rows(
@@ -347,7 +342,7 @@ test('the end of a job that another worker holds is not stored, and neither are 
   onTestFinished: undo,
 }) => {
   const service = await start(undo);
-  const rows = rowsOf(service);
+  const rows = service.rows;
   const [leaseId] = (await rows<{ id: string }>('select id from leases')).map(({ id }) => id);
   // Not due for an hour, so that no worker starts it.
   const [job] = await rows<{ id: number }>(
@@ -371,7 +366,7 @@ test('connected clients refresh if the response to the commit of a fan-out is lo
 }) => {
   const service = await start(undo);
   const { context, project } = service;
-  const rows = rowsOf(service);
+  const rows = service.rows;
   const { body } = await project.call('POST', '/broadcasts', {
     title: 'x',
     recipients: [{ external_id: 'connected' }],

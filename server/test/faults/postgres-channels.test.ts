@@ -20,7 +20,6 @@ import { startVendors, type Vendors } from '../support/vendors.ts';
 const USERS = 20;
 const CUTS = 40;
 const KILLS = 3;
-// Some chats accept one message a second.
 
 const seed = newSeed();
 const random = randomFrom(seed);

@@ -10,6 +10,9 @@ import type { Worker } from '../../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startWorker } from '../support/queue-worker.ts';
 
+// Longer than any test waits.
+const NEVER_MS = 3_600_000;
+
 let testDatabase: TestDatabase;
 let db: Database;
 let worker: Worker;
@@ -130,7 +133,7 @@ test('jobs that arrive while a small batch runs form one batch, and no more are 
   // After a poll, nothing is reserved until lost jobs were looked for. So the first poll, which finds a job,
   // has to be over, and no other one may follow.
   await enqueue(db, ready(1));
-  await start({}, { pollMs: 60_000 });
+  await start({}, { pollMs: NEVER_MS });
   await queueEmpty();
   await expect.poll(() => reservation(1)).toBe(true);
   batches = [];
@@ -220,7 +223,7 @@ test('bulk is claimed beside small work that never stops', async () => {
       return db.query(statement, values);
     },
   };
-  await start({ work: 'both', slots: 8, gatherBelow: 0 }, { on: endless, pollMs: 60_000 });
+  await start({ work: 'both', slots: 8, gatherBelow: 0 }, { on: endless, pollMs: NEVER_MS });
   const bulk = ready(1).map((job) => ({ ...job, priority: BULK }));
   await enqueue(db, bulk);
   isEndless = true;
@@ -263,7 +266,7 @@ test('reserved jobs run in the batches of their size', async () => {
 
 test('small jobs are reserved while bulk waits in the database', async () => {
   await worker.stop(5_000);
-  await start({ work: 'both', maxJobs: 1 }, { pollMs: 60_000 });
+  await start({ work: 'both', maxJobs: 1 }, { pollMs: NEVER_MS });
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   await enqueue(

@@ -137,19 +137,22 @@ export async function expectExactlyOnce(
     failures: number;
     pending: number;
     notifications: number;
-    events: number;
+    created: number;
+    processed: number;
   }>(
-    `with processed as (
-      select p.id, count(*) as events
+    `with recorded as (
+      select p.id, count(*) filter (where e.type = 'broadcast.created') as created,
+        count(*) filter (where e.type = 'broadcast.processed') as processed
       from events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as p (id)
-      where e.type = 'broadcast.processed'
+      where e.type in ('broadcast.created', 'broadcast.processed')
       group by 1
     ),
     inboxes as (select broadcast_id as id, count(*) as notifications from notifications group by 1)
     select b.id, b.topic, b.status, b.total, b.failures, b.pending,
-      coalesce(notifications, 0) as notifications, coalesce(events, 0) as events
+      coalesce(notifications, 0) as notifications, coalesce(created, 0) as created,
+      coalesce(processed, 0) as processed
     from broadcasts b
-    left join processed using (id)
+    left join recorded using (id)
     left join inboxes using (id)
     where b.topic like 'load-%'`,
   );
@@ -165,7 +168,8 @@ export async function expectExactlyOnce(
       failures: 0,
       pending: 0,
       notifications: response.recipients,
-      events: 1,
+      created: 1,
+      processed: 1,
     });
   }
 }

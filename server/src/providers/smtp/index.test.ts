@@ -614,7 +614,8 @@ describe('connections', () => {
     const server = await standIn();
     const sender = connect({ port: server.port }, { idleMs: 50 });
     await sender.send(email());
-    await expect.poll(() => server.connections()).toMatchObject({ opened: 1, open: 0 });
+    // By default, they are closed after 30 s.
+    await expect.poll(() => server.connections(), { timeout: 20_000 }).toMatchObject({ opened: 1, open: 0 });
     expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
   });
 
