@@ -1,11 +1,11 @@
 import { type ConnectionSettings, type Database, openDatabase } from '../db/client.ts';
 import { StartError } from '../db/embedded/start-error.ts';
-import { connectionObstacle, useObstacle } from '../db/usability.ts';
+import { connectionObstacle, obstacleOf } from '../db/usability.ts';
 import { CommandError } from './command.ts';
 
 /** Describes why the database cannot be used, with the remedy. */
 export function unavailable(error: unknown): CommandError {
-  const { message, advice } = useObstacle(error);
+  const { message, advice } = obstacleOf(error);
   return new CommandError(`the database ${message}: ${advice}`);
 }
 

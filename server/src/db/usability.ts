@@ -96,7 +96,7 @@ export function connectionObstacle(error: unknown): Obstacle {
 }
 
 /** Why a statement failed for no fault of its own: there is no connection, or a full disk, for example. */
-export function useObstacle(error: unknown): Obstacle {
+export function obstacleOf(error: unknown): Obstacle {
   return connectAdvice(error) === undefined
     ? { message: `cannot be used (${messageOf(error)})`, advice: 'try belfry doctor' }
     : connectionObstacle(error);
