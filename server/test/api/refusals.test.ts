@@ -126,7 +126,8 @@ const pushTo = (device: string) => ({
 async function startRejecting(rejection: VendorReply, acceptance: VendorReply): Promise<string> {
   const vendor = await startVendor();
   cleanups.push(vendor.stop);
-  vendor.reply(({ body }) => (/bad|19005550/.test(body) ? rejection : acceptance));
+  // As a word: ids are hexadecimal, and may contain it.
+  vendor.reply(({ body }) => (/\bbad\b|19005550/.test(body) ? rejection : acceptance));
   return vendor.address;
 }
 
