@@ -49,7 +49,7 @@ export async function expectRecovery(
   for (let attempt = 0; attempt < 2; attempt += 1) expect(await send()).toMatchObject(UNREACHABLE);
   await restart();
   // The failure is remembered for a second.
-  await expect.poll(send).toMatchObject({ kind: 'sent' });
+  await expect.poll(send, { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
 }
 
 /** Resolves when a connection is refused. By then the clients know that the open ones have ended. */

@@ -300,7 +300,7 @@ describe('an origin that cannot be reached', () => {
     const burst = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
     for (const response of burst) expect(response).toMatchObject(refused);
     expect(connections).toBe(0);
-    await expect.poll(() => endpoint.request(get)).toMatchObject({ text: 'ok' });
+    await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'ok' });
     const all = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
     for (const response of all) expect(response).toMatchObject({ text: 'ok' });
     back.close();
@@ -344,7 +344,7 @@ describe('TLS', () => {
     });
     trustTestAuthority();
     // The failure is remembered for a second.
-    await expect.poll(() => endpoint.request(get)).toMatchObject({ text: 'safe' });
+    await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'safe' });
     await transport.close();
     server.close();
   });

@@ -627,7 +627,7 @@ describe('connections', () => {
     expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
     await server.restart();
     // The failure is remembered for a second.
-    await expect.poll(() => sender.send(email())).toMatchObject({ kind: 'sent' });
+    await expect.poll(() => sender.send(email()), { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
     expect(server.received).toHaveLength(2);
   });
 
