@@ -65,7 +65,7 @@ const parts = Object.entries(MAY_IMPORT).map(([name, others]) => ({
   severity: 'error',
   from: { path: part([name]), pathNot: TESTS },
   to: {
-    path: '^(server|bench|examples|sdk|dashboard|inbox)/',
+    path: '^(server|bench|docs|examples|sdk|dashboard|inbox)/',
     pathNot: ['/node_modules/', part([name, ...others])],
   },
 }));
@@ -169,13 +169,13 @@ module.exports = {
       name: 'the-pages-know-the-sdk-only',
       severity: 'error',
       from: { path: '^(dashboard|inbox)/', pathNot: TESTS },
-      to: { path: '^(server|bench|examples|dashboard|inbox)/', pathNot: '^$1/' },
+      to: { path: '^(server|bench|docs|examples|dashboard|inbox)/', pathNot: '^$1/' },
     },
     {
       name: 'the-sdk-stands-alone',
       severity: 'error',
       from: { path: '^sdk/' },
-      to: { path: '^(server|bench|examples|dashboard|inbox)/' },
+      to: { path: '^(server|bench|docs|examples|dashboard|inbox)/' },
     },
     {
       name: 'no-tests-in-the-product',

@@ -16,9 +16,6 @@ RUN cpu=$(echo "${TARGETARCH:-$(dpkg --print-architecture)}" | sed s/amd64/x64/)
  && rm -r node_modules/node-linux-* \
  && npm sbom --omit=dev --sbom-format=cyclonedx > sbom.cdx.json
 
-# The file system of a running container is read-only, so /docs is built here.
-RUN node bin/belfry.mjs docs prepare
-
 FROM node:24-trixie-slim AS node
 
 FROM debian:trixie-slim

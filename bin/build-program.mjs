@@ -1,10 +1,13 @@
 // Builds the package `belfry` to publish. It has the tree of the repository, so that paths hold. Node strips
 // no types inside of node_modules, so its code is JavaScript: each type is replaced by blanks, and every line
 // and column of a stack trace is that of the source.
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
+import { buildSite } from '../docs/site/build/build-site.ts';
+import { BASE } from '../server/src/http/docs/site.ts';
+import { hashOfSources } from '../server/src/http/docs/sources.ts';
 import { root } from './runtime.mjs';
 
 /** What is copied as it is. The TypeScript of the server is compiled instead. */
@@ -14,16 +17,6 @@ const FILES = [
   'CHANGELOG.md',
   'bin/belfry.mjs',
   'bin/runtime.mjs',
-  // What /docs is built from.
-  'compose.yaml',
-  'deploy',
-  'docs',
-  'examples',
-  'inbox/README.md',
-  'openapi.json',
-  'openapi-v1.json',
-  'schema.graphql',
-  'sdk/README.md',
   'server/package.json',
   'server/src',
   // What the server sends to browsers.
@@ -38,7 +31,7 @@ export async function buildProgram(out) {
   rmSync(target, { recursive: true, force: true });
   const server = join(root, 'server/src');
   const isCopied = (file) => !(file.startsWith(server) && file.endsWith('.ts'));
-  for (const path of [...FILES, ...linkedFiles()])
+  for (const path of FILES)
     cpSync(join(root, path), join(target, path), { recursive: true, filter: isCopied });
   for (const path of readdirSync(server, { recursive: true })) {
     if (!path.endsWith('.ts') || NOT_RUN.test(path)) continue;
@@ -51,25 +44,15 @@ export async function buildProgram(out) {
     bundle: true,
     format: 'esm',
     target: 'es2022',
+    minify: true,
+    legalComments: 'none',
     logLevel: 'silent', // errors are thrown
   });
+  await buildSite({ output: join(target, 'docs-site', hashOfSources()), base: BASE, served: true });
   const lock = productionLock();
   writeJson(join(target, 'package.json'), manifestOf(lock));
   writeJson(join(target, 'npm-shrinkwrap.json'), lock);
   return target;
-}
-
-/** The files that the documentation links to. Its site has a page or a copy of each. */
-function linkedFiles() {
-  const guides = readdirSync(join(root, 'docs'), { recursive: true }).map((path) => `docs/${path}`);
-  return [...guides, 'sdk/README.md', 'inbox/README.md']
-    .filter((path) => path.endsWith('.md'))
-    .flatMap((path) =>
-      [...readFileSync(join(root, path), 'utf8').matchAll(/\]\(([^)#\s]+)/g)].map(([, link]) =>
-        join(dirname(path), link),
-      ),
-    )
-    .filter((path) => existsSync(join(root, path)));
 }
 
 /** Removes the types. Files import each other by the names that they have now. */
@@ -88,8 +71,8 @@ function manifestOf(lock) {
 }
 
 /**
- * The part of package-lock.json that is installed for production, in which the server and the launcher are
- * one package. With it, npm installs the very versions that the tests ran with.
+ * The part of package-lock.json that the server needs, in which it and the launcher are one package. With it,
+ * npm installs the very versions that the tests ran with. What builds the pages, a clone alone needs.
  */
 function productionLock() {
   const { lockfileVersion, packages } = readJson('package-lock.json');
@@ -104,11 +87,10 @@ function productionLock() {
     engines: launcher.engines,
   };
   const kept = new Map();
-  for (const [path, entry] of Object.entries(packages)) {
-    if (!path.includes('node_modules/') || entry.dev || entry.devOptional || entry.link) continue;
+  for (const path of neededBy('server', own, packages)) {
     const place = path.replace(/^server\//, '');
     if (kept.has(place)) throw new Error(`two versions of ${place} are installed for production`);
-    kept.set(place, entry);
+    kept.set(place, packages[path]);
   }
   const entries = [...kept].sort(([a], [b]) => (a < b ? -1 : 1));
   return {
@@ -118,6 +100,37 @@ function productionLock() {
     requires: true,
     packages: { '': own, ...Object.fromEntries(entries) },
   };
+}
+
+/** The paths of all packages that `manifest`, which is at `folder`, depends on, itself or through others. */
+function neededBy(folder, manifest, packages) {
+  const found = new Set();
+  const waiting = [[folder, manifest]];
+  for (const [from, entry] of waiting) {
+    const { dependencies = {}, optionalDependencies = {}, peerDependencies = {} } = entry;
+    // It may use an optional peer if that is there, but does not bring it.
+    const isBrought = (peer) => !entry.peerDependenciesMeta?.[peer]?.optional;
+    const peers = Object.keys(peerDependencies).filter(isBrought);
+    for (const name of [...Object.keys({ ...dependencies, ...optionalDependencies }), ...peers]) {
+      const path = placeOf(name, from, packages);
+      if (path === undefined && !(name in optionalDependencies))
+        throw new Error(`package-lock.json lacks ${name}, which ${from} needs`);
+      if (path === undefined || found.has(path)) continue;
+      found.add(path);
+      waiting.push([path, packages[path]]);
+    }
+  }
+  return found;
+}
+
+/** Where Node finds a package that is imported by one at `from`: there, or in a folder above. */
+function placeOf(name, from, packages) {
+  const parts = from.split('/');
+  for (let length = parts.length; length >= 0; length -= 1) {
+    const path = [...parts.slice(0, length), 'node_modules', name].join('/');
+    if (path in packages) return path;
+  }
+  return undefined;
 }
 
 function readJson(path) {

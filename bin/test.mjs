@@ -27,7 +27,7 @@ const CHECKS = [
   [
     'import rule',
     'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs',
-    '{server,bench,examples,sdk,dashboard,inbox}/**/*.{ts,tsx}',
+    '{server,bench,docs,examples,sdk,dashboard,inbox}/**/*.{ts,tsx}',
   ],
   [
     'folder cycles',

@@ -371,18 +371,6 @@ function repositoryCommands(belfry: Command): void {
     .description('print the OpenAPI description of the API')
     .action(verb(async () => (await import('./openapi.ts')).openapi));
 
-  const docs = command(belfry, 'docs', 'belfry docs build site').description('build the documentation');
-  command(docs, 'build', 'belfry docs build site', 'belfry docs build site --base /')
-    .description('write the guides and the API reference as static files, for a web server')
-    .argument('<folder>')
-    .option('--base <path>', 'the path under which they are served', '/docs/')
-    .addOption(new Option('--served', 'for a running Belfry').hideHelp())
-    .action(verb(async () => (await import('./docs/docs.ts')).buildDocs));
-  docs
-    .command('prepare', { hidden: true })
-    .description('build what /docs serves now, for a file system that will be read-only')
-    .action(verb(async () => (await import('./docs/docs.ts')).prepareDocs));
-
   belfry
     .command('generate', { hidden: true })
     .description('write the generated files of the repository')

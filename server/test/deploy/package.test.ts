@@ -14,6 +14,14 @@ const run = promisify(execFile);
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const withNpm = process.env.PACKAGE_BY_NPM === '1';
 
+interface Lock {
+  packages: Record<string, { version: string }>;
+}
+
+interface Manifest {
+  dependencies: Record<string, string>;
+}
+
 let folder: string;
 let home: string;
 /** The installed package. */
@@ -50,9 +58,7 @@ async function installByNpm(consumer: string): Promise<void> {
 async function installByLinks(consumer: string): Promise<void> {
   const build = `import(${JSON.stringify(pathToFileURL(join(root, 'bin/build-program.mjs')).href)})`;
   await run(process.execPath, ['-e', `${build}.then((m) => m.buildProgram(process.argv[1]))`, installed]);
-  const lock = JSON.parse(await readFile(join(installed, 'npm-shrinkwrap.json'), 'utf8')) as {
-    packages: Record<string, { version: string }>;
-  };
+  const lock = JSON.parse(await readFile(join(installed, 'npm-shrinkwrap.json'), 'utf8')) as Lock;
   for (const [path, { version }] of Object.entries(lock.packages)) {
     if (!/^node_modules\/(@[^/]+\/)?[^/]+$/.test(path)) continue;
     const places = [join(root, 'server', path), join(root, path)];
@@ -69,7 +75,7 @@ async function versionAt(place: string): Promise<string | undefined> {
   return (JSON.parse(text) as { version?: string }).version;
 }
 
-test('the package has only what it runs and what its documentation is built from', async () => {
+test('the package has only what it runs, and no tool that builds pages', async () => {
   const files = await readdir(installed, { recursive: true, withFileTypes: true });
   const unexpected = files
     .filter((entry) => entry.isFile())
@@ -87,15 +93,22 @@ test('the package has only what it runs and what its documentation is built from
     'dependencies',
     'optionalDependencies',
   ]);
+  const lock = JSON.parse(await readFile(join(installed, 'npm-shrinkwrap.json'), 'utf8')) as Lock;
+  const needed = Object.keys(lock.packages).map((path) => path.replace('node_modules/', ''));
+  expect(needed).toEqual(expect.arrayContaining(['fastify', 'pg', 'undici']));
+  const clone = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as Manifest;
+  const server = JSON.parse(await readFile(join(root, 'server/package.json'), 'utf8')) as Manifest;
+  const tools = Object.keys(clone.dependencies).filter((name) => !(name in server.dependencies));
+  expect(tools).toContain('esbuild');
+  expect(needed.filter((name) => tools.includes(name))).toEqual([]);
 });
 
 const ALLOWED = new RegExp(
   [
     '^(LICENSE|README\\.md|CHANGELOG\\.md|package\\.json|npm-shrinkwrap\\.json)$',
-    '^(openapi|openapi-v1)\\.json$|^schema\\.graphql$',
     '^bin/(belfry|runtime)\\.mjs$',
-    '^compose\\.yaml$|^(deploy|docs|examples|sdk/examples|inbox/src)/|^(sdk|inbox)/README\\.md$',
-    '^inbox/demo/demo\\.(js|css)$',
+    '^docs-site/[0-9a-f]{32}/([\\w.-]+/)*[\\w.-]+$',
+    '^inbox/demo/demo\\.(js|css)$|^inbox/src/web-push/service-worker\\.js$',
     '^server/package\\.json$|^server/src/([\\w.-]+/)*[\\w.-]+\\.(js|sql|br|svg|png|ico|css|html|gz|md)$',
   ].join('|'),
 );

@@ -1,17 +1,20 @@
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { highlight } from '../../src/cli/docs/highlight.ts';
+import { highlight } from '../../../docs/site/build/highlight.ts';
 import { DocsSite } from '../../src/http/docs/site.ts';
 import { filesAt, ROOT } from '../../src/http/docs/sources.ts';
 import { createLogger } from '../../src/lib/log.ts';
-import { belfry, ended } from '../support/cli.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+
+const run = promisify(execFile);
 
 let it: TestService;
 beforeAll(async () => {
@@ -223,8 +226,11 @@ describe('the build', () => {
 
   test('writes a folder for a web server, under any path', async () => {
     const output = join(cache, 'alone');
-    const { code, err } = await ended(belfry(['docs', 'build', output, '--base', '/help/']));
-    expect([code, err]).toEqual([0, '']);
+    const { stderr } = await run(process.execPath, [
+      join(ROOT, 'docs/site/build/main.ts'),
+      ...[output, '--base', '/help/'],
+    ]);
+    expect(stderr).toBe('');
     const files = await readdir(output, { recursive: true });
     for (const file of ['index.html', 'v1/index.html', 'openapi.json', 'openapi-v1.json', 'search.json'])
       expect(files).toContain(file);

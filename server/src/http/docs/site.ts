@@ -2,15 +2,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { setPriority } from 'node:os';
-import { extname, join, relative, sep } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { basename, extname, join, relative, sep } from 'node:path';
 import type { Logger } from '../../lib/log.ts';
 import { hashOfSources, ROOT } from './sources.ts';
 
 /** The path under which the site is served. */
 export const BASE = '/docs/';
 
-const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
+// A published package brings the site as the only folder in it, and has no tools to build one.
+const PACKAGED = join(ROOT, 'docs-site');
+const BUILDER = join(ROOT, 'docs', 'site', 'build', 'main.ts');
 // npm removes it when it installs a release.
 const CACHE = join(ROOT, 'node_modules', '.cache', 'belfry-docs');
 const LOW_PRIORITY = 10; // requests come first
@@ -33,8 +34,8 @@ export interface SiteFile {
 type Files = ReadonlyMap<string, SiteFile>;
 
 /**
- * The site of the documentation. Another process builds it when it is first needed, and again after its
- * sources have changed: at the next start.
+ * The site of the documentation. In a clone, another process builds it when it is first needed, and again
+ * after its sources have changed: at the next start.
  */
 export class DocsSite {
   readonly #log: Logger;
@@ -71,13 +72,15 @@ export class DocsSite {
   }
 
   async #open(): Promise<Files> {
+    const [packaged] = await readdir(PACKAGED).catch(() => []);
+    if (packaged !== undefined) return filesIn(join(PACKAGED, packaged));
     const hash = hashOfSources();
     const folder = join(this.#cache, hash);
-    const present = await filesIn(folder, hash);
-    if (present !== undefined) return present;
+    const present = await filesIn(folder);
+    if (present.size > 0) return present;
     await this.#build(folder);
-    const built = await filesIn(folder, hash);
-    if (built === undefined) throw new Error(`the build has written nothing to ${folder}`);
+    const built = await filesIn(folder);
+    if (built.size === 0) throw new Error(`the build has written nothing to ${folder}`);
     await this.#removeOld(hash);
     return built;
   }
@@ -98,7 +101,7 @@ export class DocsSite {
     const temporary = await mkdtemp(join(this.#cache, 'new-'));
     const startedAt = performance.now();
     try {
-      await this.#run(['docs', 'build', temporary, '--base', BASE, '--served']);
+      await this.#run([temporary, '--base', BASE, '--served']);
       // Root may build what a user without rights serves.
       await chmod(temporary, 0o755);
       await rename(temporary, folder).catch((error: NodeJS.ErrnoException) => {
@@ -111,7 +114,7 @@ export class DocsSite {
   }
 
   async #run(args: string[]): Promise<void> {
-    const child = spawn(process.execPath, [MAIN, ...args], {
+    const child = spawn(process.execPath, [BUILDER, ...args], {
       stdio: ['ignore', 'ignore', 'pipe'],
       signal: this.#closing.signal,
       timeout: BUILD_TIMEOUT_MS,
@@ -134,8 +137,9 @@ const TYPES: Record<string, string> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Returns the files of a built site; undefined if there is none. */
-async function filesIn(folder: string, hash: string): Promise<Files | undefined> {
+/** Returns the files of a built site; none if there is no such folder. Its name identifies the content. */
+async function filesIn(folder: string): Promise<Files> {
+  const hash = basename(folder);
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const paths = entries
     .filter((entry) => entry.isFile())
@@ -152,5 +156,5 @@ async function filesIn(folder: string, hash: string): Promise<Files | undefined>
       ...(all.has(`${path}.gz`) && { readCompressed: read(`${path}.gz`) }),
     });
   }
-  return files.size === 0 ? undefined : files;
+  return files;
 }

@@ -15,10 +15,9 @@ const SOURCES = [
   'inbox/README.md',
   'openapi.json',
   'openapi-v1.json',
+  'package.json',
   'schema.graphql',
   'sdk/README.md',
-  'server/package.json',
-  'server/src/cli/docs',
   'server/src/http/docs',
   'server/src/http/pages/icons',
 ];

@@ -1,4 +1,5 @@
-import { stat } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
 import { basename, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
@@ -21,7 +22,7 @@ interface Bundle {
 }
 
 /**
- * Serves TypeScript and CSS to browsers, under `<prefix>/<name>-<hash>.<js|css>`. It is bundled at the first
+ * Serves TypeScript and CSS to browsers, under `<prefix>/<name>-<hash>.<js|css>`. It is loaded at the first
  * use, and again when a source has changed. Returns a function that resolves to the paths of the entries.
  */
 export function serveBrowserCode(
@@ -29,11 +30,11 @@ export function serveBrowserCode(
   { prefix, entries }: { prefix: string; entries: readonly string[] },
 ): () => Promise<string[]> {
   let current: Promise<Bundle> | undefined;
-  const bundled = async () => {
+  const loaded = async () => {
     const before = current;
     if (before !== undefined && (await isCurrent(before))) return before;
-    // Another request may have started to bundle meanwhile.
-    if (current === before) current = bundle(entries);
+    // Another request may have started to load it meanwhile.
+    if (current === before) current = load(entries);
     return current as Promise<Bundle>;
   };
 
@@ -43,7 +44,7 @@ export function serveBrowserCode(
     async (request, reply) => {
       await limits.stranger(request, reply);
       const { file } = request.params as { file: string };
-      const found = (await (current ?? bundled())).files.get(file);
+      const found = (await (current ?? loaded())).files.get(file);
       if (found === undefined) throw new ClientError('not_found', [`There is no file ${file}`]);
       const gzips = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
       if (gzips) reply.header('content-encoding', 'gzip');
@@ -55,7 +56,7 @@ export function serveBrowserCode(
     },
   );
 
-  return async () => (await bundled()).entries.map((name) => `${prefix}/${name}`);
+  return async () => (await loaded()).entries.map((name) => `${prefix}/${name}`);
 }
 
 async function isCurrent(bundle: Promise<Bundle>): Promise<boolean> {
@@ -76,8 +77,10 @@ const changeOf = (path: string) =>
     () => undefined,
   );
 
-async function bundle(entries: readonly string[]): Promise<Bundle> {
-  // Only here: most servers never show the pages that need it.
+/** Bundles the sources of a clone. A published package has them bundled, and they are served as they are. */
+async function load(entries: readonly string[]): Promise<Bundle> {
+  if (!entries.some((entry) => entry.endsWith('.ts'))) return read(entries);
+  // Only here: a published package has no esbuild, and most servers never show the pages that need it.
   const { build, stop } = await import('esbuild');
   const root = process.cwd();
   const { outputFiles, metafile } = await build({
@@ -97,13 +100,6 @@ async function bundle(entries: readonly string[]): Promise<Bundle> {
     logLevel: 'silent', // errors are thrown
   });
   await stop(); // ends its process
-  const files = await Promise.all(
-    outputFiles.map(async ({ path, contents }) => {
-      const name = basename(path);
-      const type = TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
-      return [name, { type, content: contents, gzipped: await compressed(contents) }] as const;
-    }),
-  );
   const nameOf = (entry: string) => {
     const [path] =
       Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === relative(root, entry)) ??
@@ -114,5 +110,30 @@ async function bundle(entries: readonly string[]): Promise<Bundle> {
   const sources = await Promise.all(
     Object.keys(metafile.inputs).map(async (path) => [path, (await changeOf(path)) ?? 0] as const),
   );
-  return { files: new Map(files), entries: entries.map(nameOf), sources: new Map(sources) };
+  return {
+    files: await served(outputFiles.map(({ path, contents }) => [basename(path), contents])),
+    entries: entries.map(nameOf),
+    sources: new Map(sources),
+  };
+}
+
+async function read(paths: readonly string[]): Promise<Bundle> {
+  const contents = await Promise.all(
+    paths.map(async (path): Promise<[string, Uint8Array]> => {
+      const content = await readFile(path);
+      const hash = createHash('sha256').update(content).digest('hex').slice(0, 8);
+      return [basename(path).replace('.', `-${hash}.`), content];
+    }),
+  );
+  return { files: await served(contents), entries: contents.map(([name]) => name), sources: new Map() };
+}
+
+async function served(contents: readonly (readonly [string, Uint8Array])[]): Promise<Bundle['files']> {
+  const files = await Promise.all(
+    contents.map(async ([name, content]) => {
+      const type = TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
+      return [name, { type, content, gzipped: await compressed(content) }] as const;
+    }),
+  );
+  return new Map(files);
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { scalarScript } from '../../http/docs/scalar-script.ts';
+import { scalarScript } from './scalar-script.ts';
 
 /** A file whose name contains a hash of its content, so that it can be cached for ever. */
 export interface Asset {

@@ -1,9 +1,9 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { Eleventy } from '@11ty/eleventy';
-import { filesAt } from '../../http/docs/sources.ts';
+import { filesAt, ROOT } from '../../../server/src/http/docs/sources.ts';
 import { type Asset, readAssets } from './assets.ts';
 import { outlineOf, sectionsOf } from './headings.ts';
 import { siteLink, urlOf } from './links.ts';
@@ -37,6 +37,8 @@ const REFERENCES = [
 
 /** Writes the site of the documentation: the guides, the API reference, and what they need. */
 export async function buildSite({ output, base, served }: SiteOptions): Promise<void> {
+  const folder = resolve(output);
+  process.chdir(ROOT); // Eleventy reads paths relative to the working directory
   const [guides, assets] = await Promise.all([readGuides(base), readAssets()]);
   const linked = new Set<string>();
   const pages = await render({ guides, assets, base, served, linked });
@@ -53,7 +55,7 @@ export async function buildSite({ output, base, served }: SiteOptions): Promise<
   ]);
   for (const file of [...linked].flatMap(filesAt)) files.set(`files/${file}`, await readFile(file));
   if (!served) for (const { file } of REFERENCES) files.set(file, await readFile(file));
-  for (const [path, content] of files) await write(join(output, path), content);
+  for (const [path, content] of files) await write(join(folder, path), content);
 }
 
 async function readGuides(base: string): Promise<Guide[]> {
