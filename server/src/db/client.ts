@@ -248,15 +248,26 @@ function run<Row>(
       for (const next of use.waits) pulse.restart(next);
       if (error) {
         restoreCode(error);
-        // A statement behind a failed one was not prepared. The pooler believes that it was.
-        if (isPooled && (error as { code?: unknown }).code === ABORTED) use.broken = error;
+        if (isUnfit(error, isPooled)) use.broken = error;
         failures.note(error);
         reject(error);
-      } else resolve(result.rows as Row[]);
+      } else if (text === commit.text && result.command !== 'COMMIT')
+        reject(new Error('the transaction was rolled back, because one of its statements had failed'));
+      else resolve(result.rows as Row[]);
     });
   });
 }
 
+/** Whether the connection on which this error came must not be used again. */
+function isUnfit({ code }: Error & { code?: unknown }, isPooled: boolean): boolean {
+  // After a failover it may lead to the old server, and is used all the time, so that it would never be idle
+  // for long enough to be closed.
+  if (code === READ_ONLY) return true;
+  // A statement behind a failed one was not prepared. The pooler believes that it was.
+  return isPooled && code === ABORTED;
+}
+
+const READ_ONLY = '25006';
 const ABORTED = '25P02';
 
 // Citus reports an error of a worker to which it copies rows, and the loss of the connection, with the text
@@ -290,10 +301,14 @@ function transaction<Result>(
     let first: Promise<unknown> | undefined;
     let [isOpen, hasEnded] = [false, false];
     const query = <Row>(statement: Statement, values?: readonly unknown[]): Promise<Row[]> => {
-      if (hasEnded) return Promise.reject(new Error('a statement of a transaction that has ended'));
+      if (hasEnded) return Promise.reject(new TransactionEnded());
       if (isOpen) return run<Row>(statement, values);
       // Nothing else is sent before `begin` has succeeded: it would be committed by itself.
-      if (first !== undefined) return first.then(() => run<Row>(statement, values));
+      if (first !== undefined)
+        return first.then(() => {
+          if (hasEnded) throw new TransactionEnded();
+          return run<Row>(statement, values);
+        });
       const rows = run<Row>(statement, values, { begins: true });
       first = rows.then(() => {
         isOpen = true;
@@ -321,6 +336,12 @@ function transaction<Result>(
 }
 
 class RollbackFailed extends Error {}
+
+class TransactionEnded extends Error {
+  constructor() {
+    super('a statement of a transaction that has ended');
+  }
+}
 
 // Unnamed, because they need no preparation.
 const commit = sql('', 'commit');

@@ -111,3 +111,41 @@ test('nothing is run beside a first statement that fails', async () => {
   await expect(failed).rejects.toMatchObject({ code: '42601' });
   expect(await marks()).toEqual([]);
 });
+
+test('a statement that waits for the first is not run after the end of its transaction', async () => {
+  const failure = new Error('not today');
+  let waiting: Promise<unknown> | undefined;
+  const failed = db.transaction(async (tx) => {
+    void tx.query(insert, ['a']);
+    waiting = tx.query(insert, ['b']);
+    waiting.catch(() => {});
+    throw failure;
+  });
+  await expect(failed).rejects.toBe(failure);
+  await expect(waiting).rejects.toThrow('has ended');
+  expect(await marks()).toEqual([]);
+});
+
+test('a transaction whose failed statement is ignored does not count as committed', async () => {
+  const failed = db.transaction(async (tx) => {
+    await tx.query(insert, ['a']);
+    await tx.query(insert, ['a']).catch(() => {});
+  });
+  await expect(failed).rejects.toThrow('was rolled back');
+  expect(await marks()).toEqual([]);
+  await db.query(insert, ['b']);
+  expect(await marks()).toEqual(['b']);
+});
+
+test('a connection to a server that became read-only is replaced', async () => {
+  for (const write of [
+    () => db.query(insert, ['a']),
+    () => db.transaction((tx) => tx.query(insert, ['a'])),
+    () => db.transaction(async (tx) => [await tx.query(sql('', 'select')), await tx.query(insert, ['a'])]),
+  ]) {
+    await db.query(sql('', 'set default_transaction_read_only = on'));
+    await expect(write()).rejects.toMatchObject({ code: '25006' });
+    await write();
+    await db.query(sql('', 'delete from marks'));
+  }
+});
