@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { startService } from '../../src/app.ts';
 import { sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { recordEvents } from '../../src/domain/ground/events/record.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { ended, inState, runOf, STATE, type StepOfTest, startRun, stepsOf } from '../support/workflows.ts';
 
@@ -229,6 +230,17 @@ describe('a run that waits for an event of Belfry', () => {
         return body.data.length;
       })
       .toBe(0);
+  });
+
+  test('continues with an event that was written before it waits, and committed after', async () => {
+    const ada = await putUser('ada');
+    const id = await service.context.db.transaction(async (tx) => {
+      await recordEvents(tx, [{ projectId: project.id, type: 'user.updated', userIds: [ada] }]);
+      const run = await startRun(project, [waitFor('user.updated')], ADA);
+      await inState(project, run, STATE.waiting);
+      return run;
+    });
+    expect((await ended(project, id)).steps[0].output.event.type).toBe('user.updated');
   });
 
   test('continues at once if the event came shortly before', async () => {

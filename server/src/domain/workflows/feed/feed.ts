@@ -28,11 +28,13 @@ const lockAlone = sql(
   'lock_workflow_feed',
   `select pg_advisory_xact_lock(hashtextextended('workflow feed ' || $1::uuid, 0))`,
 );
-// Primary key. The id makes a restored feed begin at the time when it was added.
+// Primary key. The feed begins behind the newest transaction before which all have ended: xmin itself may be
+// open, with events whose ids are older than this one. The id makes a restored feed begin at the time when it
+// was added.
 const insertFeeds = sql(
   'add_workflow_feeds',
   `insert into workflow_feeds (project_id, feed_xact, feed_id)
-  select id, pg_snapshot_xmin(pg_current_snapshot()), $2
+  select id, (pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1)::text::xid8, $2
   from unnest($1::uuid[]) as f (id)
   on conflict (project_id) do nothing`,
 );
