@@ -26,8 +26,6 @@ const ALLOWED = new Set([
   // With a limit.
   'measure_queue: jobs by jobs_leased',
   'measure_queue: jobs by jobs_scheduled',
-  // Jobs of an earlier release.
-  'convert_webhook_jobs: jobs by jobs_of_webhooks',
   // By an index of open digests.
   'close_workflow_digest: workflow_digests by workflow_digests_open',
   // Every ten minutes, and rows that expire after minutes.

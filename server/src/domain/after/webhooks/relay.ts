@@ -53,7 +53,6 @@ export class WebhookRelay {
   }
 
   async #relayAll(isStopped: () => boolean): Promise<void> {
-    if ((await convertFormerJobs(this.#db)) > 0) this.#onQueued();
     for (let more = true; more && !isStopped(); ) {
       const { queued, last } = await relayEvents({ db: this.#db, clock: this.#clock }, this.#after);
       this.#after = last ?? this.#after;
@@ -126,24 +125,6 @@ interface FeedRow {
   size: number;
 }
 
-/**
- * Converts the jobs of servers of the previous release, which have the kind `webhook` and the webhook in
- * place of the project. Returns their number. A later release drops this, with the index.
- */
-export async function convertFormerJobs(db: Queryable): Promise<number> {
-  return (await db.query(convertJobs)).length;
-}
-
-// Index jobs_of_webhooks (project_id) where kind = 'webhook'; primary key of webhooks.
-const convertJobs = sql(
-  'convert_webhook_jobs',
-  `update jobs j
-  set kind = 'send_webhook',
-    partition_key = j.project_id,
-    project_id = coalesce((select w.project_id from webhooks w where w.id = j.project_id), j.project_id)
-  where j.kind = 'webhook' and j.lease_id is null
-  returning 1`,
-);
 // Index webhooks_active; for each webhook one row of events_feed (project_id, xact, id), the primary key of
 // webhook_replays and, if there are events, jobs_of_partition (partition_key). Skips webhooks that the relay
 // of another server has locked.
