@@ -61,7 +61,7 @@ function compile(part: string | undefined, schema: object): Validator {
   const validate = ended(urlAjv.compile(schema));
   const readings = Object.entries((schema as { properties?: Record<string, object> }).properties ?? {})
     .map(([name, { type, format }]: [string, { type?: unknown; format?: unknown }]) => {
-      return [name, format === 'cursor' ? readCursor : READINGS[String(type)]] as const;
+      return [name, isCursor(name, format) ? readCursor : READINGS[String(type)]] as const;
     })
     .filter((one): one is [string, (text: string) => unknown] => one[1] !== undefined);
   const validator = (value: unknown): boolean => {
@@ -82,6 +82,11 @@ const READINGS: Record<string, (text: string) => unknown> = {
   // Forms send an empty text for none.
   'boolean,null': (text) => (text === '' || text === 'null' ? null : readBoolean(text)),
 };
+
+/** Cursors that are no UUIDs have a format of their own, or none. No cursor of `links` is `null`. */
+function isCursor(name: string, format: unknown): boolean {
+  return format === 'cursor' || name === 'starting_after' || name === 'ending_before';
+}
 
 /** Clients without types write `null` for none. */
 function readCursor(text: string): unknown {

@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { CategoryPageQuery } from '../contract/category.ts';
 import { PageQuery } from '../contract/common.ts';
+import { DeliveryListQuery } from '../contract/delivery.ts';
 import { problemsOf } from '../contract/problems.ts';
+import { PublicTokenPageQuery } from '../contract/token.ts';
+import { TopicPageQuery } from '../contract/topic.ts';
 import { validatorFor } from '../contract/validation.ts';
 import { beyond, OLDEST } from '../lib/cursor.ts';
 import { paginate, readCursor } from './pagination.ts';
@@ -222,6 +226,18 @@ test('a page at an end of a list asks once: nothing is beyond', async () => {
 });
 
 describe('a cursor', () => {
+  test.each([
+    ['ids', PageQuery],
+    ['keys of categories', CategoryPageQuery],
+    ['ids of deliveries', DeliveryListQuery],
+    ['ids of providers', PublicTokenPageQuery],
+    ['names of topics', TopicPageQuery],
+  ])('of a list by %s is none if it is null', (_, schema) => {
+    const query = { starting_after: 'null', ending_before: 'null' };
+    expect(validatorFor('querystring', schema)(query)).toBe(true);
+    expect(query).toMatchObject({ starting_after: null, ending_before: null });
+  });
+
   test('that is no id is refused by name, beside all else that is wrong', () => {
     const validate = validatorFor('querystring', PageQuery);
     const problems = (query: object) => (validate({ ...query }) ? [] : problemsOf(validate.errors));
