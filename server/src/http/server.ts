@@ -156,6 +156,13 @@ export async function createServer(
   return fastify;
 }
 
+/** The path and query of a request target, which may be a whole URL (RFC 9112, 3.2.2). */
+function withoutOrigin(target: string): string {
+  if (target.startsWith('/')) return target;
+  const path = target.replace(/^https?:\/\/[^/?]*/i, '');
+  return path.startsWith('?') || path === '' ? `/${path}` : path;
+}
+
 function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyInstance {
   return Fastify({
     loggerInstance: context.log as FastifyBaseLogger,
@@ -163,7 +170,7 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     childLoggerFactory: (logger) => logger, // a logger for each request would be the largest cost here
     requestIdHeader: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
-    rewriteUrl: ({ url = '/', method }) => encodeTopic(url, method),
+    rewriteUrl: ({ url = '/', method }) => encodeTopic(withoutOrigin(url), method),
     // Links use PUBLIC_URL or the Host header, and limits use client-address.ts. Other headers of proxies are
     // ignored.
     trustProxy: false,

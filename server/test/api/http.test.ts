@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -512,6 +514,21 @@ describe('a path', () => {
     expect((await it.request('GET', `${path}/`, { token: it.project.jwt })).status).toBe(200);
     const head = await it.request('HEAD', path, { token: it.project.jwt });
     expect([head.status, head.text, Number(head.headers.get('content-length')) > 0]).toEqual([200, '', true]);
+  });
+
+  test('may be a whole URL', async () => {
+    const { host } = new URL(it.address);
+    const ask = async (path: string) => {
+      const headers = { authorization: `Bearer ${it.project.jwt}` };
+      const sent = request(it.address, { path, headers }).end();
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      return text(response);
+    };
+    const links = await ask('/v2/users?limit=1');
+    expect(links).toContain(`"first":"http://${host}/v2/users?limit=1"`);
+    for (const origin of [`http://${host}`, 'HTTPS://other.example:8443'])
+      expect(await ask(`${origin}/v2/users?limit=1`)).toBe(links);
+    expect(await ask(`http://${host}`)).toBe(await ask('/'));
   });
 
   test('that cannot be decoded is 400', async () => {
