@@ -13,5 +13,8 @@ const {
     served: { type: 'boolean', default: false },
   },
 });
-if (folder === undefined || others.length > 0) throw new Error('name one folder to write to');
-await buildSite({ output: folder, base, served });
+if (folder !== undefined && others.length === 0) await buildSite({ output: folder, base, served });
+else {
+  console.error('Name one folder: npm run docs:build -- <folder> [--base /docs/]');
+  process.exitCode = 1;
+}

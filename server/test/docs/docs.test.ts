@@ -188,7 +188,7 @@ describe('the build', () => {
     return join(cache, names[0] ?? '');
   };
 
-  test('has one result for servers that start together, and none is repeated', async () => {
+  test('has one result for servers that start together, and for those that start later', async () => {
     expect(built[0]).toContain('guides/channels/');
     expect(built[1]).toEqual(built[0]);
     const file = join(await folder(), 'v1', 'index.html');

@@ -77,9 +77,12 @@ const changeOf = (path: string) =>
     () => undefined,
   );
 
-/** Bundles the sources of a clone. A published package has them bundled, and they are served as they are. */
-async function load(entries: readonly string[]): Promise<Bundle> {
-  if (!entries.some((entry) => entry.endsWith('.ts'))) return read(entries);
+/** Bundles the sources of a clone. Those of a published package are bundled already. */
+function load(entries: readonly string[]): Promise<Bundle> {
+  return entries.some((entry) => entry.endsWith('.ts')) ? bundle(entries) : readBundled(entries);
+}
+
+async function bundle(entries: readonly string[]): Promise<Bundle> {
   // Only here: a published package has no esbuild, and most servers never show the pages that need it.
   const { build, stop } = await import('esbuild');
   const root = process.cwd();
@@ -111,13 +114,13 @@ async function load(entries: readonly string[]): Promise<Bundle> {
     Object.keys(metafile.inputs).map(async (path) => [path, (await changeOf(path)) ?? 0] as const),
   );
   return {
-    files: await served(outputFiles.map(({ path, contents }) => [basename(path), contents])),
+    files: await withGzip(outputFiles.map(({ path, contents }) => [basename(path), contents])),
     entries: entries.map(nameOf),
     sources: new Map(sources),
   };
 }
 
-async function read(paths: readonly string[]): Promise<Bundle> {
+async function readBundled(paths: readonly string[]): Promise<Bundle> {
   const contents = await Promise.all(
     paths.map(async (path): Promise<[string, Uint8Array]> => {
       const content = await readFile(path);
@@ -125,10 +128,10 @@ async function read(paths: readonly string[]): Promise<Bundle> {
       return [basename(path).replace('.', `-${hash}.`), content];
     }),
   );
-  return { files: await served(contents), entries: contents.map(([name]) => name), sources: new Map() };
+  return { files: await withGzip(contents), entries: contents.map(([name]) => name), sources: new Map() };
 }
 
-async function served(contents: readonly (readonly [string, Uint8Array])[]): Promise<Bundle['files']> {
+async function withGzip(contents: readonly (readonly [string, Uint8Array])[]): Promise<Bundle['files']> {
   const files = await Promise.all(
     contents.map(async ([name, content]) => {
       const type = TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
