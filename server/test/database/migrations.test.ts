@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openDatabase } from '../../src/db/client.ts';
 import { migrate, schemaVersion } from '../../src/db/migrate.ts';
 import { migrations } from '../../src/db/migrations.ts';
+import { claim } from '../../src/queue/claim.ts';
+import { ALL_PRIORITIES } from '../../src/queue/jobs.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/service.ts';
 
@@ -107,4 +110,40 @@ test('no migration locks a table against reads while it builds an index of it', 
     await after.query('commit');
   }
   expect(locked.flat()).toEqual([]);
+});
+
+test('webhook jobs of a program before schema 30 are claimed by webhook, for its project', async () => {
+  await migrate(after);
+  await after.query('delete from migrations where version = 66');
+  const [projectId, webhookId] = [randomUUID(), randomUUID()];
+  await before.query(
+    `insert into projects (id, name, api_key, sealed_api_secret, sealed_signing_key)
+    values ($1, 'updated', 'key', '', '')`,
+    [projectId],
+  );
+  await before.query(
+    `insert into webhooks (
+      id, project_id, url, event_types, sealed_secret, feed_xact, feed_id, created_at, updated_at
+    )
+    values ($1, $2, 'https://example.com', '{}', '', '0', $1, now(), now())`,
+    [webhookId, projectId],
+  );
+  await before.query(
+    `insert into jobs (kind, project_id, priority, weight, lease_id, payload)
+    select 'webhook', $1, 1, 1, lease_id::uuid, json_build_object('webhook_id', $1::uuid)
+    from (values (null), (gen_random_uuid()::text)) as l (lease_id)`,
+    [webhookId],
+  );
+  const db = openDatabase({ ...database.connection, database: name }, { size: 1, name: 'test' });
+  try {
+    expect(await migrate(after)).toEqual([66]);
+    const jobs = await claim(db, {
+      ...{ kind: 'send_webhook', leaseId: randomUUID(), maxJobs: 10, maxWeight: 10, maxPartitions: 10 },
+      ...{ exceptPartitions: [], afterPartition: randomUUID(), oldestFirst: false },
+      priorities: ALL_PRIORITIES,
+    });
+    expect(jobs).toMatchObject([{ projectId, partitionKey: webhookId, payload: { webhook_id: webhookId } }]);
+  } finally {
+    await db.close();
+  }
 });
