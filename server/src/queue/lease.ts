@@ -1,7 +1,9 @@
 import { textArray, uuidArray } from '../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../db/client.ts';
 import { newId } from '../lib/ids.ts';
+import { backoff } from './backoff.ts';
 import type { JobKind } from './jobs.ts';
+import { WITHOUT_ATTEMPT } from './release.ts';
 
 // A worker renews its lease every 2 s; after 8 s without a renewal its jobs go to others. If this were
 // shorter, a pause of the event loop would release running jobs. If it were longer, a crash would delay the
@@ -13,6 +15,9 @@ const FRESH_MS = 6_000;
 // An expired lease is dead if it was not renewed for this long by the monotonic clock of the observer. If the
 // clock of the database goes forward, all leases have expired at once, and their workers renew them.
 const SILENT_MS = 2 * RENEW_EVERY_MS;
+// Jobs whose worker has ended are retried at once, unless it was so in more attempts than these: one of them
+// may be the reason. Each then waits for a time of its own, so that those which are not complete meanwhile.
+const ATTEMPTS_AT_ONCE = 3;
 
 /**
  * The lease under which a worker holds its jobs, renewed while the worker lives. If it expired, a new one
@@ -122,12 +127,13 @@ export class Rescuer {
    * Releases what it can, and returns the kinds of these jobs. Never ends `ownLeaseId`: the caller lives,
    * even if the database was unavailable for a long time. Call it about once a second: after a pause in which
    * leases may have expired because the database was unavailable, it observes them from the beginning.
+   * `clockMs` is the time in unix milliseconds.
    */
-  async rescue(ownLeaseId: string): Promise<Set<JobKind>> {
+  async rescue(ownLeaseId: string, clockMs: number): Promise<Set<JobKind>> {
     const nowMs = this.#monotonicMs();
     const seen = nowMs - this.#readMs < FRESH_MS ? this.#seen : [];
     const silent = seen.filter(({ sinceMs }) => nowMs - sinceMs >= SILENT_MS);
-    const [row] = await this.#db.query<{ kinds: string; leases: string }>(rescueJobs, [
+    const [row] = await this.#db.query<{ kinds: string; suspects: string; leases: string }>(rescueJobs, [
       ownLeaseId,
       LIFETIME,
       uuidArray(silent.map(({ id }) => id)),
@@ -141,8 +147,25 @@ export class Rescuer {
       const before = known.get(id);
       return before?.endsAt === endsAt ? before : { id, endsAt, sinceMs: readMs };
     });
+    await this.#delay(JSON.parse(row?.suspects ?? '[]') as Suspect[], clockMs);
     return new Set(JSON.parse(row?.kinds ?? '[]') as JobKind[]);
   }
+
+  async #delay(suspects: readonly Suspect[], clockMs: number): Promise<void> {
+    if (suspects.length === 0) return;
+    await this.#db.query(delayJobs, [
+      suspects.map(({ id }) => id),
+      uuidArray(suspects.map(({ lease_id: leaseId }) => leaseId)),
+      suspects.map(({ attempt }) => new Date(clockMs + backoff(attempt))),
+    ]);
+  }
+}
+
+/** A job during which its worker has ended several times. */
+interface Suspect {
+  id: number;
+  lease_id: string;
+  attempt: number;
 }
 
 interface SeenLease {
@@ -152,14 +175,17 @@ interface SeenLease {
 }
 
 /**
- * Releases every leased job. Only for the start of a server that is the only one on its database: all leases
- * belong to processes that have ended.
+ * Releases every leased job, but leaves those to `rescue` that it would delay. Only for the start of a server
+ * that is the only one on its database: all leases belong to processes that have ended.
  */
 export async function rescueAll(db: Queryable): Promise<void> {
   await db.query(rescueEverything);
 }
 
-/** Releases the jobs of a node whose process has ended, and returns their kinds. */
+/**
+ * Releases the jobs of a node whose process has ended, and returns their kinds. Leaves those to `rescue` that
+ * it would delay.
+ */
 export async function releaseNode(db: Queryable, node: string): Promise<Set<JobKind>> {
   const rows = await db.query<{ kind: JobKind }>(releaseJobsOfNode, [node]);
   return new Set(rows.map((row) => row.kind));
@@ -186,7 +212,7 @@ const renewLease = sql(
 const endLease = sql(
   'lease_end',
   `with ended as (delete from leases where id = $1 returning id)
-  update jobs set lease_id = null from ended where jobs.lease_id = ended.id`,
+  update jobs set lease_id = null, ${WITHOUT_ATTEMPT} from ended where jobs.lease_id = ended.id`,
 );
 // Index jobs_leased (lease_id). A lease that does not exist has expired before: a worker that had not noticed
 // may have claimed under it afterwards. The lease is compared again when the row is locked: meanwhile another
@@ -216,8 +242,8 @@ const rescueJobs = sql(
         or not exists (select from leases where leases.id = jobs.lease_id)
       )
   ),
-  locked as (
-    select jobs.id
+  locked as materialized (
+    select jobs.id, jobs.lease_id, jobs.attempt
     from jobs
     join stale on jobs.id = stale.id and jobs.lease_id = stale.lease_id
     where jobs.id = any (array(select id from stale))
@@ -226,24 +252,38 @@ const rescueJobs = sql(
   released as (
     update jobs
     set lease_id = null
-    where id = any (array(select id from locked))
+    where id = any (array(select id from locked where attempt <= ${ATTEMPTS_AT_ONCE}))
     returning kind
   )
   select
     coalesce((select jsonb_agg(distinct kind) from released), '[]')::text as kinds,
     coalesce((
+      select json_agg(locked) from locked where attempt > ${ATTEMPTS_AT_ONCE}
+    ), '[]')::text as suspects,
+    coalesce((
       select json_agg(json_build_object('id', id, 'ends_at', expires_at)) from leases where id <> $1
     ), '[]')::text as leases`,
+);
+// Primary key.
+const delayJobs = sql(
+  'delay_jobs',
+  `update jobs
+  set lease_id = null, due_at = s.due_at
+  from unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) as s (id, lease_id, due_at)
+  where jobs.id = any ($1::bigint[]) and jobs.id = s.id and jobs.lease_id = s.lease_id`,
 );
 // leases has a row per process. Index jobs_leased (lease_id).
 const releaseJobsOfNode = sql(
   'release_node',
   `with ended as (delete from leases where node = $1 returning id)
-  update jobs set lease_id = null from ended where jobs.lease_id = ended.id
+  update jobs
+  set lease_id = null
+  from ended
+  where jobs.lease_id = ended.id and attempt <= ${ATTEMPTS_AT_ONCE}
   returning jobs.kind`,
 );
 const rescueEverything = sql(
   'rescue_everything',
   `with dead as (delete from leases)
-  update jobs set lease_id = null where lease_id is not null`,
+  update jobs set lease_id = null where lease_id is not null and attempt <= ${ATTEMPTS_AT_ONCE}`,
 );

@@ -2,7 +2,6 @@ import type { Database } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import { within } from '../lib/tracing.ts';
-import { afterFailure, type FailureDeps } from './after-failure.ts';
 import { claim } from './claim.ts';
 import { afterClaim, type ClaimState, INITIAL, nextStep, planClaim, type Step } from './claim-plan.ts';
 import type { Batch, BatchLimits, Handler } from './handler.ts';
@@ -17,6 +16,7 @@ import {
 } from './jobs.ts';
 import type { Lease } from './lease.ts';
 import { ReleaseQueue, releaseUnknown } from './release.ts';
+import { type RunDeps, runBatch } from './run-batch.ts';
 import { Slots, weightOf } from './slots.ts';
 
 /** Capacity for jobs that this process is about to write under its own lease. */
@@ -49,7 +49,7 @@ export class Producer {
   /** The one that claimed last is the last, so that none claims all the time. */
   #lanes: readonly Lane[];
   readonly #wakeKind: (kind: JobKind) => void;
-  readonly #failureDeps: FailureDeps;
+  readonly #runDeps: RunDeps;
   readonly #releases = new ReleaseQueue();
   /**
    * The jobs that run or are reserved here, by id, and how often: a job whose lease has expired can be
@@ -88,7 +88,7 @@ export class Producer {
       mayHaveReady: false,
       lastRanReserved: false,
     }));
-    this.#failureDeps = { db: options.db, handler, kind, clock, log, releases: this.#releases };
+    this.#runDeps = { db: options.db, handler, kind, clock, log, releases: this.#releases };
   }
 
   /** Running batches. */
@@ -209,7 +209,7 @@ export class Producer {
   #releaseReserved({ reservations }: Lane): void {
     const { jobs, leaseId } = reservations.takeBatch();
     this.#letGo(jobs);
-    this.#releases.add(jobs, leaseId);
+    this.#releases.addInterrupted(jobs, leaseId);
   }
 
   #runReserved(lane: Lane): void {
@@ -259,13 +259,11 @@ export class Producer {
     return jobs.map((job) => (this.#held.has(job.id) ? { ...job, attempt: Math.max(job.attempt, 2) } : job));
   }
 
-  async #run(lane: Lane, { jobs, leaseId }: Batch): Promise<void> {
+  async #run(lane: Lane, batch: Batch): Promise<void> {
+    const { jobs } = batch;
     const { heartbeat, end } = lane.slots.take(jobs);
     this.#hold(jobs);
-    const running = this.#handler.run(jobs, leaseId, heartbeat);
-    const queued = await running.catch((error: unknown) =>
-      afterFailure(this.#failureDeps, { jobs, leaseId }, heartbeat, error),
-    );
+    const queued = await runBatch(this.#runDeps, batch, heartbeat);
     end();
     this.#letGo(jobs);
     if (lane.state.mayHaveMore || !this.#releases.isEmpty) lane.mayHaveReady = true;

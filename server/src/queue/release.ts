@@ -1,18 +1,24 @@
 import { type Queryable, sql } from '../db/client.ts';
 import type { JobKind } from './jobs.ts';
 
-/**
- * Makes jobs ready again, at `dueAtMs` (unix milliseconds) or immediately. Ignores jobs that are no longer
- * held under this lease.
- */
+/** Jobs of one lease to release. */
+export interface Released {
+  leaseId: string;
+  jobIds: readonly number[];
+  /** In unix milliseconds. Default: immediately. */
+  dueAtMs?: number | undefined;
+  /** The attempt does not count: the jobs did not fail. */
+  interrupted?: boolean;
+}
+
+/** Makes jobs ready again. Ignores those that are no longer held under this lease. */
 export async function release(
   db: Queryable,
-  leaseId: string,
-  jobIds: readonly number[],
-  dueAtMs?: number,
+  { leaseId, jobIds, dueAtMs, interrupted = false }: Released,
 ): Promise<void> {
   if (jobIds.length === 0) return;
-  await db.query(releaseJobs, [jobIds, leaseId, dueAtMs === undefined ? null : new Date(dueAtMs)]);
+  const dueAt = dueAtMs === undefined ? null : new Date(dueAtMs);
+  await db.query(interrupted ? releaseInterrupted : releaseFailed, [jobIds, leaseId, dueAt]);
 }
 
 /**
@@ -30,7 +36,7 @@ export async function releaseUnknown(
 
 /** Jobs to release as soon as the database can be reached. */
 export class ReleaseQueue {
-  #waiting: { jobIds: number[]; leaseId: string; dueAtMs: number | undefined }[] = [];
+  #waiting: Released[] = [];
 
   get isEmpty(): boolean {
     return this.#waiting.length === 0;
@@ -40,8 +46,14 @@ export class ReleaseQueue {
     return this.#waiting.flatMap(({ jobIds }) => jobIds);
   }
 
-  add(jobs: readonly { id: number }[], leaseId: string, dueAtMs?: number): void {
-    this.#waiting.push({ jobIds: jobs.map((job) => job.id), leaseId, dueAtMs });
+  /** Jobs that failed. */
+  add(jobs: readonly { id: number }[], leaseId: string, dueAtMs: number): void {
+    this.#waiting.push({ jobIds: jobs.map(({ id }) => id), leaseId, dueAtMs });
+  }
+
+  /** Jobs that did not fail, but were interrupted: the database or the lease was lost. */
+  addInterrupted(jobs: readonly { id: number }[], leaseId: string, dueAtMs?: number): void {
+    this.#waiting.push({ jobIds: jobs.map(({ id }) => id), leaseId, dueAtMs, interrupted: true });
   }
 
   /** Releases all. What fails stays in the queue. */
@@ -49,7 +61,7 @@ export class ReleaseQueue {
     const all = this.#waiting.splice(0);
     try {
       for (let next = all[0]; next !== undefined; next = all[0]) {
-        await release(db, next.leaseId, next.jobIds, next.dueAtMs);
+        await release(db, next);
         all.shift();
       }
     } finally {
@@ -58,18 +70,20 @@ export class ReleaseQueue {
   }
 }
 
+/** The attempt that was interrupted does not count. The next one is not the first: parts may be done. */
+export const WITHOUT_ATTEMPT = 'attempt = greatest(attempt - 1, 1)';
+
 // Primary key; see complete.ts for the comparison of the lease.
-const releaseJobs = sql(
-  'release_jobs',
-  `update jobs
-  set lease_id = null, due_at = $3
-  where id = any ($1::bigint[]) and lease_id is not distinct from $2`,
-);
+const releaseJobs = (set: string) => `update jobs
+  set lease_id = null, due_at = $3${set}
+  where id = any ($1::bigint[]) and lease_id is not distinct from $2`;
+const releaseFailed = sql('release_jobs', releaseJobs(''));
+const releaseInterrupted = sql('release_interrupted_jobs', releaseJobs(`, ${WITHOUT_ATTEMPT}`));
 // Index jobs_leased (lease_id).
 const releaseUnknownJobs = sql(
   'release_unknown_jobs',
   `update jobs
-  set lease_id = null
+  set lease_id = null, ${WITHOUT_ATTEMPT}
   where lease_id = $1 and kind = $2 and id <> all ($3::bigint[])
   returning id`,
 );

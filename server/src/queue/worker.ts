@@ -109,8 +109,9 @@ export class Worker {
     try {
       const kinds = new Set<JobKind>();
       for (let more = true; more; ) {
-        for (const kind of await this.#rescuer.rescue(this.#lease.id)) kinds.add(kind);
-        const due = await promote(this.#db, this.#clock.now());
+        const nowMs = this.#clock.now();
+        for (const kind of await this.#rescuer.rescue(this.#lease.id, nowMs)) kinds.add(kind);
+        const due = await promote(this.#db, nowMs);
         for (const kind of due.kinds) kinds.add(kind);
         more = due.more;
       }

@@ -208,7 +208,7 @@ test('completing a job that another worker holds rolls the whole transaction bac
   await enqueue(db, [job(newId())]);
   const [held] = await claim(db, wanted({ leaseId: mine }));
   if (held === undefined) throw new Error('nothing was claimed');
-  await release(db, mine, [held.id]);
+  await release(db, { leaseId: mine, jobIds: [held.id] });
   await claim(db, wanted());
   const work = db.transaction(async (tx) => {
     await tx.query(sql('mark', "insert into leases (id, node, expires_at) values ($1, 'mark', now())"), [
@@ -227,8 +227,9 @@ test('completing a job that another worker holds rolls the whole transaction bac
 async function rescueAs(ownLeaseId: string): Promise<Set<JobKind>> {
   let nowMs = 0;
   const rescuer = new Rescuer(db, () => nowMs);
-  const kinds = await rescuer.rescue(ownLeaseId);
-  for (nowMs of [2_000, 4_000]) for (const kind of await rescuer.rescue(ownLeaseId)) kinds.add(kind);
+  const kinds = await rescuer.rescue(ownLeaseId, Date.now());
+  for (nowMs of [2_000, 4_000])
+    for (const kind of await rescuer.rescue(ownLeaseId, Date.now())) kinds.add(kind);
   return kinds;
 }
 
@@ -293,7 +294,7 @@ test('when the clock goes forward, the leases of workers that renew them do not 
   const nodes = () => db.query<{ node: string }>(sql('lease_nodes', 'select node from leases order by node'));
   for (const after of [0, 1_000, 2_000, 3_000, 3_999]) {
     nowMs = after;
-    expect(await rescuer.rescue(NIL)).toEqual(new Set());
+    expect(await rescuer.rescue(NIL, Date.now())).toEqual(new Set());
     // Another jump follows each renewal.
     await db.query(sql('', "update leases set expires_at = expires_at - interval '1 minute' where id = $1"), [
       living,
@@ -301,15 +302,15 @@ test('when the clock goes forward, the leases of workers that renew them do not 
   }
   // No lease was observed meanwhile: perhaps the database was unavailable.
   nowMs = 60_000;
-  expect(await rescuer.rescue(NIL)).toEqual(new Set());
+  expect(await rescuer.rescue(NIL, Date.now())).toEqual(new Set());
   nowMs = 62_000;
-  expect(await rescuer.rescue(NIL)).toEqual(new Set());
+  expect(await rescuer.rescue(NIL, Date.now())).toEqual(new Set());
   await db.query(sql('', "update leases set expires_at = expires_at - interval '1 minute' where id = $1"), [
     living,
   ]);
   expect(await nodes()).toEqual([{ node: 'dead' }, { node: 'living' }]);
   nowMs = 64_000;
-  expect(await rescuer.rescue(NIL)).toEqual(new Set(['fan_out']));
+  expect(await rescuer.rescue(NIL, Date.now())).toEqual(new Set(['fan_out']));
   expect(await nodes()).toEqual([{ node: 'living' }]);
 });
 
@@ -347,6 +348,56 @@ test('jobs of a node whose process has ended are released at once, those of othe
   expect(await releaseNode(db, 'ended')).toEqual(new Set());
   expect((await claim(db, wanted())).map((one) => one.attempt)).toEqual([2]);
   await Promise.all([ended.stop(), running.stop()]);
+});
+
+test('a job is delayed when its worker has ended in more than three attempts', async () => {
+  await enqueue(db, [job(newId()), job(newId())]);
+  const [often] = await db.query<{ id: number }>(
+    sql('', 'update jobs set attempt = 3 where id = 1 + (select min(id) from jobs) returning id'),
+  );
+  for (const attempts of [[1, 4], [2]]) {
+    const claimed = await claim(db, wanted());
+    expect(claimed.map((one) => one.attempt)).toEqual(attempts);
+    await rescueAs(NIL);
+  }
+  const delayed = sql(
+    '',
+    'select id, lease_id, due_at > now() as is_later from jobs where due_at is not null',
+  );
+  expect(await db.query(delayed)).toEqual([{ id: often?.id, lease_id: null, is_later: true }]);
+  const inTwoMinutes = Date.now() + 121_000;
+  expect((await promote(db, inTwoMinutes)).kinds).toEqual(new Set(['fan_out']));
+  expect((await claim(db, wanted())).map((one) => one.attempt)).toEqual([3, 5]);
+});
+
+test('jobs of a node that has ended are left to be delayed, if it was so in many attempts', async () => {
+  const ended = new Lease({ db, node: 'ended', onError: () => {} });
+  await ended.start();
+  await enqueue(db, [job(newId())]);
+  await db.query(sql('', 'update jobs set attempt = 3'));
+  await claim(db, wanted({ leaseId: ended.id }));
+  expect(await releaseNode(db, 'ended')).toEqual(new Set());
+  expect(await claim(db, wanted())).toEqual([]);
+  await rescueAs(NIL);
+  expect(await db.query(sql('', 'select from jobs where due_at > now()'))).toHaveLength(1);
+  await ended.stop();
+});
+
+test('an attempt that was interrupted does not count, but the next one is not the first', async () => {
+  const leaseId = newId();
+  await enqueue(db, [job(newId()), job(newId())]);
+  await db.query(sql('', 'update jobs set attempt = 5 where id = (select max(id) from jobs)'));
+  const attempts: number[][] = [];
+  for (let turn = 1; turn <= 3; turn += 1) {
+    const claimed = await claim(db, wanted({ leaseId }));
+    attempts.push(claimed.map(({ attempt }) => attempt));
+    await release(db, { leaseId, jobIds: claimed.map(({ id }) => id), interrupted: true });
+  }
+  expect(attempts).toEqual([
+    [1, 6],
+    [2, 6],
+    [2, 6],
+  ]);
 });
 
 test('each retry waits longer, at most an hour, but as long as the other side requires', () => {

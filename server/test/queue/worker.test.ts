@@ -366,6 +366,46 @@ test('a batch that failed runs again without the jobs that have completed', asyn
   expect(batches[1]).toMatchObject([{ id: failing, attempt: 2 }]);
 });
 
+test('a job whose attempts were all cut off is discarded, and the jobs beside it run', async () => {
+  await worker.stop(5_000);
+  const discarded: { id: number; message: string }[] = [];
+  await start({
+    async discard({ id }, leaseId, error) {
+      discarded.push({ id, message: (error as Error).message });
+      await db.transaction((tx) => complete(tx, leaseId, [id]));
+    },
+  });
+  await enqueue(db, ready(3));
+  const [often] = await db.query<{ id: number }>(
+    sql('', 'update jobs set attempt = 8 where id = (select max(id) from jobs) returning id'),
+  );
+  worker.producer('fan_out').wake();
+  await queueEmpty();
+  expect(discarded).toEqual([{ id: often?.id, message: 'each attempt was cut off' }]);
+  expect(batches.flat().map(({ attempt }) => attempt)).toEqual([1, 1]);
+});
+
+test('a batch that fails because of the database does not use up an attempt', async () => {
+  await worker.stop(5_000);
+  const unavailable = Object.assign(new Error('the database is away'), { code: '57P01' });
+  await start({
+    async run(jobs, leaseId) {
+      batches.push([...jobs]);
+      if (batches.length === 1) throw unavailable;
+      await gate;
+      await completeAll(jobs, leaseId);
+      return [];
+    },
+  });
+  await enqueue(db, ready(1));
+  await db.query(sql('', 'update jobs set attempt = 7'));
+  worker.producer('fan_out').wake();
+  const dueNow = sql('', 'update jobs set due_at = now() where due_at is not null returning id');
+  await expect.poll(() => db.query(dueNow)).toHaveLength(1);
+  await queueEmpty();
+  expect(batches.flat().map(({ attempt }) => attempt)).toEqual([8, 8]);
+});
+
 test('a batch that fails while another one is released runs once again, not twice', async () => {
   await worker.stop(5_000);
   const unavailable = Object.assign(new Error('the database is away'), { code: '57P01' });
@@ -377,7 +417,7 @@ test('a batch that fails while another one is released runs once again, not twic
   const watched: Database = {
     ...db,
     async query(statement, values) {
-      if (statement.name === 'release_jobs' && !hasFailed) {
+      if (statement.name === 'release_interrupted_jobs' && !hasFailed) {
         hasFailed = true;
         first.reject(unavailable);
         await db.query(sql('', 'select')); // long enough for the failure to be handled

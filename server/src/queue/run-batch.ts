@@ -9,11 +9,11 @@ import type { ReleaseQueue } from './release.ts';
 
 // A job that fails because of a bug is retried for up to two and a quarter hours before it is discarded.
 const MAX_ATTEMPTS = 8;
-// A batch that failed because of the database is retried immediately, and then after a pause that grows up to
-// this limit. So a full disk is not written to without end.
+// A batch that failed because of the database is retried immediately, and then after a pause of up to this
+// limit. So a full disk is not written to without end.
 const MAX_PAUSE_MS = 5_000;
 
-export interface FailureDeps {
+export interface RunDeps {
   db: Queryable;
   handler: Handler;
   kind: JobKind;
@@ -23,12 +23,26 @@ export interface FailureDeps {
 }
 
 /**
- * Decides what happens to the jobs of a batch that failed: one that fails must not hold up the jobs that were
- * claimed with it, nor make those run again that have completed. Returns what `Handler.run` returns. Never
- * rejects.
+ * Runs a batch, and decides what happens to the jobs that fail: they must not hold up those that were claimed
+ * with them, nor make those run again that have completed. Returns what `Handler.run` returns. Never rejects.
  */
-export async function afterFailure(
-  deps: FailureDeps,
+export async function runBatch(
+  deps: RunDeps,
+  { jobs, leaseId }: Batch,
+  heartbeat: () => void,
+): Promise<readonly JobKind[]> {
+  const { handler } = deps;
+  const batch = { jobs: jobs.filter(({ attempt }) => attempt <= MAX_ATTEMPTS), leaseId };
+  // A job that ended the process in each attempt would do so for ever.
+  for (const job of jobs)
+    if (job.attempt > MAX_ATTEMPTS) await discard(deps, job, leaseId, new Error('each attempt was cut off'));
+  if (batch.jobs.length === 0) return [];
+  const running = handler.run(batch.jobs, leaseId, heartbeat);
+  return running.catch((error: unknown) => afterFailure(deps, batch, heartbeat, error));
+}
+
+async function afterFailure(
+  deps: RunDeps,
   { jobs, leaseId }: Batch,
   heartbeat: () => void,
   error: unknown,
@@ -38,18 +52,18 @@ export async function afterFailure(
   if (error instanceof LeaseLost) {
     log.warn({ kind, jobs: jobs.length }, 'a lease was lost; the worker that holds the jobs now does them');
     // Some jobs of the batch may still be held.
-    releases.add(jobs, leaseId);
+    releases.addInterrupted(jobs, leaseId);
   } else if (isDatabaseUnavailable(error)) {
     log.warn({ err: error, kind, jobs: jobs.length }, 'the database failed during a batch, which is retried');
     for (const [isRetry, group] of Map.groupBy(jobs, ({ attempt }) => attempt > 1)) {
-      const pauseMs = Math.min(backoff(Math.min(...group.map(({ attempt }) => attempt))), MAX_PAUSE_MS);
-      releases.add(group, leaseId, isRetry ? clock.now() + pauseMs : undefined);
+      const pauseMs = Math.ceil(MAX_PAUSE_MS * Math.random());
+      releases.addInterrupted(group, leaseId, isRetry ? clock.now() + pauseMs : undefined);
     }
   } else if (jobs.length > 1) {
     log.warn({ err: error, kind, jobs: jobs.length }, 'a batch failed; its jobs run one by one');
     // If that cannot be read, all are released. Those that have completed are gone, and stay so.
     const held = await stillHeld(deps.db, leaseId, jobs).catch(() => undefined);
-    if (held === undefined) releases.add(jobs, leaseId);
+    if (held === undefined) releases.addInterrupted(jobs, leaseId);
     const queued: JobKind[] = [];
     for (const one of held ?? []) {
       const alone = { jobs: [{ ...one, attempt: one.attempt + 1 }], leaseId };
@@ -63,21 +77,22 @@ export async function afterFailure(
   return [];
 }
 
-async function retryOrDiscard(
-  { handler, kind, clock, log, releases }: FailureDeps,
-  job: Job,
-  leaseId: string,
-  error: unknown,
-): Promise<void> {
+async function retryOrDiscard(deps: RunDeps, job: Job, leaseId: string, error: unknown): Promise<void> {
+  const { kind, clock, log, releases } = deps;
   const { id, attempt, projectId } = job;
   log.error({ err: error, kind, job: id, attempt, projectId }, 'a job failed');
-  if (attempt >= MAX_ATTEMPTS) {
-    try {
-      await handler.discard(job, leaseId, error);
-      return;
-    } catch (discardError) {
-      log.error({ err: discardError, kind, job: id }, 'a job could not be discarded');
-    }
+  if (attempt >= MAX_ATTEMPTS) await discard(deps, job, leaseId, error);
+  else releases.add([job], leaseId, clock.now() + backoff(attempt));
+}
+
+async function discard(deps: RunDeps, job: Job, leaseId: string, error: unknown): Promise<void> {
+  const { handler, kind, clock, log, releases } = deps;
+  const { id, attempt, projectId } = job;
+  try {
+    await handler.discard(job, leaseId, error);
+    log.error({ err: error, kind, job: id, attempt, projectId }, 'a job was discarded');
+  } catch (discardError) {
+    log.error({ err: discardError, kind, job: id }, 'a job could not be discarded');
+    releases.add([job], leaseId, clock.now() + backoff(attempt));
   }
-  releases.add([job], leaseId, clock.now() + backoff(attempt));
 }
