@@ -354,10 +354,20 @@ export function isUniqueViolation(error: unknown): boolean {
 
 /** Whether a statement for many items may succeed for the others if it is executed for each of them alone. */
 export function isOfOneItem(error: unknown): boolean {
-  return !isDatabaseUnavailable(error);
+  return !isDatabaseUnavailable(error) || hasProjectLeft(error);
 }
 
-/** Whether the database was unreachable or overloaded, so that the same request may succeed later. */
+/** What the error of a write names as its constraint if the project has moved to another cell. */
+export const PROJECT_HAS_LEFT = 'project_has_left';
+
+function hasProjectLeft(error: unknown): boolean {
+  return (error as { constraint?: unknown } | undefined)?.constraint === PROJECT_HAS_LEFT;
+}
+
+/**
+ * Whether the database was unreachable or overloaded, or the project has moved to another cell, so that the
+ * same request may succeed later.
+ */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = (error as { code?: unknown }).code;
@@ -367,8 +377,9 @@ export function isDatabaseUnavailable(error: unknown): boolean {
 
 // 08 connection, 28 login rejected, 3D database missing, 53 resources (disk full, too many connections), 57P
 // shutdown, 58 the server's own files, 25006 read-only, 25P03 idle in a transaction, 40 serialization and
-// deadlock, 55P03 lock, 55000 a database that accepts no connections, 57014 statement timeout; then errors of
-// the socket. EAGAIN: the server of a unix socket does not accept. EMFILE, ENFILE: out of file handles.
+// deadlock, 55P03 lock, 55000 a database that accepts no connections or a project that has left, 57014
+// statement timeout; then errors of the socket. EAGAIN: the server of a unix socket does not accept. EMFILE,
+// ENFILE: out of file handles.
 const UNAVAILABLE = [
   '08',
   '28',

@@ -1,4 +1,4 @@
-import { isDatabaseUnavailable, isOfOneItem } from '../db/client.ts';
+import { isOfOneItem } from '../db/client.ts';
 import { Batcher } from '../lib/batcher.ts';
 import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
@@ -78,7 +78,7 @@ export class OutcomeWriter<Report extends object> {
           );
           return;
         } catch (error) {
-          if (!isDatabaseUnavailable(error)) throw error; // it was rolled back
+          if (isOfOneItem(error)) throw error; // it was rolled back
           for (const one of reports) this.#tried.add(one);
           if (this.#closing.signal.aborted) throw error;
           failures += 1;

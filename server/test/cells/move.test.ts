@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type Queryable, sql } from '../../src/db/client.ts';
-import { MOVE_LOCK } from '../../src/db/move/capture.ts';
+import { isDatabaseUnavailable, isOfOneItem, type Queryable, sql } from '../../src/db/client.ts';
+import { capture, MOVE_LOCK, release } from '../../src/db/move/capture.ts';
 import { listMovedTables, type MovedTable, ofProject } from '../../src/db/move/tables.ts';
+import { newId } from '../../src/lib/ids.ts';
 import { contextIn } from '../support/cells.ts';
 import { belfry, ended, runCommand } from '../support/cli.ts';
 import { expectExactlyOnce, load, messageIdOf, saveSmtp } from '../support/faults.ts';
@@ -300,6 +301,28 @@ test('a move is refused, and leaves nothing, if the other cell has a project of 
   });
   expect(await service.rows('select from project_moves')).toEqual([]);
   expect(await leftBehind('far')).toEqual([]);
+});
+
+test('a write of a project that has left fails for it alone, and may succeed later', async () => {
+  const { db } = contextIn(service, 'far');
+  const project = await createIn('far', `left ${randomUUID()}`);
+  const client = await db.connect();
+  const users = tables.filter(({ name }) => name === 'users');
+  await client.query('insert into leaving_projects (project_id, left_at) values ($1, now())', [project.id]);
+  await capture(client, users, project.id);
+  onTestFinished(async () => {
+    await release(client, users);
+    await client.query('delete from leaving_projects');
+    await client.end();
+  });
+  const insert = sql(
+    '',
+    'insert into users (id, project_id, created_at, updated_at) values ($1, $2, now(), now())',
+  );
+  const writing = db.query(insert, [newId(), project.id]);
+  const error = await writing.catch((thrown: unknown) => thrown);
+  expect(String(error)).toContain('has moved to another cell');
+  expect([isOfOneItem(error), isDatabaseUnavailable(error)]).toEqual([true, true]);
 });
 
 test('a move stops before the project leaves if its name is taken meanwhile', async () => {

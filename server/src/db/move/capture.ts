@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { PROJECT_HAS_LEFT } from '../client.ts';
 import { type MovedTable, ofProject } from './tables.ts';
 
 // A transaction that writes into a table may hold its lock for long. Requests that come later would wait
@@ -83,7 +84,8 @@ function changeFunction(table: MovedTable, projectId: string): string {
       if ${rejects} exists (
         select from leaving_projects where project_id = '${projectId}' and left_at is not null
       ) then
-        raise exception 'the project ${projectId} has moved to another cell' using errcode = '55000';
+        raise exception 'the project ${projectId} has moved to another cell'
+          using errcode = '55000', constraint = '${PROJECT_HAS_LEFT}';
       end if;
       ${recorded}
       return null;
