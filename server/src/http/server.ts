@@ -23,6 +23,7 @@ import { allowOrigins, showToOrigins } from './cors.ts';
 import { docsRoutes } from './docs/docs-routes.ts';
 import { closeAfterEarlyResponses } from './early-response.ts';
 import { handleError, rejectExpectation, respondToBadSocket } from './error-handler.ts';
+import { FreeTextPaths } from './free-text-paths.ts';
 import { graphqlApi, graphqlRoute } from './graphql/index.ts';
 import { checkHost } from './host.ts';
 import { refuseOtherMethods } from './methods.ts';
@@ -42,7 +43,6 @@ import { type App, countCaller } from './route.ts';
 import { traceRequests } from './trace-requests.ts';
 import { v1Api } from './v1/api.ts';
 import { v1Routes } from './v1/index.ts';
-import { encodeTopic } from './v1/topic-paths.ts';
 import { v2Api } from './v2/api.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
@@ -97,7 +97,8 @@ export async function createServer(
   const { config, clock } = context;
   const addressOf = clientAddress(config.TRUSTED_PROXIES);
   const timeouts = { ...TIMEOUTS, ...options.timeouts };
-  const fastify = newFastify(context, timeouts);
+  const freeTexts = new FreeTextPaths();
+  const fastify = newFastify(context, timeouts, freeTexts);
   limitConnections(fastify.server, { log: context.log, max: config.MAX_CONNECTIONS });
   closeUnusedConnections(fastify);
   fastify.server.on('checkExpectation', rejectExpectation);
@@ -113,6 +114,7 @@ export async function createServer(
   const v2: App = { ...shared, api: v2Api(context) };
   const v1: App = { ...shared, api: v1Api(context, v2.api) };
   const knownPaths = refuseOtherMethods(fastify);
+  freeTexts.watch(fastify);
   readBodies(shared);
   if (isTracing()) traceRequests(fastify, config);
   fastify.decorate('closing', options.front?.closing ?? closing(fastify, options.listens ?? true));
@@ -163,14 +165,18 @@ function withoutOrigin(target: string): string {
   return path.startsWith('?') || path === '' ? `/${path}` : path;
 }
 
-function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyInstance {
+function newFastify(
+  context: HttpContext,
+  timeouts: typeof TIMEOUTS,
+  freeTexts: FreeTextPaths,
+): FastifyInstance {
   return Fastify({
     loggerInstance: context.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }), // `observe` logs each request
     childLoggerFactory: (logger) => logger, // a logger for each request would be the largest cost here
     requestIdHeader: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
-    rewriteUrl: ({ url = '/', method }) => encodeTopic(withoutOrigin(url), method),
+    rewriteUrl: ({ url = '/', method }) => freeTexts.encode(withoutOrigin(url), method),
     // Links use PUBLIC_URL or the Host header, and limits use client-address.ts. Other headers of proxies are
     // ignored.
     trustProxy: false,

@@ -232,7 +232,7 @@ describe('categories and preferences', () => {
       ],
     } as Parameters<typeof project.channels.saveChannelsConfig>[0];
     expect(await data(project.channels.saveChannelsConfig(config))).toEqual(config);
-    expect(await data(project.channels.fetchChannelsConfig(encodeURIComponent(config.key)))).toEqual(config);
+    expect(await data(project.channels.fetchChannelsConfig(config.key))).toEqual(config);
     const before = await data(user.channels.fetchUserPreferences());
     const own = before.categories?.find(({ key }) => key === config.key);
     expect(own?.channels?.map(({ name, enabled }) => [name, enabled])).toEqual([

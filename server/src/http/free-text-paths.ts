@@ -1,0 +1,124 @@
+import type { FastifyInstance } from 'fastify';
+
+/**
+ * The parameters of paths that can be any text, with the patterns of their values. Only external ids and
+ * addresses of users are such texts.
+ */
+const FREE_TEXT: Record<string, string> = {
+  device_token: '.+',
+  key: '.+',
+  token_id: '.+',
+  topic: '.+',
+  user_id: '(?:external_id|email)(?::|%3A).+|[^/]+',
+};
+
+interface Path {
+  url: string;
+  methods: Set<string>;
+  /** Its odd groups are free texts. */
+  pattern: RegExp;
+}
+
+/** Paths that begin alike, the most specific first. */
+interface Family {
+  start: string;
+  paths: Path[];
+}
+
+/**
+ * Published clients write the parameters of paths as they are: `/subscriptions/orders/1042` for the topic
+ * `orders/1042`. A text that ends like a longer path of the API must be encoded.
+ */
+export class FreeTextPaths {
+  readonly #paths = new Map<string, Path>();
+  #families: Family[] | undefined;
+
+  /** Watches the operations that are registered from now on. */
+  watch(fastify: FastifyInstance): void {
+    fastify.addHook('onRoute', ({ url, method, config }) => {
+      if (config?.operationId === undefined) return;
+      const path = this.#paths.get(url) ?? { url, methods: new Set(), pattern: patternOf(url) };
+      for (const one of [method].flat()) path.methods.add(one);
+      this.#paths.set(url, path);
+      this.#families = undefined;
+    });
+  }
+
+  /**
+   * Encodes the slashes in the free texts of a request target, and each `%` that begins no valid escape.
+   * Other targets are returned as they are.
+   */
+  encode(target: string, method = 'GET'): string {
+    const end = target.search(/\/?(?:[?#]|$)/);
+    const path = target.slice(0, end);
+    this.#families ??= familiesOf([...this.#paths.values()]);
+    const family = this.#families.find(({ start }) => path.startsWith(start));
+    if (family === undefined || !/[/%]/.test(path.slice(family.start.length))) return target;
+    const isFor = ({ url, methods }: Path) =>
+      !url.includes(':') || methods.has(method === 'HEAD' ? 'GET' : method);
+    const { paths } = family;
+    const groups = match(path, paths.filter(isFor)) ?? match(path, paths);
+    if (groups === undefined) return target;
+    const encoded = groups.map((group, index) => (index % 2 === 0 ? group : encodeText(group)));
+    return encoded.join('') + target.slice(end);
+  }
+}
+
+function match(path: string, paths: readonly Path[]): string[] | undefined {
+  for (const { pattern } of paths) {
+    const found = pattern.exec(path);
+    if (found !== null) return found.slice(1);
+  }
+  return undefined;
+}
+
+function familiesOf(paths: readonly Path[]): Family[] {
+  const starts = paths
+    .filter(({ url }) => namesIn(url).some((name) => name in FREE_TEXT))
+    .map(({ url }) => url.slice(0, url.indexOf(':')));
+  return [...new Set(starts)]
+    .filter((start, _index, all) => !all.some((other) => other !== start && start.startsWith(other)))
+    .map((start) => ({
+      start,
+      paths: paths
+        .filter(({ url }) => url.startsWith(start))
+        .toSorted((a, b) => fixedLength(b.url) - fixedLength(a.url)),
+    }));
+}
+
+const PARAMETER = /:(\w+)/g;
+
+function namesIn(url: string): string[] {
+  return [...url.matchAll(PARAMETER)].map(([, name = '']) => name);
+}
+
+function fixedLength(url: string): number {
+  return url.replace(PARAMETER, '').length;
+}
+
+function patternOf(url: string): RegExp {
+  const parts = url.split('/').map((part) => {
+    if (!part.startsWith(':')) return part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    const freeText = FREE_TEXT[part.slice(1)];
+    return freeText === undefined ? '[^/]+' : `)(${freeText})(`;
+  });
+  return new RegExp(`^(${parts.join('/')})$`, 's');
+}
+
+// The escapes of the bytes of a character in UTF-8, or a `%` that begins none.
+const CHARACTER = /%[\da-f]{2}(?:%[89ab][\da-f])*|%/gi;
+
+function encodeText(text: string): string {
+  return text
+    .replaceAll('/', '%2F')
+    .replace(CHARACTER, (escaped) => (isDecodable(escaped) ? escaped : escaped.replaceAll('%', '%25')));
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
