@@ -142,8 +142,8 @@ function headerReader(brand: string): (headers: IncomingHttpHeaders) => GivenHea
 }
 
 /**
- * The user that the headers name; the external id wins. An invalid header is an error, because the other one
- * may name another user.
+ * The user that the headers name; the external id wins. An invalid external id is an error, because the
+ * address may be that of another user. An invalid address is only one if there is no external id.
  */
 function readUser({ externalId, email, hasUser }: GivenHeaders, brand: string): NamedUser {
   const header = (name: string) => `Header 'X-${brand.toUpperCase()}-USER-${name}'`;
@@ -157,8 +157,8 @@ function readUser({ externalId, email, hasUser }: GivenHeaders, brand: string): 
   }
   if (email !== undefined) {
     const read = readEmail(email);
-    if (read === undefined) problems.push(`${header('EMAIL')} must be an e-mail address`);
-    else named.email = read;
+    if (read !== undefined) named.email = read;
+    else if (named.externalId === undefined) problems.push(`${header('EMAIL')} must be an e-mail address`);
   }
   if (problems.length > 0) throw new ClientError('user_email_not_provided', problems);
   return named;
