@@ -150,7 +150,7 @@ describe('operations of a user', () => {
     ]);
   });
 
-  test('are refused without a user, and with an invalid external id although the address is valid', async () => {
+  test('are refused without a user, and with an invalid external id beside an address', async () => {
     expect(resultOf(await asUser(key()))).toEqual([401, 'user_email_not_provided']);
     for (const invalid of [' ', 'x'.repeat(256)]) {
       const both = { ...externalId(invalid), ...email('victim@example.com') };
