@@ -10,8 +10,8 @@ export interface NamedUser {
 }
 
 /**
- * Reads the user of a User JWT whose signature is verified. A claim that is null counts as missing. An invalid
- * claim is an error, because with only the other claim the token could identify another user.
+ * Reads the user of a User JWT whose signature is verified. A claim that is null counts as missing. An
+ * invalid claim is an error, because with only the other claim the token could identify another user.
  */
 export function readUserClaims(claims: Claims): NamedUser {
   const named: NamedUser = {};

@@ -373,6 +373,21 @@ describe('GET /broadcasts/{id}/notifications', () => {
     ]);
   });
 
+  test('shows a snoozed notification with a status of v1', async () => {
+    const broadcast = { title: 'Snoozed', recipients: [{ external_id: 'sam' }] };
+    const { body } = await project.v1('POST', '/broadcasts', { broadcast });
+    await processed(project.call, body.broadcast.id);
+    const shown = async () => (await list(body.broadcast.id)).notifications[0];
+    const { id } = (await shown()) ?? { id: '' };
+    const until = new Date(Date.now() + 3_600_000).toISOString();
+    const sam = project.as('sam');
+    await sam('POST', `/notifications/${id}/snooze`, { until });
+    expect(await shown()).toMatchObject({ status: 'unread', snoozed_until: until });
+    await sam('POST', `/notifications/${id}/read`);
+    await sam('POST', `/notifications/${id}/snooze`, { until });
+    expect(await shown()).toMatchObject({ status: 'read', snoozed_until: until });
+  });
+
   test('has numbered pages across the pages of users', async () => {
     const of = await service.createProject('crowd');
     await service.rows(

@@ -152,6 +152,9 @@ export type LegacyDelivery = Static<typeof LegacyDelivery>;
 const DeliveredNotification = Type.Object(
   {
     ...Notification.properties,
+    status: oneOf(['unseen', 'unread', 'read', 'archived'], {
+      description: '`unread` means seen but not read. An archived notification is `archived`, read or not.',
+    }),
     recipient: Type.Object({
       user: Type.Object({ ...recipient, phone_numbers: Type.Array(Type.String()) }),
     }),

@@ -1,5 +1,9 @@
+import type { Static } from 'typebox';
 import type { DeliveryRecord } from '../../contract/delivery.ts';
+import type { Notification } from '../../contract/notification.ts';
 import type { LegacyDelivery } from '../../contract/v1/notification.ts';
+
+type Shown = Pick<Static<typeof Notification>, 'title' | 'status' | 'read_at'>;
 
 /** A notification of v2 as JSON text, with its recipient and its deliveries. */
 export function deliveredJson(
@@ -10,9 +14,12 @@ export function deliveredJson(
     deliveries,
   }: { recipient: string; sentAt: Date; deliveries: readonly DeliveryRecord[] },
 ): string {
-  const { title } = JSON.parse(text) as { title: string };
+  const { title, status, read_at } = JSON.parse(text) as Shown;
   const shown = deliveries.map((delivery) => legacyDelivery(delivery, { title, sentAt }));
-  return `${text.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
+  // Published clients do not know this status. It comes before the texts.
+  const ofV1 =
+    status === 'snoozed' ? text.replace('"snoozed"', read_at === null ? '"unread"' : '"read"') : text;
+  return `${ofV1.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
 }
 
 /** Returns a delivery as v1 shows it. */
