@@ -25,6 +25,28 @@ const devices = async (query = '', user = 'ada') =>
   (await project.v1As(user)('GET', `/push_subscriptions${query}`)).body;
 
 describe('devices', () => {
+  test('that v2 does not accept leave no gaps in the pages of v2', async () => {
+    const save = (device_token: string) => register({ device_token, platform: 'android' });
+    for (const letter of ['a', 'b', 'c']) {
+      await save(long(letter));
+      for (const n of [1, 2, 3]) await save(`short ${letter} ${n}`);
+    }
+    const call = project.as('ada');
+    const page = async (query: string) => {
+      const { body } = await call('GET', `/channels/mobile_push/fcm/tokens${query}`);
+      const cursors = [body.links.prev, body.links.next].map((link) => link && new URL(link).search);
+      return { tokens: body.data.map((one: { device_token: string }) => one.device_token[0]), cursors };
+    };
+    const first = await page('?limit=1');
+    expect(first).toEqual({ tokens: ['c'], cursors: [null, expect.any(String)] });
+    const second = await page(first.cursors[1]);
+    expect(second).toEqual({ tokens: ['b'], cursors: [expect.any(String), expect.any(String)] });
+    const last = await page(second.cursors[1]);
+    expect(last).toEqual({ tokens: ['a'], cursors: [expect.any(String), null] });
+    expect(await page(last.cursors[0])).toEqual(second);
+    expect(await page('?limit=3')).toEqual({ tokens: ['c', 'b', 'a'], cursors: [null, null] });
+  });
+
   test('are registered, listed and unregistered, as v2 shows', async () => {
     const ios = { device_token: long('i'), platform: 'ios', app_bundle_id: 'com.example.app' };
     const registered = await register(ios);

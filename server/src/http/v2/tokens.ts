@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { type Page, PageQuery, page } from '../../contract/common.ts';
+import { PageQuery, page } from '../../contract/common.ts';
 import { DiscardResult, PublicTokenIdInPath, PublicTokenPageQuery, TokenId } from '../../contract/token.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { discardToken } from '../../domain/people/tokens/discard.ts';
@@ -7,6 +7,7 @@ import { MAX_ACTIVE_TOKENS } from '../../domain/people/tokens/discard-oldest.ts'
 import { getToken, listTokens, recordId, tokenJson } from '../../domain/people/tokens/list.ts';
 import { saveToken } from '../../domain/people/tokens/save.ts';
 import { ClientError } from '../../errors.ts';
+import type { Cursor } from '../../lib/cursor.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
 import { integrations } from '../../providers/index.ts';
 import type { Integration, TokenCollection, TokenMembers } from '../../providers/provider.ts';
@@ -133,13 +134,36 @@ async function list(
       throw new ClientError('validation_failed', [`Param '${end}' is not the id of a record`]);
     query[end] = id;
   }
-  const { data, links }: Page<string | undefined> = await paginate(
+  const list = await paginate(
     query,
-    (cursor) => listTokens(context.db, userId, channel, cursor),
-    (row) => tokenJson(context.sealer, row),
+    (cursor) => listShown(context, tokens, userId, cursor),
+    ({ json }) => json,
   );
-  const readable = data.filter((text): text is string => text !== undefined && isShown(tokens, text));
-  return rawPage({ data: readable, links });
+  return rawPage(list);
+}
+
+/** The tokens beyond a cursor that can be opened and that version 2 shows. */
+async function listShown(
+  { db, sealer }: TokenCall['context'],
+  tokens: Collection,
+  userId: string,
+  cursor: Cursor,
+): Promise<{ id: string; json: string }[]> {
+  // Only an opened token shows whether it is one of them. A user rarely has more than one chunk.
+  const chunk = Math.max(cursor.limit, MAX_ACTIVE_TOKENS);
+  const shown: { id: string; json: string }[] = [];
+  let { id } = cursor;
+  for (;;) {
+    const rows = await listTokens(db, userId, tokens.collection, { ...cursor, id, limit: chunk });
+    for (const row of rows) {
+      const json = tokenJson(sealer, row);
+      if (json !== undefined && isShown(tokens, json)) shown.push({ id: row.id, json });
+      if (shown.length === cursor.limit) return shown;
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < chunk) return shown;
+    id = last.id;
+  }
 }
 
 async function get({ params, context }: TokenCall, tokens: Collection, userId: string): Promise<RawJson> {
