@@ -5,14 +5,14 @@ import { findIntegrations, findIntegrationsById } from '../../src/domain/setup/i
 import { listIntegrations } from '../../src/domain/setup/integrations/list.ts';
 import { getOrCreateIntegration } from '../../src/domain/setup/integrations/save.ts';
 import type { Problem } from '../../src/errors.ts';
-import { newId } from '../../src/lib/ids.ts';
+import { firstIdAt, newId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
 import { type IntegrationName, integrations, wireNameOf } from '../../src/providers/index.ts';
 import { type Integration, secretsOf } from '../../src/providers/provider.ts';
 import { createVapidKeys } from '../../src/providers/web-push/vapid.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { integrationConfigs } from '../support/integration-configs.ts';
-import { pathOfPage } from '../support/pages.ts';
+import { listPages, pathOfPage } from '../support/pages.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 import { withWrong, wrongValues } from '../support/wrong-values.ts';
 
@@ -73,7 +73,7 @@ describe('smtp', () => {
       [first, 'three.example'],
       [second, 'two.example'],
     ]);
-    expect((await configsOf(other)).map((one) => one.id)).toEqual([first, second]);
+    expect((await configsOf(other)).map((one) => one.id)).toEqual([second, first]);
     expect((await other.call('DELETE', `/integrations/smtp?id=${first}`)).status).toBe(200);
     expect(await inUse(other)).toEqual([[second, 'two.example']]);
     expect((await other.call('DELETE', `/integrations/smtp?id=${first}`)).status).toBe(404);
@@ -247,6 +247,39 @@ describe('the list of all integrations', () => {
     const before = await other.call('GET', pathOfPage(body.links.prev));
     expect(before.body.data).toEqual(pages.at(-2));
     expect((await project.call('GET', '/integrations?limit=0')).status).toBe(422);
+  });
+
+  test.each(['/integrations', '/integrations/smtp'])('%s is in the order of creation', async (path) => {
+    const other = await service.createProject(`chosen ids ${path}`);
+    const ids: string[] = [];
+    for (const digit of ['c', '1', '', 'f', '8']) {
+      const id = digit === '' ? firstIdAt(Date.now() + 1) : `${digit.repeat(8)}-0000-4000-8000-000000000000`;
+      ids.push(id);
+      await other.call('PUT', `/integrations/smtp?id=${id}`, smtp);
+    }
+    await other.call('PUT', `/integrations/smtp?id=${ids[1]}`, { ...smtp, host: 'changed.example' });
+    const newestFirst = ids.toReversed();
+    for (const [direction, start] of [
+      ['next', `${path}?limit=2`],
+      ['prev', `${path}?limit=2&ending_before=${ids[0]}`],
+    ] as const) {
+      const pages = await listPages<{ id: string }>(other.call, start, direction);
+      const shown = (direction === 'next' ? pages : pages.toReversed()).flat().map(({ id }) => id);
+      expect(shown).toEqual(direction === 'next' ? newestFirst : newestFirst.slice(0, -1));
+    }
+    // The place of a deleted one is known only from a UUIDv7.
+    const idsAfter = async (id: string | undefined) =>
+      (await other.call('GET', `${path}?starting_after=${id}`)).body.data.map(
+        (one: { id: string }) => one.id,
+      );
+    await other.call('DELETE', `/integrations/smtp?id=${ids[2]}`);
+    expect(await idsAfter(ids[2])).toEqual([ids[1], ids[0]]);
+    await other.call('DELETE', `/integrations/smtp?id=${ids[3]}`);
+    const unknown = await other.call('GET', `${path}?starting_after=${ids[3]}`);
+    expect([unknown.status, unknown.messages]).toEqual([
+      422,
+      ["Param 'starting_after' is not the id of a record"],
+    ]);
   });
 
   test('needs the Project JWT, and shows nothing of other projects', async () => {

@@ -1,7 +1,8 @@
 import type { IntegrationState } from '../../../contract/integration.ts';
-import type { Queryable } from '../../../db/client.ts';
-import { listStatements } from '../../../db/list-statements.ts';
-import type { Cursor } from '../../../lib/cursor.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { bothDirections } from '../../../db/list-statements.ts';
+import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import { timeOf } from '../../../lib/ids.ts';
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 import { unreadableConfig } from '../../ground/secrets/unreadable.ts';
 import { sealedFor } from './cache.ts';
@@ -19,21 +20,32 @@ export interface SavedIntegration {
 }
 
 /**
- * Returns a project's integrations, or those of one provider, beyond the cursor. The configs contain secrets:
- * for requests with a Project JWT only.
+ * Returns a project's integrations, or those of one provider, beyond the cursor, in the order of their
+ * creation. The configs contain secrets: for requests with a Project JWT only.
  */
 export async function listIntegrations(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   { projectId, provider }: { projectId: string; provider?: string },
   { direction, id, limit }: Cursor,
 ): Promise<SavedIntegration[]> {
-  const rows = await db.query<Row>(LIST[direction], [projectId, id, limit, provider ?? null]);
+  const seconds = hasTime(id) ? timeOf(id) / 1_000 : null;
+  const rows = await db.query<Row>(LIST[direction], [projectId, id, limit, provider ?? null, seconds]);
   return rows.map((row) => ({
     id: row.id,
     provider: row.provider,
     ...open(sealer, row.sealed_config, sealedFor(projectId, row.id)),
     ...stateOf(row),
   }));
+}
+
+/** Whether an id is a position in the list: that of an integration, or one with a time of its own. */
+export async function isInList(db: Queryable, projectId: string, id: string): Promise<boolean> {
+  return hasTime(id) || (await db.query(exists, [projectId, id])).length > 0;
+}
+
+/** Projects can choose UUIDs without a time. */
+function hasTime(id: string): boolean {
+  return id[14] === '7' || id === NEWEST || id === OLDEST;
 }
 
 function stateOf({ since, until, code, reason, party }: Row): { state?: IntegrationState } {
@@ -79,12 +91,24 @@ const PAUSE = `
   order by p.party
   limit 1`;
 
-// Index integrations_of_project (project_id, id). A project has few, so other providers are filtered.
-const LIST = listStatements('integrations', {
-  select: 'i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason',
-  from: `integrations i
-  left join lateral (${PAUSE}) p on true`,
-  owner: 'i.project_id',
-  id: 'i.id',
-  where: '($4::text is null or i.provider = $4)',
-});
+// Primary key.
+const exists = sql('has_integration_id', 'select from integrations where id = $2 and project_id = $1');
+
+// Index integrations_of_project (project_id, id). A project has at most 500, so they are sorted, and other
+// providers are filtered. The list continues at the creation of the cursor, or at the time in its id.
+const LIST = bothDirections(
+  'integrations',
+  (beyond, order) => `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason
+  from integrations i
+  left join lateral (${PAUSE}) p on true
+  where i.project_id = $1 and ($4::text is null or i.provider = $4)
+    and (i.created_at, i.id) ${beyond} (
+      coalesce(
+        (select c.created_at from integrations c where c.project_id = $1 and c.id = $2),
+        to_timestamp($5::float8)
+      ),
+      $2
+    )
+  order by i.created_at ${order}, i.id ${order}
+  limit $3`,
+);
