@@ -18,21 +18,32 @@ export interface KnownPaths {
   refuse(request: Pick<FastifyRequest, 'method' | 'url'>): void;
 }
 
+interface KnownPath {
+  methods: Set<string>;
+  api: Api;
+  besideRecords: boolean;
+}
+
 /** Watches the routes of the API that are registered from now on. */
 export function refuseOtherMethods(fastify: FastifyInstance): KnownPaths {
-  const known = new Map<string, { methods: Set<string>; api: Api }>();
+  const known = new Map<string, KnownPath>();
   fastify.addHook('onRoute', ({ url, method, config }) => {
-    const { api } = config ?? {};
+    const { api, besideRecords = false } = config ?? {};
     if (api === undefined) return;
     const methods = known.get(url)?.methods ?? new Set();
     for (const one of [method].flat()) methods.add(one);
     if (methods.has('GET')) methods.add('HEAD'); // Fastify adds it by itself
-    known.set(url, { methods, api });
+    known.set(url, { methods, api, besideRecords });
   });
   const refusals: { path: RegExp; error: () => ClientError }[] = [];
   return {
     finish(countOptions) {
-      for (const [url, { methods, api }] of [...known]) {
+      // Complete before the routes below are watched too.
+      const paths = [...known].map(([url, { methods, api, besideRecords }]) => ({
+        ...{ url, api },
+        methods: new Set([...methods, ...(besideRecords ? methodsOfRecords(url, known) : [])]),
+      }));
+      for (const { url, methods, api } of paths) {
         const allow = [...METHODS.filter((method) => methods.has(method)), 'OPTIONS'].join(', ');
         const error = () => new ClientError('method_not_allowed', [], { ...api.headers, allow });
         refusals.push({ path: pathPattern(url), error });
@@ -71,6 +82,14 @@ export function refuseOtherMethods(fastify: FastifyInstance): KnownPaths {
       if (refusal !== undefined) throw refusal.error();
     },
   };
+}
+
+/** The methods of the path with a parameter in place of the end of this one. */
+function methodsOfRecords(url: string, known: ReadonlyMap<string, KnownPath>): string[] {
+  const start = `${url.slice(0, url.lastIndexOf('/'))}/:`;
+  return [...known].flatMap(([other, { methods }]) =>
+    other.startsWith(start) && pathPattern(other).test(url) ? [...methods] : [],
+  );
 }
 
 /** The pattern of a path such as `/v2/users/:user_id`, with or without a slash at the end. */

@@ -120,6 +120,8 @@ export interface Route<
   secretReply?: boolean;
   /** Further errors for the description, which do not follow from parameters and body. */
   errors?: readonly ErrorCode[];
+  /** A record may have this path too: methods without a route of this path find the record. */
+  besideRecords?: boolean;
   /** Not part of the published description. */
   hidden?: boolean;
   /** Matches only requests with the header `X-<BRAND>-API-KEY`; others find another route at this path. */
@@ -258,6 +260,8 @@ declare module 'fastify' {
     operationId?: string;
     /** The version of the API that the route belongs to. */
     api?: Api;
+    /** See `Route`. */
+    besideRecords?: boolean;
     /** The path is a credential, so it is not logged. */
     secretPath?: boolean;
     /** The limits of the body, and how it is parsed. */
@@ -306,6 +310,7 @@ function register<
       config: {
         api: app.api,
         operationId: route.operationId,
+        ...(route.besideRecords ? { besideRecords: true } : {}),
         ...(route.produces === 'text/event-stream' ? { role: 'realtime' as const } : {}),
         limits: {
           keysAndValues: route.keysAndValues ?? bodies.keysAndValues,

@@ -106,9 +106,26 @@ describe('a workflow', () => {
   });
 });
 
+test('a workflow with the key events is found, although events are posted to its path', async () => {
+  const saved = await save({ key: 'events', steps: [] });
+  expect(saved.status).toBe(200);
+  expect((await project.call('GET', '/workflows/events')).body).toEqual(saved.body);
+  expect((await project.call('HEAD', '/workflows/events')).status).toBe(200);
+  expect((await project.call('GET', '/workflows/events/versions')).status).toBe(200);
+  const { id } = (await project.call('POST', '/workflows/runs', { key: 'events' })).body;
+  expect((await project.call('GET', '/workflows/events/runs')).body.data).toMatchObject([{ id }]);
+  expect((await project.call('POST', '/workflows/events', { name: 'order.paid' })).status).toBe(200);
+  const other = await project.call('PUT', '/workflows/events', {});
+  const allowed = 'GET, HEAD, POST, DELETE, OPTIONS';
+  expect([other.status, other.headers.get('allow')]).toEqual([405, allowed]);
+  expect((await project.call('OPTIONS', '/workflows/events')).headers.get('allow')).toBe(allowed);
+  expect((await project.call('DELETE', '/workflows/events')).status).toBe(204);
+  expect((await project.call('GET', '/workflows/events')).status).toBe(404);
+});
+
 describe('a mistake is reported with its place:', () => {
   test('the key', async () => {
-    for (const key of ['ab', 'a b c', 'runs', 'events', '', 7])
+    for (const key of ['ab', 'a b c', 'runs', '', 7])
       expect([key, (await save({ key, steps: [] })).status]).toEqual([key, 422]);
   });
 

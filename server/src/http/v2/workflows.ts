@@ -269,6 +269,7 @@ function eventRoute(app: App): void {
   projectRoute(app, {
     method: 'POST',
     url: '/workflows/events',
+    besideRecords: true,
     operationId: 'postWorkflowEvent',
     summary: 'Post an event that continues and starts runs',
     description:

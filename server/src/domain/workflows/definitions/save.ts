@@ -13,13 +13,13 @@ import { saveTriggers, triggerProblems } from './triggers.ts';
 const MAX_WORKFLOWS = 1_000;
 // The steps of all workflows of a project, as JSON: a list returns them all.
 const MAX_CHARACTERS = 16 * 1024 * 1024;
-// The paths of other operations.
-const RESERVED: ReadonlySet<unknown> = new Set(['events', 'runs']);
+// `GET /workflows/runs/versions` is the path of a run.
+const RESERVED = 'runs';
 
 /** Returns the problems of a workflow of any shape that its schema does not find. */
 export async function workflowProblems(workflow: unknown): Promise<string[]> {
   const key = memberOf(workflow, 'key');
-  const problems = RESERVED.has(key) ? [`Param 'key' must not be ${key}`] : [];
+  const problems = key === RESERVED ? [`Param 'key' must not be ${key}`] : [];
   return [
     ...problems,
     ...scheduleProblems(memberOf(workflow, 'triggers')),
