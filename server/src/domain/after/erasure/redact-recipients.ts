@@ -5,7 +5,7 @@ import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { parseExact } from '../../../lib/json-text.ts';
 import { packJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
-import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/erased-recipient.ts';
+import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/stored-broadcast.ts';
 
 /** Removes purged users from the recipients of scheduled broadcasts, of which they have no notifications. */
 export async function redactScheduled(tx: Queryable, userIds: readonly string[]): Promise<void> {

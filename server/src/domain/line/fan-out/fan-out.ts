@@ -11,8 +11,13 @@ import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts'
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
-import { isErasedName, USER_WAS_ERASED } from '../broadcasts/erased-recipient.ts';
-import { countRecipients, type NamedRecipients, readRecipients } from '../broadcasts/stored-broadcast.ts';
+import {
+  countRecipients,
+  isErasedName,
+  type NamedRecipients,
+  readRecipients,
+  USER_WAS_ERASED,
+} from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
 import type { RecentBroadcast, RecentBroadcasts } from '../context/recent-broadcasts.ts';
 import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
