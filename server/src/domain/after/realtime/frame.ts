@@ -1,6 +1,6 @@
 import { newId, notificationId, timeOf } from '../../../lib/ids.ts';
 import type { ChangeName, NotificationChanged } from '../../ground/bus/messages.ts';
-import { iso, type NotificationTimes, notificationJson } from '../../line/notifications/wire.ts';
+import { iso, type NotificationTimes, notificationJson } from '../../line/notifications/contents.ts';
 import { deliveryKey } from './resume-cursor.ts';
 
 /** A message to the connections of one user, ready to write. */

@@ -3,10 +3,9 @@ import { timeOf } from '../../../lib/ids.ts';
 import { type JsonText, joinTexts } from '../../../lib/json-text.ts';
 import { stringInTurns, unpackJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { readLongTexts } from '../broadcasts/long-texts.ts';
-import type { BroadcastContents } from './contents.ts';
+import { type BroadcastContents, contentJson, labelsJson, notificationJson } from './contents.ts';
 import type { NotificationRow } from './row.ts';
 import { loadTexts, readTexts } from './texts.ts';
-import { contentJson, labelsJson, notificationJson } from './wire.ts';
 
 // The limit for all texts of one response. A notification may have 10 MiB, and a page of a hundred would take
 // the memory of the whole server: such a page ends earlier, and `links.next` continues from there.

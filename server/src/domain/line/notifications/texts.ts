@@ -2,8 +2,8 @@ import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { isId } from '../../../lib/ids.ts';
 import { packJson, unpackShortJson } from '../../../lib/packed-json.ts';
+import { contentJson } from './contents.ts';
 import type { NotificationRow } from './row.ts';
-import { contentJson } from './wire.ts';
 
 /*
  * The texts of broadcasts with a template, as their notifications show them (broadcast_texts). A row is for
