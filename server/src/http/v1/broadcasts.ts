@@ -13,10 +13,10 @@ import {
 } from '../../contract/v1/broadcast.ts';
 import { DeliveredNotificationPage } from '../../contract/v1/notification.ts';
 import { NumberedPageQuery } from '../../contract/v1/pages.ts';
+import { problemsBeyondSchema } from '../../domain/line/accept/prepare.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
 import { getBroadcast, listNumberedBroadcasts } from '../../domain/line/broadcasts/get.ts';
-import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { type BroadcastFormat, shortAsString } from '../../domain/line/broadcasts/stored-broadcast.ts';
 import { notificationsOfBroadcast } from '../../domain/line/ledger/of-broadcast.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';

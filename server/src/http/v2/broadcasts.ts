@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { BroadcastListQuery, BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { described, Id, page } from '../../contract/common.ts';
+import { problemsBeyondSchema } from '../../domain/line/accept/prepare.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
-import { problemsBeyondSchema } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
 import { BROADCAST_BODY_BYTES, rawBroadcast } from '../bodies/broadcast-body.ts';
 import { found } from '../found.ts';

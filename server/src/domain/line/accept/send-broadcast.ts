@@ -3,33 +3,34 @@ import { problemsWithin } from '../../../contract/problems.ts';
 import { isDatabaseUnavailable, isOfOneItem, type Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { Batcher } from '../../../lib/batcher.ts';
-import type { Clock } from '../../../lib/clock.ts';
-import { isId, newId } from '../../../lib/ids.ts';
+import { isId } from '../../../lib/ids.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
 import { Limiter } from '../../../lib/limiter.ts';
-import { activeSpan, isTracing, traced } from '../../../lib/tracing.ts';
+import { isTracing, traced } from '../../../lib/tracing.ts';
 import { broadcastsAccepted, notificationsCreated } from '../../../metrics.ts';
-import { BULK, fanOutWeight, type Job, priorityFor } from '../../../queue/jobs.ts';
+import type { Job } from '../../../queue/jobs.ts';
 import type { Producer } from '../../../queue/producer.ts';
 import { findReplay, type IdempotencyKey } from '../../ground/requests/idempotency.ts';
 import { broadcastExists } from '../broadcasts/exists.ts';
 import { readAccepted } from '../broadcasts/get.ts';
-import { broadcastProblems, problemsBeyondSchema } from '../broadcasts/problems.ts';
-import {
-  acceptedJson,
-  type BroadcastFormat,
-  countRecipients,
-  packBroadcast,
-  type RawBroadcast,
-  splitBroadcast,
-  type TemplateReference,
-} from '../broadcasts/stored-broadcast.ts';
+import { acceptedJson, type BroadcastFormat, type RawBroadcast } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
-import { errorsJson } from '../ledger/finish.ts';
 import { shownContent } from '../notifications/contents.ts';
-import { findKnownRecipients, type KnownRecipients } from './known-recipients.ts';
+import {
+  type BroadcastRequest,
+  broadcastProblems,
+  findKnownRecipients,
+  prepare,
+  problemsBeyondSchema,
+} from './prepare.ts';
 import { withTemplate } from './with-template.ts';
-import { type Accepted, type Once, type PendingBroadcast, writeAccepted } from './write-accepted.ts';
+import {
+  type Accepted,
+  type KnownRecipients,
+  type Once,
+  type PendingBroadcast,
+  writeAccepted,
+} from './write-accepted.ts';
 
 /** How a broadcast is sent. With an id or a key it is sent at most once. */
 export type SendOptions = {
@@ -64,7 +65,7 @@ export interface SentBroadcast {
 
 /**
  * Accepts a broadcast: resolves when it is committed, with the job that fans it out, or with its
- * notifications when they are known (known-recipients.ts). Every interface sends with it; runs of workflows
+ * notifications when they are known (prepare.ts). Every interface sends with it; runs of workflows
  * accept their broadcasts in their own transactions (`prepareBroadcast`). Throws `validation_failed` with all
  * problems, and `idempotency_conflict` for a key that was used for another request.
  */
@@ -109,13 +110,6 @@ type AcceptContext = Pick<
   LineContext,
   'db' | 'clock' | 'config' | 'bus' | 'recent' | 'identities' | 'projects' | 'integrations' | 'categories'
 >;
-
-/** A valid broadcast. One with a template has its texts. */
-type BroadcastRequest = SendOptions & {
-  projectId: string;
-  broadcast: NewBroadcast;
-  template?: TemplateReference;
-};
 
 /** Accepts these of the prepared broadcasts, in a transaction. If that is repeated, it is called again. */
 type AcceptIn = (tx: Queryable, broadcasts: readonly PendingBroadcast[]) => Promise<void>;
@@ -377,38 +371,6 @@ function inSpan<Result extends { id: string } | undefined>(
     if (accepted !== undefined) span?.set({ 'belfry.broadcast.id': accepted.id });
     return accepted;
   });
-}
-
-async function prepare(request: BroadcastRequest, clock: Clock): Promise<PendingBroadcast> {
-  const { id = newId(clock.now()), projectId, broadcast, raw, idempotency, format } = request;
-  const parts = splitBroadcast(broadcast, raw, request.template);
-  const { category, topic, messageJson, overridesJson, templateJson } = parts;
-  const { message, inApp, overrides, recipients: packedRecipients, template } = await packBroadcast(parts);
-  const recipients = broadcast.recipients ?? [];
-  const { named, group, ofFirstPage } = countRecipients(recipients);
-  const sendAt = broadcast.send_at ? new Date(broadcast.send_at) : null;
-  const errors = request.errors?.length ? errorsJson(request.errors) : null;
-  const characters = messageJson.length + (overridesJson?.length ?? 0) + (templateJson?.length ?? 0);
-  return {
-    id,
-    projectId,
-    idempotency,
-    content: { category, topic, message, inApp },
-    overrides,
-    template,
-    recipients,
-    packedRecipients,
-    named,
-    sendAt,
-    errors,
-    // The size of a group is unknown here; it may be a million.
-    priority: group === undefined ? priorityFor(named) : BULK,
-    weight: fanOutWeight({ recipients: ofFirstPage, characters }),
-    parts,
-    format,
-    traceparent: activeSpan()?.traceparent ?? null,
-    bytes: [message, overrides, packedRecipients, template].reduce((sum, one) => sum + (one?.length ?? 0), 0),
-  };
 }
 
 /** The response to a broadcast that is accepted with this id, or was before. */

@@ -8,7 +8,6 @@ import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { type IdempotencyKey, STORED_MS } from '../../ground/requests/idempotency.ts';
 import type { BroadcastFormat, BroadcastParts } from '../broadcasts/stored-broadcast.ts';
 import { fanOutRows, inboxSentDetails, SENT_AT } from '../fan-out/write-fan-out.ts';
-import type { KnownRecipients } from './known-recipients.ts';
 
 /** What a broadcast is accepted at most once by. */
 export type Once = 'by id' | 'by key';
@@ -39,6 +38,12 @@ export interface PendingBroadcast {
   format: BroadcastFormat | undefined;
   /** The bytes of the values of the statement. */
   bytes: number;
+}
+
+/** Each user once, ascending, with the ids of their notifications in the same order. */
+export interface KnownRecipients {
+  userIds: readonly string[];
+  notificationIds: readonly string[];
 }
 
 /** What was accepted. */
