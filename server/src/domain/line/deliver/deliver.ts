@@ -86,11 +86,12 @@ function deliverTraced(work: Work, job: Job<'deliver'>, addressed: readonly Addr
 
 async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly Addressed[]): Promise<void> {
   const inbox = addressed.filter(({ kind }) => kind === 'inbox');
-  await showInInbox(work.context, {
-    projectId: job.projectId,
-    broadcastId: job.payload.broadcast_id,
-    userIds: inbox.map(({ delivery }) => delivery.userId),
-  });
+  if (inbox.length > 0)
+    await showInInbox(work.context, {
+      projectId: job.projectId,
+      broadcastId: job.payload.broadcast_id,
+      userIds: inbox.map(({ delivery }) => delivery.userId),
+    });
   // One wait for all deliveries of the job whose provider names no time: they come back as one job.
   const delayMs = backoff(job.payload.attempt + 1);
   const { recorder } = work.deps;

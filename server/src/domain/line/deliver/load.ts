@@ -106,16 +106,19 @@ async function loadBroadcasts(
     if (payload.channel !== 'in_app') channels.add(payload.channel);
   }
   const rows = await db.query<BroadcastRow>(selectBroadcasts, [[...channelsOf.keys()]]);
-  const templates = await openTemplates(
-    db,
-    rows.map(({ id, template }) => ({ id, projectId, template })),
-  );
+  const hasTemplates = rows.some(({ template }) => template !== null);
+  const templates = hasTemplates
+    ? await openTemplates(
+        db,
+        rows.map(({ id, template }) => ({ id, projectId, template })),
+      )
+    : undefined;
   const loaded = new Map<string, LoadedBroadcast>();
   for (const row of rows) {
     const { id, category, topic, cancelled } = row;
     const content = await contentOf(db, row);
     if (content === undefined) continue;
-    const template = templates.get(id);
+    const template = templates?.get(id);
     const channels = template === undefined ? [...(channelsOf.get(id) ?? [])] : [];
     const texts = new Map(channels.map((channel) => [channel, prepareTexts({ id, ...content }, channel)]));
     const critical = configured.get(category ?? '')?.critical === true;

@@ -82,15 +82,17 @@ export async function writeOutcomes(
   await recordEvents(tx, eventsOf(written));
   // Not with the end of the job: a repeat after a crash finds the outcome, and would never enqueue the poll.
   await enqueue(tx, receiptJobs(written.flatMap(({ accepted = [] }) => accepted)));
-  await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
+  const suppressions = reported.flatMap(suppressionsOf);
+  if (suppressions.length > 0) await suppressAddresses({ db: tx, addressKeys }, suppressions);
   const held = await endJobs(tx, finished);
   // Each attempt removes its own mark, even if two workers report the same delivery. A repeat removes only
   // marks of outcomes that changed a delivery: a mark removed twice is another attempt's, and the text
   // message would be sent a third time.
-  await unmarkTexts(tx, [
+  const unmarked = [
     ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
-    ...(isRepeat ? held : finished).flatMap(({ unmarked = [] }) => unmarked),
-  ]);
+    ...(isRepeat ? held : finished).flatMap((one) => one.unmarked ?? []),
+  ];
+  if (unmarked.length > 0) await unmarkTexts(tx, unmarked);
   await countDown(tx, talliesOf(written, held));
   return written;
 }

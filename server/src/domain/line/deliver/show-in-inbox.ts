@@ -14,7 +14,6 @@ export async function showInInbox(
   { db, bus }: Pick<LineContext, 'db' | 'bus'>,
   { projectId, broadcastId, userIds }: { projectId: string; broadcastId: string; userIds: readonly string[] },
 ): Promise<void> {
-  if (userIds.length === 0) return;
   const sorted = [...userIds].sort();
   const rows = await db.query<{ user_id: string; sent_at: Date }>(release, [
     uuidArray(sorted),

@@ -6,7 +6,7 @@ import { notificationsCreated } from '../../../metrics.ts';
 import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
-import { type Job, type JobKind, recipientsWeight } from '../../../queue/jobs.ts';
+import { type Job, type JobKind, type NewJob, recipientsWeight } from '../../../queue/jobs.ts';
 import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts';
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
@@ -140,11 +140,18 @@ async function write(
     const resolved = await resolveUsers(tx, context.identities, people);
     const { addressed, refused } = assignUsers(loaded, resolved);
     if (refused.length > 0) await refuseRecipients(tx, refused);
-    const grouped = await addGroups(context, tx, addressed);
-    const { pages: broadcasts, events: failures } = await renderInboxTexts(context, tx, grouped, insertion);
+    const isPaged = addressed.some(({ group, page }) => group !== undefined || page > 0);
+    const pages = isPaged ? await addGroups(context, tx, addressed) : addressed;
+    const hasTemplates = pages.some(({ template, userIds }) => template !== null && userIds.length > 0);
+    const { pages: broadcasts, events: failures } = hasTemplates
+      ? await renderInboxTexts(context, tx, pages, insertion)
+      : { pages, events: [] };
     const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
-    const following = [...plans.flatMap((plan) => plan.jobs), ...jobsOfNextPages(broadcasts)];
-    await lockForPages(tx, broadcasts);
+    const following: NewJob[] = plans.flatMap((plan) => plan.jobs);
+    if (isPaged) {
+      following.push(...jobsOfNextPages(broadcasts));
+      await lockForPages(tx, broadcasts);
+    }
     const ids = jobs.map((job) => job.id);
     const events = [...failures, ...plans.flatMap((plan) => plan.events)];
     const fannedOut = broadcasts.map((broadcast, index) => toWrite(broadcast, plans[index] as BroadcastPlan));
@@ -153,7 +160,7 @@ async function write(
       enqueue(tx, following),
       writeFanOut(tx, input, { ids, leaseId }, insertion),
     ]);
-    await countDownPages(tx, broadcasts);
+    if (isPaged) await countDownPages(tx, broadcasts);
     committing = sentAt;
     return { broadcasts, plans, resolved, sentAt, queued };
   });

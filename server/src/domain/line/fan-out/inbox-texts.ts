@@ -75,7 +75,6 @@ export async function renderInboxTexts(
   limitMs = MAX_RENDER_MS,
 ): Promise<PagesWithTexts> {
   const templated = pages.filter(({ template, userIds }) => template !== null && userIds.length > 0);
-  if (templated.length === 0) return { pages: [...pages], events: [] };
   const templates = await openTemplates(tx, templated);
   const users = await loadUsers(tx, templated, templates);
   const time = new RenderTime(limitMs, pages.length);

@@ -23,7 +23,6 @@ export async function addGroups(
   tx: Queryable,
   broadcasts: readonly AddressedPage[],
 ): Promise<readonly AddressedPage[]> {
-  if (broadcasts.every(({ group }) => group === undefined)) return broadcasts;
   const pages = new Map<AddressedPage, UserPage>();
   const toTopics = broadcasts.filter(({ group }) => group?.onThisPage && group.of === 'subscribers');
   const toAll = broadcasts.filter(({ group }) => group?.onThisPage && group.of === 'everyone');

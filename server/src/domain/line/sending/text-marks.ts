@@ -130,7 +130,7 @@ export async function markTexts(
 
 /** Removes the marks of messages that were not sent. */
 export async function unmarkTexts(db: Queryable, texts: readonly TextRef[]): Promise<void> {
-  if (texts.length > 0) await db.query(unmark, keysOf(texts));
+  await db.query(unmark, keysOf(texts));
 }
 
 function keysOf(texts: readonly TextRef[]): unknown[] {
