@@ -5,8 +5,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { NewEvent } from '../../src/domain/ground/events/record.ts';
-import { Dispatcher } from '../../src/domain/line/sending/dispatcher.ts';
-import type { AttemptResult } from '../../src/domain/line/sending/failover.ts';
+import { type AttemptResult, Dispatcher } from '../../src/domain/line/sending/dispatcher.ts';
 import type { OpenedIntegration } from '../../src/domain/setup/integrations/cache.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';

@@ -1,8 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { NewEvent } from '../../src/domain/ground/events/record.ts';
-import { Dispatcher, type SendRequest } from '../../src/domain/line/sending/dispatcher.ts';
-import type { AttemptResult } from '../../src/domain/line/sending/failover.ts';
+import {
+  type AttemptResult,
+  Dispatcher,
+  type SendRequest,
+} from '../../src/domain/line/sending/dispatcher.ts';
 import type { GoneToken } from '../../src/domain/people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../src/domain/setup/integrations/cache.ts';
 import type { Pause } from '../../src/domain/setup/integrations/pauses.ts';
@@ -352,7 +355,7 @@ describe('an integration whose config is rejected', () => {
     await dispatcher.close({ graceMs: 0 });
     start();
     if (pause === undefined || pause === 'resumed') throw new Error('no pause');
-    dispatcher.adopt([pause]);
+    dispatcher.health.adopt([pause]);
     expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred', untilMs: pause.untilMs });
     // Saved meanwhile: it is tried again.
     expect(await send([mailer(first, { version: '2026-02-01T00:00:00.000Z' })])).toMatchObject(refused);
@@ -362,7 +365,7 @@ describe('an integration whose config is rejected', () => {
     expect(pauses.at(-1)).toBe('resumed');
     expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
     // A pause that was read before the integration recovered is ignored.
-    dispatcher.adopt([pause]);
+    dispatcher.health.adopt([pause]);
     expect(await send([mailer(first)])).toMatchObject(sent);
   });
 

@@ -115,7 +115,7 @@ async function send({ dispatcher }: Node): Promise<string> {
   return result.kind === 'done' ? result.outcome.kind : 'deferred';
 }
 
-const paused = (node: Node) => node.dispatcher.pauses().length;
+const paused = (node: Node) => node.dispatcher.health.pauses().length;
 const events = async () =>
   (await rowsOf<{ type: string }>(db, 'select type from events order by id')).map(({ type }) => type);
 const rows = () => rowsOf<{ until: Date; probed_by: string | null }>(db, 'select * from integration_pauses');

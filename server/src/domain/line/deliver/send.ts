@@ -11,8 +11,7 @@ import {
   textDraft,
   weightOf,
 } from '../rendering/draft.ts';
-import { type Dispatcher, unreadable } from '../sending/dispatcher.ts';
-import type { AttemptResult } from '../sending/failover.ts';
+import { type AttemptResult, type Dispatcher, unreadable } from '../sending/dispatcher.ts';
 import { NOT_A_THIRD_TIME, type TextDelivery, type TextMarker, TextSend } from '../sending/text-marks.ts';
 import type { Delivery, Drafted, Installed, RejectedAddress, Target, TargetResult } from './delivery.ts';
 

@@ -5,11 +5,9 @@ import { isRejection, type Message, type SendOutcome } from '../../../providers/
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
-import type { Pause, PauseKey } from '../../setup/integrations/pauses.ts';
 import type { CancelledBroadcasts } from '../context/cancelled-broadcasts.ts';
 import type { Draft } from '../rendering/draft.ts';
 import { ChannelConnection, type ConnectionDeps } from './connection.ts';
-import { type AttemptResult, ambiguousAfter, decisiveResult, mayFailOver } from './failover.ts';
 import { type Admitted, IntegrationHealth, type IntegrationHealthDeps } from './integration-health.ts';
 import { RateLimiter, STALE_PERMIT_MS } from './rate-limiter.ts';
 import type { SharedRateLimiter } from './shared-rate-limiter.ts';
@@ -40,6 +38,19 @@ export interface SendRequest {
   text?: TextSend;
 }
 
+/** The result of an attempt to send a message over one integration. */
+export type AttemptResult = (
+  | { kind: 'done'; outcome: SendOutcome; integration: OpenedIntegration }
+  /**
+   * Nothing was tried, and it does not count as an attempt. The message waits for a permit of the rate
+   * limiter (`rate`), or for the integration to work again.
+   */
+  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor: 'rate' | 'integration' }
+) & {
+  /** The integration that may have sent the message, now or before: the next attempt goes the same way. */
+  ambiguousId?: string;
+};
+
 export type DispatcherDeps = ConnectionDeps &
   IntegrationHealthDeps & {
     /** While it is blocked nothing is sent, because the outcome could not be written. */
@@ -61,34 +72,20 @@ const IDLE_MS = 10 * 60_000;
  * it when the integration's config changes.
  */
 export class Dispatcher {
+  /** Whether the integrations work. Other nodes share it (pause-follower.ts). */
+  readonly health: IntegrationHealth;
   readonly #deps: DispatcherDeps;
   readonly #connections = new Map<string, ChannelConnection>();
-  readonly #health: IntegrationHealth;
   readonly #rateLimiter: RateLimiter | SharedRateLimiter;
   readonly #timer: NodeJS.Timeout;
   #closed = false;
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
-    this.#health = new IntegrationHealth(deps);
+    this.health = new IntegrationHealth(deps);
     this.#rateLimiter = deps.rateLimiter ?? new RateLimiter();
     this.#timer = setInterval(() => this.#closeIdle(), IDLE_MS / 10);
     this.#timer.unref();
-  }
-
-  /** Adopts pauses that other nodes have written, or this one before it was restarted. */
-  adopt(pauses: readonly Pause[]): void {
-    this.#health.adopt(pauses);
-  }
-
-  /** Ends pauses that another node has ended. */
-  resume(keys: readonly PauseKey[]): void {
-    this.#health.resume(keys);
-  }
-
-  /** The pauses that are known to all nodes. */
-  pauses(): PauseKey[] {
-    return this.#health.pauses();
   }
 
   /** Sends to one target over the first integration that can. Rejects only for a bug of ours. */
@@ -133,7 +130,7 @@ export class Dispatcher {
     if (early !== undefined && isRejection(early)) return done(early, integration);
     const host = early === undefined ? '' : (provider.downstreamHost?.(early) ?? '');
 
-    const pausedUntilMs = this.#health.pausedUntil(integration, host);
+    const pausedUntilMs = this.health.pausedUntil(integration, host);
     if (pausedUntilMs !== undefined) return paused(pausedUntilMs);
     const deferredUntilMs = await this.#waitForPermit(connection, request, early);
     if (deferredUntilMs !== undefined) return deferred(deferredUntilMs, RATE_LIMITED, 'rate');
@@ -176,12 +173,12 @@ export class Dispatcher {
       return deferred(this.#deps.clock.now() + BLOCKED_DEFERRAL_MS, BLOCKED, 'rate');
     if (this.#deps.cancelled.has(request.broadcastId))
       return deferred(this.#deps.clock.now(), CANCELLED, 'rate');
-    const admitted = this.#health.admit(integration, host);
+    const admitted = this.health.admit(integration, host);
     if ('untilMs' in admitted) return paused(admitted.untilMs);
     let isRecorded = false;
     try {
       const untilMs = admitted.isProbe ? await this.#claimProbe(admitted) : undefined;
-      if (untilMs !== undefined) return paused(this.#health.yieldProbe(admitted, untilMs));
+      if (untilMs !== undefined) return paused(this.health.yieldProbe(admitted, untilMs));
       const message = early ?? request.draft.render(integration);
       if (isRejection(message)) return done(message, integration);
       const rejection = await request.text?.begin();
@@ -191,9 +188,9 @@ export class Dispatcher {
       isRecorded = true;
       const { userId, token } = request;
       const overridden = message.override !== undefined;
-      return done(this.#health.record(admitted, outcome, { userId, token, overridden }), integration);
+      return done(this.health.record(admitted, outcome, { userId, token, overridden }), integration);
     } finally {
-      if (!isRecorded) this.#health.withdraw(admitted);
+      if (!isRecorded) this.health.withdraw(admitted);
     }
   }
 
@@ -262,6 +259,47 @@ function ambiguousFirst(
 ): readonly OpenedIntegration[] {
   if (ambiguousId === undefined) return integrations;
   return integrations.toSorted((a, b) => Number(b.id === ambiguousId) - Number(a.id === ambiguousId));
+}
+
+/**
+ * Whether the channel's next integration may be tried. Not after this one may have sent the message, now or
+ * at the last attempt (`wasAmbiguous`), unless it rejects its config. Not if the message or the address is
+ * rejected for good. And not if the message only waits for a permit.
+ */
+export function mayFailOver(result: AttemptResult, wasAmbiguous = false): boolean {
+  if (result.kind === 'deferred') return !wasAmbiguous && result.waitsFor === 'integration';
+  const { outcome } = result;
+  if (outcome.kind === 'retry') return !wasAmbiguous && !outcome.ambiguous;
+  return outcome.kind === 'rejected' && (outcome.scope === 'config' || outcome.suspect === 'config');
+}
+
+/** The integration that may have sent the message: at this attempt, or still since an earlier one. */
+export function ambiguousAfter(result: AttemptResult, before: string | undefined): string | undefined {
+  if (result.kind === 'deferred') return before;
+  const { outcome, integration } = result;
+  if (outcome.kind !== 'retry') return undefined;
+  return outcome.ambiguous ? integration.id : before;
+}
+
+/**
+ * The result that counts, of those of the integrations in their order: one that ends the delivery, else the
+ * first retry, else the earliest deferral, else the first rejection.
+ */
+export function decisiveResult(results: readonly AttemptResult[]): AttemptResult {
+  const [first] = results;
+  if (first === undefined) throw new Error('no integration was tried');
+  const ending = results.find((one) => one.kind === 'done' && !mayFailOver(one));
+  const retry = results.find((one) => one.kind === 'done' && one.outcome.kind === 'retry');
+  return ending ?? retry ?? earliestDeferral(results) ?? first;
+}
+
+function earliestDeferral(results: readonly AttemptResult[]): AttemptResult | undefined {
+  return results
+    .filter((one) => one.kind === 'deferred')
+    .reduce<Extract<AttemptResult, { kind: 'deferred' }> | undefined>(
+      (earliest, one) => (earliest === undefined || one.untilMs < earliest.untilMs ? one : earliest),
+      undefined,
+    );
 }
 
 /**

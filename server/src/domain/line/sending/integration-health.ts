@@ -10,18 +10,22 @@ import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { IntegrationEvent, PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
 import { nameOf, type Pause, type PauseKey } from '../../setup/integrations/pauses.ts';
 import {
+  addFailure,
   admit,
   afterSend,
   type BreakerPermit,
   type CircuitBreaker,
   CLOSED,
+  endSuspicion,
+  keepToken,
   mayBeConfig,
+  newSuspicion,
   reopened,
+  type Suspicion,
   type Verdict,
   verdictOf,
   WHILE_PROBING_MS,
 } from './circuit-breaker.ts';
-import { addFailure, endSuspicion, keepToken, newSuspicion, type Suspicion } from './suspicion.ts';
 
 export interface IntegrationHealthDeps {
   clock: Clock;

@@ -9,12 +9,14 @@ import {
   type Pause,
   type PauseKey,
 } from '../../setup/integrations/pauses.ts';
-import type { Dispatcher } from './dispatcher.ts';
+import type { IntegrationHealth } from './integration-health.ts';
 
 // Messages of the bus can be lost.
 const READ_ALL_EVERY_MS = 30_000;
 // More changes are read with all pauses.
 const MAX_KEYS = 1_000;
+
+type SharedHealth = Pick<IntegrationHealth, 'adopt' | 'resume' | 'pauses'>;
 
 /**
  * Follows the pauses of integrations that other nodes write: a breaker that opens or closes on one node does
@@ -23,7 +25,7 @@ const MAX_KEYS = 1_000;
 export class PauseFollower {
   readonly #db: Queryable;
   readonly #log: Logger;
-  readonly #dispatcher: Pick<Dispatcher, 'adopt' | 'resume' | 'pauses'>;
+  readonly #health: SharedHealth;
   readonly #recorder: Pick<PauseRecorder, 'isWriting'>;
   readonly #unsubscribe: () => void;
   #timer: NodeJS.Timeout | undefined;
@@ -36,12 +38,12 @@ export class PauseFollower {
     log: Logger;
     bus: Pick<Bus, 'subscribe'>;
     nodeId: string;
-    dispatcher: Pick<Dispatcher, 'adopt' | 'resume' | 'pauses'>;
+    dispatcher: { readonly health: SharedHealth };
     recorder: Pick<PauseRecorder, 'isWriting'>;
   }) {
     this.#db = deps.db;
     this.#log = deps.log;
-    this.#dispatcher = deps.dispatcher;
+    this.#health = deps.dispatcher.health;
     this.#recorder = deps.recorder;
     this.#unsubscribe = deps.bus.subscribe((message) => {
       if (message.type === 'missed') this.#readSoon('all');
@@ -81,12 +83,12 @@ export class PauseFollower {
 
   /** Takes over the pauses of the database. Those that it no longer has were ended by another node. */
   async #read(what: readonly PauseKey[] | 'all'): Promise<void> {
-    const known = (what === 'all' ? this.#dispatcher.pauses() : what).filter(
+    const known = (what === 'all' ? this.#health.pauses() : what).filter(
       (key) => !this.#recorder.isWriting(key),
     );
     const found: Pause[] = what === 'all' ? await loadPauses(this.#db) : await loadPausesOf(this.#db, what);
-    this.#dispatcher.adopt(found);
+    this.#health.adopt(found);
     const lasting = new Set(found.map(nameOf));
-    this.#dispatcher.resume(known.filter((key) => !lasting.has(nameOf(key))));
+    this.#health.resume(known.filter((key) => !lasting.has(nameOf(key))));
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { SendOutcome } from '../../../providers/provider.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
-import { type AttemptResult, decisiveResult, mayFailOver } from './failover.ts';
+import { type AttemptResult, decisiveResult, mayFailOver } from './dispatcher.ts';
 
 const integration = {} as OpenedIntegration;
 
