@@ -4,7 +4,7 @@ import { withoutAddress } from '../../../lib/without-address.ts';
 import { wireNameOf } from '../../../providers/index.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
-import type { LoadedUser } from '../rendering/draft.ts';
+import type { LoadedUser } from '../rendering/message.ts';
 import type {
   Addressed,
   Concluded,

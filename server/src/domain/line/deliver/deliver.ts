@@ -6,7 +6,7 @@ import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { Job, NewJob } from '../../../queue/jobs.ts';
 import type { LineContext } from '../context/context.ts';
-import { prepareTemplate } from '../rendering/prepare-template.ts';
+import { prepareTemplate } from '../rendering/message.ts';
 import { address } from './address.ts';
 import { conclude, concludeDiscarded } from './conclude.ts';
 import { decide } from './decide.ts';

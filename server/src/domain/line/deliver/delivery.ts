@@ -7,7 +7,7 @@ import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import type { Closed } from '../../setup/delivery-windows/closed-until.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
-import type { DraftContent, LoadedBroadcast, LoadedUser } from '../rendering/draft.ts';
+import type { DraftContent, LoadedBroadcast, LoadedUser } from '../rendering/message.ts';
 import type { TextRef } from '../sending/text-marks.ts';
 
 /*

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
@@ -7,15 +6,7 @@ import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import { LONG_FROM_BYTES, readLongTexts } from '../broadcasts/long-texts.ts';
 import type { LineContext } from '../context/context.ts';
-import type {
-  ChannelTexts,
-  LoadedBroadcast,
-  LoadedUser,
-  Prepared,
-  StoredContent,
-} from '../rendering/draft.ts';
-import { prepareEmail } from '../rendering/email.ts';
-import { plainTextOn } from '../rendering/plain-text.ts';
+import { type LoadedBroadcast, type LoadedUser, prepareTexts } from '../rendering/message.ts';
 import { openTemplates } from '../rendering/templates.ts';
 import type { Batch, Delivery } from './delivery.ts';
 
@@ -153,43 +144,6 @@ async function contentOf(db: Queryable, row: BroadcastRow): Promise<Content | un
     overrides: overrides ? (JSON.parse(await unpackJsonInTurns(overrides)) as Content['overrides']) : {},
   };
 }
-
-// A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
-// ms.
-const MAX_CHARACTERS = 4_000_000;
-const PER_ENTRY = 200; // of memory, beside the text
-
-const plainTexts = new LRUCache<string, string>({
-  maxSize: MAX_CHARACTERS,
-  sizeCalculation: (text) => text.length + PER_ENTRY,
-});
-
-/**
- * Prepares the texts of a broadcast: does once what is the same for all its users. The plain texts of recent
- * broadcasts are cached.
- */
-export function prepareTexts(broadcast: StoredContent & { id: string }, channel: string): Prepared {
-  const texts = channelTexts(broadcast, channel);
-  if (channel === 'email') return { ...texts, email: prepareEmail(texts) };
-  const key = `${broadcast.id} ${channel}`;
-  const text = plainTexts.get(key) ?? plainTextOn(channel, texts.content);
-  plainTexts.set(key, text);
-  return { ...texts, text };
-}
-
-/** The broadcast's texts on a channel: the channel's override first. Pure. */
-function channelTexts({ message, overrides }: StoredContent, channel: string): ChannelTexts {
-  const all: Record<string, TextOverride | undefined> = overrides.channels ?? {};
-  const override: TextOverride = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
-  return {
-    title: override.title ?? message.title,
-    content: override.content ?? message.content,
-    // An override of null removes the link; without one the broadcast's counts.
-    actionUrl: override.action_url === undefined ? message.action_url : override.action_url,
-  };
-}
-
-type TextOverride = { title?: string; content?: string; action_url?: string | null };
 
 interface AttemptedRow {
   notification_id: string;

@@ -10,7 +10,7 @@ import {
   emailDraft,
   textDraft,
   weightOf,
-} from '../rendering/draft.ts';
+} from '../rendering/message.ts';
 import { type AttemptResult, type Dispatcher, unreadable } from '../sending/dispatcher.ts';
 import { NOT_A_THIRD_TIME, type TextDelivery, type TextMarker, TextSend } from '../sending/text-marks.ts';
 import type { Delivery, Drafted, Installed, RejectedAddress, Target, TargetResult } from './delivery.ts';

@@ -10,9 +10,9 @@ import type { Project } from '../../setup/projects/cache.ts';
 import { type Sender, senderOf } from '../../setup/projects/sender.ts';
 import { localeIn } from '../../setup/templates/locales.ts';
 import { loadParts } from '../../setup/templates/parts.ts';
-import { finishEmail, prepareEmail } from './email.ts';
+import { finishEmail } from './email.ts';
+import { prepareRendered } from './message.ts';
 import { MessageTemplate, projectData, type RenderedTexts } from './message-template.ts';
-import { plainTextOn } from './plain-text.ts';
 
 // Gmail clips the HTML of e-mails. Push services reject longer requests, and Teams longer cards.
 const MAX_BYTES: Readonly<Record<string, number>> = {
@@ -85,9 +85,9 @@ function shownOn(
 ): Shown {
   const { title, content, actionUrl, has } = rendered;
   if (channel === 'in_app') return { title, content, action_url: actionUrl };
-  if (channel !== 'email') return { title, content: plainTextOn(channel, content), action_url: actionUrl };
-  const prepared = prepareEmail({ title, content, actionUrl: has.actionUrl ? null : actionUrl });
-  const { subject, html, text } = finishEmail(prepared, {
+  const prepared = prepareRendered(channel, rendered);
+  if (!('email' in prepared)) return { title, content: prepared.text, action_url: actionUrl };
+  const { subject, html, text } = finishEmail(prepared.email, {
     ...fixed,
     unsubscribeUrl: has.unsubscribeUrl ? undefined : unsubscribeUrl,
     preferencesUrl: has.preferencesUrl ? undefined : preferencesUrl,

@@ -6,7 +6,7 @@ import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
 import type { CancelledBroadcasts } from '../context/cancelled-broadcasts.ts';
-import type { Draft } from '../rendering/draft.ts';
+import type { Draft } from '../rendering/message.ts';
 import { ChannelConnection, type ConnectionDeps } from './connection.ts';
 import { type Admitted, IntegrationHealth, type IntegrationHealthDeps } from './integration-health.ts';
 import { RateLimiter, STALE_PERMIT_MS } from './rate-limiter.ts';

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import type { StoredContent } from '../rendering/draft.ts';
-import { prepareTexts } from './load.ts';
+import { prepareTexts, type StoredContent } from './message.ts';
 
 let made = 0;
 

@@ -1,7 +1,10 @@
+import { LRUCache } from 'lru-cache';
 import type { Config } from '../../../config.ts';
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import type { Tracking } from '../../../contract/tracking.ts';
 import { timeOf } from '../../../lib/ids.ts';
+import { Limiter } from '../../../lib/limiter.ts';
+import { takeTurns } from '../../../lib/take-turns.ts';
 import { delivering } from '../../../providers/index.ts';
 import type {
   EmailMessage,
@@ -24,9 +27,16 @@ import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { validKeys } from '../../setup/projects/keys.ts';
 import { senderOf } from '../../setup/projects/sender.ts';
-import type { BroadcastTexts } from '../routing/condition-data.ts';
-import { emailHeaders, finishEmail, type PreparedEmail } from './email.ts';
+import { type BroadcastTexts, userData } from '../routing/condition-data.ts';
+import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './email.ts';
+import { projectData, type RenderedTexts } from './message-template.ts';
+import { plainTextOn } from './plain-text.ts';
 import type { BroadcastTemplate } from './templates.ts';
+
+/*
+ * A message is made in two steps. Its texts are prepared: once for all users, or from a template also for one
+ * of them. It is rendered for a target and an integration when that can send it.
+ */
 
 /** A broadcast's texts on one channel. */
 export interface ChannelTexts {
@@ -77,6 +87,98 @@ export interface DraftContent {
   /** When the delivery became due. */
   dueAtMs: number;
   expiresAtMs: number;
+}
+
+// A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
+// ms.
+const MAX_CHARACTERS = 4_000_000;
+const PER_ENTRY = 200; // of memory, beside the text
+
+const plainTexts = new LRUCache<string, string>({
+  maxSize: MAX_CHARACTERS,
+  sizeCalculation: (text) => text.length + PER_ENTRY,
+});
+
+/**
+ * Prepares the texts of a broadcast: does once what is the same for all its users. The plain texts of recent
+ * broadcasts are cached.
+ */
+export function prepareTexts(broadcast: StoredContent & { id: string }, channel: string): Prepared {
+  const texts = channelTexts(broadcast, channel);
+  if (channel === 'email') return { ...texts, email: prepareEmail(texts) };
+  const key = `${broadcast.id} ${channel}`;
+  const text = plainTexts.get(key) ?? plainTextOn(channel, texts.content);
+  plainTexts.set(key, text);
+  return { ...texts, text };
+}
+
+/** The broadcast's texts on a channel: the channel's override first. Pure. */
+function channelTexts({ message, overrides }: StoredContent, channel: string): ChannelTexts {
+  const all: Record<string, TextOverride | undefined> = overrides.channels ?? {};
+  const override: TextOverride = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
+  return {
+    title: override.title ?? message.title,
+    content: override.content ?? message.content,
+    // An override of null removes the link; without one the broadcast's counts.
+    actionUrl: override.action_url === undefined ? message.action_url : override.action_url,
+  };
+}
+
+type TextOverride = { title?: string; content?: string; action_url?: string | null };
+
+/** A delivery whose texts are made by a template. */
+interface Templated {
+  config: Config;
+  project: Project;
+  template: BroadcastTemplate;
+  category: string | null;
+  channel: string;
+  user: LoadedUser;
+}
+
+// The deliveries of a batch are rendered one after the other, so that others have their turn between them.
+const oneAtATime = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
+const between = takeTurns();
+
+/** Texts that are the same for all users with a locale, by channel and locale. */
+const shared = new WeakMap<BroadcastTemplate, Map<string, Prepared>>();
+
+/** Prepares the texts of a template for a user. Throws TemplateError. */
+export function prepareTemplate(templated: Templated): Promise<Prepared> {
+  return oneAtATime.run(1, async () => {
+    const { config, project, template, category, channel, user } = templated;
+    const message = await template.template.forLocale(user.locale, project.defaultLocale);
+    const name = `${channel} ${message.locale}`;
+    const known = shared.get(template)?.get(name);
+    if (known !== undefined) return known;
+    await between();
+    const rendered = message.render(channel, {
+      user: userData(user),
+      data: template.data,
+      project: projectData(project),
+      get unsubscribe_url() {
+        return unsubscribeUrl(config, project, { userId: user.id, category, channel });
+      },
+      get preferences_url() {
+        return preferencesUrl(config, project, { userId: user.id, category });
+      },
+    });
+    const prepared = { ...prepareRendered(channel, rendered), locale: message.locale };
+    if (message.isForAll(channel))
+      shared.set(template, (shared.get(template) ?? new Map()).set(name, prepared));
+    return prepared;
+  });
+}
+
+/** Prepares the texts that a template has rendered. */
+export function prepareRendered(
+  channel: string,
+  { title, content, actionUrl, has }: RenderedTexts,
+): Prepared {
+  const texts = { title, content, actionUrl };
+  if (channel !== 'email') return { ...texts, text: plainTextOn(channel, content) };
+  const email = prepareEmail({ ...texts, actionUrl: has.actionUrl ? null : actionUrl });
+  return { ...texts, email, has };
 }
 
 /**
