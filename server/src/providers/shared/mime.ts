@@ -3,11 +3,28 @@
  * streams, because it is built for each recipient. The same input gives the same bytes, so that a retry sends
  * an identical message.
  */
+import { createRequire } from 'node:module';
 import { domainToASCII } from 'node:url';
 import { LRUCache } from 'lru-cache';
+import type MimeNode from 'nodemailer/lib/mime-node';
+import type * as QuotedPrintable from 'nodemailer/lib/qp';
 import { oneLine } from '../../lib/one-line.ts';
-import { nodemailer } from '../smtp/nodemailer.ts';
 import { encodedWords, looksEncoded, neverEncoded } from './encoded-words.ts';
+
+const require = createRequire(import.meta.url);
+let nodemailer: { MimeNode: typeof MimeNode; quotedPrintable: typeof QuotedPrintable } | undefined;
+
+/**
+ * Returns the parts of nodemailer that build a message. Loaded with the first e-mail, because they take
+ * memory; by `require`, because messages are built synchronously.
+ */
+function partsOfNodemailer(): NonNullable<typeof nodemailer> {
+  nodemailer ??= {
+    MimeNode: require('nodemailer/lib/mime-node'),
+    quotedPrintable: require('nodemailer/lib/qp'),
+  };
+  return nodemailer;
+}
 
 type Mailbox = { email: string; name?: string };
 
@@ -43,7 +60,7 @@ export function buildMime({
 }: Mime): Buffer {
   // '=_' occurs in neither quoted-printable nor base64, so no content matches the boundary (RFC 2045, 6.7).
   const separator = `=_${boundary}`;
-  const { MimeNode } = nodemailer();
+  const { MimeNode } = partsOfNodemailer();
   const head = new MimeNode(`multipart/alternative; boundary="${separator}"`);
   head.setHeader([
     { key: 'From', value: address(from) },
@@ -120,7 +137,7 @@ function part(subtype: 'plain' | 'html', content: string): [head: Buffer, body: 
   const mostlyAscii = bytes.length - content.length < content.length / 5;
   const readable = mostlyAscii && bytes.length <= READABLE_LIMIT;
   const encoding = readable ? 'quoted-printable' : 'base64';
-  const { encode, wrap } = nodemailer().quotedPrintable;
+  const { encode, wrap } = partsOfNodemailer().quotedPrintable;
   const type = `Content-Type: text/${subtype}; charset=utf-8`;
   return [
     Buffer.from(`${type}\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`),

@@ -6,9 +6,11 @@
  * observe how far it was read. A connection that breaks after all of it was read leaves the outcome
  * ambiguous.
  */
+import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
+import type SMTPConnection from 'nodemailer/lib/smtp-connection';
 import type SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
 import { described, oneOf } from '../../contract/common.ts';
@@ -29,8 +31,10 @@ import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { buildMime, isMailbox, withAsciiDomain } from '../shared/mime.ts';
 import type { Timeouts } from '../shared/transport.ts';
 import { UnreachableHosts } from '../shared/unreachable-hosts.ts';
-import { nodemailer } from './nodemailer.ts';
 import { classify, isTlsFailure, type SmtpError, type SmtpReply } from './reply.ts';
+
+// nodemailer is loaded when it is first used, because it takes 4 MB.
+const require = createRequire(import.meta.url);
 
 const SmtpMailbox = Type.Object(
   {
@@ -172,8 +176,8 @@ async function verify(config: Config, { egress, transport }: VerifyDeps): Promis
  * use nodemailer's pool, which accepts a server that offers no login.
  */
 function logIn(config: Config, limits: Timeouts, socket: Socket): Promise<Finding[]> {
-  const { SMTPConnection } = nodemailer();
-  const connection = new SMTPConnection({ ...poolOptions(config, limits), connection: socket });
+  const Connection: typeof SMTPConnection = require('nodemailer/lib/smtp-connection');
+  const connection = new Connection({ ...poolOptions(config, limits), connection: socket });
   const { username: user, password: pass } = config;
   return new Promise<Finding[]>((resolve, reject) => {
     const quit = (findings: Finding[]) => {
@@ -209,7 +213,7 @@ function fieldOf(error: SmtpError): keyof Config {
 }
 
 function openPool(config: Config, limits: Timeouts, egress: EgressGuard): SMTPPool {
-  const { SMTPPool: Pool } = nodemailer();
+  const Pool: typeof SMTPPool = require('nodemailer/lib/smtp-pool');
   const { host, port } = config;
   // Messages beyond the pool's connections would wait for the first to fail, and then as long again.
   const unreachable = new UnreachableHosts();
