@@ -126,14 +126,6 @@ test('it is processed when nothing is awaited, whatever is pending, and records 
   expect(await processedEvents()).toEqual([{ total: 8, failures: 2, pending: 4 }]);
 });
 
-test('it is processed when nothing is pending, even if the previous release created deliveries', async () => {
-  // That release counts ended deliveries, but not awaited ones.
-  await db.query(sql('', 'update broadcasts set pending = 1 where id = $1'), [id]);
-  await end([[users[0], 'email', 'sent']]);
-  expect(await status()).toMatchObject({ status: 'processed', summary: { pending: 0 } });
-  expect(await processedEvents()).toHaveLength(1);
-});
-
 test('columns of the previous release remain, because both releases run during an update', async () => {
   const [column] = await db.query(
     sql(

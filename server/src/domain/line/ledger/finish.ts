@@ -126,9 +126,7 @@ const selectForUpdate = sql(
   'select id, status from broadcasts where id = any ($1::uuid[]) order by id for update',
 );
 // Primary keys, or deliveries_failed. A statement of its own after the lock, so that it sees what others have
-// counted: a user fails for the first time if all its failures are of this transaction. If nothing is
-// pending, only further pages of a group of users can be awaited, which count as one. A higher count is of a
-// server of the previous release, which does not count all awaited deliveries.
+// counted: a user fails for the first time if all its failures are of this transaction.
 const subtract = sql(
   'count_down_broadcasts',
   `with first_failures as (
@@ -150,11 +148,7 @@ const subtract = sql(
   set pending = b.pending - t.ended,
     awaited = b.awaited - t.attempted,
     failed_users = b.failed_users + coalesce(f.users, 0),
-    status = case
-      when b.awaited - t.attempted <= 0 then 'processed'
-      when b.pending - t.ended <= 0 and b.awaited - t.attempted > 1 then 'processed'
-      else b.status
-    end
+    status = case when b.awaited - t.attempted <= 0 then 'processed' else b.status end
   from unnest($1::uuid[], $2::int[], $3::int[]) as t (id, ended, attempted)
   left join first_failures f on f.broadcast_id = t.id
   where b.id = t.id
