@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../../src/db/client.ts';
 import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
-import { MAX_MARKS, markTexts, unmarkTexts } from '../../src/domain/line/sending/text-marks.ts';
+import { MAX_MARKS, markTexts, removeMarks } from '../../src/domain/line/sending/text-marks.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward, deliveriesOf } from '../support/all-channels.ts';
 import {
@@ -169,9 +169,9 @@ describe('the marks of ambiguous sends', () => {
     const texts = [text(), text({ attempt: 1 })];
     await markTexts(db, texts);
     await markTexts(db, texts);
-    await unmarkTexts(db, texts);
+    await removeMarks(db, texts);
     for (const one of texts) expect(await marksOf(one)).toEqual([{ marks: 1 }]);
-    await unmarkTexts(db, texts);
+    await removeMarks(db, texts);
     const [first, second] = texts;
     expect(await marksOf(first as ReturnType<typeof text>)).toEqual([]);
     expect(await marksOf(second as ReturnType<typeof text>)).toEqual([{ marks: 0 }]);
@@ -214,7 +214,7 @@ describe('the marks of ambiguous sends', () => {
       attempts: 2,
       ...{ integrationId: null, provider: null, providerId: null, code: '429', reason: 'too many' },
       durationMs: 1,
-      notSent: true,
+      hasUnusedMark: true,
     };
     await forgetfulRecorder().report({ outcome });
     expect(await marksOf(one)).toEqual([{ marks: 1 }]);
@@ -234,7 +234,7 @@ describe('the marks of ambiguous sends', () => {
       ),
       [project.id, leaseId],
     );
-    const finished = { jobId: job?.id ?? 0, leaseId, retries: [], unmarked: [untried] };
+    const finished = { jobId: job?.id ?? 0, leaseId, retries: [], unusedMarks: [untried] };
     await forgetfulRecorder().report({ finished });
     expect(await marksOf(untried)).toEqual([{ marks: 1 }]);
     // A worker that lost the job meanwhile removes its own mark, too.

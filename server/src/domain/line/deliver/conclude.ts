@@ -53,13 +53,15 @@ function concludeSends(
   const before = { attempt: attempts, progress, later, lost, nowMs, expiresAtMs };
   const { outcome, remaining } = concludeTargets(before, results);
   const accepted = acceptedMessages(delivery, sentMs, results);
-  const isMarkUnused = results.some((result) => result.isMarkUnused);
+  const hasUnusedMark = results.some((result) => result.hasUnusedMark);
   if (outcome === undefined)
     return {
       delivery,
       accepted,
       ...(remaining === undefined ? {} : { remaining }),
-      ...(isMarkUnused && { unmark: { userId, notificationId: id, channel, replay: job.payload.replay } }),
+      ...(hasUnusedMark && {
+        unusedMark: { userId, notificationId: id, channel, replay: job.payload.replay },
+      }),
     };
   const { integration, providerId, code, reason } = outcome;
   const identifiers = () => [
@@ -83,7 +85,7 @@ function concludeSends(
       progress: outcome.progress,
       continues: delivery.wasSent,
       ...(rejected.length === 0 ? {} : { rejected }),
-      notSent: isMarkUnused,
+      hasUnusedMark,
       accepted,
     },
   };

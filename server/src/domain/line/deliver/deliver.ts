@@ -195,7 +195,7 @@ function endOf(
     deferred: awaited ? { broadcastId, deliveries: concluded.filter(isDeferred).length } : undefined,
     polls: receiptJobs(concluded.flatMap(({ accepted = [] }) => accepted)),
     events: waiting.events,
-    unmarked: concluded.flatMap(({ unmark }) => unmark ?? []),
+    unusedMarks: concluded.flatMap(({ unusedMark }) => unusedMark ?? []),
   };
 }
 

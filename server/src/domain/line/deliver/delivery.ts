@@ -129,7 +129,7 @@ export type TargetResult = { targetId: string; integration?: OpenedIntegration }
     /** Addresses that the provider rejected for good. */
     rejected?: readonly RejectedAddress[];
     /** A text message was marked, and surely not sent: the mark is to be removed. */
-    isMarkUnused?: boolean;
+    hasUnusedMark?: boolean;
   };
 
 export interface RejectedAddress {
@@ -148,8 +148,8 @@ export interface Concluded {
   closed?: Closed;
   /** Messages that providers accepted, if no outcome has them. */
   accepted?: readonly AcceptedMessage[];
-  /** A text message that was marked, and not tried. */
-  unmark?: TextRef;
+  /** A text message that was marked and surely not sent, if no outcome has it. */
+  unusedMark?: TextRef;
 }
 
 /** What remains of a delivery. */
@@ -198,8 +198,8 @@ export interface DeliveryOutcome {
   continues?: boolean | undefined;
   /** Addresses of the user that the provider rejected for good. */
   rejected?: readonly RejectedAddress[];
-  /** A text message was marked, and surely not sent. */
-  notSent?: boolean;
+  /** A text message was marked, and surely not sent: the mark is to be removed. */
+  hasUnusedMark?: boolean;
   /** Messages that were accepted in this attempt, whose receipts are polled. */
   accepted?: readonly AcceptedMessage[];
 }
@@ -215,8 +215,8 @@ export interface FinishedJob {
   polls?: readonly NewJob<'poll_receipts'>[];
   /** Events of deliveries that are deferred. */
   events?: readonly NewEvent[];
-  /** Text messages that were marked, and not tried. */
-  unmarked?: readonly TextRef[];
+  /** Text messages that were marked and surely not sent, if no outcome has them. */
+  unusedMarks?: readonly TextRef[];
 }
 
 /** A message that a provider has accepted. */

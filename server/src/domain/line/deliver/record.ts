@@ -10,7 +10,7 @@ import { type EventDetails, type NewEvent, recordEvents } from '../../ground/eve
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
 import { countDown, type Tally } from '../ledger/finish.ts';
-import { unmarkTexts } from '../sending/text-marks.ts';
+import { removeMarks } from '../sending/text-marks.ts';
 import type { DeliveryOutcome, FinishedJob, TargetCounts } from './delivery.ts';
 import { receiptJobs } from './follow-up-jobs.ts';
 
@@ -88,11 +88,11 @@ export async function writeOutcomes(
   // Each attempt removes its own mark, even if two workers report the same delivery. A repeat removes only
   // marks of outcomes that changed a delivery: a mark removed twice is another attempt's, and the text
   // message would be sent a third time.
-  const unmarked = [
-    ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
-    ...(isRepeat ? held : finished).flatMap((one) => one.unmarked ?? []),
+  const unusedMarks = [
+    ...(isRepeat ? written : reported).filter(({ hasUnusedMark }) => hasUnusedMark),
+    ...(isRepeat ? held : finished).flatMap((one) => one.unusedMarks ?? []),
   ];
-  if (unmarked.length > 0) await unmarkTexts(tx, unmarked);
+  if (unusedMarks.length > 0) await removeMarks(tx, unusedMarks);
   await countDown(tx, talliesOf(written, held));
   return written;
 }

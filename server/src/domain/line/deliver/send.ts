@@ -144,7 +144,7 @@ async function sendToNumbers(
   return {
     ...(isAmbiguous && text.isLast ? sentTwice(counted) : counted),
     rejected,
-    isMarkUnused: text.isMarked && isUnsent,
+    hasUnusedMark: text.isMarked && isUnsent,
   };
 }
 

@@ -183,7 +183,7 @@ export class Dispatcher {
       if (isRejection(message)) return done(message, integration);
       const rejection = await request.text?.begin();
       if (rejection !== undefined) return done(rejection, integration);
-      const outcome = withoutIdentifiers(await sendOver(connection, host, message), request);
+      const outcome = withoutIdentifiers(await transmit(connection, host, message), request);
       if (connection.isClosed || this.#closed) return this.#afterClose(done(outcome, integration));
       isRecorded = true;
       const { userId, token } = request;
@@ -303,10 +303,10 @@ function earliestDeferral(results: readonly AttemptResult[]): AttemptResult | un
 }
 
 /**
- * Sends a message. A span has its outcome; the transport adds one for each request. Reasons are left out:
- * vendors may repeat an address in them.
+ * Gives a message to the provider. A span has its outcome; the transport adds one for each request. Reasons
+ * are left out: vendors may repeat an address in them.
  */
-function sendOver(connection: ChannelConnection, host: string, message: Message): Promise<SendOutcome> {
+function transmit(connection: ChannelConnection, host: string, message: Message): Promise<SendOutcome> {
   if (!isTracing()) return connection.send(host, message);
   const { provider, integration } = connection;
   const attributes = { 'belfry.provider': provider.name, 'belfry.integration.id': integration.id };

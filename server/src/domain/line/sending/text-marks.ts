@@ -129,8 +129,8 @@ export async function markTexts(
 }
 
 /** Removes the marks of messages that were not sent. */
-export async function unmarkTexts(db: Queryable, texts: readonly TextRef[]): Promise<void> {
-  await db.query(unmark, keysOf(texts));
+export async function removeMarks(db: Queryable, texts: readonly TextRef[]): Promise<void> {
+  await db.query(remove, keysOf(texts));
 }
 
 function keysOf(texts: readonly TextRef[]): unknown[] {
@@ -162,8 +162,8 @@ const mark = sql(
   returning d.notification_id, d.${MARKS} as marks`,
 );
 // The row of a delivery that was never attempted is deleted, unless the delivery was replayed.
-const unmark = sql(
-  'unmark_texts',
+const remove = sql(
+  'remove_text_marks',
   `with wanted as (
     select *
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[])
