@@ -10,7 +10,7 @@ import { prepareTemplate } from '../rendering/message.ts';
 import { address } from './address.ts';
 import { conclude, concludeDiscarded } from './conclude.ts';
 import { decide } from './decide.ts';
-import type { Addressed, Batch, Concluded, DeliveryOutcome, Drafted, FinishedJob } from './delivery.ts';
+import type { Addressed, Batch, Collected, Concluded, DeliveryOutcome, FinishedJob } from './delivery.ts';
 import { receiptJobs, retryJobs, windowJobs } from './follow-up-jobs.ts';
 import { load } from './load.ts';
 import type { OutcomeRecorder } from './record.ts';
@@ -136,21 +136,21 @@ async function deliverOne(
 ): Promise<{ concluded: Concluded; outcome: DeliveryOutcome | undefined }> {
   const { clock, config } = context;
   const startedMs = clock.now();
-  const drafted = await draft(context, batch, addressed);
-  const results = drafted.kind === 'targets' ? await send(context, deps, drafted, delayMs) : [];
+  const collected = await collect(context, batch, addressed);
+  const results = collected.kind === 'targets' ? await send(context, deps, collected, delayMs) : [];
   const nowMs = clock.now();
-  const concluded = conclude(drafted, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
-  if (drafted.kind !== 'defer') heartbeat();
+  const concluded = conclude(collected, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
+  if (collected.kind !== 'defer') heartbeat();
   const durationMs = Math.max(0, nowMs - startedMs);
   return { concluded, outcome: concluded.outcome && { ...concluded.outcome, durationMs } };
 }
 
 /** Collects what the messages of a delivery are rendered from. It fails if its template does. */
-async function draft(
+async function collect(
   { config, clock }: LineContext,
   { project, categories }: Batch,
   addressed: Addressed,
-): Promise<Drafted> {
+): Promise<Collected> {
   if (addressed.kind !== 'targets') return addressed;
   const { delivery } = addressed;
   const { broadcast, user, channel, notificationId, dueAtMs, expiresAtMs } = delivery;

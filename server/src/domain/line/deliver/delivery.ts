@@ -13,13 +13,13 @@ import type { TextRef } from '../sending/text-marks.ts';
 /*
  * The values that the steps of a delivery (deliver.ts) pass on:
  *
- *   load      Job[]                   → Batch: the deliveries of the jobs
- *   decide    Delivery[]              → Decided[]: deliver, skip or defer
- *   address   Decided[]               → Addressed[]: targets, the inbox, or the reason why there are none
- *   draft     Addressed               → Drafted: with what the messages of its targets are rendered from
- *   send      Drafted                 → TargetResult[]; renders a message for each integration it tries
- *   conclude  Drafted, TargetResult[] → Concluded: the outcome, and what remains to be done
- *   record    Concluded               → written in batches, with the end of the job
+ *   load      Job[]                     → Batch: the deliveries of the jobs
+ *   decide    Delivery[]                → Decided[]: deliver, skip or defer
+ *   address   Decided[]                 → Addressed[]: targets, the inbox, or the reason why there are none
+ *   collect   Addressed                 → Collected: with what the messages of its targets are rendered from
+ *   send      Collected                 → TargetResult[]; renders a message for each integration it tries
+ *   conclude  Collected, TargetResult[] → Concluded: the outcome, and what remains to be done
+ *   record    Concluded                 → written in batches, with the end of the job
  */
 
 /** What the jobs of one project need, loaded together. */
@@ -73,7 +73,7 @@ export type Addressed = { delivery: Delivery } & (
   | { kind: 'defer'; closed: Closed }
 );
 
-export type Drafted =
+export type Collected =
   | Exclude<Addressed, { kind: 'targets' }>
   | (Extract<Addressed, { kind: 'targets' }> & { content: DraftContent });
 

@@ -13,7 +13,7 @@ import {
 } from '../rendering/message.ts';
 import { type AttemptResult, type Dispatcher, unreadable } from '../sending/dispatcher.ts';
 import { NOT_A_THIRD_TIME, type TextDelivery, type TextMarker, TextSend } from '../sending/text-marks.ts';
-import type { Delivery, Drafted, Installed, RejectedAddress, Target, TargetResult } from './delivery.ts';
+import type { Collected, Delivery, Installed, RejectedAddress, Target, TargetResult } from './delivery.ts';
 
 // The limit of `Retry-After`: the provider may have erred.
 const LONGEST_DELAY_MS = 3_600_000;
@@ -32,7 +32,7 @@ export interface SendDeps {
 export async function send(
   context: LineContext,
   deps: SendDeps,
-  { delivery, content, now, later }: Extract<Drafted, { kind: 'targets' }>,
+  { delivery, content, now, later }: Extract<Collected, { kind: 'targets' }>,
   delayMs: number,
 ): Promise<TargetResult[]> {
   const { nowMs, expiresAtMs } = content;
