@@ -274,7 +274,7 @@ export function mayFailOver(result: AttemptResult, wasAmbiguous = false): boolea
 }
 
 /** The integration that may have sent the message: at this attempt, or still since an earlier one. */
-export function ambiguousAfter(result: AttemptResult, before: string | undefined): string | undefined {
+function ambiguousAfter(result: AttemptResult, before: string | undefined): string | undefined {
   if (result.kind === 'deferred') return before;
   const { outcome, integration } = result;
   if (outcome.kind !== 'retry') return undefined;
