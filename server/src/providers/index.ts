@@ -31,6 +31,12 @@ export function tokenCollection(name: IntegrationName): TokenCollection {
   return tokens;
 }
 
+/** Returns how an integration is polled for receipts, if it is. */
+export function pollsOf(name: string): Integration['polls'] {
+  const known = integrations as unknown as Readonly<Record<string, Integration>>;
+  return Object.hasOwn(known, name) ? known[name]?.polls : undefined;
+}
+
 /** The vendors' default origins, by the setting that replaces each. */
 export const vendorOrigins: Readonly<Record<OriginSetting, string>> = Object.fromEntries(
   all.flatMap(({ origins = {} }) => Object.entries(origins)),

@@ -1,3 +1,4 @@
+import { pollsOf } from '../../../providers/index.ts';
 import type { PolledReceipt, Receipt, ReceiptPoll } from '../../../providers/provider.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import { complete } from '../../../queue/complete.ts';
@@ -6,7 +7,6 @@ import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import type { Job, NewJob } from '../../../queue/jobs.ts';
 import type { Context } from '../../context.ts';
 import { referenceOf } from '../../ground/links/reference.ts';
-import { pollsOf } from '../../line/deliver/follow-up-jobs.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken } from '../../people/tokens/gone-token.ts';
 import { recordReceipts } from './record.ts';

@@ -1,11 +1,12 @@
 import { notificationId } from '../../../lib/ids.ts';
 import { oneLine } from '../../../lib/one-line.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
-import { wireNameOf } from '../../../providers/index.ts';
+import { pollsOf, wireNameOf } from '../../../providers/index.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { LoadedUser } from '../rendering/message.ts';
 import type {
+  AcceptedMessage,
   Addressed,
   Concluded,
   Delivery,
@@ -15,7 +16,6 @@ import type {
   TargetCounts,
   TargetResult,
 } from './delivery.ts';
-import { acceptedMessages } from './follow-up-jobs.ts';
 
 type ConcludedOutcome = NonNullable<Concluded['outcome']>;
 
@@ -89,6 +89,22 @@ function concludeSends(
       accepted,
     },
   };
+}
+
+/** The accepted messages of a delivery whose provider is polled for receipts. Pure. */
+function acceptedMessages(
+  { projectId, broadcastId, userId }: Pick<Delivery, 'projectId' | 'broadcastId' | 'userId'>,
+  sentMs: number,
+  results: readonly TargetResult[],
+): AcceptedMessage[] {
+  return results.flatMap((result) => {
+    const { targetId: tokenId, integration } = result;
+    if (result.kind !== 'accepted' || result.providerId === undefined || integration === undefined) return [];
+    const { id: integrationId, provider } = integration;
+    if (pollsOf(provider) === undefined) return [];
+    const { providerId } = result;
+    return [{ projectId, integrationId, provider, broadcastId, userId, tokenId, providerId, sentMs }];
+  });
 }
 
 /**

@@ -4,14 +4,14 @@ import { TemplateError } from '../../../lib/template.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
-import type { Job, NewJob } from '../../../queue/jobs.ts';
+import type { Job } from '../../../queue/jobs.ts';
 import type { LineContext } from '../context/context.ts';
 import { prepareTemplate } from '../rendering/message.ts';
 import { address } from './address.ts';
 import { conclude, concludeDiscarded } from './conclude.ts';
 import { decide } from './decide.ts';
 import type { Addressed, Batch, Collected, Concluded, DeliveryOutcome, FinishedJob } from './delivery.ts';
-import { receiptJobs, retryJobs, windowJobs } from './follow-up-jobs.ts';
+import { followUps } from './follow-up-jobs.ts';
 import { load } from './load.ts';
 import type { OutcomeRecorder } from './record.ts';
 import { type SendDeps, send } from './send.ts';
@@ -176,41 +176,25 @@ function endOf(
   job: Job<'deliver'>,
   concluded: readonly Concluded[],
 ): FinishedJob {
-  const nowMs = context.clock.now();
-  const remaining = concluded.flatMap(({ delivery, remaining: left }) =>
-    left === undefined ? [] : [{ userId: delivery.userId, ...left }],
-  );
-  const openings = new Map(
-    concluded.flatMap(({ delivery, closed }) =>
-      closed === undefined ? [] : [[delivery.userId, closed] as const],
-    ),
-  );
-  const waiting = windowJobs(job, openings, nowMs);
   const { awaited, broadcast_id: broadcastId } = job.payload;
-  const retries = [...retryJobs(job, remaining, nowMs), ...waiting.jobs];
-  return {
-    jobId: job.id,
-    leaseId,
-    retries: context.cancelled.has(broadcastId) ? retries.map(atOnce) : retries,
-    deferred: awaited ? { broadcastId, deliveries: concluded.filter(isDeferred).length } : undefined,
-    polls: receiptJobs(concluded.flatMap(({ accepted = [] }) => accepted)),
-    events: waiting.events,
-    unusedMarks: concluded.flatMap(({ unusedMark }) => unusedMark ?? []),
-  };
+  const left = concluded.filter(comesBack);
+  const deferred = awaited ? { broadcastId, deliveries: left.filter(isDeferred).length } : undefined;
+  const end = { jobId: job.id, leaseId, deferred };
+  if (left.length === 0) return { ...end, retries: [] };
+  const isCancelled = context.cancelled.has(broadcastId);
+  return { ...end, ...followUps(job, left, { nowMs: context.clock.now(), isCancelled }) };
 }
 
-/** The same job, due now: what is left of a cancelled broadcast is skipped. */
-function atOnce({ dueAtMs: _later, ...job }: NewJob<'deliver'>): NewJob<'deliver'> {
-  return job;
+function comesBack({ remaining, closed }: Concluded): boolean {
+  return remaining !== undefined || closed !== undefined;
 }
 
 /**
  * Whether the end of the job counts as the first attempt of a delivery that comes back. If it was sent, now
  * or before a crash, that outcome has counted.
  */
-function isDeferred({ delivery, outcome, remaining, closed }: Concluded): boolean {
-  const comesBack = remaining !== undefined || closed !== undefined;
-  return comesBack && !delivery.wasSent && outcome?.state !== 'sent';
+function isDeferred({ delivery, outcome }: Concluded): boolean {
+  return !delivery.wasSent && outcome?.state !== 'sent';
 }
 
 /** Ends a job that an error of ours stops each time it runs. */

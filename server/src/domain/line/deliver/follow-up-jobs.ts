@@ -1,9 +1,8 @@
-import { integrations } from '../../../providers/index.ts';
-import type { Integration } from '../../../providers/provider.ts';
+import { pollsOf } from '../../../providers/index.ts';
 import { BULK, type Job, type NewJob, type Progress } from '../../../queue/jobs.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
 import { CLOSED_TEXTS, type Closed } from '../../setup/delivery-windows/closed-until.ts';
-import type { AcceptedMessage, Delivery, Remaining, TargetResult } from './delivery.ts';
+import type { AcceptedMessage, Concluded, FinishedJob, Remaining } from './delivery.ts';
 
 /** A job as far as its follow-up jobs are made of it. */
 type Ended = Pick<Job<'deliver'>, 'projectId' | 'priority' | 'weight' | 'payload'>;
@@ -13,6 +12,37 @@ const DEFERRAL_GRAIN_MS = 1_000;
 // Deliveries that wait for an opening are spread over the minutes after it. No window is shorter than twice
 // that.
 const SPREAD_MS = 300_000;
+
+/**
+ * What is done later for the deliveries that a job leaves to be done. Due now if its broadcast is cancelled:
+ * the deliveries are then skipped.
+ */
+export function followUps(
+  job: Ended,
+  left: readonly Concluded[],
+  { nowMs, isCancelled }: { nowMs: number; isCancelled: boolean },
+): Pick<FinishedJob, 'retries' | 'polls' | 'events' | 'unusedMarks'> {
+  const remaining = left.flatMap(({ delivery, remaining: one }) =>
+    one === undefined ? [] : [{ userId: delivery.userId, ...one }],
+  );
+  const openings = new Map(
+    left.flatMap(({ delivery, closed }) =>
+      closed === undefined ? [] : [[delivery.userId, closed] as const],
+    ),
+  );
+  const waiting = windowJobs(job, openings, nowMs);
+  const retries = [...retryJobs(job, remaining, nowMs), ...waiting.jobs];
+  return {
+    retries: isCancelled ? retries.map(atOnce) : retries,
+    polls: receiptJobs(left.flatMap(({ accepted = [] }) => accepted)),
+    events: waiting.events,
+    unusedMarks: left.flatMap(({ unusedMark }) => unusedMark ?? []),
+  };
+}
+
+function atOnce({ dueAtMs: _later, ...job }: NewJob<'deliver'>): NewJob<'deliver'> {
+  return job;
+}
 
 /**
  * The jobs that do what a job leaves to be done: one for all deliveries that are due at the same time after
@@ -127,22 +157,6 @@ export function windowJobs(
   return { jobs, events };
 }
 
-/** The accepted messages of a delivery whose provider is polled for receipts. Pure. */
-export function acceptedMessages(
-  { projectId, broadcastId, userId }: Pick<Delivery, 'projectId' | 'broadcastId' | 'userId'>,
-  sentMs: number,
-  results: readonly TargetResult[],
-): AcceptedMessage[] {
-  return results.flatMap((result) => {
-    const { targetId: tokenId, integration } = result;
-    if (result.kind !== 'accepted' || result.providerId === undefined || integration === undefined) return [];
-    const { id: integrationId, provider } = integration;
-    if (pollsOf(provider) === undefined) return [];
-    const { providerId } = result;
-    return [{ projectId, integrationId, provider, broadcastId, userId, tokenId, providerId, sentMs }];
-  });
-}
-
 /** The jobs that later poll for the receipts of messages. Pure. */
 export function receiptJobs(accepted: readonly AcceptedMessage[]): NewJob<'poll_receipts'>[] {
   const groups = Map.groupBy(accepted, (one) => `${one.projectId} ${one.integrationId}`);
@@ -180,10 +194,4 @@ export function receiptJobs(accepted: readonly AcceptedMessage[]): NewJob<'poll_
       };
     });
   });
-}
-
-/** How a provider is polled for receipts, if it is. */
-export function pollsOf(provider: string): Integration['polls'] {
-  const known = integrations as unknown as Readonly<Record<string, Integration>>;
-  return Object.hasOwn(known, provider) ? known[provider]?.polls : undefined;
 }

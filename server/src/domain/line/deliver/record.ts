@@ -81,7 +81,8 @@ export async function writeOutcomes(
   const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
   await recordEvents(tx, eventsOf(written));
   // Not with the end of the job: a repeat after a crash finds the outcome, and would never enqueue the poll.
-  await enqueue(tx, receiptJobs(written.flatMap(({ accepted = [] }) => accepted)));
+  const accepted = written.flatMap((one) => one.accepted ?? []);
+  if (accepted.length > 0) await enqueue(tx, receiptJobs(accepted));
   const suppressions = reported.flatMap(suppressionsOf);
   if (suppressions.length > 0) await suppressAddresses({ db: tx, addressKeys }, suppressions);
   const held = await endJobs(tx, finished);
