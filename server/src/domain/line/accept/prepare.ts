@@ -25,7 +25,7 @@ import { isInboxOnly, loadRoutes } from '../routing/routes.ts';
 import type { KnownRecipients, PendingBroadcast } from './write-accepted.ts';
 
 /*
- * What is done with a broadcast before the statement that writes it (write-accepted.ts): it is checked, and
+ * What is done with a broadcast before the statement that writes it (write-accepted.ts): it is checked and
  * packed into a row, and its recipients are looked up in memory.
  */
 
