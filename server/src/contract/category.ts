@@ -15,6 +15,9 @@ export function isCategoryKey(text: string): boolean {
   return text.length <= MAX_CATEGORY_CHARACTERS && KEY.test(text);
 }
 
+/** The name of "no category"; in preferences, unless a category of that name is configured. */
+export const UNCATEGORIZED = 'uncategorized';
+
 // The configs of a project are kept in memory.
 const MAX_LOCALES = 30;
 

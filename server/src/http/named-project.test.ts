@@ -1,8 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { linksOf } from '../domain/ground/links/links.ts';
-import { preferencesToken } from '../domain/ground/links/preferences-link.ts';
-import { unsubscribeToken } from '../domain/ground/links/unsubscribe-link.ts';
+import { preferencesToken, unsubscribeToken } from '../domain/ground/links/signed-links.ts';
 import { newId } from '../lib/ids.ts';
 import { signJwt } from '../lib/jwt.ts';
 import { projectReader } from './named-project.ts';

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { NamedProject } from '../domain/setup/cells/directory.ts';
 import { isApiKey } from '../domain/setup/projects/create.ts';
-import { isId } from '../lib/ids.ts';
+import { idOfBytes, isId } from '../lib/ids.ts';
 import { decodeJwt } from '../lib/jwt.ts';
 import { brandHeader } from './brand.ts';
 
@@ -56,7 +56,7 @@ function ofLink(path: string): NamedProject | undefined {
 }
 
 function ofBytes(bytes: Buffer): NamedProject | undefined {
-  return ofId(bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'));
+  return ofId(idOfBytes(bytes));
 }
 
 /** As `readIssuer` reads the claims: a token with an API key is a User JWT. */

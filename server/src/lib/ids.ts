@@ -67,6 +67,16 @@ export function isId(text: string): boolean {
   return pattern.test(text);
 }
 
+/** Returns the 16 bytes of a UUID. */
+export function bytesOfId(id: string): Buffer {
+  return Buffer.from(id.replaceAll('-', ''), 'hex');
+}
+
+/** Returns the UUID of 16 bytes. */
+export function idOfBytes(bytes: Buffer): string {
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
 let lastMs = 0;
 // Formatted once per millisecond: formatting a number beyond 32 bits takes longer than the rest of an id.
 let lastTime = timeText(lastMs);

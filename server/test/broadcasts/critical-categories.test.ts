@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import { SUPPRESSION_REASONS } from '../../src/contract/suppression.ts';
 import { unsubscribe } from '../../src/domain/after/receipts/unsubscribe.ts';
-import { unsubscribeToken } from '../../src/domain/ground/links/unsubscribe-link.ts';
+import { unsubscribeToken } from '../../src/domain/ground/links/signed-links.ts';
 import { mailgun } from '../../src/providers/mailgun/index.ts';
 import { pingEmail } from '../../src/providers/ping-email/index.ts';
 import { sendgrid } from '../../src/providers/sendgrid/index.ts';

@@ -11,7 +11,7 @@ import { type Service, startService } from '../../src/app.ts';
 import { sql } from '../../src/db/client.ts';
 import { newestSchema } from '../../src/db/schema.ts';
 import type { Hub } from '../../src/domain/after/realtime/hub.ts';
-import { preferencesUrl } from '../../src/domain/ground/links/preferences-link.ts';
+import { preferencesUrl } from '../../src/domain/ground/links/signed-links.ts';
 import { insertCell, sealedCell } from '../../src/domain/setup/cells/cells.ts';
 import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
 import { systemClock } from '../../src/lib/clock.ts';

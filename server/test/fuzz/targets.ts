@@ -6,7 +6,7 @@ import { ResumeCursor } from '../../src/domain/after/realtime/resume-cursor.ts';
 import { decodeMessages } from '../../src/domain/ground/bus/wire.ts';
 import { readTrackedToken } from '../../src/domain/ground/links/links.ts';
 import { readReference } from '../../src/domain/ground/links/reference.ts';
-import { readSignedToken } from '../../src/domain/ground/links/signed-link.ts';
+import { readUnsubscribeToken } from '../../src/domain/ground/links/signed-links.ts';
 import { ClientError } from '../../src/errors.ts';
 import { parseRows } from '../../src/http/bodies/parse-rows.ts';
 import { parseSchedule } from '../../src/lib/cron.ts';
@@ -67,7 +67,7 @@ export const TARGETS: Readonly<Record<string, (bytes: Buffer) => unknown>> = {
     );
     readReference(text);
     const projects = { byId: () => ({ signingKeys: [{ key: KEY }] }) };
-    const link = await readSignedToken(projects as never, 'unsubscribe', text);
+    const link = await readUnsubscribeToken(projects, text);
     assert(link === undefined, 'a signature is accepted');
   },
 

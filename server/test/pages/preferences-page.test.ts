@@ -2,7 +2,7 @@ import { createSecretKey } from 'node:crypto';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { LANGUAGES } from '../../src/domain/ground/catalogues/languages.ts';
-import { preferencesToken } from '../../src/domain/ground/links/preferences-link.ts';
+import { preferencesToken } from '../../src/domain/ground/links/signed-links.ts';
 import { rollKey } from '../../src/domain/setup/projects/roll-key.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { axeViolations, describeInChromium, openChromium } from '../support/browser.ts';

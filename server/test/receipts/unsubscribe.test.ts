@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { LANGUAGES } from '../../src/domain/ground/catalogues/languages.ts';
 import { withValues } from '../../src/domain/ground/catalogues/with-values.ts';
-import { unsubscribeToken } from '../../src/domain/ground/links/unsubscribe-link.ts';
+import { unsubscribeToken } from '../../src/domain/ground/links/signed-links.ts';
 import { switchedOff } from '../../src/domain/setup/preferences/switched-off.ts';
 import { ICON_LINK } from '../../src/http/pages/icons.ts';
 import { newId } from '../../src/lib/ids.ts';

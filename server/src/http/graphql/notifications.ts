@@ -1,5 +1,6 @@
 import { GraphQLBoolean, GraphQLID, GraphQLInt } from 'graphql';
 import { Type } from 'typebox';
+import { UNCATEGORIZED } from '../../contract/category.ts';
 import { described, Id } from '../../contract/common.ts';
 import { InboxFilter, Notification, SeveralFilter, Snooze } from '../../contract/notification.ts';
 import { changeNotification, type NotificationAction } from '../../domain/line/notifications/change.ts';
@@ -181,7 +182,7 @@ function domainFilter({ categories, topics }: SeveralFilter): NotificationFilter
   return {
     ...(categories === undefined
       ? {}
-      : { categories: categories.map((one) => (one === 'uncategorized' ? null : one)) }),
+      : { categories: categories.map((one) => (one === UNCATEGORIZED ? null : one)) }),
     ...(topics === undefined ? {} : { topics }),
   };
 }

@@ -1,8 +1,8 @@
+import { UNCATEGORIZED } from '../../contract/category.ts';
 import type { CHANNELS } from '../../contract/channel.ts';
 import { type QuietHours, WEEKDAYS } from '../../contract/delivery-windows.ts';
 import type { Catalogue } from '../../domain/ground/catalogues/en.ts';
 import type { Language } from '../../domain/ground/catalogues/languages.ts';
-import { UNCATEGORIZED } from '../../domain/ground/links/stored-key.ts';
 import { problemsOfTimes } from '../../domain/setup/delivery-windows/problems.ts';
 import type { UserTimes } from '../../domain/setup/delivery-windows/save.ts';
 import type { GivenPreference } from '../../domain/setup/preferences/change.ts';

@@ -1,5 +1,5 @@
 import { languageFor } from '../../domain/ground/catalogues/languages.ts';
-import { type PreferencesLink, readPreferencesToken } from '../../domain/ground/links/preferences-link.ts';
+import { type PreferencesLink, readPreferencesToken } from '../../domain/ground/links/signed-links.ts';
 import { ownTimeZone, timeZoneOf } from '../../domain/setup/delivery-windows/closed-until.ts';
 import { saveTimes } from '../../domain/setup/delivery-windows/save.ts';
 import { changePreferences } from '../../domain/setup/preferences/change.ts';

@@ -1,7 +1,7 @@
 import type { Catalogue } from '../../domain/ground/catalogues/en.ts';
 import { languageFor } from '../../domain/ground/catalogues/languages.ts';
 import { withValues } from '../../domain/ground/catalogues/with-values.ts';
-import { readUnsubscribeToken, type Unsubscription } from '../../domain/ground/links/unsubscribe-link.ts';
+import { readUnsubscribeToken, type Unsubscription } from '../../domain/ground/links/signed-links.ts';
 import { localeOf } from '../../domain/people/users/locale.ts';
 import { savePreferences } from '../../domain/setup/preferences/save.ts';
 import { senderOf } from '../../domain/setup/projects/sender.ts';

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import type { Config } from '../../config.ts';
+import { UNCATEGORIZED } from '../../contract/category.ts';
 import { described, Id, NoContent } from '../../contract/common.ts';
 import { UserInPath } from '../../contract/user.ts';
 import {
@@ -242,7 +243,7 @@ function filterOf(query: LegacyNotificationFilter): BulkFilter {
     ...(archived === undefined || archived === null ? {} : { archived }),
     ...(categories.length === 0
       ? {}
-      : { categories: categories.map((name) => (name === 'uncategorized' ? null : name)) }),
+      : { categories: categories.map((name) => (name === UNCATEGORIZED ? null : name)) }),
     ...(topics.length === 0 ? {} : { topics }),
   };
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { UNCATEGORIZED } from '../../contract/category.ts';
 import { described, Id, NoContent, nullable } from '../../contract/common.ts';
 import {
   Notification,
@@ -244,7 +245,7 @@ function bulkRoute(
 /** An empty value is what forms send for "any". */
 function domainFilter({ category, topic }: { category?: string; topic?: string }): DomainFilter {
   return {
-    ...(category ? { categories: [category === 'uncategorized' ? null : category] } : {}),
+    ...(category ? { categories: [category === UNCATEGORIZED ? null : category] } : {}),
     ...(topic ? { topics: [topic] } : {}),
   };
 }

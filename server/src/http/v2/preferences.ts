@@ -1,6 +1,6 @@
 import { NoContent } from '../../contract/common.ts';
 import { SavePreferences, UserPreferences } from '../../contract/preference.ts';
-import { preferencesUrl } from '../../domain/ground/links/preferences-link.ts';
+import { preferencesUrl } from '../../domain/ground/links/signed-links.ts';
 import { problemsOfPreferences, saveUserPreferences } from '../../domain/setup/preferences/change.ts';
 import { getPreferences } from '../../domain/setup/preferences/get.ts';
 import type { App } from '../route.ts';

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { problemsOf } from '../../contract/problems.ts';
 import { validatorFor } from '../../contract/validation.ts';
 import type { Connection } from '../../domain/after/realtime/subscription.ts';
-import { preferencesUrl } from '../../domain/ground/links/preferences-link.ts';
+import { preferencesUrl } from '../../domain/ground/links/signed-links.ts';
 import type { Project } from '../../domain/setup/projects/cache.ts';
 import { ClientError } from '../../errors.ts';
 import type { Streams } from '../realtime/stream.ts';

@@ -7,7 +7,7 @@ import type { IntegrationName } from '../../../providers/index.ts';
 import type { ReceiptReader, Report, ReportRequest } from '../../../providers/provider.ts';
 import type { OriginSetting, Transport } from '../../../providers/shared/transport.ts';
 import type { Bus, RealtimeMessage } from '../../ground/bus/messages.ts';
-import { readReceiptToken } from '../../ground/links/receipt-url.ts';
+import { readReceiptToken } from '../../ground/links/reference.ts';
 import { runOnce } from '../../ground/requests/idempotency.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';

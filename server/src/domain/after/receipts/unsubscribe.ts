@@ -2,7 +2,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { storedKey } from '../../ground/links/stored-key.ts';
+import { storedKey } from '../../setup/categories/cache.ts';
 
 /** A user who unsubscribed from a category, and when. */
 export interface Unsubscribed {

@@ -1,6 +1,6 @@
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { Tracking } from '../../../contract/tracking.ts';
-import { isId } from '../../../lib/ids.ts';
+import { bytesOfId, idOfBytes, isId } from '../../../lib/ids.ts';
 import { type Referred, readReference, referenceOf } from './reference.ts';
 
 /** The target of a tracked link, plain and encoded for a query. */
@@ -79,7 +79,7 @@ export interface ReadToken extends TrackedDelivery {
 export function readTrackedToken(token: string): ReadToken | undefined {
   if (!TOKEN.test(token)) return undefined;
   const head = token.slice(0, HEAD_CHARACTERS);
-  const projectId = idOf(head.slice(1, 1 + ID_CHARACTERS));
+  const projectId = idOfBytes(Buffer.from(head.slice(1, 1 + ID_CHARACTERS), 'base64url'));
   const referred = readReference(head.slice(1 + ID_CHARACTERS));
   if (!isId(projectId) || referred === undefined) return undefined;
   const mac = Buffer.from(token.slice(HEAD_CHARACTERS));
@@ -97,13 +97,7 @@ const MAC_CHARACTERS = 22; // of 6 bits each
 const TOKEN = /^[ew][\w-]{87}$/;
 
 function headOf({ projectId, channel, ...referred }: TrackedDelivery): string {
-  const project = Buffer.from(projectId.replaceAll('-', ''), 'hex').toString('base64url');
-  return `${LETTERS[channel]}${project}${referenceOf(referred)}`;
-}
-
-function idOf(text: string): string {
-  const hex = Buffer.from(text, 'base64url').toString('hex');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  return `${LETTERS[channel]}${bytesOfId(projectId).toString('base64url')}${referenceOf(referred)}`;
 }
 
 // The prefix `track` separates these signatures from others of the same key. The target comes last because it

@@ -18,10 +18,8 @@ import type {
 } from '../../../providers/provider.ts';
 import { type Language, languageFor } from '../../ground/catalogues/languages.ts';
 import { linksOf, pushClickUrl } from '../../ground/links/links.ts';
-import { preferencesUrl } from '../../ground/links/preferences-link.ts';
-import { receiptUrl } from '../../ground/links/receipt-url.ts';
-import { referenceOf } from '../../ground/links/reference.ts';
-import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
+import { receiptUrl, referenceOf } from '../../ground/links/reference.ts';
+import { preferencesUrl, unsubscribeUrl } from '../../ground/links/signed-links.ts';
 import type { UserRow } from '../../people/users/get.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';

@@ -3,7 +3,6 @@ import type { Tracking } from '../../../contract/tracking.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Window } from '../../../lib/weekly-hours.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
-import { storedKey } from '../../ground/links/stored-key.ts';
 import { loadProjectWindows, type ProjectWindows, windowsOf } from '../delivery-windows/windows.ts';
 import { PerProject } from '../projects/per-project.ts';
 import { getTracking } from '../tracking/get.ts';
@@ -64,6 +63,11 @@ async function loadCategories(db: Queryable, projectId: string): Promise<Project
     windows,
     tracking,
   };
+}
+
+/** Returns the key under which preferences for a category are stored. */
+export function storedKey(category: string | null): string {
+  return category ?? '';
 }
 
 function categoryOf({ disabled, critical, channels, ...config }: CategoryConfig): Category {

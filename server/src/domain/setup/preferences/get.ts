@@ -1,9 +1,9 @@
+import { UNCATEGORIZED } from '../../../contract/category.ts';
 import type { Preferences } from '../../../contract/preference.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { fallbacksOf } from '../../../lib/locale.ts';
-import { storedKey, UNCATEGORIZED } from '../../ground/links/stored-key.ts';
-import type { Category, CategoryCache } from '../categories/cache.ts';
+import { type Category, type CategoryCache, storedKey } from '../categories/cache.ts';
 import type { IntegrationCache } from '../integrations/cache.ts';
 import { settingsOf } from './settings.ts';
 

@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
-import { storedKey } from '../../ground/links/stored-key.ts';
+import { storedKey } from '../categories/cache.ts';
 
 /** Whether a category is switched on for a channel; `category: null` are notifications without a category. */
 export interface Preference {

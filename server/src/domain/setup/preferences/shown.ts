@@ -1,5 +1,5 @@
+import { UNCATEGORIZED } from '../../../contract/category.ts';
 import type { Preferences } from '../../../contract/preference.ts';
-import { UNCATEGORIZED } from '../../ground/links/stored-key.ts';
 import { enabledChannels, getCategoryPreferences, type PreferenceContext } from './get.ts';
 
 /** The preference of a user for a category, as the page shows it. */

@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { storedKey } from '../../ground/links/stored-key.ts';
+import { storedKey } from '../categories/cache.ts';
 
 /** The recipients of a category. */
 export interface UsersOfCategory {
