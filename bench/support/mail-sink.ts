@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
+import { freePort } from '../../server/src/lib/free-port.ts';
 import { waitMs } from '../../server/src/lib/wait.ts';
 import { startTask } from './task.ts';
 
@@ -36,14 +37,6 @@ export async function startMailSink(): Promise<MailSink> {
   process.once('exit', () => child.kill());
   await listening(child, port);
   return { port, name: 'smtp-sink', stop: () => child.kill() };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 async function listening(child: ChildProcess, port: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { StartError } from './db/embedded/start-error.ts';
 import { type Cell, isSameCell, listCells } from './domain/setup/cells/cells.ts';
-import { waitMs } from './lib/wait.ts';
+import { within } from './lib/wait.ts';
 import { type Opened, rememberCells } from './open.ts';
 
 // A cell that could not be opened is tried again after this time: its database may be restarting.
@@ -48,8 +48,7 @@ export class OpenCells<Kept extends Closable> {
     });
     const first = this.#sync();
     this.#running = first.catch(() => this.#retryLater());
-    const waiting = new AbortController();
-    await Promise.race([first, waitMs(START_WITHIN_MS, waiting.signal)]).finally(() => waiting.abort());
+    await within(START_WITHIN_MS, first, () => {});
   }
 
   /** The cells that are open now. */

@@ -2,6 +2,7 @@ import { readConfig } from '../config.ts';
 import { isDatabaseUnavailable } from '../db/client.ts';
 import { createLogger } from '../lib/log.ts';
 import { CannotOpen } from '../lib/seal.ts';
+import { within } from '../lib/wait.ts';
 import { type Opened, open } from '../open.ts';
 import { CommandError } from './command.ts';
 import { unavailable } from './with-database.ts';
@@ -31,12 +32,10 @@ const TIMEOUT_MS = 5_000;
  * Waits for the connection to the running servers, and returns whether there is one. Without it, changes that
  * this process publishes reach them only within seconds.
  */
-export async function linked({ bus }: Opened): Promise<boolean> {
-  const late = Promise.withResolvers<false>();
-  const timer = setTimeout(() => late.resolve(false), TIMEOUT_MS);
-  try {
-    return await Promise.race([bus.listening().then(() => true), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+export function linked({ bus }: Opened): Promise<boolean> {
+  return within(
+    TIMEOUT_MS,
+    bus.listening().then(() => true),
+    () => false,
+  );
 }

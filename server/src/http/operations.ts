@@ -4,6 +4,7 @@ import { diskProblem } from '../db/embedded/disk.ts';
 import { newestSchema, SCHEMA_COLUMNS, type Schema, schemaObstacle } from '../db/schema.ts';
 import type { LinkState } from '../domain/ground/bus/link.ts';
 import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
+import { within } from '../lib/wait.ts';
 import {
   busConnected,
   busSilence,
@@ -145,7 +146,7 @@ function remembered<Result>(work: () => Promise<Result>): () => Promise<Result> 
 
 async function whyNotReady({ db, config }: HttpContext, newest: number): Promise<string | undefined> {
   try {
-    const [row] = await within(READY_TIMEOUT_MS, db.query<Readiness>(selectReadiness));
+    const [row] = await inTime(db.query<Readiness>(selectReadiness));
     if (row === undefined || row.version < newest)
       return `the database has schema ${row?.version ?? 0}, this release needs ${newest}`;
     const obstacle = schemaObstacle(row, newest);
@@ -159,14 +160,10 @@ async function whyNotReady({ db, config }: HttpContext, newest: number): Promise
   return config.DATABASE_URL === undefined ? diskProblem(config.DATA_DIR) : undefined;
 }
 
-async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise<Result> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+function inTime<Result>(work: Promise<Result>): Promise<Result> {
+  return within(READY_TIMEOUT_MS, work, () => {
+    throw new Error(`no response within ${READY_TIMEOUT_MS} ms`);
+  });
 }
 
 /** What does not make the server unavailable: its bus, the workers and the queue of all nodes, and cells. */
@@ -190,10 +187,7 @@ const NOT_OPEN = 'the cell could not be opened: the log of the server says why';
 async function detailsOfCell({ db, bus }: HttpContext): Promise<object> {
   const shown = { bus: Object.fromEntries(bus.state().map(({ name, ...link }) => [name, linkJson(link)])) };
   try {
-    const [leases, queue] = await within(
-      READY_TIMEOUT_MS,
-      Promise.all([measureLeases(db), measureQueue(db)]),
-    );
+    const [leases, queue] = await inTime(Promise.all([measureLeases(db), measureQueue(db)]));
     return {
       ...shown,
       workers: { live: leases.live, shortest_lease_seconds: leases.shortestSeconds },
@@ -218,7 +212,7 @@ interface MeasuredDatabase {
 async function measureDatabases(cells: readonly Measured[], missing = 0): Promise<void> {
   const measured = await Promise.all(
     cells.map(({ db, log }) =>
-      within(READY_TIMEOUT_MS, measureDatabase(db)).catch((error: unknown) => {
+      inTime(measureDatabase(db)).catch((error: unknown) => {
         log.warn({ err: error }, 'the queue could not be measured');
         return [];
       }),

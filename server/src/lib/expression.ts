@@ -1,4 +1,5 @@
 import { CelError, type Expression, parseExpression } from './cel.ts';
+import { isPlainObject } from './members.ts';
 import { type Output, parseOutput, TemplateError } from './template.ts';
 import type { VariablePath } from './variables.ts';
 
@@ -212,5 +213,5 @@ function literalValue(value: unknown): unknown {
 /** Whether the value is data, not an object of Liquid (`empty`, `blank`). */
 function isData(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return value !== undefined;
-  return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
+  return Array.isArray(value) || isPlainObject(value);
 }

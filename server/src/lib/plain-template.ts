@@ -1,5 +1,6 @@
 import type { Template as LiquidTemplate, Output, Token } from 'liquidjs';
 import type { LiquidLibrary } from './liquid.ts';
+import { isPlainObject, memberOf } from './members.ts';
 
 /** A text, or the path of a value. */
 type Part = string | readonly string[];
@@ -69,8 +70,8 @@ function textAt(data: object, path: readonly string[]): string | undefined {
   let value: unknown = data;
   for (const name of path) {
     if (value === null || value === undefined) return '';
-    if (typeof value !== 'object' || Object.getPrototypeOf(value) !== Object.prototype) return undefined;
-    value = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
+    if (!isPlainObject(value)) return undefined;
+    value = memberOf(value, name);
   }
   if (value === null || value === undefined) return '';
   if (typeof value === 'string') return value;

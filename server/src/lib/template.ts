@@ -7,6 +7,7 @@ import type {
   Operators,
 } from 'liquidjs';
 import { countTags, type LiquidLibrary, loadLiquid } from './liquid.ts';
+import { isPlainObject } from './members.ts';
 import { plainRendering } from './plain-template.ts';
 import type { VariablePath } from './variables.ts';
 
@@ -223,7 +224,7 @@ function workOn([subject, ...others]: readonly unknown[], searches: boolean, mos
 
 /** Returns the number of members of an object, or of a list with its nested lists. */
 function membersOf(value: unknown, most: number): number {
-  if (!Array.isArray(value)) return isObject(value) ? Object.keys(value).length : 0;
+  if (!Array.isArray(value)) return isPlainObject(value) ? Object.keys(value).length : 0;
   let members = 0;
   const open: (readonly unknown[])[] = [value];
   for (let next = open.pop(); next !== undefined && members <= most; next = open.pop()) {
@@ -231,10 +232,6 @@ function membersOf(value: unknown, most: number): number {
     if (members <= most) for (const member of next) if (Array.isArray(member)) open.push(member);
   }
   return members;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
 // Filters that read a single member and take no time.

@@ -456,7 +456,7 @@ export type ReceiptPoll<Config> = {
 /** The statuses by id. An id without a status is not known yet. */
 export type PolledReceipts =
   | { kind: 'received'; receipts: ReadonlyMap<string, PolledReceipt> }
-  | { kind: 'failed'; reason: string; retryAfterMs?: number };
+  | { kind: 'failed'; reason: string; retryAfterMs?: number | undefined };
 export type PolledReceipt = {
   kind: ReceiptKind;
   code?: string;

@@ -10,6 +10,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrations } from '../../src/db/migrations.ts';
 import { newestSchema } from '../../src/db/schema.ts';
+import { freePort } from '../../src/lib/free-port.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
 import { belfry, type Ended, ended, Output, runCommand } from '../support/cli.ts';
 import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
@@ -822,16 +823,6 @@ describe('examples', () => {
     for (const [, line = ''] of expected.matchAll(/^# prints: (.*)$/gm)) expect(out).toContain(line);
   });
 });
-
-/** A port on which nothing listens. */
-async function freePort(): Promise<number> {
-  const held = createServer();
-  await once(held.listen(0, '127.0.0.1'), 'listening');
-  const { port } = held.address() as AddressInfo;
-  held.close();
-  await once(held, 'close');
-  return port;
-}
 
 /** A proxy to the server. `cut` breaks its connections and refuses new ones until `repair`. */
 async function openWire(port: number) {

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect as connectHttp2 } from 'node:http2';
-import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, fetch } from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
+import { freePort } from '../../src/lib/free-port.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
 // The samples in deploy/proxies, in Debian's nginx and Caddy on loopback. Only names, ports and certificates
@@ -84,7 +84,7 @@ for (const { name, program, sample, config, args } of PROXIES) {
 
     beforeAll(async () => {
       folder = await mkdtemp(join(tmpdir(), 'belfry-proxy-'));
-      const [http, https] = await freePorts();
+      const [http, https] = await Promise.all([freePort(), freePort()]);
       const text = await readFile(file(`../../../deploy/proxies/${sample}`), 'utf8');
       const belfry = new URL(service.address).host;
       await writeFile(join(folder, 'config'), config(text, { http, https, belfry }));
@@ -177,18 +177,4 @@ for (const { name, program, sample, config, args } of PROXIES) {
       expect(service.logged.join('')).not.toContain('192.0.2.');
     });
   });
-}
-
-/** Two ports that were free. */
-async function freePorts(): Promise<[number, number]> {
-  const servers = [createServer(), createServer()];
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      server.listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return (server.address() as AddressInfo).port;
-    }),
-  );
-  for (const server of servers) server.close();
-  return [ports[0] ?? 0, ports[1] ?? 0];
 }

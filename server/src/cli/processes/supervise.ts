@@ -1,13 +1,13 @@
 import cluster, { type Worker as Process } from 'node:cluster';
-import { once } from 'node:events';
 import { getCompileCacheDir } from 'node:module';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { checkRoles } from '../../app.ts';
 import type { Config } from '../../config.ts';
 import { type CredentialsFile, writeCredentials } from '../../credentials.ts';
 import { StartError } from '../../db/embedded/start-error.ts';
 import { awakeMs } from '../../lib/awake.ts';
+import { freePort } from '../../lib/free-port.ts';
 import type { Logger } from '../../lib/log.ts';
 import { waitMs } from '../../lib/wait.ts';
 import { type MetricsOfProcess, sumOfCounters } from '../../metrics.ts';
@@ -326,15 +326,6 @@ class Processes {
 function compileCache(): Record<string, string> {
   const folder = getCompileCacheDir(); // that of this version of Node, below the one that is set
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
-}
-
-async function freePort(host: string): Promise<number> {
-  const server = createServer().listen(0, host);
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 function pauseAfter(failures: number): number {

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ENGLISH } from '../../domain/ground/catalogues/languages.ts';
+import { within } from '../../lib/wait.ts';
 import { acceptsGzip, prefersHtml } from '../accept.ts';
 import { sendNothing } from '../pages/home.ts';
 import { sendPage } from '../pages/page.ts';
@@ -22,8 +22,10 @@ export function docsRoutes({ fastify, context, limits }: App, cache?: string): v
   const serve = async (request: FastifyRequest, reply: FastifyReply) => {
     await limits.stranger(request, reply);
     const { '*': path = '' } = request.params as { '*'?: string };
-    const patience = prefersHtml(request) ? [sleep(PATIENCE_MS, 'building' as const, { ref: false })] : [];
-    const files = await Promise.race([site.files(), ...patience]).catch(() => 'failed' as const);
+    const built = site.files().catch(() => 'failed' as const);
+    const files = await (prefersHtml(request)
+      ? within(PATIENCE_MS, built, () => 'building' as const)
+      : built);
     if (files === 'building') return sendBuilding(reply);
     if (files === 'failed') return sendFailure(reply);
     const folder = path === '' || path.endsWith('/') ? path : `${path}/`;

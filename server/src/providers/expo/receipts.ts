@@ -4,6 +4,7 @@
  */
 
 import type { PolledReceipt, ReceiptPoll } from '../provider.ts';
+import { retryAfter } from '../shared/http-outcome.ts';
 import { membersOf, nonEmptyText } from '../shared/inbound.ts';
 import { requestJson } from '../shared/request-json.ts';
 import { tidy } from '../shared/vendor-text.ts';
@@ -23,9 +24,8 @@ export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
       body: JSON.stringify({ ids }),
     });
     const { data } = response.json as { data?: unknown };
-    const retryAfterMs = Number(response.headers['retry-after']) * 1000;
     if (response.status !== 200 || typeof data !== 'object' || data === null)
-      return { kind: 'failed', reason: response.summary, ...(retryAfterMs > 0 ? { retryAfterMs } : {}) };
+      return { kind: 'failed', reason: response.summary, retryAfterMs: retryAfter(response.headers) };
     const receipts = Object.entries(data).flatMap(([id, value]): [string, PolledReceipt][] => {
       const receipt = receiptOf(membersOf(value));
       return receipt === undefined ? [] : [[id, receipt]];

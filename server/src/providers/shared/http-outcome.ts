@@ -151,8 +151,11 @@ export function retry(
   };
 }
 
-/** Returns the delay of `Retry-After` in milliseconds. A date is relative to the vendor's own `Date`. */
-function retryAfter(headers: HttpResponse['headers']): number | undefined {
+/**
+ * Returns the delay of `Retry-After` in milliseconds, at most an hour. A date is relative to the vendor's own
+ * `Date`.
+ */
+export function retryAfter(headers: HttpResponse['headers']): number | undefined {
   const wish = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(?:\.\d*)?$/.test(wish)) return clamped(Number(wish) * 1000);
   return untilDate(httpDate(wish), headers);

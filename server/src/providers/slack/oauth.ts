@@ -3,6 +3,7 @@
  * https://docs.slack.dev/authentication/installing-with-oauth
  */
 import type { SlackInstallation } from '../../contract/installation.ts';
+import { retryAfter } from '../shared/http-outcome.ts';
 import { type JsonResponse, requestJson } from '../shared/request-json.ts';
 import type { Transport } from '../shared/transport.ts';
 
@@ -116,7 +117,7 @@ function classify<Granted>(
   const failed = (reason: string): GrantResult<Granted> => ({
     kind: 'failed',
     reason,
-    retryAfterMs: retryAfterMs(headers['retry-after']),
+    retryAfterMs: retryAfter(headers) || RETRY_AFTER_MS,
   });
   if (status === 0) return failed(`Slack did not respond: ${summary}`);
   const members = json as Members;
@@ -217,10 +218,4 @@ function textIn(value: unknown): string | undefined {
 
 function membersIn(value: unknown): Members | undefined {
   return typeof value === 'object' && value !== null ? (value as Members) : undefined;
-}
-
-/** Returns the delay of `Retry-After` (seconds), at most an hour; 30 s if there is none. */
-function retryAfterMs(header: string | undefined): number {
-  const seconds = Number(header);
-  return header !== undefined && seconds > 0 ? Math.min(seconds, 3_600) * 1_000 : RETRY_AFTER_MS;
 }

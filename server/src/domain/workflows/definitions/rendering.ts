@@ -1,4 +1,5 @@
 import type { ConditionData } from '../../../lib/expression.ts';
+import { isPlainObject } from '../../../lib/members.ts';
 import {
   type Output,
   parseOutput,
@@ -114,8 +115,4 @@ class Budget {
       throw new TemplateError(`makes more than ${MAX_CHARACTERS} characters`);
     return isStructure ? value : text;
   }
-}
-
-function isPlainObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
