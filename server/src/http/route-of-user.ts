@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { UserInPath } from '../contract/user.ts';
+import { userInPath } from './in-path.ts';
 import {
   type App,
   type HandlerResult,
@@ -9,7 +10,6 @@ import {
   type UserCall,
   userRoute,
 } from './route.ts';
-import { userInPath } from './user-in-path.ts';
 
 /** The route by which a backend acts for one of its users. Its path begins with `/users/{user_id}`. */
 interface ForProject {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uuidArray } from '../../src/db/arrays.ts';
 import { type Database, openDatabase } from '../../src/db/client.ts';
-import { TEXTS_OF_USERS } from '../../src/domain/after/erasure/texts-of-users.ts';
+import { TEXTS_OF_USERS } from '../../src/domain/after/erasure/purge-users.ts';
 import type { TemplateReference } from '../../src/domain/line/broadcasts/stored-broadcast.ts';
 import { insertTexts, loadTexts } from '../../src/domain/line/notifications/texts.ts';
 import { openTemplates } from '../../src/domain/line/rendering/templates.ts';

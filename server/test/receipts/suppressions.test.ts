@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
-import { addSuppression } from '../../src/domain/ground/suppressions/add.ts';
 import { AddressKeys } from '../../src/domain/ground/suppressions/address-keys.ts';
+import { addSuppression } from '../../src/domain/ground/suppressions/change.ts';
 import type { NewSuppression } from '../../src/domain/ground/suppressions/suppress.ts';
 import { suppressAddresses } from '../../src/domain/ground/suppressions/suppress.ts';
 import { findSuppressed } from '../../src/domain/ground/suppressions/suppressed.ts';

@@ -1,8 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { LANGUAGES } from '../../src/domain/ground/catalogues/languages.ts';
-import { withValues } from '../../src/domain/ground/catalogues/with-values.ts';
+import { LANGUAGES, withValues } from '../../src/domain/ground/catalogues/languages.ts';
 import { unsubscribeToken } from '../../src/domain/ground/links/signed-links.ts';
 import { switchedOff } from '../../src/domain/setup/preferences/switched-off.ts';
 import { ICON_LINK } from '../../src/http/pages/icons.ts';

@@ -2,8 +2,11 @@ import { type Static, Type } from 'typebox';
 import { Channel } from '../channel.ts';
 import { exampleId, exampleTime, FreeObject, Id, nullable, oneOf, Timestamp } from '../common.ts';
 import { Notification } from '../notification.ts';
-import { LegacyTime, NullableLegacyTime } from './common.ts';
 import { numberedPage, pageNumber, perPage } from './pages.ts';
+
+/** A time in v1: ISO 8601, or seconds since 1970 with LEGACY_TIMESTAMPS=unix. */
+const LegacyTime = Type.Union([Timestamp, Type.Integer()]);
+const NullableLegacyTime = nullable(LegacyTime);
 
 const flag = (description: string) => Type.Optional(nullable(Type.Boolean({ description })));
 

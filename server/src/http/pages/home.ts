@@ -1,6 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Language, languageFor } from '../../domain/ground/catalogues/languages.ts';
-import { withValues } from '../../domain/ground/catalogues/with-values.ts';
+import { type Language, languageFor, withValues } from '../../domain/ground/catalogues/languages.ts';
 import { ClientError } from '../../errors.ts';
 import { acceptedLocales } from '../../lib/locale.ts';
 import { VERSION } from '../../lib/version.ts';

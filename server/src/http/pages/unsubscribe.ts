@@ -1,8 +1,7 @@
 import type { Catalogue } from '../../domain/ground/catalogues/en.ts';
-import { languageFor } from '../../domain/ground/catalogues/languages.ts';
-import { withValues } from '../../domain/ground/catalogues/with-values.ts';
+import { languageFor, withValues } from '../../domain/ground/catalogues/languages.ts';
 import { readUnsubscribeToken, type Unsubscription } from '../../domain/ground/links/signed-links.ts';
-import { localeOf } from '../../domain/people/users/locale.ts';
+import { getUser } from '../../domain/people/users/get.ts';
 import { savePreferences } from '../../domain/setup/preferences/save.ts';
 import { senderOf } from '../../domain/setup/projects/sender.ts';
 import { acceptedLocales } from '../../lib/locale.ts';
@@ -28,12 +27,12 @@ export async function unsubscribePage(app: App): Promise<void> {
     { link, request, reply }: LinkRequest<Unsubscription>,
     { status, kind }: { status: number; kind: Kind },
   ) => {
-    const [project, locale] = await Promise.all([
+    const [project, user] = await Promise.all([
       context.projects.byId(link.projectId),
-      localeOf(context.db, link.projectId, link.userId),
+      getUser(context.db, link.projectId, link.userId),
     ]);
     const accepted = acceptedLocales(request.headers['accept-language']);
-    const language = languageFor([locale, ...accepted, project?.defaultLocale]);
+    const language = languageFor([user?.locale, ...accepted, project?.defaultLocale]);
     const page = pageOf(kind, link, language.texts);
     return sendPage(reply, status, language, { ...page, ...(project && { sender: senderOf(project) }) });
   };

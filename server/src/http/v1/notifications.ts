@@ -29,7 +29,6 @@ import { deliveredJson } from './deliveries.ts';
 import { found, notFound } from './found.ts';
 import { notificationPage, pagesOf, whole } from './numbered-page.ts';
 import { recipientJson } from './recipient.ts';
-import { legacyTime } from './times.ts';
 
 const tags: [string] = ['Notifications'];
 const ById = Type.Object({ notification_id: described(Id, 'The id of the notification.') });
@@ -266,10 +265,11 @@ function tooManyNames(given: unknown): string[] {
   });
 }
 
-/** Returns a function that makes v1's `Notification` as JSON text. */
-function recordJson(config: Pick<Config, 'LEGACY_TIMESTAMPS'>, user: UserRow) {
+/** Returns a function that makes v1's `Notification` as JSON text. Times are ISO 8601, or unix seconds. */
+function recordJson({ LEGACY_TIMESTAMPS: format }: Pick<Config, 'LEGACY_TIMESTAMPS'>, user: UserRow) {
   const recipient = recipientJson(user);
-  const time = (at: Date | null) => JSON.stringify(legacyTime(config, at));
+  const time = (at: Date | null) =>
+    JSON.stringify(format === 'unix' && at !== null ? Math.floor(at.getTime() / 1000) : at);
   return (row: NotificationRow, content: string) =>
     `{"id":"${row.id}",${content},"recipient":${recipient},"sent_at":${time(row.sent_at)},` +
     `"seen_at":${time(row.seen_at)},"read_at":${time(row.read_at)},"archived_at":${time(row.archived_at)}}`;

@@ -14,8 +14,8 @@ import { ClientError } from '../../errors.ts';
 import { NEWEST } from '../../lib/cursor.ts';
 import { memberOf } from '../../lib/members.ts';
 import { found } from '../found.ts';
+import { topicInPath } from '../in-path.ts';
 import { type App, userRoute } from '../route.ts';
-import { topicInPath } from '../topic-in-path.ts';
 
 const tags: [string] = ['Topics'];
 const url = '/subscriptions';

@@ -6,8 +6,7 @@ import {
   SuppressionListQuery,
   SuppressionPage,
 } from '../../contract/suppression.ts';
-import { addSuppression } from '../../domain/ground/suppressions/add.ts';
-import { liftSuppression } from '../../domain/ground/suppressions/lift.ts';
+import { addSuppression, liftSuppression } from '../../domain/ground/suppressions/change.ts';
 import { getSuppression, listSuppressions, toSuppression } from '../../domain/ground/suppressions/list.ts';
 import { ClientError } from '../../errors.ts';
 import { found } from '../found.ts';

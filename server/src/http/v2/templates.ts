@@ -25,9 +25,9 @@ import {
 import { deleteTemplate, restoreVersion, saveTemplate } from '../../domain/setup/templates/save.ts';
 import { ClientError } from '../../errors.ts';
 import { found } from '../found.ts';
+import { versionIn } from '../in-path.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
-import { versionIn } from '../version-in-path.ts';
 
 const tags: [string] = ['Templates'];
 

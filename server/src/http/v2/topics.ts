@@ -14,10 +14,10 @@ import { listTopics, topicCursor } from '../../domain/people/topics/list-topics.
 import { repeatedCategories } from '../../domain/people/topics/save.ts';
 import { userJson } from '../../domain/people/users/get.ts';
 import { readPage } from '../../lib/page.ts';
+import { topicInPath } from '../in-path.ts';
 import { readCursor } from '../pagination.ts';
 import { rawPage } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
-import { topicInPath } from '../topic-in-path.ts';
 
 const tags: [string] = ['Topics'];
 const url = '/topics/:topic/subscribers';

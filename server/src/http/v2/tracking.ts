@@ -1,7 +1,5 @@
 import { Tracking } from '../../contract/tracking.ts';
-import { getTracking } from '../../domain/setup/tracking/get.ts';
-import { problemsOfTracking } from '../../domain/setup/tracking/problems.ts';
-import { saveTracking } from '../../domain/setup/tracking/save.ts';
+import { getTracking, problemsOfTracking, saveTracking } from '../../domain/setup/tracking/settings.ts';
 import { memberOf } from '../../lib/members.ts';
 import { type App, projectRoute } from '../route.ts';
 

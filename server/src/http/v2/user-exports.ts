@@ -5,9 +5,9 @@ import { exportUser } from '../../domain/after/export/export-user.ts';
 import { exportUsers } from '../../domain/people/users/export.ts';
 import { getUser } from '../../domain/people/users/get.ts';
 import { found } from '../found.ts';
+import { userInPath } from '../in-path.ts';
 import { rawJson, sendParts } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
-import { userInPath } from '../user-in-path.ts';
 
 const tags: [string] = ['Users'];
 const MEDIA_TYPES = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' };

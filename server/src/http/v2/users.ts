@@ -7,9 +7,9 @@ import { saveUser } from '../../domain/people/users/save.ts';
 import { updateUser } from '../../domain/people/users/update.ts';
 import { ClientError } from '../../errors.ts';
 import { found } from '../found.ts';
+import { userInPath } from '../in-path.ts';
 import { rawJson, rawPage } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
-import { userInPath } from '../user-in-path.ts';
 
 const tags: [string] = ['Users'];
 

@@ -42,9 +42,9 @@ import { startRuns } from '../../domain/workflows/runs/start.ts';
 import { eventProblems, postEvent } from '../../domain/workflows/triggers/post-event.ts';
 import { ClientError } from '../../errors.ts';
 import { found } from '../found.ts';
+import { versionIn } from '../in-path.ts';
 import { type RawJson, rawJson, rawPage } from '../reply.ts';
 import { type App, type Call, projectRoute } from '../route.ts';
-import { versionIn } from '../version-in-path.ts';
 
 const tags: [string] = ['Workflows'];
 

@@ -22,7 +22,7 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { notVerified, requestJson, segment } from '../shared/request-json.ts';
-import { smsText } from '../shared/sms-text.ts';
+import { cut } from '../shared/shrink.ts';
 import type { HttpRequest, HttpResult } from '../shared/transport.ts';
 import { twilioReceipts } from './receipts.ts';
 
@@ -120,7 +120,7 @@ function build(message: SmsMessage, config: Config): HttpRequest | Rejection {
   const payload = {
     To: message.to.replace(/[\s().-]/g, ''),
     From: config.from,
-    Body: smsText(message, MAX_BODY),
+    Body: smsText(message),
     ...(message.receiptUrl === undefined ? {} : { StatusCallback: message.receiptUrl }),
   };
   const merged = mergeOverride<Record<string, unknown>>(payload, message.override, { locked: ['To'] });
@@ -140,6 +140,17 @@ function build(message: SmsMessage, config: Config): HttpRequest | Rejection {
     },
     body: formOf(merged.payload).toString(),
   };
+}
+
+/**
+ * Returns title, text and link on separate lines. Cuts title and text only: a cut link is useless. A link
+ * that is too long by itself is returned whole.
+ */
+function smsText({ title, text, actionUrl }: SmsMessage): string {
+  const words = [title, text].map((part) => part.trim()).filter((part) => part !== '');
+  if (actionUrl === null) return cut(words.join('\n'), MAX_BODY);
+  const shown = cut(words.join('\n'), MAX_BODY - actionUrl.length - 1);
+  return shown === '' ? actionUrl : `${shown}\n${actionUrl}`;
 }
 
 const TOO_LONG: Rejection = {

@@ -10,7 +10,6 @@ import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
 import { hasUnredacted, redactKept } from './redact-kept.ts';
 import { redactRecipients, redactScheduled } from './redact-recipients.ts';
-import { TEXTS_OF_USERS } from './texts-of-users.ts';
 
 /** How long a deleted user can be restored: the contract's seven days. */
 export const GRACE_MS = 7 * 24 * 3_600_000;
@@ -297,3 +296,11 @@ const LAST = [
   sql('purge_former_user_keys', 'delete from former_user_keys where user_id = any ($1::uuid[])'),
   sql('purge_users', 'delete from users where id = any ($1::uuid[])'),
 ];
+
+/** Deletes the texts that templates made for these users alone, by broadcast and user. Primary key. */
+export const TEXTS_OF_USERS = sql(
+  'purge_texts_of_users',
+  `delete from broadcast_texts t
+  using unnest($1::uuid[], $2::uuid[]) as gone (broadcast_id, user_id)
+  where t.broadcast_id = gone.broadcast_id and t.reader = gone.user_id::text`,
+);

@@ -12,8 +12,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { firstIdAt, notificationId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { purgeUsers } from './purge-users.ts';
-import { TEXTS_OF_USERS } from './texts-of-users.ts';
+import { purgeUsers, TEXTS_OF_USERS } from './purge-users.ts';
 
 const DAY_MS = 24 * 3_600_000;
 // Long enough to notice a failure and replay it.

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Catalogue, en } from './en.ts';
-import { LANGUAGES, languageFor } from './languages.ts';
-import { withValues } from './with-values.ts';
+import { LANGUAGES, languageFor, withValues } from './languages.ts';
 
 const placeholdersIn = (text: string) => [...text.matchAll(/\{\w*\}/g)].map(([placeholder]) => placeholder);
 

@@ -38,3 +38,8 @@ export function languageFor(locales: readonly (string | null | undefined)[]): La
   }
   return ENGLISH;
 }
+
+/** Inserts values into a text with placeholders: `{category}`. */
+export function withValues(text: string, values: Readonly<Record<string, string>>): string {
+  return text.replace(/\{(\w+)\}/g, (placeholder, name: string) => values[name] ?? placeholder);
+}

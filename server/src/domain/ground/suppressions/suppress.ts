@@ -8,10 +8,9 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { systemClock } from '../../../lib/clock.ts';
 import { newId } from '../../../lib/ids.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
-import { recordEvents } from '../events/record.ts';
+import { type NewEvent, recordEvents } from '../events/record.ts';
 import { type Address, addressHash, canonicalAddress } from '../identities/address.ts';
 import type { AddressKeys } from './address-keys.ts';
-import { suppressionEvent } from './events.ts';
 
 /** An address to which a project must send nothing. */
 export interface NewSuppression extends Address {
@@ -75,6 +74,21 @@ export async function suppressAddresses(
       return row.updated_at.getTime() === now.getTime() ? [suppressionEvent('suppression.updated', row)] : [];
     }),
   );
+}
+
+/**
+ * Returns the event of a suppression. It contains the suppression's id and known users, never the address.
+ */
+export function suppressionEvent(
+  type: 'suppression.added' | 'suppression.updated' | 'suppression.lifted',
+  row: { project_id: string; id: string; kind: SuppressionKind; user_ids: readonly string[] },
+): NewEvent {
+  const users = row.user_ids.length === 0 ? {} : { user_ids: row.user_ids };
+  return {
+    projectId: row.project_id,
+    type,
+    details: { context: { suppression_id: row.id, kind: row.kind, ...users } },
+  };
 }
 
 interface Row {

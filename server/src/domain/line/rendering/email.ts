@@ -8,8 +8,7 @@
  * document is the sender's own design: only the button and the footer are added, at its end.
  */
 
-import { ENGLISH, type Language } from '../../ground/catalogues/languages.ts';
-import { withValues } from '../../ground/catalogues/with-values.ts';
+import { ENGLISH, type Language, withValues } from '../../ground/catalogues/languages.ts';
 import type { TrackedLinks } from '../../ground/links/links.ts';
 import type { Sender } from '../../setup/projects/sender.ts';
 import { clean, htmlToText, looksLikeHtml } from './plain-text.ts';

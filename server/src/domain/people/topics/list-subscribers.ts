@@ -3,7 +3,7 @@ import { bothDirections } from '../../../db/list-statements.ts';
 import type { Cursor, SearchedRows } from '../../../lib/cursor.ts';
 import type { UserRow } from '../users/get.ts';
 import { endEarly, LISTED_COLUMNS, type ListedUser, listed } from '../users/page-bytes.ts';
-import { IS_SUBSCRIBED } from './is-subscribed.ts';
+import { IS_SUBSCRIBED } from './subscribers.ts';
 
 /**
  * Returns up to `limit` of the users that are subscribed to a topic beyond the cursor, nearest first.

@@ -1,7 +1,7 @@
 import type { Topic } from '../../../contract/topic.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
-import { IS_SUBSCRIBED } from './is-subscribed.ts';
+import { IS_SUBSCRIBED } from './subscribers.ts';
 
 /** The highest count of subscribers: counting takes 0.1 µs for each. A page of 50 such topics takes 50 ms. */
 const MAX_SUBSCRIBER_COUNT = 10_000;

@@ -2,7 +2,12 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { NOT_NAMED, readPages, USERS_PER_PAGE, type UserPage } from '../users/next-users.ts';
-import { IS_SUBSCRIBED } from './is-subscribed.ts';
+
+/**
+ * SQL: whether the row of a subscription is for at least one category. Others only store that the user left
+ * the topic. The condition of the index subscribers_of_topic.
+ */
+export const IS_SUBSCRIBED = `categories @? '$.*.status ? (@ == "subscribed")'`;
 
 // The rows that are read for a page. It ends here if few subscribers of the topic match the category.
 const MAX_ROWS_READ = 10_000;

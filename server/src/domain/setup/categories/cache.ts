@@ -5,7 +5,7 @@ import type { Window } from '../../../lib/weekly-hours.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { loadProjectWindows, type ProjectWindows, windowsOf } from '../delivery-windows/windows.ts';
 import { PerProject } from '../projects/per-project.ts';
-import { getTracking } from '../tracking/get.ts';
+import { getTracking } from '../tracking/settings.ts';
 
 /** A project's settings for its notifications. */
 export interface ProjectCategories {

@@ -1,7 +1,7 @@
 import { textArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import type { Sealer } from '../../../lib/seal.ts';
-import { checkKeys } from './check-keys.ts';
+import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import { sealingPurpose } from './keys.ts';
 
 /** Whether the keys of a sealer open the secrets of the database. */
 export type KeyFit =
@@ -27,6 +27,30 @@ export async function keyFit({ db, sealer }: { db: Queryable; sealer: Sealer }):
   return sealer.keyIds.includes(claim.key_id)
     ? { kind: 'fits', problems }
     : { kind: 'claimed', keyId: claim.key_id };
+}
+
+/**
+ * Opens one project secret for each key that seals projects. Returns the number of keys and, for those that
+ * are missing, the error messages.
+ */
+async function checkKeys({
+  db,
+  sealer,
+}: {
+  db: Queryable;
+  sealer: Sealer;
+}): Promise<{ keys: number; problems: string[] }> {
+  const rows = await db.query<{ id: string; sealed_api_secret: Buffer }>(selectOneOfEachKey);
+  const problems: string[] = [];
+  for (const { id, sealed_api_secret } of rows) {
+    try {
+      sealer.open(sealed_api_secret, sealingPurpose(id, 'api_secret'));
+    } catch (error) {
+      if (!(error instanceof CannotOpen)) throw error;
+      problems.push(error.message);
+    }
+  }
+  return { keys: rows.length, problems };
 }
 
 /**
@@ -58,6 +82,14 @@ export async function replaceSealingKey(
 export async function keysInUse(db: Queryable): Promise<string[]> {
   return (await db.query<{ key_id: string }>(selectKeys)).map(({ key_id }) => key_id);
 }
+
+// Reads the whole table, once at the start. Bytes 2 to 5 of a sealed secret are the id of the key.
+const selectOneOfEachKey = sql(
+  'select_project_of_each_key',
+  `select distinct on (substring(sealed_api_secret from 2 for 4)) id, sealed_api_secret
+  from projects
+  order by substring(sealed_api_secret from 2 for 4), id`,
+);
 
 const selectClaim = sql('select_sealing_key', 'select key_id from sealing_key');
 

@@ -1,9 +1,10 @@
-import type { SaveSuppression } from '../../../contract/suppression.ts';
-import type { Database } from '../../../db/client.ts';
+import type { SaveSuppression, SuppressionKind } from '../../../contract/suppression.ts';
+import { type Database, sql } from '../../../db/client.ts';
+import { recordEvents } from '../events/record.ts';
 import type { Address } from '../identities/address.ts';
 import type { AddressKeys } from './address-keys.ts';
 import { type SuppressionRow, suppressionOf } from './list.ts';
-import { suppressAddresses } from './suppress.ts';
+import { suppressAddresses, suppressionEvent } from './suppress.ts';
 
 /**
  * Suppresses an address by the project's own decision, or changes its reason and note. Resolves with the row.
@@ -30,3 +31,32 @@ function addressOf({ email, phone_number }: SaveSuppression): Address {
   if (phone_number) return { kind: 'phone', address: phone_number };
   throw new Error('a suppression without an address passed validation');
 }
+
+/** Deletes a suppression: messages are sent to the address. Returns false if the project has no such one. */
+export function liftSuppression(
+  { db }: { db: Pick<Database, 'transaction'> },
+  projectId: string,
+  id: string,
+): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    const [lifted] = await tx.query<Lifted>(deleteSuppression, [projectId, id]);
+    if (lifted === undefined) return false;
+    await recordEvents(tx, [suppressionEvent('suppression.lifted', lifted)]);
+    return true;
+  });
+}
+
+interface Lifted {
+  project_id: string;
+  id: string;
+  kind: SuppressionKind;
+  user_ids: string[];
+}
+
+// Primary key.
+const deleteSuppression = sql(
+  'lift_suppression',
+  `delete from suppressions
+  where project_id = $1 and id = $2
+  returning project_id, id, kind, user_ids`,
+);

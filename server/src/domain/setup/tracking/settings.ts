@@ -3,7 +3,12 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
-import { problemsOfTracking } from './problems.ts';
+
+/** Returns the project's tracking settings; by default nothing is tracked. */
+export async function getTracking(db: Queryable, projectId: string): Promise<Tracking> {
+  const [saved] = await db.query<Tracking>(selectTracking, [projectId]);
+  return saved ?? { opens: false, clicks: false };
+}
 
 /** Saves the project's tracking settings. Does nothing if they are unchanged. */
 export async function saveTracking(
@@ -19,7 +24,19 @@ export async function saveTracking(
   if (saved.length > 0) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Primary key.
+/** Returns the problems of tracking settings of any shape: links need the public address of the server. */
+export function problemsOfTracking(
+  { PUBLIC_URL }: { PUBLIC_URL: string | undefined },
+  tracking: { opens?: unknown; clicks?: unknown },
+): string[] {
+  if (PUBLIC_URL !== undefined) return [];
+  return (['opens', 'clicks'] as const)
+    .filter((member) => tracking[member] === true)
+    .map((member) => `Param '${member}' needs the public address of this server: set its PUBLIC_URL`);
+}
+
+// Primary key, both.
+const selectTracking = sql('get_tracking', 'select opens, clicks from tracking where project_id = $1');
 const upsertTracking = sql(
   'save_tracking',
   `with saved as (
