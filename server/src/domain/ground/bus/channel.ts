@@ -1,7 +1,7 @@
 import type { WireFormat } from './wire.ts';
 
 /** A way to other nodes. The link (link.ts) opens a channel, and another one whenever it ends. */
-export interface Transport {
+export interface BusTransport {
   readonly name: 'postgres' | 'nats';
   /** Messages published within this time are sent together. */
   readonly gatherMs: number;

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
-import type { Channel, Transport } from './channel.ts';
+import type { BusTransport, Channel } from './channel.ts';
 import type { RealtimeMessage } from './messages.ts';
 import { decodeMessages, encodeMessages, encodePresence, withoutContent } from './wire.ts';
 import { NoResponse, withTimeout } from './with-timeout.ts';
@@ -17,7 +17,7 @@ const LONGEST_RETRY_MS = 5_000;
 const MAX_WAITING = 10_000;
 
 export interface LinkOptions {
-  transport: Transport;
+  transport: BusTransport;
   log: Logger;
   /** Marks this node's own messages, which it ignores when they come back. */
   nodeId: string;
@@ -32,7 +32,7 @@ export interface LinkOptions {
 }
 
 export interface LinkState {
-  readonly name: Transport['name'];
+  readonly name: BusTransport['name'];
   /** Whether messages of other nodes arrive. */
   readonly connected: boolean;
   /** For how long the server has not responded. */
@@ -45,7 +45,7 @@ export interface LinkState {
  * what it did not publish. Messages arrive in the order in which they were published.
  */
 export class Link {
-  readonly #transport: Transport;
+  readonly #transport: BusTransport;
   readonly #log: Logger;
   readonly #nodeId: string;
   readonly #carriesAll: boolean;

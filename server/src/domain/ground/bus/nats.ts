@@ -4,7 +4,7 @@ import type { NatsConnection } from '@nats-io/transport-node';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { systemClock } from '../../../lib/clock.ts';
 import type { NatsServers } from '../../../lib/nats-servers.ts';
-import type { Channel, Transport } from './channel.ts';
+import type { BusTransport, Channel } from './channel.ts';
 import { natsFormat } from './wire.ts';
 import { withTimeout } from './with-timeout.ts';
 
@@ -19,7 +19,7 @@ export interface NatsOptions extends NatsServers {
  * Messages by core NATS. All nodes of a database share a subject. The server closes the connection of a node
  * that reads too slowly, so lost messages are always noticed as a lost connection.
  */
-export function natsTransport({ subject, servers, tls, ...credentials }: NatsOptions): Transport {
+export function natsTransport({ subject, servers, tls, ...credentials }: NatsOptions): BusTransport {
   return {
     name: 'nats',
     gatherMs: 1,

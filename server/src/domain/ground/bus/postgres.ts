@@ -1,7 +1,7 @@
 import { type Database, isDatabaseUnavailable } from '../../../db/client.ts';
 import { arrivesAt, SILENT_BUS } from '../../../db/pooler.ts';
 import type { Logger } from '../../../lib/log.ts';
-import type { Channel, Transport } from './channel.ts';
+import type { BusTransport, Channel } from './channel.ts';
 import { NOTIFY_FORMAT } from './wire.ts';
 import { withTimeout } from './with-timeout.ts';
 
@@ -22,7 +22,7 @@ export function postgresTransport({
   db: Database;
   log: Logger;
   channel: string;
-}): Transport {
+}): BusTransport {
   return {
     name: 'postgres',
     // Messages that are sent together share a transaction. Commits with NOTIFY take one lock after another,

@@ -6,7 +6,7 @@ import { dueTimes } from './due-times.ts';
 import {
   COLUMNS,
   type DeliveryRow,
-  isPlainInbox,
+  isNotificationOnly,
   type Planned,
   plannedDelivery,
   type ShownRow,
@@ -91,7 +91,7 @@ async function readStored<Row extends DeliveryKey = DeliveryKey>(
   planned: readonly Planned[],
   ...values: string[]
 ): Promise<Map<string, Row>> {
-  const stored = planned.filter((one) => !isPlainInbox(one));
+  const stored = planned.filter((one) => !isNotificationOnly(one));
   if (stored.length === 0) return new Map();
   const rows = await db.query<Row>(statement, [
     uuidArray(stored.map((one) => one.userId)),

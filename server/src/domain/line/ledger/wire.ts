@@ -65,7 +65,7 @@ export interface DeliveryFacts {
 }
 
 /** In the inbox at once: there is no job and no row, the notification is the delivery. */
-export function isPlainInbox({ plan, place }: Planned): boolean {
+export function isNotificationOnly({ plan, place }: Planned): boolean {
   return plan.channel === 'in_app' && plan.dueAtMs === undefined && plan.skippedAt(place) === undefined;
 }
 
@@ -73,7 +73,7 @@ export function isPlainInbox({ plan, place }: Planned): boolean {
 export function stateOf(planned: Planned, row: DeliveryRow | undefined): DeliveryStatus {
   if (row !== undefined) return row.state;
   if (planned.plan.skippedAt(planned.place) !== undefined) return 'skipped';
-  return isPlainInbox(planned) ? 'sent' : 'scheduled';
+  return isNotificationOnly(planned) ? 'sent' : 'scheduled';
 }
 
 /** A planned delivery as clients see it, before its user is named (user-names.ts). */
