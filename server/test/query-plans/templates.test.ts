@@ -5,12 +5,7 @@ import { TEXTS_OF_USERS } from '../../src/domain/after/erasure/purge-users.ts';
 import type { TemplateReference } from '../../src/domain/line/broadcasts/stored-broadcast.ts';
 import { insertTexts, loadTexts } from '../../src/domain/line/notifications/texts.ts';
 import { openTemplates } from '../../src/domain/line/rendering/templates.ts';
-import {
-  getTemplate,
-  getVersion,
-  listTemplates,
-  listVersions,
-} from '../../src/domain/setup/templates/get.ts';
+import { getTemplate, listTemplates, templateVersions } from '../../src/domain/setup/templates/get.ts';
 import { loadParts } from '../../src/domain/setup/templates/parts.ts';
 import { deleteTemplate, saveTemplate } from '../../src/domain/setup/templates/save.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
@@ -45,8 +40,8 @@ const joined = (): Database => ({ ...db, transaction: (work) => work(db) });
 /** What an operation reads at most. */
 const READS: [string, () => Promise<unknown>, number][] = [
   ['a template', () => getTemplate(db, projectId, 't-1'), 2],
-  ['a version', () => getVersion(db, projectId, 't-1', 7), 1],
-  ['the versions', () => listVersions(db, projectId, 't-1'), VERSIONS],
+  ['a version', () => templateVersions.get(db, projectId, 't-1', 7), 1],
+  ['the versions', () => templateVersions.list(db, projectId, 't-1'), VERSIONS],
   ['a page', () => listTemplates(db, projectId, { direction: 'older', id: NEWEST, limit: 51 }), 51],
   ['a template with three levels of partials', () => loadParts(db, projectId, ['t-1']), 6],
   [

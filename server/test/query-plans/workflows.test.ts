@@ -4,12 +4,7 @@ import { type Database, openDatabase } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
-import {
-  getVersion,
-  getWorkflow,
-  listVersions,
-  listWorkflows,
-} from '../../src/domain/workflows/definitions/get.ts';
+import { getWorkflow, listWorkflows, workflowVersions } from '../../src/domain/workflows/definitions/get.ts';
 import { saveWorkflow } from '../../src/domain/workflows/definitions/save.ts';
 import { continueWaiting } from '../../src/domain/workflows/engine/continue-waiting.ts';
 import { closeDigest, closeDigests, joinDigests } from '../../src/domain/workflows/engine/digests.ts';
@@ -112,8 +107,8 @@ const page = (id: string) => ({ direction: 'older', id, limit: 51 }) as const;
 const READS: [string, () => Promise<unknown>, number][] = [
   ['a workflow', () => getWorkflow(db, projectId, 'flow-1'), 4],
   ['the list of workflows', () => listWorkflows(db, projectId), 3 * WORKFLOWS],
-  ['the versions', () => listVersions(db, projectId, 'flow-1'), VERSIONS],
-  ['a version', () => getVersion(db, projectId, 'flow-1', 7), 1],
+  ['the versions', () => workflowVersions.list(db, projectId, 'flow-1'), VERSIONS],
+  ['a version', () => workflowVersions.get(db, projectId, 'flow-1', 7), 1],
   [
     'saving',
     () => saveWorkflow({ db: joined(), clock }, projectId, { key: 'flow-1', steps: [...steps, ...steps] }),

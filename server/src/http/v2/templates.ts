@@ -16,11 +16,10 @@ import { previewTemplate } from '../../domain/line/rendering/preview.ts';
 import { examineTemplate } from '../../domain/setup/templates/examine.ts';
 import {
   getTemplate,
-  getVersion,
   listTemplates,
-  listVersions,
   templateJson,
   templateRecord,
+  templateVersions,
 } from '../../domain/setup/templates/get.ts';
 import { deleteTemplate, restoreVersion, saveTemplate } from '../../domain/setup/templates/save.ts';
 import { ClientError } from '../../errors.ts';
@@ -114,7 +113,7 @@ export function templateRoutes(app: App): void {
     params: TemplateInPath,
     reply: { 200: TemplateVersionList },
     async handler({ project, params, context }) {
-      const versions = await listVersions(context.db, project.id, keyIn(params));
+      const versions = await templateVersions.list(context.db, project.id, keyIn(params));
       if (versions.length === 0) throw new ClientError('not_found');
       return {
         items: versions.map((one) => ({ version: one.version, created_at: one.created_at.toISOString() })),
@@ -132,7 +131,9 @@ export function templateRoutes(app: App): void {
     params: TemplateVersionInPath,
     reply: { 200: TemplateVersion },
     async handler({ project, params, context }) {
-      const version = found(await getVersion(context.db, project.id, keyIn(params), versionIn(params)));
+      const version = found(
+        await templateVersions.get(context.db, project.id, keyIn(params), versionIn(params)),
+      );
       return rawJson(templateJson(version));
     },
   });

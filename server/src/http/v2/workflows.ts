@@ -22,12 +22,11 @@ import {
   WorkflowVersionList,
 } from '../../contract/workflow.ts';
 import {
-  getVersion,
   getWorkflow,
-  listVersions,
   listWorkflows,
   versionJson,
   workflowJson,
+  workflowVersions,
 } from '../../domain/workflows/definitions/get.ts';
 import {
   deleteWorkflow,
@@ -135,7 +134,7 @@ function definitionRoutes(app: App): void {
     params: WorkflowInPath,
     reply: { 200: WorkflowVersionList },
     async handler({ project, params, context }) {
-      const versions = await listVersions(context.db, project.id, keyIn(params));
+      const versions = await workflowVersions.list(context.db, project.id, keyIn(params));
       if (versions.length === 0) throw new ClientError('not_found');
       return { items: versions.map((one) => ({ ...one, created_at: one.created_at.toISOString() })) };
     },
@@ -151,7 +150,9 @@ function definitionRoutes(app: App): void {
     params: VersionInPath,
     reply: { 200: WorkflowVersion },
     async handler({ project, params, context }) {
-      const version = found(await getVersion(context.db, project.id, keyIn(params), versionIn(params)));
+      const version = found(
+        await workflowVersions.get(context.db, project.id, keyIn(params), versionIn(params)),
+      );
       return rawJson(versionJson(version));
     },
   });

@@ -3,6 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
+import { type SavedVersion, versionsOf } from '../../ground/versions/versions.ts';
 
 export type TemplateKind = NonNullable<NewTemplate['kind']>;
 
@@ -24,11 +25,6 @@ export interface TemplateContent {
   layout: string | null;
 }
 
-export interface VersionRow {
-  version: number;
-  created_at: Date;
-}
-
 /** A template with its content as JSON text, which has the kind. */
 export type SavedTemplate = Omit<TemplateRow, 'kind'> & {
   content: string;
@@ -36,16 +32,19 @@ export type SavedTemplate = Omit<TemplateRow, 'kind'> & {
   uses: readonly string[];
 };
 
-/** A version with its content as JSON text. */
-export type SavedVersion = VersionRow & { content: string };
+export const templateVersions = versionsOf('template', 'content');
 
 /** Returns the template with this key, if the project has one. */
-export function getTemplate(
+export async function getTemplate(
   db: Queryable,
   projectId: string,
   key: string,
 ): Promise<SavedTemplate | undefined> {
-  return first(db.query<Packed<SavedTemplate>>(selectTemplate, [projectId, key]));
+  const [row] = await db.query<Omit<SavedTemplate, 'content'> & { content: Buffer }>(selectTemplate, [
+    projectId,
+    key,
+  ]);
+  return row && { ...row, content: unpackJson(row.content) };
 }
 
 /** Returns up to `limit` templates of the project beyond the cursor, nearest first. */
@@ -55,28 +54,6 @@ export function listTemplates(
   { direction, id, limit }: Cursor,
 ): Promise<TemplateRow[]> {
   return db.query<TemplateRow>(LIST[direction], [projectId, id, limit]);
-}
-
-/** Returns the newest 100 versions of a template, newest first. */
-export function listVersions(db: Queryable, projectId: string, key: string): Promise<VersionRow[]> {
-  return db.query<VersionRow>(selectVersions, [projectId, key]);
-}
-
-/** Returns a version of a template, even if the template was deleted. */
-export function getVersion(
-  db: Queryable,
-  projectId: string,
-  key: string,
-  version: number,
-): Promise<SavedVersion | undefined> {
-  return first(db.query<Packed<SavedVersion>>(selectVersion, [projectId, key, version]));
-}
-
-type Packed<Saved> = Omit<Saved, 'content'> & { content: Buffer };
-
-async function first<Saved>(rows: Promise<Packed<Saved>[]>): Promise<Saved | undefined> {
-  const [row] = await rows;
-  return row && ({ ...row, content: unpackJson(row.content) } as Saved);
 }
 
 /** Returns the API form of a template or of a version, as JSON text. */
@@ -93,14 +70,7 @@ export function templateRecord({ created_at, updated_at, ...row }: TemplateRow) 
   return { ...row, created_at: created_at.toISOString(), updated_at: updated_at.toISOString() };
 }
 
-/**
- * The versions of template `$2` of project `$1`. Rows are compared, because otherwise the planner may sort
- * all of them for the newest.
- */
-export const VERSIONS =
-  '(project_id, key, version) >= ($1, $2, 0) and (project_id, key, version) <= ($1, $2, 2147483647)';
-
-// Primary keys, both.
+// Primary keys.
 const selectTemplate = sql(
   'get_template',
   `select t.id, t.key, t.version, t.uses, t.created_at, t.updated_at, v.content
@@ -112,20 +82,6 @@ const selectTemplate = sql(
     limit 1
   ) v
   where t.project_id = $1 and t.key = $2`,
-);
-const selectVersion = sql(
-  'get_template_version',
-  `select version, created_at, content
-  from template_versions
-  where project_id = $1 and key = $2 and version = $3`,
-);
-const selectVersions = sql(
-  'list_template_versions',
-  `select version, created_at
-  from template_versions
-  where ${VERSIONS}
-  order by project_id desc, key desc, version desc
-  limit 100`,
 );
 // Index templates_listed (project_id, id).
 const LIST = listStatements('templates', {

@@ -4,10 +4,9 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { newId } from '../../../lib/ids.ts';
-import { packJson } from '../../../lib/packed-json.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { examineTemplate } from './examine.ts';
-import { getTemplate, getVersion, type SavedTemplate, type TemplateContent, VERSIONS } from './get.ts';
+import { getTemplate, type SavedTemplate, type TemplateContent, templateVersions } from './get.ts';
 import { levelsAbove, loadParts, partProblems } from './parts.ts';
 
 const MAX_TEMPLATES = 1_000;
@@ -49,8 +48,7 @@ async function save(
   refuse(partProblems({ key, layout, partials }, parts, above));
   if (parts.size > 0) refuse((await examineTemplate(content, parts)).problems);
   await refuseTooMany(tx, projectId, key, text.length);
-  const [added] = await tx.query<{ version: number }>(insertVersion, [projectId, key, packJson(text), now]);
-  const version = added?.version;
+  const version = await templateVersions.add(tx, projectId, key, text, now);
   const id = newId(now.getTime());
   const size = text.length;
   await tx.query(upsertTemplate, [projectId, key, id, kind, version, textArray(uses), size, now]);
@@ -89,7 +87,7 @@ export async function restoreVersion(
   version: number,
 ): Promise<SavedTemplate | undefined> {
   const template = await getTemplate(context.db, projectId, key);
-  const found = await getVersion(context.db, projectId, key, version);
+  const found = await templateVersions.get(context.db, projectId, key, version);
   if (template === undefined || found === undefined) return undefined;
   return saveTemplate(context, projectId, key, JSON.parse(found.content));
 }
@@ -123,19 +121,6 @@ const lockTemplates = sql(
   "select pg_advisory_xact_lock(hashtextextended('templates ' || $1, 0))",
 );
 // Primary keys.
-const insertVersion = sql(
-  'insert_template_version',
-  `insert into template_versions (project_id, key, version, content, created_at)
-  select $1, $2, coalesce(max(version), 0) + 1, $3, $4
-  from (
-    select version
-    from template_versions
-    where ${VERSIONS}
-    order by project_id desc, key desc, version desc
-    limit 1
-  ) newest
-  returning version`,
-);
 const upsertTemplate = sql(
   'save_template',
   `insert into templates (project_id, key, id, kind, version, uses, size, created_at, updated_at)

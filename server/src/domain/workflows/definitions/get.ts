@@ -1,5 +1,6 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
+import { type SavedVersion, versionsOf } from '../../ground/versions/versions.ts';
 
 export interface WorkflowRow {
   key: string;
@@ -12,11 +13,7 @@ export interface WorkflowRow {
   updated_at: Date;
 }
 
-/** A version without its steps. */
-export interface VersionRow {
-  version: number;
-  created_at: Date;
-}
+export const workflowVersions = versionsOf('workflow', 'steps');
 
 type Stored = Omit<WorkflowRow, 'steps'> & { steps: Buffer };
 
@@ -36,22 +33,6 @@ export async function listWorkflows(db: Queryable, projectId: string): Promise<W
   return rows.map((row) => ({ ...row, steps: unpackJson(row.steps) }));
 }
 
-/** Returns the newest 100 versions of a workflow, newest first. */
-export function listVersions(db: Queryable, projectId: string, key: string): Promise<VersionRow[]> {
-  return db.query<VersionRow>(selectVersions, [projectId, key]);
-}
-
-/** Returns a version of a workflow with its steps as JSON text, even if the workflow was deleted. */
-export async function getVersion(
-  db: Queryable,
-  projectId: string,
-  key: string,
-  version: number,
-): Promise<(VersionRow & { steps: string }) | undefined> {
-  const [row] = await db.query<VersionRow & { steps: Buffer }>(selectVersion, [projectId, key, version]);
-  return row && { ...row, steps: unpackJson(row.steps) };
-}
-
 /** Returns the API form of a workflow, as JSON text. Without `disabled` unless it is, or empty `triggers`. */
 export function workflowJson({ triggers, steps, ...workflow }: WorkflowRow): string {
   const { key, version, disabled, created_at, updated_at } = workflow;
@@ -61,16 +42,9 @@ export function workflowJson({ triggers, steps, ...workflow }: WorkflowRow): str
 }
 
 /** Returns the API form of a version, as JSON text. */
-export function versionJson({ version, created_at, steps }: VersionRow & { steps: string }): string {
+export function versionJson({ version, created_at, content: steps }: SavedVersion): string {
   return `${JSON.stringify({ version, created_at }).slice(0, -1)},"steps":${steps}}`;
 }
-
-/**
- * The versions of workflow `$2` of project `$1`. Rows are compared, because otherwise the planner may sort
- * all of them for the newest.
- */
-export const VERSIONS =
-  '(project_id, key, version) >= ($1, $2, 0) and (project_id, key, version) <= ($1, $2, 2147483647)';
 
 // Primary keys, all.
 const COLUMNS =
@@ -89,18 +63,4 @@ const selectWorkflow = sql(
 const selectWorkflows = sql(
   'list_workflows',
   `select ${COLUMNS} ${WITH_STEPS} where w.project_id = $1 order by w.key`,
-);
-const selectVersion = sql(
-  'get_workflow_version',
-  `select version, steps, created_at
-  from workflow_versions
-  where project_id = $1 and key = $2 and version = $3`,
-);
-const selectVersions = sql(
-  'list_workflow_versions',
-  `select version, created_at
-  from workflow_versions
-  where ${VERSIONS}
-  order by project_id desc, key desc, version desc
-  limit 100`,
 );

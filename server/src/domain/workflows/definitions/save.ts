@@ -3,9 +3,8 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { memberOf } from '../../../lib/members.ts';
-import { packJson } from '../../../lib/packed-json.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { getVersion, getWorkflow, VERSIONS, type WorkflowRow } from './get.ts';
+import { getWorkflow, type WorkflowRow, workflowVersions } from './get.ts';
 import { parseProgram } from './program.ts';
 import { saveSchedules, scheduleProblems } from './schedules.ts';
 import { saveTriggers, triggerProblems } from './triggers.ts';
@@ -55,11 +54,8 @@ async function save(
   if (before?.steps === text && before.disabled === disabled && before.triggers === ofTriggers) return before;
   const size = text.length + (ofTriggers?.length ?? 0);
   await refuseTooMany(tx, projectId, key, size);
-  let version = before?.version;
-  if (before?.steps !== text) {
-    const [added] = await tx.query<{ version: number }>(insertVersion, [projectId, key, packJson(text), now]);
-    version = added?.version;
-  }
+  const version =
+    before?.steps === text ? before.version : await workflowVersions.add(tx, projectId, key, text, now);
   await tx.query(upsertWorkflow, [projectId, key, version, disabled, now, size, ofTriggers]);
   if ((before?.triggers ?? null) !== ofTriggers) {
     await saveSchedules(tx, projectId, key, { triggers, nowMs: now.getTime() });
@@ -102,12 +98,12 @@ export async function restoreVersion(
 ): Promise<WorkflowRow | undefined> {
   const [workflow, found] = [
     await getWorkflow(context.db, projectId, key),
-    await getVersion(context.db, projectId, key, version),
+    await workflowVersions.get(context.db, projectId, key, version),
   ];
   if (workflow === undefined || found === undefined) return undefined;
   const { disabled } = workflow;
   const triggers = workflow.triggers === null ? [] : JSON.parse(workflow.triggers);
-  return saveWorkflow(context, projectId, { key, disabled, triggers, steps: JSON.parse(found.steps) });
+  return saveWorkflow(context, projectId, { key, disabled, triggers, steps: JSON.parse(found.content) });
 }
 
 /** Deletes a workflow. Its runs continue. Returns whether there was one. */
@@ -135,19 +131,6 @@ const lockWorkflow = sql(
   "select pg_advisory_xact_lock(hashtextextended('workflow ' || $1, 0))",
 );
 // Primary keys.
-const insertVersion = sql(
-  'insert_workflow_version',
-  `insert into workflow_versions (project_id, key, version, steps, created_at)
-  select $1, $2, coalesce(max(version), 0) + 1, $3, $4
-  from (
-    select version
-    from workflow_versions
-    where ${VERSIONS}
-    order by project_id desc, key desc, version desc
-    limit 1
-  ) newest
-  returning version`,
-);
 const upsertWorkflow = sql(
   'save_workflow',
   `insert into workflows (project_id, key, version, disabled, size, triggers, created_at, updated_at)
