@@ -92,8 +92,20 @@ const deliveries = {
   ),
 };
 
-// Index events_of_users, whose condition is repeated literally. The details of a user's actions are personal:
-// the connected workspace, chosen topics and categories, opened links. The event and its channel stay.
+/** SQL: the condition of the index events_of_users. */
+export const IS_OF_ONE_USER = `(
+          type in (
+            'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken',
+            'subscription.saved', 'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
+          )
+          or (
+            type in ('notification.seen', 'notification.read', 'notification.archived')
+            and details is not null
+          )
+        )`;
+
+// Index events_of_users. The details of a user's actions are personal: the connected workspace, chosen topics
+// and categories, opened links. The event and its channel stay.
 const events = {
   select: sql(
     'events_to_redact',
@@ -103,16 +115,7 @@ const events = {
       select e.project_id, e.id
       from events e
       where e.user_ids = array[gone.user_id]
-        and (
-          e.type in (
-            'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken',
-            'subscription.saved', 'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
-          )
-          or (
-            e.type in ('notification.seen', 'notification.read', 'notification.archived')
-            and e.details is not null
-          )
-        )
+        and ${IS_OF_ONE_USER}
         and (
           json_typeof(e.details) = 'array'
           or e.details -> 'payload' is not null

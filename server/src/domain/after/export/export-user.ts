@@ -16,6 +16,7 @@ import { type UserRow, userJson } from '../../people/users/get.ts';
 import { getWindows } from '../../setup/delivery-windows/get.ts';
 import { getPreferences } from '../../setup/preferences/get.ts';
 import { runsOfUser } from '../../workflows/runs/get.ts';
+import { IS_OF_ONE_USER } from '../erasure/redact-kept.ts';
 
 const PER_PAGE = 100;
 
@@ -158,16 +159,7 @@ const selectEventIds = sql(
   `select id
   from events
   where user_ids = array[$1::uuid] and project_id = $2
-    and (
-      type in (
-        'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken',
-        'subscription.saved', 'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
-      )
-      or (
-        type in ('notification.seen', 'notification.read', 'notification.archived')
-        and details is not null
-      )
-    )
+    and ${IS_OF_ONE_USER}
   order by id`,
 );
 // Primary key.

@@ -4,8 +4,11 @@ import type { Sealer } from '../../../lib/seal.ts';
 import { delivering } from '../../../providers/index.ts';
 import type { TokenTarget } from '../../../providers/provider.ts';
 import type { Progress } from '../../../queue/jobs.ts';
-import type { InstallationOfUser, InstallationToken } from '../../people/installations/token.ts';
-import { installationTokens } from '../../people/installations/tokens.ts';
+import {
+  type InstallationOfUser,
+  type InstallationToken,
+  installationTokens,
+} from '../../people/installations/token.ts';
 import { MAX_ACTIVE_TOKENS } from '../../people/tokens/discard-oldest.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import { openToken } from '../../people/tokens/sealed.ts';

@@ -52,7 +52,7 @@ export async function installationToken(
   { expired }: { expired?: string } = {},
 ): Promise<InstallationToken> {
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-    const held = await findInstallation(deps, of);
+    const held = (await findInstallations(deps, [of])).get(0);
     if (held === undefined) return NOT_INSTALLED;
     const judged = judgeInstallation(deps.clock, held, expired);
     if (judged.kind !== 'due') return judged;
@@ -67,7 +67,36 @@ export async function installationToken(
   }
 }
 
-export const NOT_INSTALLED: InstallationToken = {
+/**
+ * Returns the tokens of installations as `installationToken` does, by one statement. Renews each at most
+ * once. The keys of the map are the given objects.
+ */
+export async function installationTokens(
+  deps: RenewDeps,
+  asked: readonly InstallationOfUser[],
+): Promise<ReadonlyMap<InstallationOfUser, InstallationToken>> {
+  if (asked.length === 0) return new Map();
+  const found = await findInstallations(deps, asked);
+  const byInstallation = new Map<string, Promise<InstallationToken>>();
+  const tokenOf = (
+    of: InstallationOfUser,
+    held: HeldInstallation | undefined,
+  ): Promise<InstallationToken> => {
+    if (held === undefined) return Promise.resolve(NOT_INSTALLED);
+    const judged = judgeInstallation(deps.clock, held);
+    if (judged.kind !== 'due') return Promise.resolve(judged);
+    const name = JSON.stringify(held.key);
+    const renewing = byInstallation.get(name) ?? installationToken(deps, of);
+    byInstallation.set(name, renewing);
+    return renewing;
+  };
+  const tokens = await Promise.all(
+    asked.map(async (of, index) => [of, await tokenOf(of, found.get(index))] as const),
+  );
+  return new Map(tokens);
+}
+
+const NOT_INSTALLED: InstallationToken = {
   kind: 'gone',
   code: 'not_installed',
   reason: 'There is no such installation',
@@ -76,7 +105,7 @@ export const NOT_INSTALLED: InstallationToken = {
 type Judged = InstallationToken | { kind: 'due'; usable: string | undefined };
 
 /** Judges a token without a request. `due`: it has to be renewed, and `usable` may be used meanwhile. */
-export function judgeInstallation(clock: Clock, held: HeldInstallation, expired?: string): Judged {
+function judgeInstallation(clock: Clock, held: HeldInstallation, expired?: string): Judged {
   const { record, expiresAt, retryAt, brokenCode } = held;
   if (record === undefined)
     return {
@@ -119,23 +148,39 @@ function usableToken({ key }: HeldInstallation, token: string): InstallationToke
 const OF_REFRESH_TOKENS: ReadonlySet<string> = new Set(['invalid_refresh_token', 'invalid_grant']);
 
 /**
- * Finds the installation for a user's messages: preferably one that works, then the user's own, then the one
- * that serves all users.
+ * Finds the installation for each user's messages: preferably one that works, then the user's own, then the
+ * one that serves all users. The keys of the map are indexes.
  */
-async function findInstallation(
+async function findInstallations(
   { db, sealer }: { db: Queryable; sealer: Sealer },
-  { projectId, userId, provider, id }: InstallationOfUser,
-): Promise<HeldInstallation | undefined> {
-  const [row] = await db.query<Row>(selectInstallation, [projectId, provider, id, [userId, ALL_USERS]]);
-  if (row === undefined) return undefined;
-  const key = { projectId, provider, id, ownerId: row.owner_id };
-  return {
-    key,
-    record: openRecord<StoredInstallation>(sealer, key, row.sealed_record),
-    expiresAt: row.expires_at,
-    retryAt: row.retry_at,
-    brokenCode: row.broken_code,
-  };
+  asked: readonly InstallationOfUser[],
+): Promise<Map<number, HeldInstallation>> {
+  const rows = await db.query<Row>(selectInstallations, [
+    asked.map(({ projectId }) => projectId),
+    asked.map(({ provider }) => provider),
+    asked.map(({ id }) => id),
+    asked.map(({ userId }) => userId),
+    ALL_USERS,
+  ]);
+  // Most users share one: it is opened once.
+  const opened = new Map<string, StoredInstallation | undefined>();
+  return new Map(
+    rows.flatMap((row): [number, HeldInstallation][] => {
+      const of = asked[row.position - 1];
+      if (of === undefined) return [];
+      const key = { projectId: of.projectId, provider: of.provider, id: of.id, ownerId: row.owner_id };
+      const name = JSON.stringify(key);
+      if (!opened.has(name)) opened.set(name, openRecord(sealer, key, row.sealed_record));
+      const held = {
+        key,
+        record: opened.get(name),
+        expiresAt: row.expires_at,
+        retryAt: row.retry_at,
+        brokenCode: row.broken_code,
+      };
+      return [[row.position - 1, held]];
+    }),
+  );
 }
 
 const flights = new WeakMap<object, Map<string, Promise<unknown>>>();
@@ -157,6 +202,7 @@ function shareFlight<Result>(
 }
 
 interface Row {
+  position: number;
   owner_id: string;
   sealed_record: Buffer;
   expires_at: Date | null;
@@ -164,12 +210,18 @@ interface Row {
   broken_code: string | null;
 }
 
-// Primary key; two rows at most. The nil UUID comes last.
-const selectInstallation = sql(
-  'find_installation',
-  `select owner_id, sealed_record, expires_at, retry_at, broken_code
-  from installations
-  where project_id = $1 and provider = $2 and id = $3 and owner_id = any($4::uuid[])
-  order by broken_code is not null, owner_id desc
-  limit 1`,
+// Primary key; two rows at most for each. The nil UUID comes last.
+const selectInstallations = sql(
+  'find_installations',
+  `select w.position::int, i.owner_id, i.sealed_record, i.expires_at, i.retry_at, i.broken_code
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) with ordinality
+    as w (project_id, provider, id, user_id, position)
+  cross join lateral (
+    select owner_id, sealed_record, expires_at, retry_at, broken_code
+    from installations
+    where project_id = w.project_id and provider = w.provider and id = w.id
+      and owner_id = any (array[w.user_id, $5::uuid])
+    order by broken_code is not null, owner_id desc
+    limit 1
+  ) i`,
 );
