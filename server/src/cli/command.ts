@@ -14,6 +14,13 @@ export class CommandError extends Error {
 /** A command was used wrongly. The exit code is 2, as for errors that commander finds. */
 export class UsageError extends CommandError {}
 
+/** Returns a handler of the error of reading a path that the user has given. */
+export function unreadable(path: string) {
+  return (error: NodeJS.ErrnoException): never => {
+    throw new CommandError(`${path} cannot be read (${error.code}): check the path`);
+  };
+}
+
 /** Runs an action. Errors that the user can correct are printed without a stack; the exit code is 1 or 2. */
 export async function reportErrors(action: () => Promise<void>): Promise<void> {
   try {

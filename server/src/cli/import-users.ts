@@ -6,7 +6,7 @@ import { parse } from 'csv-parse/sync';
 import { MAX_IMPORTED_USERS, type UserImport } from '../contract/user-import.ts';
 import { csvDelimiter } from '../lib/csv-delimiter.ts';
 import { ApiError, projectTarget, request, type ServerOptions, type Target } from './api.ts';
-import { CommandError, UsageError } from './command.ts';
+import { CommandError, UsageError, unreadable } from './command.ts';
 import { print, printJson } from './output.ts';
 import { progress } from './progress.ts';
 
@@ -97,13 +97,7 @@ function barText(done: number, total: number, failed: number): string {
 }
 
 async function textOf(file: string): Promise<string> {
-  let bytes: Buffer;
-  try {
-    bytes = await readFile(file);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new CommandError(`${file} cannot be read (${code}): check the path`);
-  }
+  const bytes = await readFile(file).catch(unreadable(file));
   if (bytes.length > MAX_FILE_BYTES) throw new CommandError(`${file} is larger than 250 MB: divide it`);
   if (!isUtf8(bytes)) throw new CommandError(`${file} is not UTF-8: save it with this encoding`);
   return bytes.toString();

@@ -12,7 +12,8 @@ export interface Progress {
 }
 
 /** Starts to show progress, at limited intervals. */
-export function progress(stream: NodeJS.WriteStream = process.stderr): Progress {
+export function progress(): Progress {
+  const stream = process.stderr;
   const everyMs = stream.isTTY ? SHOW_EVERY_MS : LINE_EVERY_MS;
   let shownAt = stream.isTTY ? Number.NEGATIVE_INFINITY : performance.now();
   let open = false;

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { projectTarget, request, type ServerOptions } from './api.ts';
 import { type Broadcast, printStatus, waitUntilProcessed } from './broadcast.ts';
-import { CommandError, UsageError } from './command.ts';
+import { UsageError, unreadable } from './command.ts';
 import { print, printJson } from './output.ts';
 import { parseUserName, type UserName } from './parse.ts';
 
@@ -55,7 +55,7 @@ async function bodyOf(from: string | undefined, options: SendOptions): Promise<s
         `${from} is not an argument of send: use - to read JSON from standard input, or --file`,
       );
     }
-    return source === '-' ? buffer(process.stdin) : contentOf(source);
+    return source === '-' ? buffer(process.stdin) : readFile(source).catch(unreadable(source));
   }
   if (title === undefined || to.length === 0) {
     throw new UsageError('a broadcast needs --title and at least one --to; or use JSON, with - or --file');
@@ -85,15 +85,6 @@ function recipientsOf(to: readonly string[]): UserName[] {
   const [first, ...more] = problems;
   if (first !== undefined) throw new UsageError(first, ...more);
   return recipients;
-}
-
-async function contentOf(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new CommandError(`${file} cannot be read (${code}): check the path`);
-  }
 }
 
 function parseData(text: string): unknown {

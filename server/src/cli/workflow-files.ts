@@ -5,7 +5,7 @@ import { problemsIn } from '../contract/validation.ts';
 import { MAX_WORKFLOW_BYTES, NewWorkflow } from '../contract/workflow.ts';
 import { workflowProblems } from '../domain/workflows/definitions/save.ts';
 import { request, type Target } from './api.ts';
-import { CommandError } from './command.ts';
+import { CommandError, unreadable } from './command.ts';
 
 /** The text of a definition as it is written to files, by the key of the workflow. */
 export type Definitions = ReadonlyMap<string, string>;
@@ -64,12 +64,6 @@ async function readDefinition(path: string): Promise<{ definition?: NewWorkflow;
   if (Buffer.byteLength(JSON.stringify(definition)) > MAX_WORKFLOW_BYTES)
     problems.push(`has more than ${MAX_WORKFLOW_BYTES} bytes`);
   return { definition, problems };
-}
-
-function unreadable(path: string) {
-  return (error: NodeJS.ErrnoException): never => {
-    throw new CommandError(`${path} cannot be read (${error.code}): check the path`);
-  };
 }
 
 /** Returns a definition without what the server adds, always in the same format. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SlackInstallation } from '../../../contract/installation.ts';
-import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import { ifOpened, type Sealer } from '../../../lib/seal.ts';
 import type { SlackGrant } from '../../../providers/slack/oauth.ts';
 import type { SlackProvider } from './app.ts';
 
@@ -63,12 +63,8 @@ export function openRecord<Kind extends object>(
   key: InstallationKey,
   sealed: Buffer,
 ): Kind | undefined {
-  try {
-    return JSON.parse(sealer.open(sealed, installationPurpose(key)).toString()) as Kind;
-  } catch (error) {
-    if (error instanceof CannotOpen) return undefined;
-    throw error;
-  }
+  const [json] = ifOpened(() => sealer.open(sealed, installationPurpose(key)).toString());
+  return json === undefined ? undefined : (JSON.parse(json) as Kind);
 }
 
 /** The purpose that a record is encrypted for. */

@@ -1,4 +1,4 @@
-import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import { ifOpened, type Sealer } from '../../../lib/seal.ts';
 
 /** Encrypts the members of a token for its record. */
 export function sealToken(sealer: Sealer, userId: string, id: string, json: string): Buffer {
@@ -10,12 +10,8 @@ export function sealToken(sealer: Sealer, userId: string, id: string, json: stri
  * not delay others, and is not discarded, because the key may be added again.
  */
 export function openToken(sealer: Sealer, userId: string, id: string, sealed: Buffer): string | undefined {
-  try {
-    return sealer.open(sealed, tokenPurpose(userId, id)).toString();
-  } catch (error) {
-    if (error instanceof CannotOpen) return undefined;
-    throw error;
-  }
+  const [json] = ifOpened(() => sealer.open(sealed, tokenPurpose(userId, id)).toString());
+  return json;
 }
 
 /** The purpose that a token is encrypted for. */

@@ -3,61 +3,50 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
+import { PeriodicWriter } from '../../../lib/periodic-writer.ts';
 
 // The resolution of `last_seen_at`: an active user causes one update a minute, not one for each request.
 const RESOLUTION_MS = 60_000;
 const FLUSH_EVERY_MS = 1_000;
 const MAX_REMEMBERED = 100_000;
 
-/** Records when users were last seen. Writes in batches, outside the requests. */
+/** Records when users were last seen. */
 export class LastSeen {
-  readonly #deps: { db: Queryable; clock: Clock; log: Logger };
+  readonly #clock: Clock;
   readonly #noted = new LRUCache<string, number>(cacheLimit(MAX_REMEMBERED));
-  readonly #timer: NodeJS.Timeout;
-  #pending = new Map<string, number>();
-  #flushing: Promise<void> = Promise.resolve();
+  readonly #writer: PeriodicWriter<{ userId: string; atMs: number }>;
 
-  constructor(deps: { db: Queryable; clock: Clock; log: Logger }) {
-    this.#deps = deps;
-    this.#timer = setInterval(() => void this.flush(), FLUSH_EVERY_MS);
-    this.#timer.unref();
+  constructor({ db, clock, log }: { db: Queryable; clock: Clock; log: Logger }) {
+    this.#clock = clock;
+    this.#writer = new PeriodicWriter(FLUSH_EVERY_MS, async (seen) => {
+      try {
+        await db.query(updateLastSeen, [
+          seen.map(({ userId }) => userId),
+          seen.map(({ atMs }) => new Date(atMs)),
+        ]);
+      } catch (error) {
+        // No retry: the next request of each user records it.
+        for (const { userId } of seen) this.#noted.delete(userId);
+        log.warn({ err: error, users: seen.length }, 'could not write last_seen_at');
+      }
+    });
   }
 
   /** Records that the user has just made a request. */
   note(userId: string): void {
-    const now = this.#deps.clock.now();
+    const atMs = this.#clock.now();
     const before = this.#noted.get(userId);
-    if (before !== undefined && now - before < RESOLUTION_MS) return;
-    this.#noted.set(userId, now);
-    this.#pending.set(userId, now);
+    if (before !== undefined && atMs - before < RESOLUTION_MS) return;
+    this.#noted.set(userId, atMs);
+    this.#writer.note({ userId, atMs });
   }
 
-  /** Writes what was recorded, after a flush that is in flight. */
   flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#write());
-    return this.#flushing;
+    return this.#writer.flush();
   }
 
-  /** Flushes and stops. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.flush();
-  }
-
-  async #write(): Promise<void> {
-    if (this.#pending.size === 0) return;
-    const pending = this.#pending;
-    this.#pending = new Map();
-    try {
-      await this.#deps.db.query(updateLastSeen, [
-        [...pending.keys()],
-        [...pending.values()].map((ms) => new Date(ms)),
-      ]);
-    } catch (error) {
-      // No retry: the next request of each user records it.
-      for (const userId of pending.keys()) this.#noted.delete(userId);
-      this.#deps.log.warn({ err: error, users: pending.size }, 'could not write last_seen_at');
-    }
+  close(): Promise<void> {
+    return this.#writer.close();
   }
 }
 

@@ -1,54 +1,26 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
+import { PeriodicWriter } from '../../../lib/periodic-writer.ts';
 import type { ProjectKey } from './keys.ts';
 
 const FLUSH_EVERY_MS = 60_000;
 
-/** Records when keys last verified a token. Writes at most once a minute, outside the requests. */
-export class KeyUses {
-  readonly #deps: { db: Queryable; clock: Clock; log: Logger };
-  readonly #timer: NodeJS.Timeout;
-  #used = new Set<ProjectKey>();
-  #flushing: Promise<void> = Promise.resolve();
-
-  constructor(deps: { db: Queryable; clock: Clock; log: Logger }) {
-    this.#deps = deps;
-    this.#timer = setInterval(() => void this.flush(), FLUSH_EVERY_MS);
-    this.#timer.unref();
-  }
-
-  /** Records that the key has just verified a token. */
-  note(key: ProjectKey): void {
-    this.#used.add(key);
-  }
-
-  /** Writes the uses since the last flush. */
-  flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#write());
-    return this.#flushing;
-  }
-
-  /** Flushes and stops. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.flush();
-  }
-
-  async #write(): Promise<void> {
-    if (this.#used.size === 0) return;
-    const used = [...this.#used];
-    this.#used = new Set();
-    try {
-      await this.#deps.db.query(upsertUses, [
-        used.map(({ projectId }) => projectId),
-        used.map(({ id }) => id),
-        new Date(this.#deps.clock.now()),
-      ]);
-    } catch (error) {
-      // No retry: the next request with the key records it.
-      this.#deps.log.warn({ err: error, keys: used.length }, 'could not write when keys were last used');
-    }
+/** Records when keys last verified a token. Writes at most once a minute. */
+export class KeyUses extends PeriodicWriter<ProjectKey> {
+  constructor({ db, clock, log }: { db: Queryable; clock: Clock; log: Logger }) {
+    super(FLUSH_EVERY_MS, async (used) => {
+      try {
+        await db.query(upsertUses, [
+          used.map(({ projectId }) => projectId),
+          used.map(({ id }) => id),
+          new Date(clock.now()),
+        ]);
+      } catch (error) {
+        // No retry: the next request with the key records it.
+        log.warn({ err: error, keys: used.length }, 'could not write when keys were last used');
+      }
+    });
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash, createSecretKey, type KeyObject } from 'node:crypto';
-import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import { ifOpened, type Sealer } from '../../../lib/seal.ts';
 
 /**
  * The customer's servers sign User JWTs with `api_secret`; Belfry signs Project JWTs and links with
@@ -32,12 +32,8 @@ export function openKey(sealer: Sealer, { projectId, kind, sealed, validUntilMs 
  * Returns the id of a sealed key, also of one that cannot be opened, so that it can be listed and removed.
  */
 export function idOfSealed(sealer: Sealer, key: Omit<SealedKey, 'validUntilMs'>): string {
-  try {
-    return openKey(sealer, { ...key, validUntilMs: 0 }).id;
-  } catch (error) {
-    if (error instanceof CannotOpen) return keyId(key.sealed);
-    throw error;
-  }
+  const [opened] = ifOpened(() => openKey(sealer, { ...key, validUntilMs: 0 }));
+  return opened?.id ?? keyId(key.sealed);
 }
 
 export interface SealedKey {

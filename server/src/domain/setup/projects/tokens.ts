@@ -66,9 +66,9 @@ export async function issueToken(
   return { token: await signJwt(claims, key), issued: toToken(row) };
 }
 
-/** Returns the tokens of a project, or of all projects, oldest first. */
-export async function listTokens({ db }: { db: Queryable }, projectId?: string): Promise<IssuedToken[]> {
-  return (await db.query<TokenRow>(selectTokens, [projectId ?? null])).map(toToken);
+/** Returns the tokens of a project, oldest first. */
+export async function listTokens({ db }: { db: Queryable }, projectId: string): Promise<IssuedToken[]> {
+  return (await db.query<TokenRow>(selectTokens, [projectId])).map(toToken);
 }
 
 /**
@@ -122,12 +122,12 @@ const insertToken = sql(
   from token, project`,
 );
 
-// project_tokens_of_project, or all of a small table.
+// project_tokens_of_project.
 const selectTokens = sql(
   'select_project_tokens',
   `select jti, project_id, name, issued_at, expires_at, revoked_at, key_ends_at
   from project_tokens
-  where $1::uuid is null or project_id = $1
+  where project_id = $1
   order by issued_at, jti`,
 );
 
