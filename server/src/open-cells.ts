@@ -1,6 +1,6 @@
 import { StartError } from './db/embedded/start-error.ts';
 import { type Cell, isSameCell, listCells } from './domain/setup/cells/cells.ts';
-import { within } from './lib/wait.ts';
+import { waitAtMost } from './lib/wait.ts';
 import { type Opened, rememberCells } from './open.ts';
 
 // A cell that could not be opened is tried again after this time: its database may be restarting.
@@ -48,7 +48,7 @@ export class OpenCells<Kept extends Closable> {
     });
     const first = this.#sync();
     this.#running = first.catch(() => this.#retryLater());
-    await within(START_WITHIN_MS, first, () => {});
+    await waitAtMost(START_WITHIN_MS, first, () => {});
   }
 
   /** The cells that are open now. */

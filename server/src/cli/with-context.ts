@@ -2,7 +2,7 @@ import { readConfig } from '../config.ts';
 import { isDatabaseUnavailable } from '../db/client.ts';
 import { createLogger } from '../lib/log.ts';
 import { CannotOpen } from '../lib/seal.ts';
-import { within } from '../lib/wait.ts';
+import { waitAtMost } from '../lib/wait.ts';
 import { type Opened, open } from '../open.ts';
 import { CommandError } from './command.ts';
 import { unavailable } from './with-database.ts';
@@ -33,7 +33,7 @@ const TIMEOUT_MS = 5_000;
  * this process publishes reach them only within seconds.
  */
 export function linked({ bus }: Opened): Promise<boolean> {
-  return within(
+  return waitAtMost(
     TIMEOUT_MS,
     bus.listening().then(() => true),
     () => false,

@@ -4,7 +4,7 @@ import { diskProblem } from '../db/embedded/disk.ts';
 import { newestSchema, SCHEMA_COLUMNS, type Schema, schemaObstacle } from '../db/schema.ts';
 import type { LinkState } from '../domain/ground/bus/link.ts';
 import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
-import { within } from '../lib/wait.ts';
+import { waitAtMost } from '../lib/wait.ts';
 import {
   busConnected,
   busSilence,
@@ -161,7 +161,7 @@ async function whyNotReady({ db, config }: HttpContext, newest: number): Promise
 }
 
 function inTime<Result>(work: Promise<Result>): Promise<Result> {
-  return within(READY_TIMEOUT_MS, work, () => {
+  return waitAtMost(READY_TIMEOUT_MS, work, () => {
     throw new Error(`no response within ${READY_TIMEOUT_MS} ms`);
   });
 }

@@ -10,7 +10,7 @@ export async function waitMs(ms: number, signal?: AbortSignal): Promise<void> {
  * Returns the result of the work, or that of `late` if the work takes longer than `ms`. The work continues
  * then. Time in which this process did not run does not count.
  */
-export async function within<Result, Late>(
+export async function waitAtMost<Result, Late>(
   ms: number,
   work: Promise<Result>,
   late: () => Late,

@@ -27,7 +27,7 @@ import { type Config, type OtlpTarget, telemetryOf } from '../config.ts';
 import type { Logger } from '../lib/log.ts';
 import { recordSpans, type Span, type StartSpan } from '../lib/tracing.ts';
 import { VERSION } from '../lib/version.ts';
-import { within } from '../lib/wait.ts';
+import { waitAtMost } from '../lib/wait.ts';
 import { spansDropped } from '../metrics.ts';
 import { metricsProducer } from './metrics-producer.ts';
 
@@ -62,7 +62,7 @@ export function startTelemetry(deps: TelemetryDeps): { stop(): Promise<void> } {
     ...(metrics === undefined ? [] : [startMetrics(deps, metrics, resource)]),
   ];
   const stop = async () => {
-    await within(LAST_EXPORT_MS, Promise.allSettled(stops.map((stop) => stop())), () => {});
+    await waitAtMost(LAST_EXPORT_MS, Promise.allSettled(stops.map((stop) => stop())), () => {});
     diag.disable();
   };
   return { stop };

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ENGLISH } from '../../domain/ground/catalogues/languages.ts';
-import { within } from '../../lib/wait.ts';
+import { waitAtMost } from '../../lib/wait.ts';
 import { acceptsGzip, prefersHtml } from '../accept.ts';
 import { sendNothing } from '../pages/home.ts';
 import { sendPage } from '../pages/page.ts';
@@ -24,7 +24,7 @@ export function docsRoutes({ fastify, context, limits }: App, cache?: string): v
     const { '*': path = '' } = request.params as { '*'?: string };
     const built = site.files().catch(() => 'failed' as const);
     const files = await (prefersHtml(request)
-      ? within(PATIENCE_MS, built, () => 'building' as const)
+      ? waitAtMost(PATIENCE_MS, built, () => 'building' as const)
       : built);
     if (files === 'building') return sendBuilding(reply);
     if (files === 'failed') return sendFailure(reply);

@@ -1,12 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Language, languageFor, withValues } from '../../domain/ground/catalogues/languages.ts';
+import { withValues } from '../../domain/ground/catalogues/languages.ts';
 import { ClientError } from '../../errors.ts';
-import { acceptedLocales } from '../../lib/locale.ts';
 import { VERSION } from '../../lib/version.ts';
 import { prefersHtml } from '../accept.ts';
 import type { App } from '../route.ts';
 import { hasDemo } from './demo.ts';
-import { sendPage } from './page.ts';
+import { languageOf, sendPage } from './page.ts';
 
 /** `/` shows browsers whether the server is ready and where to go. Other clients get the error of `/`. */
 export function homePage(
@@ -45,8 +44,4 @@ function nothingAt({ method, url }: FastifyRequest): ClientError {
   return new ClientError('not_found', [
     `There is nothing at ${method} ${url.split('?', 1)[0]?.slice(0, 200)}`,
   ]);
-}
-
-function languageOf({ headers }: FastifyRequest): Language {
-  return languageFor(acceptedLocales(headers['accept-language']));
 }

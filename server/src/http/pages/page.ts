@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { FastifyReply } from 'fastify';
-import type { Language } from '../../domain/ground/catalogues/languages.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Language, languageFor } from '../../domain/ground/catalogues/languages.ts';
 import type { Sender } from '../../domain/setup/projects/sender.ts';
+import { acceptedLocales } from '../../lib/locale.ts';
 import { ICON_LINK } from './icons.ts';
 
 /** A page for people, with at most one button. */
@@ -32,6 +33,18 @@ export function sendPage(reply: FastifyReply, status: number, language: Language
   const small = note === undefined ? '' : `<p><small>${escaped(note)}</small></p>`;
   const html = `<h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}${nav}${small}`;
   return sendCard(reply, status, language, { title, html, sender });
+}
+
+/** Responds with the page for a link of a message that was not signed by this server. */
+export function sendBrokenLink(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const language = languageOf(request);
+  const { brokenLinkTitle: title, brokenLinkText: text } = language.texts;
+  return sendPage(reply, 404, language, { title, text });
+}
+
+/** Returns the language that the browser prefers. */
+export function languageOf({ headers }: FastifyRequest): Language {
+  return languageFor(acceptedLocales(headers['accept-language']));
 }
 
 /** A page on a card under the name or the logo of the sender. Its HTML, style and script are trusted. */

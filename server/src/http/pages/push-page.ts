@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { FastifyReply } from 'fastify';
 import type { Catalogue } from '../../domain/ground/catalogues/en.ts';
-import { type Language, languageFor } from '../../domain/ground/catalogues/languages.ts';
-import { acceptedLocales } from '../../lib/locale.ts';
+import type { Language } from '../../domain/ground/catalogues/languages.ts';
 import type { App } from '../route.ts';
-import { documentHtml, escaped, PRIVATE, STYLE_SOURCE } from './page.ts';
+import { documentHtml, escaped, languageOf, PRIVATE, STYLE_SOURCE } from './page.ts';
 
 /** The address of the page. The User JWT of the user follows as its fragment. */
 export const SUBSCRIBE_PAGE = '/push/subscribe';
@@ -22,7 +21,7 @@ export function pushPage({ fastify, limits }: App): void {
   for (const [path, type, textIn] of files)
     fastify.get(path, { schema: { hide: true } }, async (request, reply) => {
       await limits.stranger(request, reply);
-      return send(reply, type, textIn(languageFor(acceptedLocales(request.headers['accept-language']))));
+      return send(reply, type, textIn(languageOf(request)));
     });
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { App } from '../route.ts';
-import { sendBrokenLink } from './broken-link.ts';
+import { sendBrokenLink } from './page.ts';
 
 /** A request for a page behind a signed link. */
 export interface LinkRequest<Link> {

@@ -1,8 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Kind, readTrackedToken, type TrackedDelivery } from '../../domain/ground/links/links.ts';
 import type { App } from '../route.ts';
-import { sendBrokenLink } from './broken-link.ts';
-import { PRIVATE } from './page.ts';
+import { PRIVATE, sendBrokenLink } from './page.ts';
 
 // The bodies of these requests are ignored.
 const BODY_LIMIT_BYTES = 16 * 1024;

@@ -1,4 +1,4 @@
-import { within } from '../../../lib/wait.ts';
+import { waitAtMost } from '../../../lib/wait.ts';
 
 const RESPONSE_TIMEOUT_MS = 5_000;
 
@@ -7,7 +7,7 @@ export class NoResponse extends Error {}
 
 /** Rejects with `NoResponse` if the promise takes longer than a server of the bus may. */
 export function withTimeout<Value>(promise: Promise<Value>): Promise<Value> {
-  return within(RESPONSE_TIMEOUT_MS, promise, () => {
+  return waitAtMost(RESPONSE_TIMEOUT_MS, promise, () => {
     throw new NoResponse(`no response within ${RESPONSE_TIMEOUT_MS} ms`);
   });
 }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { ClientError } from '../../../errors.ts';
 import { type EgressGuard, EgressRefused } from '../../../lib/egress.ts';
 import { hostNamedIn, type NamedHost } from '../../../lib/named-host.ts';
-import { within } from '../../../lib/wait.ts';
+import { waitAtMost } from '../../../lib/wait.ts';
 
 // The client that saves a setting waits for the lookup.
 const LOOKUP_MS = 1_000;
@@ -48,7 +48,7 @@ async function whyRefused(egress: EgressGuard, host: string): Promise<string | u
   const resolving = refusal(egress, host).finally(() => {
     lookups -= 1;
   });
-  return within(LOOKUP_MS, resolving, () => undefined);
+  return waitAtMost(LOOKUP_MS, resolving, () => undefined);
 }
 
 function refusal(egress: EgressGuard, host: string): Promise<string | undefined> {
