@@ -10,7 +10,7 @@ import { ClientError } from '../../../errors.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
-import { findUsers } from '../users/find-many.ts';
+import { findUsers } from '../users/find.ts';
 import { USER_WAS_DELETED } from '../users/refuse.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../users/resolve.ts';
 import { retryOnConflict } from '../users/retry-on-conflict.ts';

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../../db/client.ts';
 import { type Identities, identityKeysOf } from '../../ground/identities/identities.ts';
-import { findUsers, type NamedUser } from './find-many.ts';
+import { findUsers, type NamedUser } from './find.ts';
 import { findOwners } from './resolve.ts';
 
 /**

@@ -13,7 +13,7 @@ import { priorityFor } from '../../../queue/jobs.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
-import { findUsers } from '../../people/users/find-many.ts';
+import { findUsers } from '../../people/users/find.ts';
 import type { Person } from '../../people/users/plan.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
 import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';

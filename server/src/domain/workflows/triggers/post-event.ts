@@ -3,7 +3,7 @@ import { ClientError } from '../../../errors.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { memberOf } from '../../../lib/members.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
-import { findUsers } from '../../people/users/find-many.ts';
+import { findUsers } from '../../people/users/find.ts';
 import { continueWaiting } from '../engine/continue-waiting.ts';
 import { inStartTransaction, type StartContext } from '../runs/start.ts';
 import { startTriggered } from './start-triggered.ts';
