@@ -4,7 +4,7 @@ import { type Database, openDatabase, sql } from '../../db/client.ts';
 import { type Risk, risksOf } from '../../db/durability.ts';
 import { StartError } from '../../db/embedded/start-error.ts';
 import { newestSchema, schemaObstacle } from '../../db/schema.ts';
-import { connectionObstacle, obstacleTo, readFacts, readSchema } from '../../db/usability.ts';
+import { connectionObstacle, obstacleTo, readSchema } from '../../db/usability.ts';
 import { type Cell, listCells } from '../../domain/setup/cells/cells.ts';
 import { CellDirectory } from '../../domain/setup/cells/directory.ts';
 import { startedMove } from '../../domain/setup/cells/move-project.ts';
@@ -13,7 +13,7 @@ import { keyFit } from '../../domain/setup/projects/sealing-key.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { currentSchema, type Place, placeOfCell } from '../../open.ts';
-import { MAX_CLOCK_MS } from './database.ts';
+import { askFacts, MAX_CLOCK_MS } from './database.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 import { sealerOf } from './projects.ts';
 
@@ -56,10 +56,7 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
   let db: Database | undefined;
   try {
     db = openDatabase(placeOfCell(main, cell, sealer).direct, { size: 1, name: 'belfry doctor' });
-    await db.query(ping); // connects, so that the connection does not count as a difference of clocks
-    const askedAt = Date.now();
-    const facts = await readFacts(db);
-    const clockMs = facts.now_ms - (askedAt + Date.now()) / 2;
+    const { facts, clockMs } = await askFacts(db);
     const schema = await currentSchema(db);
     if (schema !== cell.schema)
       return problem(
@@ -136,4 +133,3 @@ async function checkContent(
 }
 
 const findMoves = sql('doctor_find_moves', "select to_regclass('project_moves') is not null as exists");
-const ping = sql('doctor_ping_cell', 'select 1');

@@ -171,10 +171,7 @@ async function ask(
 ): Promise<DatabaseState> {
   const db = openDatabase(connection, { size: 1, name: 'belfry doctor' });
   try {
-    await db.query(ping); // connects, so that the connection does not count as a difference of clocks
-    const askedAt = Date.now();
-    const facts = await readFacts(db);
-    const clockMs = facts.now_ms - (askedAt + Date.now()) / 2;
+    const { facts, clockMs } = await askFacts(db);
     const running = ok(CHECK, `${what}: PostgreSQL ${facts.version}`);
     const obstacle = obstacleTo(facts);
     if (obstacle !== undefined)
@@ -234,6 +231,14 @@ function checkClock(differenceMs: number): Finding {
   const direction = differenceMs > 0 ? 'ahead of' : 'behind';
   const message = `the clock of the database is ${seconds} s ${direction} that of this machine`;
   return problem('clock', message, 'set both by NTP: tokens and delays depend on them');
+}
+
+/** Reads the facts of a database, and how far its clock is ahead of that of this machine. */
+export async function askFacts(db: Database): Promise<{ facts: DatabaseFacts; clockMs: number }> {
+  await db.query(ping); // connects, so that the connection does not count as a difference of clocks
+  const askedAt = Date.now();
+  const facts = await readFacts(db);
+  return { facts, clockMs: facts.now_ms - (askedAt + Date.now()) / 2 };
 }
 
 const ping = sql('doctor_ping', 'select 1');

@@ -8,7 +8,7 @@ import { deleteDigests } from '../../workflows/runs/digests.ts';
 import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
-import { hasUnredacted, redactKept } from './redact-kept.ts';
+import { hasUnredacted, lockErased, redactKept } from './redact-kept.ts';
 import { redactRecipients, redactScheduled } from './redact-recipients.ts';
 
 /** How long a deleted user can be restored: the contract's seven days. */
@@ -84,7 +84,7 @@ interface Step {
 }
 
 async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string[]): Promise<Step> {
-  const mine = await tx.query<{ id: string }>(lockStarted, [uuidArray(started)]);
+  const mine = await tx.query<{ id: string }>(lockErased, [uuidArray(started)]);
   if (mine.length === 0) return { more: false };
   const userIds = mine.map(({ id }) => id);
   const ids = uuidArray(userIds);
@@ -203,14 +203,6 @@ const clearUsers = sql(
   from due
   where u.id = due.id
   returning u.id`,
-);
-const lockStarted = sql(
-  'lock_purged_users',
-  `select id
-  from users
-  where id = any ($1::uuid[]) and deleted_at = '-infinity'
-  order by id
-  for update skip locked`,
 );
 // Primary keys of notifications (user_id, id) and refused_recipients (user_id, broadcast_id).
 const selectMentions = sql(

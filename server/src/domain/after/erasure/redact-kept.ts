@@ -38,7 +38,7 @@ export async function redactKept(
 
 async function redact(tx: Queryable, { update }: typeof deliveries, keys: readonly Key[]): Promise<boolean> {
   const userIds = [...new Set(keys.map((key) => key.user_id))];
-  if ((await tx.query(lockUsers, [uuidArray(userIds)])).length < userIds.length) return false;
+  if ((await tx.query(lockErased, [uuidArray(userIds)])).length < userIds.length) return false;
   await tx.query(update, [
     uuidArray(keys.map((key) => key.of)),
     uuidArray(keys.map((key) => key.id)),
@@ -55,8 +55,8 @@ interface Key {
   part: string | null;
 }
 
-const lockUsers = sql(
-  'lock_users_to_redact',
+export const lockErased = sql(
+  'lock_erased_users',
   `select id
   from users
   where id = any ($1::uuid[]) and deleted_at = '-infinity'

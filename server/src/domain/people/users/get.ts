@@ -19,8 +19,7 @@ export interface UserRow {
 
 /** Returns one of the project's users; undefined if it does not exist or is deleted. */
 export async function getUser(db: Queryable, projectId: string, id: string): Promise<UserRow | undefined> {
-  const [row] = await db.query<UserRow>(selectUser, [id, projectId]);
-  return row;
+  return (await getUsers(db, projectId, [id]))[0];
 }
 
 /** Returns those of these users that are of the project and not deleted. */
@@ -44,13 +43,7 @@ export const USER_COLUMNS = `u.id, u.external_id, u.email, u.first_name, u.last_
       select n.sent_at from notifications n where n.user_id = u.id order by n.id desc limit 1
     ) as last_notified_at`;
 
-// Primary key, both.
-const selectUser = sql(
-  'get_user',
-  `select ${USER_COLUMNS}
-  from users u
-  where u.id = $1 and u.project_id = $2 and u.deleted_at is null`,
-);
+// Primary key.
 const selectUsers = sql(
   'get_users',
   `select ${USER_COLUMNS}
