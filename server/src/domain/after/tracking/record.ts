@@ -1,4 +1,3 @@
-import type { Tracking } from '../../../contract/tracking.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
@@ -7,6 +6,7 @@ import type { Logger } from '../../../lib/log.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import type { TrackedDelivery } from '../../ground/links/links.ts';
+import { trackingOf } from '../../setup/tracking/settings.ts';
 
 /** An open or a click of a recipient. */
 export type Hit = TrackedDelivery & { atMs: number } & (
@@ -143,8 +143,7 @@ interface TrackedRow {
 /** The hits that their projects track. */
 async function wantedOf(tx: Queryable, hits: readonly Hit[]): Promise<Hit[]> {
   const projectIds = [...new Set(hits.map(({ projectId }) => projectId))];
-  const rows = await tx.query<Tracking & { project_id: string }>(selectTracking, [projectIds]);
-  const tracking = new Map(rows.map((row) => [row.project_id, row]));
+  const tracking = await trackingOf(tx, projectIds);
   return hits.filter(
     ({ kind, projectId }) => tracking.get(projectId)?.[kind === 'open' ? 'opens' : 'clicks'],
   );
@@ -211,11 +210,6 @@ function contextOf({ channel, provider }: TrackedRow): Record<string, string> {
   return { channel, ...(provider === null ? {} : { provider }) };
 }
 
-// Primary key.
-const selectTracking = sql(
-  'tracking_of_projects',
-  'select project_id, opens, clicks from tracking where project_id = any ($1::uuid[])',
-);
 // Primary keys of broadcasts, users, deliveries and notifications. A hit can arrive before the outcome of its
 // delivery: then the row is inserted here without an attempt, unless nothing of the broadcast is pending,
 // because then every delivery has its row. The lateral joins force look-ups: joins and `exists` were planned

@@ -1,4 +1,5 @@
 import type { Tracking } from '../../../contract/tracking.ts';
+import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
@@ -6,8 +7,16 @@ import { newEventId } from '../../ground/events/record.ts';
 
 /** Returns the project's tracking settings; by default nothing is tracked. */
 export async function getTracking(db: Queryable, projectId: string): Promise<Tracking> {
-  const [saved] = await db.query<Tracking>(selectTracking, [projectId]);
-  return saved ?? { opens: false, clicks: false };
+  return (await trackingOf(db, [projectId])).get(projectId) ?? { opens: false, clicks: false };
+}
+
+/** Returns the tracking settings of those of these projects that have saved some. */
+export async function trackingOf(
+  db: Queryable,
+  projectIds: readonly string[],
+): Promise<ReadonlyMap<string, Tracking>> {
+  const rows = await db.query<Tracking & { project_id: string }>(selectTracking, [uuidArray(projectIds)]);
+  return new Map(rows.map(({ project_id: id, ...tracking }) => [id, tracking]));
 }
 
 /** Saves the project's tracking settings. Does nothing if they are unchanged. */
@@ -36,7 +45,10 @@ export function problemsOfTracking(
 }
 
 // Primary key, both.
-const selectTracking = sql('get_tracking', 'select opens, clicks from tracking where project_id = $1');
+const selectTracking = sql(
+  'get_tracking',
+  'select project_id, opens, clicks from tracking where project_id = any ($1::uuid[])',
+);
 const upsertTracking = sql(
   'save_tracking',
   `with saved as (
