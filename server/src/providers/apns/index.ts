@@ -114,20 +114,16 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
     sandbox: new Http2Pool(transport.vendor('PROVIDER_APNS_SANDBOX_BASE_URL', SANDBOX), transport.timeouts),
   };
   const token = providerToken(config, { clock, owner: transport });
-  const sender = createHttpSender<PushMessage, ApnsRequest>({
+  return createHttpSender<PushMessage, ApnsRequest>({
     concurrency: CONCURRENCY,
     secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
     build: (message) => (token === undefined ? NO_KEY : build(message, config)),
     exchange: (request) => exchange(pools[request.environment], request, token),
     classify,
-  });
-  return {
-    ...sender,
-    async close(options) {
-      await sender.close(options);
+    async disconnect() {
       await Promise.all([pools.production.close({ graceMs: 0 }), pools.sandbox.close({ graceMs: 0 })]);
     },
-  };
+  });
 }
 
 const NO_SIGNING_KEY = 'is not an APNs signing key: an EC key on the curve P-256, as in a .p8 file';

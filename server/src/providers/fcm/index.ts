@@ -117,20 +117,14 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
   const pool = new Http2Pool(transport.vendor('PROVIDER_FCM_BASE_URL', originOf(config)), transport.timeouts);
   const key = privateKey(config.private_key, 'rsa');
   const token = key === undefined ? undefined : createAccessToken(config, { key, transport, clock });
-  const sender = createHttpSender<PushMessage, FcmRequest>({
+  return createHttpSender<PushMessage, FcmRequest>({
     concurrency: CONCURRENCY,
     secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
     build: (message) => (token === undefined ? NO_KEY : build(message, config, clock.now())),
     exchange: (request) => (token === undefined ? Promise.resolve(NOT_SENT) : exchange(pool, request, token)),
     classify,
+    disconnect: () => pool.close({ graceMs: 0 }),
   });
-  return {
-    ...sender,
-    async close(options) {
-      await sender.close(options);
-      await pool.close({ graceMs: 0 });
-    },
-  };
 }
 
 const NO_KEY: Rejection = {

@@ -13,6 +13,7 @@ export function createHttpSender<Message, Request extends object>({
   build,
   exchange,
   classify,
+  disconnect = async () => {},
 }: {
   concurrency: number;
   /** The credentials to redact, because a vendor may echo them: those of the config, or of one message. */
@@ -20,6 +21,8 @@ export function createHttpSender<Message, Request extends object>({
   build: (message: Message) => Request | Rejection;
   exchange: (request: Request, message: Message) => Promise<HttpResult>;
   classify: (response: HttpResult) => SendOutcome;
+  /** Closes its own connections, after the last send. */
+  disconnect?: () => Promise<void>;
 }): Sender<Message> {
   // Ends a send early, one entry per message. Racing each against one shared promise would keep every send in
   // memory for the lifetime of the sender.
@@ -58,7 +61,11 @@ export function createHttpSender<Message, Request extends object>({
 
   async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
     closed = true;
-    if (inFlight.size === 0) return;
+    if (inFlight.size > 0) await lastSends(graceMs);
+    await disconnect();
+  }
+
+  async function lastSends(graceMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const previous = onAllEnded;
     onAllEnded = () => {

@@ -212,20 +212,13 @@ async function claimAndRun(
 ): Promise<StoredResponse & { replayed: boolean }> {
   const { clock } = deps;
   return deps.db.transaction(async (tx) => {
-    const where = [key.projectId, key.scope, key.key];
-    const claimed = await tx.query(claimKey, [
-      ...where,
-      key.requestHash,
-      new Date(clock.now()),
-      oldestStored(clock),
-    ]);
-    if (claimed.length === 0) {
+    if (!(await isFirstUse({ tx, clock }, key))) {
       const stored = await findReplay({ db: tx, clock }, key);
       if (stored === undefined) throw new Error('an idempotency key vanished between two statements');
       return { ...stored, replayed: true };
     }
     const response = await attempt(tx, work);
-    await tx.query(storeResponse, [...where, response.status, response.body]);
+    await tx.query(storeResponse, [key.projectId, key.scope, key.key, response.status, response.body]);
     return { ...response, replayed: false };
   });
 }
