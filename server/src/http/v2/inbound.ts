@@ -9,9 +9,8 @@ import { scanObject } from '../../lib/json-member.ts';
 import { type IntegrationName, integrations } from '../../providers/index.ts';
 import type { Integration } from '../../providers/provider.ts';
 import { type App, publicRoute } from '../route.ts';
-import { countingStrangers } from './counting-strangers.ts';
 import { receiptRoutes } from './receipts.ts';
-import { inSigningCell } from './webhooks-of-cells.ts';
+import { countingStrangers, inSigningCell } from './vendor-webhooks.ts';
 
 // A webhook becomes an event, which is read together with others.
 const BODY_LIMIT_BYTES = 256 * 1024;

@@ -6,8 +6,7 @@ import type { ErrorCode } from '../../errors.ts';
 import { type IntegrationName, integrations } from '../../providers/index.ts';
 import type { Integration, ReportRequest } from '../../providers/provider.ts';
 import { type App, publicRoute } from '../route.ts';
-import { countingStrangers } from './counting-strangers.ts';
-import { inEveryCell, inSigningCell } from './webhooks-of-cells.ts';
+import { countingStrangers, inEveryCell, inSigningCell } from './vendor-webhooks.ts';
 
 // SendGrid's lists of events are the largest: up to 768 kB.
 const BODY_LIMIT_BYTES = 1024 * 1024;

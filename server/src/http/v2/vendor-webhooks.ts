@@ -1,3 +1,4 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ClientError } from '../../errors.ts';
 import type { HttpContext } from '../context.ts';
 import type { App } from '../route.ts';
@@ -29,9 +30,25 @@ export async function inSigningCell<Result>(
 }
 
 /** No cell that could be asked has signed the webhook; one that could not be asked may have. */
-export class UnknownSignature extends ClientError {
+class UnknownSignature extends ClientError {
   constructor() {
     super('service_unavailable');
+  }
+}
+
+/** Runs the work and counts wrong and unknown signatures by address. Too many of them are a 429. */
+export async function countingStrangers<Result>(
+  { limits }: App,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    const isInvalid = error instanceof ClientError && error.code === 'invalid_signature';
+    if (isInvalid || error instanceof UnknownSignature) await limits.unsigned(request, reply);
+    throw error;
   }
 }
 
