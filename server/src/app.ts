@@ -53,7 +53,7 @@ import type { PassOn } from './http/roles.ts';
 import { createServer, type ServerOptions, serveConnections } from './http/server.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
-import { waitMs } from './lib/wait.ts';
+import { waitAtMost, waitMs } from './lib/wait.ts';
 import type { MetricsOfOthers } from './metrics.ts';
 import { type Opened, open, openCell, type SupervisedDatabase } from './open.ts';
 import { OpenCells } from './open-cells.ts';
@@ -262,12 +262,9 @@ async function startOtherCell(
 
 /** Throws a `StartError` if the bus of a cell does not connect: it must not keep the node from starting. */
 async function connected({ bus }: Opened): Promise<void> {
-  const waiting = new AbortController();
-  const late = waitMs(BUS_OF_CELL_WITHIN_MS, waiting.signal).then(() => {
+  await waitAtMost(BUS_OF_CELL_WITHIN_MS, bus.listening(), () => {
     throw new StartError('the connection for messages of other nodes could not be opened');
   });
-  late.catch(() => {}); // not needed any more
-  await Promise.race([bus.listening(), late]).finally(() => waiting.abort());
 }
 
 /** Exports traces and metrics if a setting asks for them. Otherwise nothing of it is loaded. */
