@@ -53,6 +53,7 @@ export async function claim<Kind extends JobKind>(db: Queryable, wanted: Claim<K
     priority: row.priority,
     weight: row.weight,
     attempt: row.attempt,
+    cutOffs: row.cut_offs,
     payload: JSON.parse(row.payload) as JobPayloads[Kind],
   }));
 }
@@ -64,6 +65,7 @@ interface Row {
   priority: number;
   weight: number;
   attempt: number;
+  cut_offs: number;
   payload: string;
 }
 
@@ -147,10 +149,10 @@ const claimJobs = (column: Column, classes: string, order: string) => `
     set lease_id = $2, attempt = attempt + 1
     from chosen
     where jobs.id = any (array(select id from chosen)) and jobs.id = chosen.id and chosen.weight_before < $4
-    returning jobs.id, jobs.project_id, key, jobs.priority, jobs.weight, jobs.attempt, jobs.payload,
-      turn, place
+    returning jobs.id, jobs.project_id, key, jobs.priority, jobs.weight, jobs.attempt, jobs.cut_offs,
+      jobs.payload, turn, place
   )
-  select id, project_id, key as partition_key, priority, weight, attempt, payload
+  select id, project_id, key as partition_key, priority, weight, attempt, cut_offs, payload
   from claimed, (select set_config('synchronous_commit', 'off', true)) without_waiting
   order by ${order}`;
 

@@ -133,6 +133,8 @@ export interface Job<Kind extends JobKind = JobKind> {
   weight: number;
   /** How often it was started, including this time. If more than once, parts of it may be done already. */
   attempt: number;
+  /** How many of these attempts have ended with their worker. */
+  cutOffs: number;
   payload: JobPayloads[Kind];
 }
 

@@ -3,7 +3,6 @@ import { type Database, type Queryable, sql } from '../db/client.ts';
 import { newId } from '../lib/ids.ts';
 import { backoff } from './backoff.ts';
 import type { JobKind } from './jobs.ts';
-import { WITHOUT_ATTEMPT } from './release.ts';
 
 // A worker renews its lease every 2 s; after 8 s without a renewal its jobs go to others. If this were
 // shorter, a pause of the event loop would release running jobs. If it were longer, a crash would delay the
@@ -15,9 +14,9 @@ const FRESH_MS = 6_000;
 // An expired lease is dead if it was not renewed for this long by the monotonic clock of the observer. If the
 // clock of the database goes forward, all leases have expired at once, and their workers renew them.
 const SILENT_MS = 2 * RENEW_EVERY_MS;
-// Jobs whose worker has ended are retried at once, unless it was so in more attempts than these: one of them
-// may be the reason. Each then waits for a time of its own, so that those which are not complete meanwhile.
-const ATTEMPTS_AT_ONCE = 3;
+// Jobs of a worker that has ended are retried at once, but only so often: one of them may be the reason. Then
+// each waits for a random time of its own, so that the others complete between two crashes.
+const CUT_OFFS_AT_ONCE = 3;
 
 /**
  * The lease under which a worker holds its jobs, renewed while the worker lives. If it expired, a new one
@@ -156,7 +155,7 @@ export class Rescuer {
     await this.#db.query(delayJobs, [
       suspects.map(({ id }) => id),
       uuidArray(suspects.map(({ lease_id: leaseId }) => leaseId)),
-      suspects.map(({ attempt }) => new Date(clockMs + backoff(attempt))),
+      suspects.map(({ cut_offs: cutOffs }) => new Date(clockMs + backoff(cutOffs + 1))),
     ]);
   }
 }
@@ -165,7 +164,7 @@ export class Rescuer {
 interface Suspect {
   id: number;
   lease_id: string;
-  attempt: number;
+  cut_offs: number;
 }
 
 interface SeenLease {
@@ -212,7 +211,7 @@ const renewLease = sql(
 const endLease = sql(
   'lease_end',
   `with ended as (delete from leases where id = $1 returning id)
-  update jobs set lease_id = null, ${WITHOUT_ATTEMPT} from ended where jobs.lease_id = ended.id`,
+  update jobs set lease_id = null from ended where jobs.lease_id = ended.id`,
 );
 // Index jobs_leased (lease_id). A lease that does not exist has expired before: a worker that had not noticed
 // may have claimed under it afterwards. The lease is compared again when the row is locked: meanwhile another
@@ -243,7 +242,7 @@ const rescueJobs = sql(
       )
   ),
   locked as materialized (
-    select jobs.id, jobs.lease_id, jobs.attempt
+    select jobs.id, jobs.lease_id, jobs.cut_offs
     from jobs
     join stale on jobs.id = stale.id and jobs.lease_id = stale.lease_id
     where jobs.id = any (array(select id from stale))
@@ -251,14 +250,14 @@ const rescueJobs = sql(
   ),
   released as (
     update jobs
-    set lease_id = null
-    where id = any (array(select id from locked where attempt <= ${ATTEMPTS_AT_ONCE}))
+    set lease_id = null, cut_offs = cut_offs + 1
+    where id = any (array(select id from locked where cut_offs < ${CUT_OFFS_AT_ONCE}))
     returning kind
   )
   select
     coalesce((select jsonb_agg(distinct kind) from released), '[]')::text as kinds,
     coalesce((
-      select json_agg(locked) from locked where attempt > ${ATTEMPTS_AT_ONCE}
+      select json_agg(locked) from locked where cut_offs >= ${CUT_OFFS_AT_ONCE}
     ), '[]')::text as suspects,
     coalesce((
       select json_agg(json_build_object('id', id, 'ends_at', expires_at)) from leases where id <> $1
@@ -268,7 +267,7 @@ const rescueJobs = sql(
 const delayJobs = sql(
   'delay_jobs',
   `update jobs
-  set lease_id = null, due_at = s.due_at
+  set lease_id = null, due_at = s.due_at, cut_offs = jobs.cut_offs + 1
   from unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) as s (id, lease_id, due_at)
   where jobs.id = any ($1::bigint[]) and jobs.id = s.id and jobs.lease_id = s.lease_id`,
 );
@@ -277,13 +276,15 @@ const releaseJobsOfNode = sql(
   'release_node',
   `with ended as (delete from leases where node = $1 returning id)
   update jobs
-  set lease_id = null
+  set lease_id = null, cut_offs = cut_offs + 1
   from ended
-  where jobs.lease_id = ended.id and attempt <= ${ATTEMPTS_AT_ONCE}
+  where jobs.lease_id = ended.id and cut_offs < ${CUT_OFFS_AT_ONCE}
   returning jobs.kind`,
 );
 const rescueEverything = sql(
   'rescue_everything',
   `with dead as (delete from leases)
-  update jobs set lease_id = null where lease_id is not null and attempt <= ${ATTEMPTS_AT_ONCE}`,
+  update jobs
+  set lease_id = null, cut_offs = cut_offs + 1
+  where lease_id is not null and cut_offs < ${CUT_OFFS_AT_ONCE}`,
 );

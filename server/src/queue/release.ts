@@ -70,20 +70,21 @@ export class ReleaseQueue {
   }
 }
 
-/** The attempt that was interrupted does not count. The next one is not the first: parts may be done. */
-export const WITHOUT_ATTEMPT = 'attempt = greatest(attempt - 1, 1)';
-
 // Primary key; see complete.ts for the comparison of the lease.
 const releaseJobs = (set: string) => `update jobs
   set lease_id = null, due_at = $3${set}
   where id = any ($1::bigint[]) and lease_id is not distinct from $2`;
 const releaseFailed = sql('release_jobs', releaseJobs(''));
-const releaseInterrupted = sql('release_interrupted_jobs', releaseJobs(`, ${WITHOUT_ATTEMPT}`));
+// The next attempt is not the first one: parts may be done.
+const releaseInterrupted = sql(
+  'release_interrupted_jobs',
+  releaseJobs(', attempt = greatest(attempt - 1, 1)'),
+);
 // Index jobs_leased (lease_id).
 const releaseUnknownJobs = sql(
   'release_unknown_jobs',
   `update jobs
-  set lease_id = null, ${WITHOUT_ATTEMPT}
+  set lease_id = null
   where lease_id = $1 and kind = $2 and id <> all ($3::bigint[])
   returning id`,
 );

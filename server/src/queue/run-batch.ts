@@ -9,6 +9,8 @@ import type { ReleaseQueue } from './release.ts';
 
 // A job that fails because of a bug is retried for up to two and a quarter hours before it is discarded.
 const MAX_ATTEMPTS = 8;
+// A job that ends its process would do so for ever.
+const MAX_CUT_OFFS = 8;
 // A batch that failed because of the database is retried immediately, and then after a pause of up to this
 // limit. So a full disk is not written to without end.
 const MAX_PAUSE_MS = 5_000;
@@ -32,10 +34,10 @@ export async function runBatch(
   heartbeat: () => void,
 ): Promise<readonly JobKind[]> {
   const { handler } = deps;
-  const batch = { jobs: jobs.filter(({ attempt }) => attempt <= MAX_ATTEMPTS), leaseId };
-  // A job that ended the process in each attempt would do so for ever.
+  const batch = { jobs: jobs.filter(({ cutOffs }) => cutOffs < MAX_CUT_OFFS), leaseId };
   for (const job of jobs)
-    if (job.attempt > MAX_ATTEMPTS) await discard(deps, job, leaseId, new Error('each attempt was cut off'));
+    if (job.cutOffs >= MAX_CUT_OFFS)
+      await discard(deps, job, leaseId, new Error(`its worker has ended in ${job.cutOffs} attempts`));
   if (batch.jobs.length === 0) return [];
   const running = handler.run(batch.jobs, leaseId, heartbeat);
   return running.catch((error: unknown) => afterFailure(deps, batch, heartbeat, error));

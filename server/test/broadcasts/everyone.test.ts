@@ -109,6 +109,7 @@ test('a page that fails because of a bug ends the broadcast, and reports the err
       priority: 2,
       weight: 1_000,
       attempt: 8,
+      cutOffs: 0,
       payload: { broadcast_id: id, page: 1, everyone: true },
     },
     project.id,

@@ -419,6 +419,7 @@ describe('a page that fails because of a bug', () => {
         priority: 2,
         weight: 1_000,
         attempt: 8,
+        cutOffs: 0,
         payload: { broadcast_id: body.id, page: 1 },
       },
       project.id,

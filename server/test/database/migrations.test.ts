@@ -114,7 +114,6 @@ test('no migration locks a table against reads while it builds an index of it', 
 
 test('webhook jobs of a program before schema 30 are claimed by webhook, for its project', async () => {
   await migrate(after);
-  await after.query('delete from migrations where version = 66');
   const [projectId, webhookId] = [randomUUID(), randomUUID()];
   await before.query(
     `insert into projects (id, name, api_key, sealed_api_secret, sealed_signing_key)
@@ -136,7 +135,7 @@ test('webhook jobs of a program before schema 30 are claimed by webhook, for its
   );
   const db = openDatabase({ ...database.connection, database: name }, { size: 1, name: 'test' });
   try {
-    expect(await migrate(after)).toEqual([66]);
+    await after.query(migrations().find(({ version }) => version === 66)?.text ?? '');
     const jobs = await claim(db, {
       ...{ kind: 'send_webhook', leaseId: randomUUID(), maxJobs: 10, maxWeight: 10, maxPartitions: 10 },
       ...{ exceptPartitions: [], afterPartition: randomUUID(), oldestFirst: false },

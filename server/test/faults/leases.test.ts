@@ -400,6 +400,7 @@ test('connected clients refresh if the response to the commit of a fan-out is lo
         priority: 0,
         weight: 1,
         attempt: 1,
+        cutOffs: 0,
         payload: { broadcast_id: body.id },
       },
     ],

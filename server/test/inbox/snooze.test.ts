@@ -303,7 +303,7 @@ test('a job that runs twice returns it once, and notifies open inboxes in the se
   const silent: Bus = { publish() {}, subscribe: () => () => {} };
   const job = (attempt: number): Job<'unsnooze'> => ({
     ...{ id: 0, kind: 'unsnooze', projectId: service.project.id, partitionKey: service.project.id },
-    ...{ priority: 0, weight: 1, attempt },
+    ...{ priority: 0, weight: 1, attempt, cutOffs: 0 },
     payload: { user_id: snoozed.user_id, notification_id: snoozed.id, until_ms: Date.parse(until) },
   });
   // The jobs have no row: the handler fails when it completes them, as one that lost its lease.

@@ -239,7 +239,7 @@ async function importPage(): Promise<void> {
   const handler = importHandler({ db: within, identities: new Identities(bus), bus });
   const of = { id: job.id, projectId, partitionKey: projectId, payload: JSON.parse(job.payload) };
   await handler.run(
-    [{ kind: 'import_users', priority: BULK, weight: 1, attempt: 0, ...of }],
+    [{ kind: 'import_users', priority: BULK, weight: 1, attempt: 0, cutOffs: 0, ...of }],
     leaseId,
     () => {},
   );

@@ -67,6 +67,7 @@ const jobs = runs.slice(-IN_TURN).map(
     priority: 0,
     weight: 1,
     attempt: 1,
+    cutOffs: 0,
     payload: { run_id: id, turn: 3 },
   }),
 );
@@ -98,6 +99,7 @@ const startJobs = Array.from(
     priority: 0,
     weight: 1,
     attempt: 1,
+    cutOffs: 0,
     payload: { workflow_key: `flow-${at + 1}`, place: 0, at_ms: STARTED_MS },
   }),
 );

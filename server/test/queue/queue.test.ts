@@ -12,7 +12,7 @@ import {
   type NewJob,
   SMALL_PRIORITIES,
 } from '../../src/queue/jobs.ts';
-import { Lease, Rescuer, releaseNode } from '../../src/queue/lease.ts';
+import { Lease, Rescuer, releaseNode, rescueAll } from '../../src/queue/lease.ts';
 import { promote } from '../../src/queue/promote.ts';
 import { release } from '../../src/queue/release.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -353,11 +353,10 @@ test('jobs of a node whose process has ended are released at once, those of othe
 test('a job is delayed when its worker has ended in more than three attempts', async () => {
   await enqueue(db, [job(newId()), job(newId())]);
   const [often] = await db.query<{ id: number }>(
-    sql('', 'update jobs set attempt = 3 where id = 1 + (select min(id) from jobs) returning id'),
+    sql('', 'update jobs set cut_offs = 3 where id = (select max(id) from jobs) returning id'),
   );
-  for (const attempts of [[1, 4], [2]]) {
-    const claimed = await claim(db, wanted());
-    expect(claimed.map((one) => one.attempt)).toEqual(attempts);
+  for (const cutOffs of [[0, 3], [1]]) {
+    expect((await claim(db, wanted())).map((one) => one.cutOffs)).toEqual(cutOffs);
     await rescueAs(NIL);
   }
   const delayed = sql(
@@ -367,19 +366,24 @@ test('a job is delayed when its worker has ended in more than three attempts', a
   expect(await db.query(delayed)).toEqual([{ id: often?.id, lease_id: null, is_later: true }]);
   const inTwoMinutes = Date.now() + 121_000;
   expect((await promote(db, inTwoMinutes)).kinds).toEqual(new Set(['fan_out']));
-  expect((await claim(db, wanted())).map((one) => one.attempt)).toEqual([3, 5]);
+  expect((await claim(db, wanted())).map((one) => one.cutOffs)).toEqual([2, 4]);
 });
 
-test('jobs of a node that has ended are left to be delayed, if it was so in many attempts', async () => {
+test.each([
+  ['of a node whose process has ended', (): Promise<unknown> => releaseNode(db, 'ended')],
+  ['of all workers before the start', () => rescueAll(db)],
+])('releasing the jobs %s leaves those to be delayed whose workers have ended often', async (_, end) => {
   const ended = new Lease({ db, node: 'ended', onError: () => {} });
   await ended.start();
-  await enqueue(db, [job(newId())]);
-  await db.query(sql('', 'update jobs set attempt = 3'));
+  await enqueue(db, [job(newId()), job(newId())]);
+  await db.query(sql('', 'update jobs set cut_offs = 3 where id = (select max(id) from jobs)'));
   await claim(db, wanted({ leaseId: ended.id }));
-  expect(await releaseNode(db, 'ended')).toEqual(new Set());
-  expect(await claim(db, wanted())).toEqual([]);
+  await end();
+  expect((await claim(db, wanted())).map((one) => one.cutOffs)).toEqual([1]);
   await rescueAs(NIL);
-  expect(await db.query(sql('', 'select from jobs where due_at > now()'))).toHaveLength(1);
+  expect(await db.query(sql('', 'select cut_offs from jobs where due_at > now()'))).toEqual([
+    { cut_offs: 4 },
+  ]);
   await ended.stop();
 });
 

@@ -103,6 +103,7 @@ async function writeLeased(leaseId: string, count: number): Promise<Job<'fan_out
     priority: 0,
     weight: 1,
     attempt: 1,
+    cutOffs: 0,
     payload: JSON.parse(payload) as { broadcast_id: string },
   }));
 }
@@ -366,7 +367,7 @@ test('a batch that failed runs again without the jobs that have completed', asyn
   expect(batches[1]).toMatchObject([{ id: failing, attempt: 2 }]);
 });
 
-test('a job whose attempts were all cut off is discarded, and the jobs beside it run', async () => {
+test('a job whose worker has ended in eight attempts is discarded, and the jobs beside it run', async () => {
   await worker.stop(5_000);
   const discarded: { id: number; message: string }[] = [];
   await start({
@@ -377,11 +378,11 @@ test('a job whose attempts were all cut off is discarded, and the jobs beside it
   });
   await enqueue(db, ready(3));
   const [often] = await db.query<{ id: number }>(
-    sql('', 'update jobs set attempt = 8 where id = (select max(id) from jobs) returning id'),
+    sql('', 'update jobs set cut_offs = 8 where id = (select max(id) from jobs) returning id'),
   );
   worker.producer('fan_out').wake();
   await queueEmpty();
-  expect(discarded).toEqual([{ id: often?.id, message: 'each attempt was cut off' }]);
+  expect(discarded).toEqual([{ id: often?.id, message: 'its worker has ended in 8 attempts' }]);
   expect(batches.flat().map(({ attempt }) => attempt)).toEqual([1, 1]);
 });
 

@@ -93,7 +93,7 @@ export async function claimTurn(
   const handler = runHandler({ ...context, db, acceptor: () => context.acceptor });
   const job: Job<'run_workflow'> = {
     ...{ id, projectId, partitionKey: projectId, payload: JSON.parse(payload) },
-    ...{ kind: 'run_workflow', priority: 0, weight: 1, attempt: 1 },
+    ...{ kind: 'run_workflow', priority: 0, weight: 1, attempt: 1, cutOffs: 0 },
   };
   return {
     take: () => handler.run([job], leaseId, () => {}),

@@ -387,7 +387,8 @@ function fanOutJob(broadcast: PendingBroadcast, id: number | undefined): Job<'fa
     created: true as const,
     ...(traceparent === null ? {} : { traceparent }),
   };
-  return { id, kind: 'fan_out', projectId, partitionKey: projectId, priority, weight, attempt: 1, payload };
+  const first = { attempt: 1, cutOffs: 0 };
+  return { id, kind: 'fan_out', projectId, partitionKey: projectId, priority, weight, ...first, payload };
 }
 
 /** Splits broadcasts so that each statement has a part of limited size. */
