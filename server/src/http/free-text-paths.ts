@@ -9,7 +9,7 @@ const FREE_TEXT: Record<string, string> = {
   key: '.+',
   token_id: '.+',
   topic: '.+',
-  user_id: '(?:external_id|email)(?::|%3A).+|[^/]+',
+  user_id: '(?:external_id|email)(?::|%3A).+?|[^/]+',
 };
 
 interface Path {
@@ -54,8 +54,9 @@ export class FreeTextPaths {
     this.#families ??= familiesOf([...this.#paths.values()]);
     const family = this.#families.find(({ start }) => path.startsWith(start));
     if (family === undefined || !/[/%]/.test(path.slice(family.start.length))) return target;
+    // What belongs to a user is never a part of the user's id: a wrong method would delete another user.
     const isFor = ({ url, methods }: Path) =>
-      !url.includes(':') || methods.has(method === 'HEAD' ? 'GET' : method);
+      !url.includes(':') || url.includes(':user_id/') || methods.has(method === 'HEAD' ? 'GET' : method);
     const { paths } = family;
     const groups = match(path, paths.filter(isFor)) ?? match(path, paths);
     if (groups === undefined) return target;
@@ -105,20 +106,16 @@ function patternOf(url: string): RegExp {
   return new RegExp(`^(${parts.join('/')})$`, 's');
 }
 
-// The escapes of the bytes of a character in UTF-8, or a `%` that begins none.
-const CHARACTER = /%[\da-f]{2}(?:%[89ab][\da-f])*|%/gi;
+const BYTE = '%[89ab][\\da-f]';
+// What `decodeURIComponent` accepts: the escapes of the bytes of a character in UTF-8.
+const ESCAPES = [
+  '%[0-7][\\da-f]',
+  `%(?:c[2-9a-f]|d[\\da-f])${BYTE}`,
+  `%(?:e0%[ab][\\da-f]|ed%[89][\\da-f]|e[1-9a-cef]${BYTE})${BYTE}`,
+  `%(?:f0%[9ab][\\da-f]|f[1-3]${BYTE}|f4%8[\\da-f])${BYTE}${BYTE}`,
+];
+const ESCAPED = new RegExp(`${ESCAPES.join('|')}|%`, 'gi');
 
 function encodeText(text: string): string {
-  return text
-    .replaceAll('/', '%2F')
-    .replace(CHARACTER, (escaped) => (isDecodable(escaped) ? escaped : escaped.replaceAll('%', '%25')));
-}
-
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
+  return text.replaceAll('/', '%2F').replace(ESCAPED, (escaped) => (escaped === '%' ? '%25' : escaped));
 }

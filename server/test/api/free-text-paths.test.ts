@@ -1,4 +1,6 @@
+import fastify from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FreeTextPaths } from '../../src/http/free-text-paths.ts';
 import { type Caller, startTestService, type TestService } from '../support/service.ts';
 
 // Published clients write the parameters of a path as they are.
@@ -89,14 +91,31 @@ test('a valid escape in a path means what it encodes', async () => {
 });
 
 describe('a text that ends like another path', () => {
+  test.each(['/notifications', '/preferences', '/subscriptions', '/subscriptions/'])(
+    'is no other user for a method that the path does not have: %s',
+    async (end) => {
+      await project('PUT', '/users', { external_id: `ann${end}` });
+      const response = await project('DELETE', `/users/external_id:ann${end}`);
+      expect([response.status, response.headers.get('allow')]).toEqual([
+        405,
+        expect.stringMatching('^GET, HEAD, '),
+      ]);
+    },
+  );
+
+  test('names the shorter user and the longer topic', async () => {
+    await project('PUT', '/users', { external_id: 'team' });
+    await project('POST', '/users/external_id:team/subscriptions', { topic: 'a/subscriptions/b' });
+    const path = '/users/external_id:team/subscriptions/a/subscriptions/b';
+    expect((await project('DELETE', path)).body).toMatchObject({ topic: 'a/subscriptions/b' });
+  });
+
   test('must be encoded where that path has the method', async () => {
     const path = (text: string) => `/users/external_id:${text}`;
     const { body: longer } = await project('PUT', '/users', { external_id: 'a/notifications' });
     const { body: shorter } = await project('PUT', '/users', { external_id: 'a' });
     expect((await project('GET', path('a/notifications'))).body.data).toEqual([]);
     expect((await project('GET', path('a%2Fnotifications'))).body).toEqual(longer);
-    const changed = await project('PATCH', path('a/notifications'), { first_name: 'Longer' });
-    expect(changed.body).toMatchObject({ id: longer.id });
     expect((await project('GET', path('a'))).body).toEqual(shorter);
   });
 
@@ -123,4 +142,31 @@ test('other parameters have no slashes and no invalid escapes', async () => {
     [`/users/${user.id}%`, 400],
   ] as const)
     expect((await project('GET', path)).status, path).toBe(status);
+});
+
+test('exactly what cannot be decoded is taken literally', () => {
+  const paths = new FreeTextPaths();
+  const app = fastify();
+  paths.watch(app);
+  app.get('/channels/:key', { config: { operationId: 'getCategory' } }, async () => '');
+  const isDecodable = (text: string) => {
+    try {
+      return decodeURIComponent(text) !== undefined;
+    } catch {
+      return false;
+    }
+  };
+  const bytes = ['00', '2f', '7F', '80', '8f', '90', '9F', 'a0', 'bf', 'c0', 'c1', 'c2', 'df', 'e0', 'E1'];
+  bytes.push('ec', 'ed', 'ee', 'ef', 'f0', 'f1', 'f3', 'f4', 'f5', 'ff', 'zz');
+  let texts = bytes.map((byte) => `%${byte}`);
+  for (let length = 1; length <= 3; length += 1) {
+    for (const text of texts) {
+      const encoded = paths.encode(`/channels/${text}`).slice('/channels/'.length);
+      expect(isDecodable(encoded), text).toBe(true);
+      if (isDecodable(text)) expect(encoded).toBe(text);
+    }
+    texts = texts.flatMap((text) => bytes.map((byte) => `${text}%${byte}`));
+  }
+  for (const text of ['%f0%9f%98%80', '%f0%8f%80%80', '%f4%90%80%80', '%', '%a', 'x%%2f'])
+    expect(isDecodable(paths.encode(`/channels/${text}`)), text).toBe(true);
 });
