@@ -3,7 +3,7 @@ import type { DeliveryRecord } from '../../contract/delivery.ts';
 import type { Notification } from '../../contract/notification.ts';
 import type { LegacyDelivery } from '../../contract/v1/notification.ts';
 
-type Shown = Pick<Static<typeof Notification>, 'title' | 'status' | 'read_at'>;
+type Shown = Pick<Static<typeof Notification>, 'title' | 'status' | 'seen_at' | 'read_at'>;
 
 /** A notification of v2 as JSON text, with its recipient and its deliveries. */
 export function deliveredJson(
@@ -14,12 +14,17 @@ export function deliveredJson(
     deliveries,
   }: { recipient: string; sentAt: Date; deliveries: readonly DeliveryRecord[] },
 ): string {
-  const { title, status, read_at } = JSON.parse(text) as Shown;
+  const { title, status, ...times } = JSON.parse(text) as Shown;
   const shown = deliveries.map((delivery) => legacyDelivery(delivery, { title, sentAt }));
   // Published clients do not know this status. It comes before the texts.
-  const ofV1 =
-    status === 'snoozed' ? text.replace('"snoozed"', read_at === null ? '"unread"' : '"read"') : text;
+  const ofV1 = status === 'snoozed' ? text.replace('"snoozed"', `"${statusAwake(times)}"`) : text;
   return `${ofV1.slice(0, -1)},"recipient":${recipient},"deliveries":${JSON.stringify(shown)}}`;
+}
+
+/** The status of a notification if it is not snoozed. */
+function statusAwake({ seen_at, read_at }: Pick<Shown, 'seen_at' | 'read_at'>): Shown['status'] {
+  if (read_at !== null) return 'read';
+  return seen_at === null ? 'unseen' : 'unread';
 }
 
 /** Returns a delivery as v1 shows it. */
