@@ -267,7 +267,7 @@ describe('the list of all integrations', () => {
       const shown = (direction === 'next' ? pages : pages.toReversed()).flat().map(({ id }) => id);
       expect(shown).toEqual(direction === 'next' ? newestFirst : newestFirst.slice(0, -1));
     }
-    // The place of a deleted one is known only from a UUIDv7.
+    // The place of a deleted one is known only from a UUIDv7. After another, the list begins again.
     const idsAfter = async (id: string | undefined) =>
       (await other.call('GET', `${path}?starting_after=${id}`)).body.data.map(
         (one: { id: string }) => one.id,
@@ -275,11 +275,7 @@ describe('the list of all integrations', () => {
     await other.call('DELETE', `/integrations/smtp?id=${ids[2]}`);
     expect(await idsAfter(ids[2])).toEqual([ids[1], ids[0]]);
     await other.call('DELETE', `/integrations/smtp?id=${ids[3]}`);
-    const unknown = await other.call('GET', `${path}?starting_after=${ids[3]}`);
-    expect([unknown.status, unknown.messages]).toEqual([
-      422,
-      ["Param 'starting_after' is not the id of a record"],
-    ]);
+    expect(await idsAfter(ids[3])).toEqual([ids[4], ids[1], ids[0]]);
   });
 
   test('needs the Project JWT, and shows nothing of other projects', async () => {

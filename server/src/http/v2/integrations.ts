@@ -10,7 +10,7 @@ import {
 } from '../../contract/integration.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { deleteIntegrations } from '../../domain/setup/integrations/delete.ts';
-import { isInList, listIntegrations, type SavedIntegration } from '../../domain/setup/integrations/list.ts';
+import { listIntegrations, type SavedIntegration } from '../../domain/setup/integrations/list.ts';
 import { saveIntegration } from '../../domain/setup/integrations/save.ts';
 import { verifyIntegration } from '../../domain/setup/integrations/verify.ts';
 import { ClientError } from '../../errors.ts';
@@ -18,7 +18,6 @@ import type { Cursor } from '../../lib/cursor.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
 import { integrations, wireNameOf } from '../../providers/index.ts';
 import type { Integration } from '../../providers/provider.ts';
-import type { CallContext } from '../context.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -40,7 +39,6 @@ export function integrationRoutes(app: App): void {
       200: anyIntegrationPage(all.map((one) => record(one, brand))),
     },
     async handler({ project, query, paginate, context }) {
-      await rejectUnknownCursor(context, project.id, query);
       const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id }, cursor);
       return rawJson(JSON.stringify(await paginate(query, list, asRecord(brand))));
     },
@@ -90,7 +88,6 @@ function routesOf(app: App, integration: Integration): void {
     query: PageQuery,
     reply: { 200: page(record(integration, brand)) },
     async handler({ project, query, paginate, context }) {
-      await rejectUnknownCursor(context, project.id, query);
       const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id, provider }, cursor);
       return rawJson(JSON.stringify(await paginate(query, list, asRecord(brand))));
     },
@@ -114,18 +111,6 @@ function routesOf(app: App, integration: Integration): void {
       return {};
     },
   });
-}
-
-async function rejectUnknownCursor(
-  { db }: Pick<CallContext, 'db'>,
-  projectId: string,
-  query: PageQuery,
-): Promise<void> {
-  for (const name of ['starting_after', 'ending_before'] as const) {
-    const id = query[name]?.toLowerCase();
-    if (id && !(await isInList(db, projectId, id)))
-      throw new ClientError('validation_failed', [`Param '${name}' is not the id of a record`]);
-  }
 }
 
 /** The config as requests have it. */

@@ -1,5 +1,5 @@
 import type { IntegrationState } from '../../../contract/integration.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import type { Queryable } from '../../../db/client.ts';
 import { bothDirections } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { timeOf } from '../../../lib/ids.ts';
@@ -36,11 +36,6 @@ export async function listIntegrations(
     ...open(sealer, row.sealed_config, sealedFor(projectId, row.id)),
     ...stateOf(row),
   }));
-}
-
-/** Whether an id is a position in the list: that of an integration, or one with a time of its own. */
-export async function isInList(db: Queryable, projectId: string, id: string): Promise<boolean> {
-  return hasTime(id) || (await db.query(exists, [projectId, id])).length > 0;
 }
 
 /** Projects can choose UUIDs without a time. */
@@ -91,11 +86,10 @@ const PAUSE = `
   order by p.party
   limit 1`;
 
-// Primary key.
-const exists = sql('has_integration_id', 'select from integrations where id = $2 and project_id = $1');
-
 // Index integrations_of_project (project_id, id). A project has at most 500, so they are sorted, and other
-// providers are filtered. The list continues at the creation of the cursor, or at the time in its id.
+// providers are filtered. The list continues at the creation of the cursor. If the cursor was deleted, it
+// continues at the time in the id, and begins again if there is none: a client that deletes each page misses
+// nothing.
 const LIST = bothDirections(
   'integrations',
   (beyond, order) => `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason
@@ -105,7 +99,8 @@ const LIST = bothDirections(
     and (i.created_at, i.id) ${beyond} (
       coalesce(
         (select c.created_at from integrations c where c.project_id = $1 and c.id = $2),
-        to_timestamp($5::float8)
+        to_timestamp($5::float8),
+        '${beyond === '<' ? '' : '-'}infinity'
       ),
       $2
     )
