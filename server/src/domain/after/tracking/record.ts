@@ -1,5 +1,5 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
-import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../../db/client.ts';
+import { type Database, isOfOneItem, type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import type { Logger } from '../../../lib/log.ts';
@@ -65,21 +65,9 @@ export class HitRecorder {
   }
 
   async #write(hits: Hit[]): Promise<undefined[]> {
-    const until = performance.now() + KEEP_TRYING_MS;
-    for (;;) {
-      try {
-        await this.#db.transaction((tx) => recordHits(tx, hits));
-        break;
-      } catch (error) {
-        if (isDatabaseUnavailable(error) && !this.#closing && performance.now() < until) {
-          await waitMs(RETRY_EVERY_MS);
-          continue;
-        }
-        this.#lost += hits.length;
-        this.#log.warn({ err: error, hits: hits.length }, 'opens and clicks could not be recorded');
-        break;
-      }
-    }
+    const errors = await this.#record(hits);
+    if (errors.length > 0)
+      this.#log.warn({ err: errors[0], hits: errors.length }, 'opens and clicks could not be recorded');
     this.#held -= hits.length;
     if (this.#lost > 0 && this.#held < MAX_HELD) {
       this.#log.warn(
@@ -89,6 +77,24 @@ export class HitRecorder {
       this.#lost = 0;
     }
     return hits.map(() => undefined);
+  }
+
+  /** Returns an error for each hit that could not be recorded. The others of its batch are. */
+  async #record(hits: readonly Hit[]): Promise<unknown[]> {
+    const until = performance.now() + KEEP_TRYING_MS;
+    for (;;)
+      try {
+        await this.#db.transaction((tx) => recordHits(tx, hits));
+        return [];
+      } catch (error) {
+        if (isOfOneItem(error) && hits.length > 1) {
+          const errors: unknown[] = [];
+          for (const hit of hits) errors.push(...(await this.#record([hit])));
+          return errors;
+        }
+        if (isOfOneItem(error) || this.#closing || performance.now() > until) return hits.map(() => error);
+        await waitMs(RETRY_EVERY_MS);
+      }
   }
 }
 

@@ -1,5 +1,5 @@
 import { uuidArray } from '../../../db/arrays.ts';
-import { type Database, isDatabaseUnavailable, isOfOneItem, sql } from '../../../db/client.ts';
+import { type Database, isOfOneItem, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import type { Logger } from '../../../lib/log.ts';
@@ -80,7 +80,7 @@ export class TokenDiscarder {
       try {
         return await work();
       } catch (error) {
-        if (!isDatabaseUnavailable(error) || this.#closing || performance.now() > until) throw error;
+        if (isOfOneItem(error) || this.#closing || performance.now() > until) throw error;
         await waitMs(RETRY_EVERY_MS);
       }
     }

@@ -1,4 +1,4 @@
-import type { Database } from '../../../db/client.ts';
+import { type Database, isOfOneItem } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 import { waitMs } from '../../../lib/wait.ts';
@@ -23,6 +23,12 @@ export type IntegrationEvent = NewEvent & { details: EventDetails };
 
 /** What to write: a pause, its end, or the end of a probe that has shown nothing. */
 type Change = Pause | 'ended' | 'released';
+
+/** What is written together. */
+interface Entries {
+  changes: readonly { key: PauseKey; change: Change }[];
+  events: readonly IntegrationEvent[];
+}
 
 /**
  * Writes which integrations are paused, for the API, `doctor` and other nodes, which are notified, and the
@@ -106,24 +112,38 @@ export class PauseRecorder {
       this.#changes = new Map();
       this.#events = [];
       this.#inFlight = new Set(changes.keys());
-      try {
-        await this.#commit([...changes.values()], events);
-      } catch (error) {
-        this.#log.warn({ err: error }, 'could not write the pauses of integrations; retrying');
-        if (this.#closing.signal.aborted) return;
-        this.#changes = new Map([...changes, ...this.#changes]);
-        this.#events = [...events, ...this.#events].slice(-MAX_EVENTS);
-        await waitMs(RETRY_EVERY_MS, this.#closing.signal).catch(() => {});
-      } finally {
-        this.#inFlight = new Set();
-      }
+      const left = await this.#tryToCommit({ changes: [...changes.values()], events });
+      this.#inFlight = new Set();
+      if (left.changes.length + left.events.length === 0) continue;
+      if (this.#closing.signal.aborted) return;
+      const again = left.changes.map((one) => [nameOf(one.key), one] as const);
+      this.#changes = new Map([...again, ...this.#changes]);
+      this.#events = [...left.events, ...this.#events].slice(-MAX_EVENTS);
+      await waitMs(RETRY_EVERY_MS, this.#closing.signal).catch(() => {});
     }
   }
 
-  async #commit(
-    changes: readonly { key: PauseKey; change: Change }[],
-    events: readonly IntegrationEvent[],
-  ): Promise<void> {
+  /** Returns what is to be tried again. If something is rejected, each project is tried alone. */
+  async #tryToCommit(entries: Entries): Promise<Entries> {
+    try {
+      await this.#commit(entries);
+      return { changes: [], events: [] };
+    } catch (error) {
+      const parts = isOfOneItem(error) ? byProject(entries) : [entries];
+      if (parts.length === 1) {
+        this.#log.warn({ err: error }, 'could not write the pauses of integrations; retrying');
+        return entries;
+      }
+      const left: Entries[] = [];
+      for (const part of parts) left.push(await this.#tryToCommit(part));
+      return {
+        changes: left.flatMap(({ changes }) => changes),
+        events: left.flatMap(({ events }) => events),
+      };
+    }
+  }
+
+  async #commit({ changes, events }: Entries): Promise<void> {
     const pauses = changes.flatMap(({ change }) => (typeof change === 'string' ? [] : [change]));
     const keysOf = (kind: Change) => changes.flatMap(({ key, change }) => (change === kind ? [key] : []));
     const [ended, released] = [keysOf('ended'), keysOf('released')];
@@ -136,6 +156,14 @@ export class PauseRecorder {
     for (const { key, change } of changes)
       if (change !== 'released') this.#bus.publish({ type: 'pause_changed', ...key, nodeId: this.#nodeId });
   }
+}
+
+function byProject({ changes, events }: Entries): Entries[] {
+  const ids = new Set([...changes.map(({ key }) => key.projectId), ...events.map((one) => one.projectId)]);
+  return [...ids].map((id) => ({
+    changes: changes.filter(({ key }) => key.projectId === id),
+    events: events.filter(({ projectId }) => projectId === id),
+  }));
 }
 
 /** Which integration of which project it is, and why. */
