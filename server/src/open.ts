@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
@@ -46,6 +46,7 @@ import { type Clock, systemClock } from './lib/clock.ts';
 import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
 import { createLogger, type Logger } from './lib/log.ts';
+import { makeFolder } from './lib/make-folder.ts';
 import { CannotOpen, createSealer, keyPath, loadKey, loadOrCreateKey, type Sealer } from './lib/seal.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
 import { createTransport } from './providers/shared/transport.ts';
@@ -275,7 +276,7 @@ const selectCurrentSchema = sql('select_current_schema', 'select current_schema(
 function makeDataDir(dataDir: string): void {
   try {
     // With this mode, because a user who may write here could replace the key.
-    mkdirSync(dataDir, { recursive: true, mode: 0o755 });
+    makeFolder(dataDir, 0o755);
   } catch (error) {
     throw new StartError(
       `DATA_DIR ${dataDir} cannot be created (${codeOf(error)}): ` +

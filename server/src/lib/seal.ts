@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, createSecretKey, randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from './make-folder.ts';
 
 /**
  * Encrypts secrets at rest. A value that was sealed for one purpose cannot be opened for another, so it
@@ -120,7 +121,7 @@ export function loadKey(dataDir: string): Buffer | undefined {
  * same key, and none reads a partial file.
  */
 export function loadOrCreateKey(dataDir: string): Buffer {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeFolder(dataDir, 0o700);
   const path = keyPath(dataDir);
   const present = readKey(path);
   if (present !== undefined) return present;

@@ -16,6 +16,7 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { makeFolder } from '../../lib/make-folder.ts';
 import { type Account, accountCan, chooseAccount, databaseUid } from './account.ts';
 import { type Binaries, findPackage, prepareBinaries } from './binaries.ts';
 import { StartError } from './start-error.ts';
@@ -94,7 +95,7 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
 function makeDataDir(dataDir: string): string {
   try {
     // As root, others may enter the folder but not list it: PostgreSQL runs as another user inside it.
-    mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
+    makeFolder(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
     return realpathSync(dataDir);
   } catch (cause) {
