@@ -81,7 +81,9 @@ async function afterFailure(
 
 async function retryOrDiscard(deps: RunDeps, job: Job, leaseId: string, error: unknown): Promise<void> {
   const { kind, clock, log, releases } = deps;
-  const { id, attempt, projectId } = job;
+  const { id, projectId } = job;
+  // Those that ended with their worker say nothing about this error.
+  const attempt = Math.max(job.attempt - job.cutOffs, 1);
   log.error({ err: error, kind, job: id, attempt, projectId }, 'a job failed');
   if (attempt >= MAX_ATTEMPTS) await discard(deps, job, leaseId, error);
   else releases.add([job], leaseId, clock.now() + backoff(attempt));

@@ -386,6 +386,22 @@ test('a job whose worker has ended in eight attempts is discarded, and the jobs 
   expect(batches.flat().map(({ attempt }) => attempt)).toEqual([1, 1]);
 });
 
+test('attempts that ended with their worker do not count against an error of the job', async () => {
+  await worker.stop(5_000);
+  const discarded: number[] = [];
+  await start({
+    run: async () => {
+      throw new Error('a bug');
+    },
+    discard: async ({ id }) => void discarded.push(id),
+  });
+  await enqueue(db, ready(1));
+  await db.query(sql('', 'update jobs set attempt = 7, cut_offs = 7'));
+  worker.producer('fan_out').wake();
+  await expect.poll(() => db.query(sql('', 'select from jobs where due_at is not null'))).toHaveLength(1);
+  expect(discarded).toEqual([]);
+});
+
 test('a batch that fails because of the database does not use up an attempt', async () => {
   await worker.stop(5_000);
   const unavailable = Object.assign(new Error('the database is away'), { code: '57P01' });
