@@ -72,5 +72,5 @@ function lineOf(event: Event): string {
   );
   const text = [...(log === undefined ? [] : [log]), ...about].join('  ');
   const shownName = format === undefined ? name : colored(format, name);
-  return `${colored('dim', timestamp)}  ${shownName}  ${plain(text).replaceAll('\n', ' ')}`.trimEnd();
+  return `${colored('dim', timestamp)}  ${shownName}  ${plain(text)}`.trimEnd();
 }

@@ -1,18 +1,18 @@
 import { styleText } from 'node:util';
 
-/** Prints a line on standard output. A reader that closes the pipe (`| head`) ends the process. */
-export function print(text: string): void {
-  if (!watched) {
-    watched = true;
-    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-      process.exit();
-    });
-  }
-  process.stdout.write(`${text}\n`);
+/** Ends the process when standard output ends: its reader closes the pipe (`| head`), or a disk is full. */
+export function watchOutput(): void {
+  process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE') process.exit();
+    process.stderr.write(`belfry: the output cannot be written (${code})\n`);
+    process.exit(1);
+  });
 }
 
-let watched = false;
+/** Prints a line on standard output. */
+export function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
 
 export function printJson(value: unknown): void {
   print(JSON.stringify(value, null, 2));
@@ -83,8 +83,10 @@ function widthOf(text: string): number {
   return width;
 }
 
-/** Foreign text without the control characters that could move a terminal's cursor or rewrite its lines. */
+/**
+ * Foreign text as one line, without the characters that could move a terminal's cursor, rewrite its lines or
+ * turn the direction of the text after it.
+ */
 export function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are removed
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
+  return text.replace(/[\t\n\u2028\u2029]+/g, ' ').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '');
 }
