@@ -1,10 +1,8 @@
 import { CommanderError } from 'commander';
-import { watchOutput } from './output.ts';
 import { createProgram } from './program.ts';
 
 /** Runs the command line of this process, and sets its exit code. */
 export async function runCommandLine(): Promise<void> {
-  watchOutput();
   try {
     await createProgram().parseAsync();
   } catch (error) {
