@@ -104,6 +104,36 @@ test.each<[string, unknown, string[]]>([
     ["Param 'notification_preferences.categories.a.email' must be a boolean"],
   ],
   [
+    'a map with several errors',
+    { notification_preferences: { categories: { a: { email: 'no', fax: true }, b: { in_app: 1 } } } },
+    [
+      "Param 'notification_preferences.categories.a' doesn't allow key: fax",
+      "Param 'notification_preferences.categories.a.email' must be a boolean",
+      "Param 'notification_preferences.categories.b.in_app' must be a boolean",
+    ],
+  ],
+  [
+    'a list with several errors',
+    {
+      notification_preferences: { categories: [{ slug: 'a', channels: [{ slug: 'fax', enabled: 1 }] }, {}] },
+    },
+    [
+      "Param 'notification_preferences.categories.0.channels.0.slug' must be one of: in_app, slack, " +
+        'web_push, mobile_push, teams, email, sms',
+      "Param 'notification_preferences.categories.0.channels.0.enabled' must be a boolean",
+      "Param 'notification_preferences.categories.1.slug' is missing",
+      "Param 'notification_preferences.categories.1.channels' is missing",
+    ],
+  ],
+  [
+    'neither a map nor a list',
+    { notification_preferences: { categories: 'all', version: 2 } },
+    [
+      "Param 'notification_preferences' doesn't allow key: version",
+      "Param 'notification_preferences.categories' must be an object or an array",
+    ],
+  ],
+  [
     'contradictions, in a list',
     {
       notification_preferences: {
@@ -120,11 +150,8 @@ test.each<[string, unknown, string[]]>([
   ],
 ])('%s is rejected', async (_what, body, messages) => {
   const response = await project.v1As('ada')('PUT', path, body);
-  expect([response.status, response.codes, response.messages]).toEqual([
-    422,
-    ['validation_failed'],
-    messages,
-  ]);
+  const codes = [...new Set(response.codes)];
+  expect([response.status, codes, response.messages]).toEqual([422, ['validation_failed'], messages]);
 });
 
 test('a category that is no key is rejected', async () => {

@@ -57,50 +57,45 @@ const slug = Type.String({
   pattern: CATEGORY_PATTERN,
 });
 
-const SaveFlags = Type.Object(
-  {
-    categories: Type.Unsafe<Record<string, Record<string, boolean>>>({
-      type: 'object',
-      propertyNames: slug,
-      maxProperties: MAX_PREFERENCE_CATEGORIES,
-      additionalProperties: {
-        type: 'object',
-        properties: Flags.properties,
-        additionalProperties: false,
-      },
-    }),
+const SaveFlags = Type.Unsafe<Record<string, Record<string, boolean>>>({
+  type: 'object',
+  propertyNames: slug,
+  maxProperties: MAX_PREFERENCE_CATEGORIES,
+  additionalProperties: {
+    type: 'object',
+    properties: Flags.properties,
+    additionalProperties: false,
   },
-  { title: 'LegacyPreferenceFlagsInput', additionalProperties: false },
-);
+});
 
-const SaveList = Type.Object(
-  {
-    categories: Type.Array(
-      Type.Object(
-        {
-          slug,
-          label: Type.Optional(label),
-          channels: Type.Array(
-            Type.Object(
-              { slug: Channel, label: Type.Optional(label), enabled: Type.Boolean() },
-              { title: 'LegacyChannelPreferenceInput', additionalProperties: false },
-            ),
-            { maxItems: CHANNELS.length },
-          ),
-        },
-        { title: 'LegacyCategoryPreferenceInput', additionalProperties: false },
+const SaveList = Type.Array(
+  Type.Object(
+    {
+      slug,
+      label: Type.Optional(label),
+      channels: Type.Array(
+        Type.Object(
+          { slug: Channel, label: Type.Optional(label), enabled: Type.Boolean() },
+          { title: 'LegacyChannelPreferenceInput', additionalProperties: false },
+        ),
+        { maxItems: CHANNELS.length },
       ),
-      { maxItems: MAX_PREFERENCE_CATEGORIES },
-    ),
-  },
-  { title: 'LegacyPreferenceListInput', additionalProperties: false },
+    },
+    { title: 'LegacyCategoryPreferenceInput', additionalProperties: false },
+  ),
+  { maxItems: MAX_PREFERENCE_CATEGORIES },
 );
 
 export type LegacyPreferences = Static<typeof LegacyPreferences>;
 
 /** The preferences to change, in either shape. Others stay. */
 export const SaveLegacyPreferences = Type.Object(
-  { notification_preferences: Type.Union([SaveFlags, SaveList]) },
+  {
+    notification_preferences: Type.Object(
+      { categories: Type.Union([SaveFlags, SaveList]) },
+      { title: 'LegacyPreferencesToSave', additionalProperties: false },
+    ),
+  },
   {
     title: 'LegacyPreferencesInput',
     additionalProperties: false,
