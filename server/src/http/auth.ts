@@ -22,11 +22,13 @@ export interface ProjectCaller {
   readonly credential: Credential;
 }
 
-/** The caller of a request with a User JWT. */
+/** The caller of a request with a User JWT, or with credentials of the project that name a user. */
 export interface UserCaller {
   readonly kind: 'user';
   readonly project: Project;
   readonly userId: string;
+  /** The credential has the rights of the project, too: it is the API secret or a Project JWT. */
+  readonly isProject?: boolean;
   readonly credential: Credential;
 }
 

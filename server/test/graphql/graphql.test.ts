@@ -304,29 +304,35 @@ describe('a backend that acts for a user', () => {
     ],
   ];
 
-  test.each(credentials)('has the rights of the user alone, with %s', async (_name, credential) => {
-    const act: Send = (query, variables) =>
-      service.request('POST', '/graphql', {
-        headers: { ...credential(), ...named },
-        body: { query, variables },
+  test.each(credentials)(
+    'has the rights of the user and of the project, with %s',
+    async (_name, credential) => {
+      const act: Send = (query, variables) =>
+        service.request('POST', '/graphql', {
+          headers: { ...credential(), ...named },
+          body: { query, variables },
+        });
+      const asActed = asUser('acted');
+      await notify('acted');
+      const unread = '{ notifications(first: 1, read: false) { nodes { id } totalCount } }';
+      const { notifications } = await data(act(unread));
+      expect({ notifications }).toEqual(await data(asActed(unread)));
+      const [{ id }] = notifications.nodes;
+      const read = 'mutation ($id: ID!) { readNotification(id: $id) { id status } }';
+      expect(await data(act(read, { id }))).toEqual({ readNotification: { id, status: 'READ' } });
+      const after = await data(asActed('query ($id: ID!) { notification(id: $id) { status } }', { id }));
+      expect(after).toEqual({ notification: { status: 'READ' } });
+      await data(act('mutation { saveSubscription(input: { topic: "acted" }) { topic } }'));
+      expect((await project.as('acted')('GET', '/subscriptions')).body.data).toMatchObject([
+        { topic: 'acted' },
+      ]);
+      expect(await data(act('{ users(first: 1) { nodes { externalId } } unreadCount }'))).toEqual({
+        users: { nodes: [{ externalId: expect.any(String) }] },
+        unreadCount: 0,
       });
-    const asActed = asUser('acted');
-    await notify('acted');
-    const unread = '{ notifications(first: 1, read: false) { nodes { id } totalCount } }';
-    const { notifications } = await data(act(unread));
-    expect({ notifications }).toEqual(await data(asActed(unread)));
-    const [{ id }] = notifications.nodes;
-    const read = 'mutation ($id: ID!) { readNotification(id: $id) { id status } }';
-    expect(await data(act(read, { id }))).toEqual({ readNotification: { id, status: 'READ' } });
-    const after = await data(asActed('query ($id: ID!) { notification(id: $id) { status } }', { id }));
-    expect(after).toEqual({ notification: { status: 'READ' } });
-    await data(act('mutation { saveSubscription(input: { topic: "acted" }) { topic } }'));
-    expect((await project.as('acted')('GET', '/subscriptions')).body.data).toMatchObject([
-      { topic: 'acted' },
-    ]);
-    expect(codes(await act('{ users { totalCount } }'))).toEqual(['forbidden']);
-    expect(codes(await asUser('bystander')(read, { id }))).toEqual(['not_found']);
-  });
+      expect(codes(await asUser('bystander')(read, { id }))).toEqual(['not_found']);
+    },
+  );
 
   test('reaches only users of its project', async () => {
     await notify('acted');

@@ -52,7 +52,7 @@ export class FieldMaker {
   ofProject<Args extends TObject>(name: string, field: RootField<Args, OfProject>): void {
     this.#add(name, field, 'Needs the rights of the project.', (scope) => {
       const { caller } = scope;
-      if (caller.kind !== 'project') throw wrongCaller(scope, 'project');
+      if (caller.kind === 'user' && caller.isProject !== true) throw wrongCaller(scope, 'project');
       return { ...scope, project: caller.project };
     });
   }

@@ -36,7 +36,7 @@ export function createHeaderAuthenticator(
         throw refused('incorrect_api_key');
       if (!given.hasUser || wanted === 'project') return caller;
       if (caller.kind === 'user') throw refused('api_key_not_provided');
-      return userOf(caller.project, readUser(given, brand), actingCredential(caller));
+      return userOf(caller.project, readUser(given, brand), actingCredential(caller), true);
     }
     if (given.apiKey === undefined) throw refused('api_key_not_provided');
     const project = await projects.byApiKey(given.apiKey);
@@ -69,13 +69,18 @@ export function createHeaderAuthenticator(
     // The HMAC of an external id does not prove the address beside it, which may be that of another user.
     if (secret === undefined && key !== undefined && named.externalId !== undefined) delete named.email;
     if (key !== undefined) keyUses.note(key);
-    return userOf(project, named, credentialOf(key ?? project.apiSecrets[0]));
+    return userOf(project, named, credentialOf(key ?? project.apiSecrets[0]), secret !== undefined);
   }
 
-  async function userOf(project: Project, named: NamedUser, credential: Credential): Promise<UserCaller> {
+  async function userOf(
+    project: Project,
+    named: NamedUser,
+    credential: Credential,
+    isProject: boolean,
+  ): Promise<UserCaller> {
     const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);
-    return { kind: 'user', project, userId, credential };
+    return { kind: 'user', project, userId, isProject, credential };
   }
 
   /** The key that made the HMAC of the user; undefined if there is no HMAC and the project needs none. */
