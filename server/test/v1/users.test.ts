@@ -269,7 +269,7 @@ describe('an import', () => {
       ["Param 'import' is missing", "Param '(root)' doesn't allow key: users"],
     ],
     [{ import: {} }, "Param 'import.users' is missing"],
-    [{ import: { users: [] } }, "Param 'users' must have at least 1 item"],
+    [{ import: { users: [] } }, "Param 'import.users' must have at least 1 item"],
     [{ import: { users: [{}], x: 1 } }, "Param 'import' doesn't allow key: x"],
   ])('with the body %j is rejected', async (body, message) => {
     const response = await project.v1('POST', '/imports', body);

@@ -46,7 +46,7 @@ export function parseAny(sent: Buffer, rules: BodyRules): ParsedBody {
   const { value, hash } = parseBody(sent, rules);
   const body = Object(bodyWithin(value, rules)) as { users?: unknown };
   if (!Array.isArray(body.users)) return { ...none, value, hash };
-  const pages = pagesOfUsers(body.users);
+  const pages = pagesOfUsers(body.users, rules.keepWrapper ? rules.unwrap : undefined);
   body.users = [];
   return { ...none, value, hash, pages };
 }

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { parse } from 'csv-parse/sync';
+import { problemsWithin } from '../../contract/problems.ts';
 import { textProblems } from '../../contract/text-problems.ts';
 import {
   type ImportFailure,
@@ -33,9 +34,13 @@ const LINE_LIMITS = { keysAndValues: 10_000, inMember: 10_000, levels: 100 };
 /** A row: a value, or what is wrong with its text. */
 type Row = { value: unknown } | { value: unknown; problems: string[] };
 
-/** Validates the users of a JSON body one by one, and divides them into pages. */
-export function pagesOfUsers(users: readonly unknown[]): ImportPage[] {
-  return pagesOf(users.map((value) => ({ value })));
+/**
+ * Validates the users of a JSON body one by one, and divides them into pages. `within` is the member of the
+ * body that has the list.
+ */
+export function pagesOfUsers(users: readonly unknown[], within: string | undefined): ImportPage[] {
+  const rows = users.map((value) => ({ value }));
+  return pagesOf(rows, within);
 }
 
 /**
@@ -47,13 +52,11 @@ export function parseRows(sent: Buffer, format: RowFormat): ImportPage[] {
   return pagesOf(format === 'ndjson' ? ndjsonRows(sent) : csvRows(sent));
 }
 
-function pagesOf(rows: readonly Row[]): ImportPage[] {
-  if (rows.length === 0)
-    throw new ClientError('validation_failed', ["Param 'users' must have at least 1 item"]);
-  if (rows.length > MAX_IMPORTED_USERS) {
-    throw new ClientError('validation_failed', [
-      `Param 'users' must have at most ${MAX_IMPORTED_USERS} items`,
-    ]);
+function pagesOf(rows: readonly Row[], within?: string): ImportPage[] {
+  if (rows.length === 0 || rows.length > MAX_IMPORTED_USERS) {
+    const limit = rows.length === 0 ? 'at least 1 item' : `at most ${MAX_IMPORTED_USERS} items`;
+    const problems = problemsWithin(within, [`Param 'users' must have ${limit}`]);
+    throw new ClientError('validation_failed', problems);
   }
   const pages: ImportPage[] = [];
   for (let start = 0; start < rows.length; start += PAGE)
