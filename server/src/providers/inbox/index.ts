@@ -4,6 +4,7 @@
  */
 import { type Static, type TProperties, Type } from 'typebox';
 import { nullable, storedString } from '../../contract/common.ts';
+import { MAX_LOCALE_CHARACTERS } from '../../lib/locale.ts';
 import type { Integration, TokenCollection } from '../provider.ts';
 import { MAX_TOKEN, tokenSchemas } from '../shared/tokens.ts';
 
@@ -87,7 +88,12 @@ const config = closed('InboxIntegrationConfigInput', {
   ),
   locale: Type.Optional(
     Type.Union([
-      Type.String({ minLength: 2, description: 'Language of the widget, an ISO tag' }),
+      Type.String({
+        minLength: 2,
+        maxLength: MAX_LOCALE_CHARACTERS,
+        format: 'locale',
+        description: 'The language of the widget, as a BCP 47 tag',
+      }),
       Type.Null(),
     ]),
   ),
