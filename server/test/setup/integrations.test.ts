@@ -419,11 +419,6 @@ test('an inbox config always has its three keys', async () => {
   expect((await project.call('DELETE', '/integrations/inbox')).body).toEqual({});
 });
 
-test('the locale of an inbox must be a language tag', async () => {
-  for (const locale of ['de_DE', 'Plain German', '!!', 'd'])
-    expect((await project.call('PUT', '/integrations/inbox', { locale })).status).toBe(422);
-});
-
 test("an inbox theme is returned as it was saved; its banner's opacity is a number", async () => {
   const banner = (backgroundOpacity: unknown) => ({
     theme: { banner: { backgroundColor: '#fff', backgroundOpacity, fontSize: '1em', textColor: '#000' } },

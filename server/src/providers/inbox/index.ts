@@ -4,7 +4,6 @@
  */
 import { type Static, type TProperties, Type } from 'typebox';
 import { nullable, storedString } from '../../contract/common.ts';
-import { MAX_LOCALE_CHARACTERS } from '../../lib/locale.ts';
 import type { Integration, TokenCollection } from '../provider.ts';
 import { MAX_TOKEN, tokenSchemas } from '../shared/tokens.ts';
 
@@ -88,12 +87,7 @@ const config = closed('InboxIntegrationConfigInput', {
   ),
   locale: Type.Optional(
     Type.Union([
-      Type.String({
-        minLength: 2,
-        maxLength: MAX_LOCALE_CHARACTERS,
-        format: 'locale',
-        description: 'The language of the widget, as a BCP 47 tag',
-      }),
+      Type.String({ minLength: 2, description: 'Language of the widget, an ISO tag' }),
       Type.Null(),
     ]),
   ),
