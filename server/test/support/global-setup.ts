@@ -9,6 +9,7 @@ import { migrate } from '../../src/db/migrate.ts';
 import { copyDataDir } from './copy-data-dir.ts';
 import { type Pgbouncer, startPgbouncer } from './pgbouncer.ts';
 import { TEMPLATE } from './template.ts';
+import { keepTemporaryFilesInMemory } from './temporary-files.ts';
 import { withClient } from './with-client.ts';
 
 declare module 'vitest' {
@@ -24,6 +25,8 @@ declare module 'vitest' {
 
 /** Starts one PostgreSQL for the whole run and makes the template. Returns the teardown. */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
+  const keepsDatabases = process.env.KEEP_TEST_DATABASES === '1';
+  const deleteTemporaryFiles = keepsDatabases ? async () => {} : await keepTemporaryFilesInMemory();
   const folder = await mkdtemp(join(tmpdir(), 'belfry-test-'));
   await chmod(folder, 0o755); // when this is root, PostgreSQL runs as another user
   const dataDir = join(folder, 'server');
@@ -47,9 +50,9 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   return async () => {
     await pooler?.stop();
     await server.stop();
-    if (process.env.KEEP_TEST_DATABASES === '1')
-      console.log(`The test databases were kept: DATA_DIR=${dataDir}`);
+    if (keepsDatabases) console.log(`The test databases were kept: DATA_DIR=${dataDir}`);
     else await rm(folder, { recursive: true, force: true });
+    await deleteTemporaryFiles();
   };
 }
 
