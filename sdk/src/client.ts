@@ -15,7 +15,12 @@ export class Client {
    * Calls the API by method and path, with the same retries and errors as the other methods. For operations
    * that a newer server has and this version does not.
    */
-  request<Reply = unknown>(request: ApiRequest, options?: RequestOptions): Promise<Reply> {
+  async request<Reply = unknown>(request: ApiRequest, options?: RequestOptions): Promise<Reply> {
+    const { method, path, query = {} } = request;
+    // A missing id would otherwise turn "delete this one" into "delete all".
+    for (const [name, value] of Object.entries(query))
+      if (value === undefined && method === 'DELETE')
+        throw new TypeError(`${method} ${path}: ${name} is undefined; leave it out to mean all`);
     return this.#transport.send(request, options) as Promise<Reply>;
   }
 

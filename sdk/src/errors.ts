@@ -31,7 +31,7 @@ export class BelfryError extends Error {
       cause?: unknown;
     },
   ) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(message, details); // only its cause
     this.code = details.code;
     this.status = details.status;
     this.errors = details.errors ?? [];
@@ -50,16 +50,16 @@ export async function errorOfResponse(what: string, response: Response): Promise
     status,
     errors,
     requestId: response.headers.get('x-request-id') ?? undefined,
-    retryAfterMs: retryAfterMs(response.headers.get('retry-after'), Date.now()),
+    retryAfterMs: retryAfterMs(response.headers.get('retry-after')),
   });
 }
 
 /** `Retry-After`, which is in seconds or a date, in milliseconds. */
-function retryAfterMs(header: string | null, nowMs: number): number | undefined {
+function retryAfterMs(header: string | null): number | undefined {
   if (header === null) return undefined;
-  if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.ceil(Number(header) * 1000);
-  const at = Date.parse(header);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
+  const seconds = Number(header);
+  const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000;
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 
 /** The problems in a body. Proxies respond in other forms. */

@@ -68,7 +68,7 @@ export class EventStream<Event> implements AsyncIterable<Event> {
     if (this.lastEventId !== undefined) init.headers.set('last-event-id', this.lastEventId);
     const timed = withTimeout(what, timeoutMs, signal);
     try {
-      const response = await this.#transport.attempt(this.#request, { signal: timed.signal, timeoutMs });
+      const response = await this.#transport.attempt(this.#request, timed.signal);
       timed.stop();
       const body = bodyOf(what, response);
       state.failures = 0;

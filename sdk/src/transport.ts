@@ -19,7 +19,7 @@ export interface Transport {
    */
   send(request: ApiRequest, options?: RequestOptions): Promise<unknown>;
   /** Makes one attempt and resolves with the response before its body. */
-  attempt(prepared: PreparedRequest, limits: AttemptLimits): Promise<Response>;
+  attempt(prepared: PreparedRequest, signal: AbortSignal | undefined): Promise<Response>;
   prepare(request: ApiRequest, options?: RequestOptions): PreparedRequest;
 }
 
@@ -28,11 +28,6 @@ export interface PreparedRequest {
   what: string;
   url: string;
   init: RequestInit & { headers: Headers };
-}
-
-interface AttemptLimits {
-  signal: AbortSignal | undefined;
-  timeoutMs: number;
 }
 
 const MAX_RETRIES = 3;
@@ -56,7 +51,7 @@ export function createTransport(options: ClientOptions): Transport {
     for (const [name, value] of Object.entries(headers ?? {})) all.set(name, value);
     return {
       what: `${request.method} ${request.path}`,
-      url: `${base}${request.path}${queryText(request)}`,
+      url: `${base}${request.path}${queryText(request.query)}`,
       init: {
         method: request.method,
         headers: all,
@@ -68,14 +63,14 @@ export function createTransport(options: ClientOptions): Transport {
     };
   }
 
-  async function attempt(prepared: PreparedRequest, limits: AttemptLimits): Promise<Response> {
+  async function attempt(prepared: PreparedRequest, signal: AbortSignal | undefined): Promise<Response> {
     const given = typeof options.token === 'string' ? options.token : options.token();
-    const token = await Promise.race([given, abortOf(limits.signal)]);
+    const token = await Promise.race([given, abortOf(signal)]);
     const headers = new Headers(prepared.init.headers);
     headers.set('authorization', `Bearer ${token}`);
-    const init = { ...prepared.init, headers, signal: limits.signal ?? null };
+    const init = { ...prepared.init, headers, signal: signal ?? null };
     const response = await callFetch(prepared.url, init).catch((error: unknown) => {
-      throw networkError(prepared.what, error, limits.signal);
+      throw networkError(prepared.what, error, signal);
     });
     if (response.ok) return response;
     throw await errorOfResponse(prepared.what, response);
@@ -84,11 +79,12 @@ export function createTransport(options: ClientOptions): Transport {
   /** One attempt with its body, within the timeout. */
   async function attemptWhole(
     prepared: PreparedRequest,
-    { signal, timeoutMs }: AttemptLimits,
+    signal: AbortSignal | undefined,
+    timeoutMs: number,
   ): Promise<unknown> {
     const timed = withTimeout(prepared.what, timeoutMs, signal);
     try {
-      const response = await attempt(prepared, { signal: timed.signal, timeoutMs });
+      const response = await attempt(prepared, timed.signal);
       return await readJson(prepared.what, response, timed.signal);
     } catch (error) {
       throw timed.reasonOr(error);
@@ -106,10 +102,7 @@ export function createTransport(options: ClientOptions): Transport {
     for (let number = 1; ; number += 1) {
       signal?.throwIfAborted();
       try {
-        return await attemptWhole(prepared, {
-          signal,
-          timeoutMs: Math.min(timeoutMs, deadline - performance.now()),
-        });
+        return await attemptWhole(prepared, signal, Math.min(timeoutMs, deadline - performance.now()));
       } catch (error) {
         if (number > maxRetries || !isTemporary(error) || request.method === 'PATCH') throw error;
         const waitMs = backoffMs(number, error.retryAfterMs);
@@ -135,16 +128,12 @@ export function withTimeout(what: string, timeoutMs: number, outer: AbortSignal 
   const aborted = () => controller.abort(outer?.reason);
   if (outer?.aborted) aborted();
   outer?.addEventListener('abort', aborted, { once: true });
-  let timedOut: BelfryError | undefined;
-  const timer = setTimeout(
-    () => {
-      timedOut = new BelfryError(`${what}: no response within ${timeoutMs} ms`, { code: 'timeout' });
-      controller.abort(timedOut);
-    },
-    Math.max(0, timeoutMs),
-  );
+  const expire = () =>
+    controller.abort(new BelfryError(`${what}: no response within ${timeoutMs} ms`, { code: 'timeout' }));
+  const timer = setTimeout(expire, Math.max(0, timeoutMs));
+  const { signal } = controller;
   return {
-    signal: controller.signal,
+    signal,
     /** Also closes the connection. */
     abort: () => controller.abort(),
     /** Stops the time. The signal of the caller still counts. */
@@ -154,7 +143,7 @@ export function withTimeout(what: string, timeoutMs: number, outer: AbortSignal 
       outer?.removeEventListener('abort', aborted);
     },
     /** The reason of the abort, or else this error. */
-    reasonOr: (error: unknown): unknown => (outer?.aborted ? outer.reason : (timedOut ?? error)),
+    reasonOr: (error: unknown): unknown => (signal.aborted ? signal.reason : error),
   };
 }
 
@@ -175,7 +164,7 @@ async function readJson(what: string, response: Response, signal: AbortSignal): 
     return JSON.parse(text);
   } catch (cause) {
     const { status } = response;
-    throw new BelfryError(`${what}: ${status}, but the response is not JSON: is baseUrl right?`, {
+    throw new BelfryError(`${what}: ${status}, but not JSON: is baseUrl right?`, {
       code: 'invalid_response',
       status,
       cause,
@@ -192,15 +181,11 @@ export function networkError(what: string, error: unknown, signal: AbortSignal |
 }
 
 /** Omits members that are `undefined` or `null`, and repeats a member for each value of an array. */
-function queryText({ method, query, path }: ApiRequest): string {
+function queryText(query: object = {}): string {
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(query ?? {})) {
-    // A missing id would otherwise turn "delete this one" into "delete all".
-    if (value === undefined && method === 'DELETE')
-      throw new TypeError(`${method} ${path}: ${name} is undefined; leave it out to mean all`);
+  for (const [name, value] of Object.entries(query))
     for (const one of [value].flat())
       if (one !== undefined && one !== null) parameters.append(name, String(one));
-  }
   return parameters.size === 0 ? '' : `?${parameters}`;
 }
 

@@ -24,7 +24,7 @@ export async function* openStream(
     { method: 'GET', path: '/notifications/stream', query: { snapshot: listed } },
     { headers: { accept: 'text/event-stream', ...(lastEventId && { 'last-event-id': lastEventId }) } },
   );
-  const { body } = await api.attempt(request, { signal, timeoutMs: 0 });
+  const { body } = await api.attempt(request, signal);
   onOpen();
   const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
