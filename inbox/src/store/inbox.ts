@@ -98,7 +98,7 @@ export class Inbox {
   constructor(options: InboxOptions) {
     const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
     this.#options = { ...options, baseUrl };
-    this.clientId = options.clientId ?? randomName();
+    this.clientId = options.clientId ?? String(Math.random());
     this.#pageSize = options.pageSize ?? 50;
     this.#api = createTransport({
       baseUrl,
@@ -607,9 +607,4 @@ function merged(preferences: UserPreferences, change: UserPreferencesInput): Use
       };
     }),
   };
-}
-
-function randomName(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(12));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -5,7 +5,10 @@ const over = (status: string, background: string) => /* css */ `
     var(--belfry-notification-hover-background-color, ${background})
   );`;
 
-/** Filters, the menu, the preferences, what appears later or is missing, rich contents, what is hovered. */
+/**
+ * Filters, the menu, the preferences, what appears later or is missing, rich contents, what is hovered, and
+ * the buttons that appear then.
+ */
 export const DETAILS = /* css */ `
 .tab:not([aria-selected="true"]):hover,
 .footer button:hover {
@@ -32,6 +35,34 @@ export const DETAILS = /* css */ `
   }
   &:is(:hover, :focus-within) {
     background: var(--_over);
+  }
+}
+.tools {
+  position: absolute;
+  z-index: 2;
+  top: 6px;
+  inset-inline-end: 6px;
+  display: flex;
+  border: 1px solid var(--_line);
+  border-radius: 9px;
+  padding: 1px;
+  background: var(--_raised);
+}
+@media (hover: hover) {
+  .item:not(:hover, :focus-within) .tools:not(:has([aria-expanded="true"])) {
+    opacity: 0;
+    pointer-events: none;
+  }
+}
+@media (hover: none) {
+  .tools {
+    top: 30px;
+    inset-inline-end: -3px; /* the dots stand below the end of the time */
+    border: 0;
+    background: none;
+    :not(.menu-button, .menu-button *) {
+      display: none;
+    }
   }
 }
 .empty {

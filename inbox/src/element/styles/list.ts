@@ -164,22 +164,9 @@ time {
   gap: 8px;
   margin-top: 8px;
 }
+/* Until the styles of details.ts are loaded. */
 .tools {
-  position: absolute;
-  z-index: 2;
-  top: 6px;
-  inset-inline-end: 6px;
-  display: flex;
-  border: 1px solid var(--_line);
-  border-radius: 9px;
-  padding: 1px;
-  background: var(--_raised);
-}
-@media (hover: hover) {
-  .item:not(:hover, :focus-within) .tools:not(:has([aria-expanded="true"])) {
-    opacity: 0;
-    pointer-events: none;
-  }
+  display: none;
 }
 @media (hover: none) {
   .item {
@@ -187,15 +174,6 @@ time {
   }
   :is(.content, .meta, .actions) {
     margin-inline-end: 36px;
-  }
-  .tools {
-    top: 30px;
-    inset-inline-end: -3px; /* the dots stand below the end of the time */
-    border: 0;
-    background: none;
-    :not(.menu-button, .menu-button *) {
-      display: none;
-    }
   }
 }
 `;
