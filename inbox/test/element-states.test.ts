@@ -384,6 +384,32 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a list above the rate limit says so, and appears when the server allows it', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'One' });
+    const [{ id }] = (await service.project.as(user)('GET', '/notifications')).body.data;
+    await service.project.as(user)('POST', `/notifications/${id}/archive`);
+    const page = await pages.open(user, { mode: 'page' });
+    const isList = /\/v2\/notifications\?/;
+    await page.route(isList, (route) =>
+      route.fulfill({
+        status: 429,
+        headers: {
+          'access-control-allow-origin': '*',
+          'access-control-expose-headers': 'Retry-After',
+          'retry-after': '4',
+        },
+      }),
+    );
+    await tab(page, /Archive/).click();
+    await page.getByText('Too many requests').waitFor();
+    expect(await page.locator('.skeleton').isHidden()).toBe(true);
+    await page.unroute(isList);
+    await expect.poll(() => titles(page)).toEqual(['One']);
+    expect(await page.getByText('Too many requests').count()).toBe(0);
+    await page.context().close();
+  });
+
   test('behind a proxy without WebSockets it is live by Server-Sent Events', async () => {
     const user = pages.newUser();
     const page = await pages.site.open(browser);

@@ -426,6 +426,52 @@ test('what could not be fetched is fetched after the next connection, although t
   await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 0 });
 });
 
+test('what the user reads elsewhere costs an inbox without a list few requests, and is counted', async () => {
+  const user = newUser();
+  for (let index = 0; index < 12; index += 1) await send(user);
+  const requested: string[] = [];
+  const inbox = await open(user, {
+    fetch(input, init) {
+      requested.push(String(input));
+      return fetch(input, init);
+    },
+  });
+  requested.length = 0;
+  const startedAt = performance.now();
+  const call = project.as(user);
+  for (const { id } of (await call('GET', '/notifications')).body.data)
+    expect((await call('POST', `/notifications/${id}/read`)).status).toBe(204);
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
+  const counts = 2 + (performance.now() - startedAt) / 5_000;
+  expect(requested.length).toBeLessThanOrEqual(2 * counts);
+  expect(requested.filter((url) => !url.endsWith('/count'))).toEqual([]);
+});
+
+test('what the rate limit refuses is reported at once, and fetched when the server allows it', async () => {
+  const user = newUser();
+  await send(user, { title: 'a' });
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
+  const errors: Error[] = [];
+  inbox.onError((error) => errors.push(error));
+  const call = project.as(user);
+  let refused = 0;
+  proxy.decide = ({ method }) => {
+    if (method !== 'GET') return 'pass';
+    refused += 1;
+    return { status: 429, headers: { 'retry-after': '3' } };
+  };
+  const { list, titles } = show(inbox, { status: 'read' });
+  await expect.poll(() => list.getSnapshot()).toMatchObject({ status: 'error', error: { status: 429 } });
+  const [{ id }] = (await call('GET', '/notifications')).body.data;
+  await call('POST', `/notifications/${id}/read`);
+  await expect.poll(() => refused).toBeGreaterThan(1); // also the counts
+  expect(errors.length).toBeGreaterThan(0);
+  proxy.decide = () => 'pass';
+  await expect.poll(titles).toEqual(['a']);
+  expect(list.getSnapshot()).toMatchObject({ status: 'ready', error: undefined });
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
+});
+
 test('a request that only fetches leaves no error behind', async () => {
   const user = newUser();
   proxy.decide = () => ({ status: 400 });

@@ -34,6 +34,8 @@ export interface RequestOptions {
   maxRetries?: number | undefined;
   timeoutMs?: number | undefined;
   totalTimeoutMs?: number | undefined;
+  /** The call fails at once if the server asks to wait longer before the next attempt. */
+  maxRetryAfterMs?: number | undefined;
   headers?: Readonly<Record<string, string>> | undefined;
 }
 

@@ -94,7 +94,7 @@ export function createTransport(options: ClientOptions): Transport {
   }
 
   async function send(request: ApiRequest, own: RequestOptions = {}): Promise<unknown> {
-    const { signal } = own;
+    const { signal, maxRetryAfterMs = Number.POSITIVE_INFINITY } = own;
     const maxRetries = own.maxRetries ?? options.maxRetries ?? MAX_RETRIES;
     const timeoutMs = own.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS;
     const deadline = performance.now() + (own.totalTimeoutMs ?? options.totalTimeoutMs ?? TOTAL_TIMEOUT_MS);
@@ -105,8 +105,9 @@ export function createTransport(options: ClientOptions): Transport {
         return await attemptWhole(prepared, signal, Math.min(timeoutMs, deadline - performance.now()));
       } catch (error) {
         if (number > maxRetries || !isTemporary(error) || request.method === 'PATCH') throw error;
+        const { retryAfterMs = 0 } = error;
         const waitMs = backoffMs(number, error.retryAfterMs);
-        if (performance.now() + waitMs >= deadline) throw error;
+        if (retryAfterMs > maxRetryAfterMs || performance.now() + waitMs >= deadline) throw error;
         await sleep(waitMs, signal);
       }
     }

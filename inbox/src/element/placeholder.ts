@@ -1,3 +1,4 @@
+import type { BelfryError } from '@belfry/sdk';
 import type { ListSnapshot } from '../store/list.ts';
 import type { DetailsContext } from './context.ts';
 import { h, type IconName, icon } from './dom.ts';
@@ -28,21 +29,21 @@ export function createPlaceholder({ messages }: DetailsContext, retry: () => voi
     image: string | undefined,
   ): void {
     const isEmpty = status === 'ready' && !hasMore && pages.every(({ size }) => size === 0);
+    const isLimited = (error as BelfryError | undefined)?.status === 429;
+    const failed = isLimited ? messages.limited : messages.loadFailed;
     const kind = isEmpty
       ? `${tab} ${image}`
       : status === 'error'
-        ? status
+        ? `${status} ${failed}`
         : error !== undefined && hasMore
-          ? 'more'
+          ? `more ${failed}`
           : '';
     if (kind === shown) return;
     shown = kind;
     const hadFocus = element.contains((element.getRootNode() as ShadowRoot).activeElement);
     element.hidden = kind === '';
     element.replaceChildren();
-    if (status === 'error') empty(art('inbox'), messages.loadFailed, retryButton());
-    else if (kind === 'more')
-      element.append(h('div', { class: 'failed' }, messages.loadFailed, retryButton()));
+    if (status === 'error') empty(art('inbox'), failed, retryButton());
     else if (isEmpty) {
       const [text, hint] = TEXTS[tab];
       const hasImage = tab === 'all' && image !== undefined;
@@ -51,7 +52,7 @@ export function createPlaceholder({ messages }: DetailsContext, retry: () => voi
         messages[text],
         h('p', {}, messages[hint]),
       );
-    }
+    } else if (kind !== '') element.append(h('div', { class: 'failed' }, failed, retryButton()));
     if (hadFocus) element.parentElement?.focus({ preventScroll: true }); // the scroller, for the button
   }
 

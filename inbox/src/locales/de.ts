@@ -41,6 +41,7 @@ export const de: Messages = {
   unauthorized: 'Ihre Sitzung ist abgelaufen. Laden Sie die Seite neu, um sich anzumelden.',
   failed: 'Das hat nicht funktioniert und wurde rückgängig gemacht.',
   loadFailed: 'Benachrichtigungen konnten nicht geladen werden.',
+  limited: 'Zu viele Anfragen. Die Benachrichtigungen erscheinen gleich.',
   retry: 'Erneut versuchen',
   dismiss: 'Ausblenden',
   newCount: '{count} neu',

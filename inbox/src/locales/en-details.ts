@@ -9,6 +9,7 @@ export const enDetails = {
   emptyArchived: 'The archive is empty',
   emptyArchivedHint: 'What you archive is kept here.',
   loadFailed: 'Notifications could not be loaded.',
+  limited: 'Too many requests. The notifications appear in a moment.',
   retry: 'Try again',
   confirmArchiveAll: 'Archive all notifications?',
   offline: 'You are offline. New notifications arrive when you are back.',

@@ -41,6 +41,7 @@ export const es: Messages = {
   unauthorized: 'Tu sesión ha terminado. Recarga la página para iniciar sesión.',
   failed: 'No ha funcionado y se ha deshecho.',
   loadFailed: 'No se han podido cargar las notificaciones.',
+  limited: 'Demasiadas solicitudes. Las notificaciones aparecerán en un momento.',
   retry: 'Reintentar',
   dismiss: 'Descartar',
   newCount: '{count} nuevas',

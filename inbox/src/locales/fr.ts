@@ -41,6 +41,7 @@ export const fr: Messages = {
   unauthorized: 'Votre session a expiré. Rechargez la page pour vous connecter.',
   failed: 'L’action a échoué et a été annulée.',
   loadFailed: 'Impossible de charger les notifications.',
+  limited: 'Trop de requêtes. Les notifications apparaîtront dans un instant.',
   retry: 'Réessayer',
   dismiss: 'Ignorer',
   newCount: '{count} nouvelles',

@@ -41,6 +41,7 @@ export const ja: Messages = {
   unauthorized: 'セッションが終了しました。再読み込みしてサインインしてください。',
   failed: '操作に失敗したため、元に戻しました。',
   loadFailed: '通知を読み込めませんでした。',
+  limited: 'リクエストが多すぎます。まもなく通知が表示されます。',
   retry: '再試行',
   dismiss: '閉じる',
   newCount: '新着 {count} 件',

@@ -56,6 +56,11 @@ const TRANSPORTS: readonly Transport[] = ['websocket', 'sse', 'polling'];
 // If no stream opens within this time, what is shown is fetched without.
 const READY_TIMEOUT_MS = 3_000;
 const MAX_ANNOUNCED = 200;
+// Many changes in a row make one count, and not more than one in this time: a user may have many tabs.
+const COUNT_AFTER_MS = 500;
+const COUNT_EVERY_MS = 5_000;
+// What the rate limit refuses for longer is reported at once, and fetched later.
+const MAX_RETRY_AFTER_MS = 2_000;
 // Without data for this time a stream is lost, so one that catches up has no longer pauses.
 const CATCH_UP_MS = 40_000;
 
@@ -87,7 +92,9 @@ export class Inbox {
   #isClosed = false;
   /** While the first stream opens, nothing is fetched: it brings what is shown. */
   #opening: ReturnType<typeof deferred<Opening | undefined>> | undefined;
-  #counting: Promise<void> | undefined;
+  #countedAt = 0;
+  /** What will be fetched later. */
+  readonly #planned = new Set<() => Promise<unknown>>();
   /** Rises with everything that makes counts stale that are being fetched. */
   #countsVersion = 0;
   /** When an event last brought the state of a notification: while a stream catches up, or of a new one. */
@@ -359,6 +366,8 @@ export class Inbox {
   }
 
   async #fetchOne(id: string, isNew: boolean): Promise<void> {
+    // A list that is shown later is fetched then.
+    if (!isNew && this.#activeLists === 0) return this.#countSoon();
     try {
       this.#arrive(await this.#send<Notification>('GET', notificationPath(id)), isNew);
     } catch {
@@ -381,10 +390,13 @@ export class Inbox {
     path: string,
     content: Pick<ApiRequest, 'query' | 'body'> = {},
   ): Promise<Reply> {
-    return this.#api.send({ method, path, ...content }).catch((error) => {
+    const options = method === 'GET' ? { maxRetryAfterMs: MAX_RETRY_AFTER_MS } : {};
+    return this.#api.send({ method, path, ...content }, options).catch((error) => {
       if (method === 'GET' && !isNotFound(error)) {
         this.#isStale = true;
         this.#report(error);
+        // The stream is open, so nothing else would fetch it.
+        if (error.retryAfterMs) this.#plan(this.#recover, error.retryAfterMs);
       }
       throw error;
     }) as Promise<Reply>;
@@ -482,30 +494,36 @@ export class Inbox {
     });
   }
 
-  /** Fetches the counts, unless that fails; then the next stream or event does. */
+  /** Fetches something later, once, unless that fails; then the next stream or event does. */
+  #plan(fetchIt: () => Promise<unknown>, inMs: number): void {
+    if (this.#planned.has(fetchIt)) return;
+    this.#planned.add(fetchIt);
+    setTimeout(() => {
+      this.#planned.delete(fetchIt);
+      if (this.#live !== undefined) fetchIt().catch(() => {});
+    }, inMs);
+  }
+
+  /** Fetches what is shown, and the preferences. */
+  readonly #recover = () => Promise.all([this.refresh(), this.loadPreferences()]);
+
   #countSoon(): void {
-    void this.#count().catch(() => {});
+    this.#countsVersion += 1; // those that are being fetched
+    this.#plan(this.#count, Math.max(COUNT_AFTER_MS, this.#countedAt + COUNT_EVERY_MS - Date.now()));
   }
 
   /** Fetches the counts, and once more if something changed meanwhile. */
-  #count(): Promise<void> {
+  readonly #count = async (): Promise<void> => {
+    this.#countedAt = Date.now();
     this.#countsVersion += 1;
-    const fetchCounts = async () => {
-      for (;;) {
-        this.#countsVersion += 1;
-        const version = this.#countsVersion;
-        const [{ count: unread }, { count: unseen }] = await Promise.all([
-          this.#send<UnreadCount>('GET', '/notifications/unread/count'),
-          this.#send<UnreadCount>('GET', '/notifications/unseen/count'),
-        ]);
-        if (version === this.#countsVersion) return this.#setCounts({ unread, unseen });
-      }
-    };
-    this.#counting ??= fetchCounts().finally(() => {
-      this.#counting = undefined;
-    });
-    return this.#counting;
-  }
+    const version = this.#countsVersion;
+    const [{ count: unread }, { count: unseen }] = await Promise.all([
+      this.#send<UnreadCount>('GET', '/notifications/unread/count'),
+      this.#send<UnreadCount>('GET', '/notifications/unseen/count'),
+    ]);
+    if (version === this.#countsVersion) this.#setCounts({ unread, unseen });
+    else this.#countSoon();
+  };
 
   #setCounts(counts: InboxSnapshot['counts']): void {
     const before = this.getSnapshot().counts;

@@ -108,6 +108,13 @@ describe('retries', () => {
     expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
+  test('a wait longer than the call allows fails at once', async () => {
+    fates({ status: 429, headers: { 'retry-after': '1' } }, { status: 429, headers: { 'retry-after': '2' } });
+    const error = await failure(client().users.list({}, { maxRetryAfterMs: 1_000 }));
+    expect(error).toMatchObject({ status: 429, retryAfterMs: 2_000 });
+    expect(proxy.requests).toHaveLength(2);
+  });
+
   test('every attempt gets a new token', async () => {
     fates({ status: 503 });
     const tokens = ['stale', service.project.jwt];
