@@ -362,6 +362,69 @@ test('a page keeps its place when it is released, and has what changed when it i
   expect(titles()).toEqual(['12', '11', '10', '9', '8', '7', '5', '4', '3', '1', '0']);
 });
 
+test('a list that nothing shows keeps one page, and needs one request when it is shown', async () => {
+  const user = newUser();
+  const sent = (to: number) => Array.from({ length: to }, (_, index) => `${to - 1 - index}`);
+  for (let index = 0; index < 6; index += 1) await send(user, { title: `${index}` });
+  const requested: string[] = [];
+  const inbox = await open(user, {
+    pageSize: 2,
+    fetch(input, init) {
+      requested.push(String(input));
+      return fetch(input, init);
+    },
+  });
+  const list = inbox.list();
+  const titles = () => titlesOf(list.getSnapshot());
+  const leave = list.subscribe(() => {});
+  await expect.poll(titles).toHaveLength(2);
+  await list.loadMore();
+  const late = list.loadMore(); // of a list that is left meanwhile
+  leave();
+  await late;
+  expect(list.getSnapshot()).toMatchObject({ notifications: { length: 2 }, hasMore: true });
+  for (let index = 6; index < 14; index += 1) await send(user, { title: `${index}` });
+  await expect.poll(() => titles()[0]).toBe('13');
+  expect(titles().length).toBeLessThanOrEqual(4);
+  requested.length = 0;
+  list.subscribe(() => {});
+  await expect.poll(titles).toEqual(['13', '12']);
+  expect(requested).toHaveLength(1);
+  while (list.getSnapshot().hasMore) await list.loadMore();
+  expect(titles()).toEqual(sent(14));
+});
+
+test('a page that is released while the list is fetched stays released', async () => {
+  const user = newUser();
+  for (let index = 0; index < 6; index += 1) await send(user, { title: `${index}` });
+  let isHeld = false;
+  const requested: string[] = [];
+  const { held, release, fetch } = holding(() => isHeld);
+  const inbox = await open(user, {
+    pageSize: 2,
+    fetch(input, init) {
+      requested.push(String(input));
+      return fetch(input, init);
+    },
+  });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toHaveLength(2);
+  await list.loadMore();
+  await list.loadMore();
+  const [first, second] = list.getSnapshot().pages;
+  if (first === undefined || second === undefined) throw new Error('too few pages');
+  requested.length = 0;
+  isHeld = true;
+  const refreshed = list.refresh();
+  await held;
+  list.release(first);
+  list.release(second);
+  release();
+  await refreshed;
+  expect(titles()).toEqual(['1', '0']);
+  expect(requested).toHaveLength(2);
+});
+
 for (const [transport, label] of [
   ['sse', 'Server-Sent Events'],
   ['polling', 'polling'],

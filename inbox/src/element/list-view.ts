@@ -23,15 +23,16 @@ const FIRST_ITEMS = 4;
 /** A page of a list as it is shown: its notifications, or an empty box of the same height. */
 class Block {
   readonly element = h('div', { class: 'block' });
-  isNear = true;
+  isNear: boolean;
   page: Page | undefined;
   #shown: readonly Notification[] = [];
   #frame = 0;
   #height = 0;
   readonly #context: Context;
 
-  constructor(context: Context) {
+  constructor(context: Context, isNear: boolean) {
     this.#context = context;
+    this.isNear = isNear;
   }
 
   measure(height: number): void {
@@ -166,7 +167,7 @@ export class ListView {
     const focus = focusIn(this.#items);
     let above: Block | undefined;
     this.#order = pages.map((page) => {
-      const block = this.#blocks.get(page.key) ?? this.#create(page.key, above);
+      const block = this.#blocks.get(page.key) ?? this.#create(page, above);
       block.update(page, above?.page?.notifications?.at(-1), !above);
       // Another view of the same list may have released it.
       if (!page.notifications && block.isNear) run(this.#load(block));
@@ -204,8 +205,8 @@ export class ListView {
   }
 
   /** A block for a page, below another one or on top. */
-  #create(key: number, above: Block | undefined): Block {
-    const block = new Block(this.#context);
+  #create({ key, notifications }: Page, above: Block | undefined): Block {
+    const block = new Block(this.#context, !above || !!notifications);
     this.#blocks.set(key, block);
     const { element } = block;
     const group = (above?.element.parentElement ?? this.#items.firstElementChild) as Element;

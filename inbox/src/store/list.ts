@@ -83,7 +83,10 @@ export class NotificationList {
         options.onActive(true);
         if (this.#pages.length === 0) void this.loadMore().catch(() => {}); // in the snapshot
       },
-      () => options.onActive(false),
+      () => {
+        options.onActive(false);
+        this.#setOfUpdate(this.#pages);
+      },
     );
     this.getSnapshot = this.#state.getSnapshot;
     this.subscribe = this.#state.subscribe;
@@ -105,13 +108,19 @@ export class NotificationList {
     return this.#loadingMore;
   };
 
-  async #fetchMore(): Promise<void> {
+  /** The id below which the next page begins. */
+  get #end(): string | undefined {
     const last = this.#pages.at(-1);
-    if (last !== undefined && !this.#state.getSnapshot().hasMore) return;
-    const after = last?.lastId ?? last?.after;
+    return last?.lastId ?? last?.after;
+  }
+
+  async #fetchMore(): Promise<void> {
+    if (this.#pages.length > 0 && !this.#state.getSnapshot().hasMore) return;
+    const after = this.#end;
     this.#state.set({ isLoadingMore: true });
     try {
       const { notifications, hasMore, arrived, lastId } = await this.#fetch(after);
+      if (this.#end !== after) return; // the list has become shorter
       const known = new Set(this.#state.getSnapshot().notifications.map(({ id }) => id));
       const fresh = notifications.filter(({ id }) => !known.has(id));
       const page = { ...this.#newPage(after, fresh), lastId: lastId ?? after };
@@ -129,7 +138,10 @@ export class NotificationList {
   /** Fetches all pages that are loaded. Rejects with the first error. */
   readonly refresh = async (): Promise<void> => {
     if (this.#pages.length === 0) return this.loadMore();
-    for (const page of this.#pages) if (page.notifications !== undefined) await this.load(page);
+    for (const { key } of this.#pages) {
+      const page = this.#find(key);
+      if (page?.notifications !== undefined) await this.load(page);
+    }
   };
 
   /** Fetches the notifications of a page that is released, or fetches them once more. */
@@ -147,8 +159,12 @@ export class NotificationList {
     return loading;
   };
 
+  #find(key: number): StoredPage | undefined {
+    return this.#pages.find((one) => one.key === key);
+  }
+
   async #reload(key: number): Promise<void> {
-    const page = this.#pages.find((one) => one.key === key);
+    const page = this.#find(key);
     if (page === undefined) return;
     const found: Notification[] = [];
     let arrived: Notification[] = [];
@@ -177,7 +193,8 @@ export class NotificationList {
       const hasMore = ends ? this.#state.getSnapshot().hasMore : part.hasMore;
       const [firstId] = part.ids;
       const lastId = ends ? now.lastId : part.lastId;
-      const notifications = sameOr(before, found);
+      const isReleased = page.notifications !== undefined && now.notifications === undefined; // meanwhile
+      const notifications = isReleased ? undefined : sameOr(before, found);
       const loaded = { ...now, notifications, size: found.length, firstId, lastId };
       if (index === 0 && now.notifications !== undefined) this.#reportArrived(before, found);
       this.#set([...this.#pages.slice(0, index), loaded, ...following], {
@@ -217,7 +234,13 @@ export class NotificationList {
     const added = [...updates.values()].filter((one) => isListed(one, this.filter));
     let pages: readonly StoredPage[] = kept;
     for (const one of added.sort(compareArrival).reverse()) pages = this.#add(pages, one);
-    this.#set(this.#split(pages));
+    this.#setOfUpdate(this.#split(pages));
+  }
+
+  /** A list that nothing shows keeps its first page. */
+  #setOfUpdate(pages: readonly StoredPage[]): void {
+    if (this.isActive || pages.length < 2) this.#set(pages);
+    else this.#set(pages.slice(0, 1), { hasMore: true });
   }
 
   /** Adds a notification at its place, unless it stands below all that is loaded. */
