@@ -87,20 +87,18 @@ export function moveFocus(event: KeyboardEvent, elements: readonly HTMLElement[]
   if (first === undefined || event.altKey || event.ctrlKey || event.metaKey) return false;
   const root = first.getRootNode() as ShadowRoot;
   const at = elements.indexOf(root.activeElement as HTMLElement);
-  const [forward, back] = axis === 'y' ? ['ArrowDown', 'ArrowUp'] : ['ArrowRight', 'ArrowLeft'];
+  const [forward, back] =
+    axis === 'y' ? (['ArrowDown', 'ArrowUp'] as const) : (['ArrowRight', 'ArrowLeft'] as const);
   const last = elements.length - 1;
   const step = axis === 'x' && isRtl(first) ? -1 : 1;
   const clamp = (index: number) => Math.min(last, Math.max(0, index));
-  const target =
-    event.key === forward
-      ? clamp(at + step)
-      : event.key === back
-        ? clamp(at < 0 ? last : at - step)
-        : event.key === 'Home'
-          ? 0
-          : event.key === 'End'
-            ? last
-            : undefined;
+  const targets: Record<string, number> = {
+    [forward]: clamp(at + step),
+    [back]: clamp(at < 0 ? last : at - step),
+    Home: 0,
+    End: last,
+  };
+  const target = targets[event.key];
   if (target === undefined) return false;
   event.preventDefault();
   elements[target]?.focus();

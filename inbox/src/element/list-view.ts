@@ -287,11 +287,8 @@ function restoreFocus(container: Element, { id, control, index }: Focus): void {
   const items = [...container.querySelectorAll<HTMLElement>('.item')];
   const same = items.find((item) => item.dataset.id === id);
   const target = same ?? items[index] ?? items.at(-1);
-  const wanted = [...(target?.querySelectorAll<HTMLElement>('[data-control]') ?? [])].find(
-    (one) => same !== undefined && one.dataset.control === control,
-  );
   (
-    wanted ??
+    same?.querySelector<HTMLElement>(`[data-control="${CSS.escape(control)}"]`) ??
     target?.querySelector<HTMLElement>('.primary') ??
     container.closest<HTMLElement>('.scroller')
   )?.focus({ preventScroll: same !== undefined });

@@ -178,8 +178,8 @@ export class NotificationList {
       const next = this.#pages[index + 1];
       const end = part.ids.indexOf(now.lastId ?? '') + 1 || part.ids.indexOf(next?.firstId ?? '');
       const ends = next !== undefined && (end > 0 || part.ids[0] === next.firstId);
-      const inPage = ends ? new Set(part.ids.slice(0, end)) : undefined;
-      found.push(...part.notifications.filter(({ id }) => inPage === undefined || inPage.has(id)));
+      const ids = ends ? part.ids.slice(0, end) : part.ids;
+      found.push(...part.notifications.filter(({ id }) => ids.includes(id)));
       const isAtEnd = next === undefined || !part.hasMore;
       if (!ends && !isAtEnd) {
         after = part.lastId;
@@ -229,7 +229,7 @@ export class NotificationList {
         updates.delete(one.id);
         return [update];
       });
-      return { ...page, notifications: remaining, size: remaining.length };
+      return withThese(page, remaining);
     });
     const added = [...updates.values()].filter((one) => isListed(one, this.filter));
     let pages: readonly StoredPage[] = kept;
@@ -260,8 +260,10 @@ export class NotificationList {
       const { notifications } = page;
       if (notifications === undefined) return { ...page, size: page.size + 1 };
       const place = notifications.findIndex(isAbove);
-      const all = notifications.toSpliced(place < 0 ? notifications.length : place, 0, notification);
-      return { ...page, notifications: all, size: all.length, firstId: all[0]?.id };
+      return withThese(
+        page,
+        notifications.toSpliced(place < 0 ? notifications.length : place, 0, notification),
+      );
     });
   }
 
@@ -274,21 +276,13 @@ export class NotificationList {
     const [upper, lower] = [first.notifications.slice(0, middle), first.notifications.slice(middle)];
     const boundary = upper.at(-1)?.id;
     const top = { ...this.#newPage(undefined, upper), lastId: boundary };
-    const size = lower.length;
-    const bottom = { ...first, after: boundary, notifications: lower, size, firstId: lower[0]?.id };
+    const bottom = withThese({ ...first, after: boundary }, lower);
     return this.#split([top, bottom, ...others]);
   }
 
   #newPage(after: string | undefined, notifications: readonly Notification[]): StoredPage {
     this.#nextKey += 1;
-    return {
-      key: this.#nextKey,
-      after,
-      notifications,
-      size: notifications.length,
-      firstId: notifications[0]?.id,
-      lastId: notifications.at(-1)?.id,
-    };
+    return withThese({ key: this.#nextKey, after, lastId: notifications.at(-1)?.id }, notifications);
   }
 
   async #fetch(after: string | undefined) {
@@ -324,6 +318,14 @@ export class NotificationList {
     else
       this.#state.set({ ...more, pages, notifications: pages.flatMap((page) => page.notifications ?? []) });
   }
+}
+
+/** The page with these notifications. */
+function withThese(
+  page: Pick<StoredPage, 'key' | 'after' | 'lastId'>,
+  notifications: readonly Notification[],
+): StoredPage {
+  return { ...page, notifications, size: notifications.length, firstId: notifications[0]?.id };
 }
 
 /** The loaded notifications. Each is the known object if nothing in it changed, so that it is not redrawn. */

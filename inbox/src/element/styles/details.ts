@@ -37,6 +37,26 @@ export const DETAILS = /* css */ `
     background: var(--_over);
   }
 }
+.primary:focus-visible {
+  outline: 0;
+  &::after {
+    outline: 2px solid var(--_accent);
+    outline-offset: -2px;
+  }
+}
+.item .tool {
+  color: var(--_muted);
+}
+.tool:is(:hover, [aria-expanded="true"]) {
+  background: var(--_pressed);
+  color: var(--_text);
+}
+.icon-dot {
+  fill: currentColor;
+}
+.icon-more {
+  stroke-width: 3;
+}
 .tools {
   position: absolute;
   z-index: 2;
@@ -204,6 +224,12 @@ option {
   }
 }
 .content {
+  > :first-child {
+    margin-top: 0;
+  }
+  > :last-child {
+    margin-bottom: 0;
+  }
   :is(p, ul, ol, blockquote, pre, table, h1, h2, h3, h4, h5, h6) {
     margin-block: 6px;
   }

@@ -90,12 +90,6 @@ button {
   stroke-linecap: round;
   stroke-linejoin: round;
 }
-.icon-dot {
-  fill: currentColor;
-}
-.icon-more {
-  stroke-width: 3;
-}
 .tool {
   flex: none;
   display: grid;
@@ -103,13 +97,6 @@ button {
   width: var(--_tool, 32px);
   height: var(--_tool, 32px);
   color: var(--belfry-header-text-color, var(--_muted));
-  .item & {
-    color: var(--_muted);
-  }
-  &:is(:hover, [aria-expanded="true"]) {
-    background: var(--_pressed);
-    color: var(--_text);
-  }
 }
 .button {
   display: inline-block;

@@ -117,13 +117,6 @@ export const LIST = /* css */ `
     inset: 0;
     border-radius: 8px;
   }
-  &:focus-visible {
-    outline: 0;
-    &::after {
-      outline: 2px solid var(--_accent);
-      outline-offset: -2px;
-    }
-  }
 }
 time {
   color: var(--_muted);
@@ -144,12 +137,6 @@ time {
 .content {
   margin-top: 2px;
   color: color-mix(in srgb, currentColor 78%, var(--_surface));
-  > :first-child {
-    margin-top: 0;
-  }
-  > :last-child {
-    margin-bottom: 0;
-  }
 }
 .meta,
 .actions {
