@@ -220,6 +220,47 @@ describeInChromium('belfry-inbox', () => {
     await page.context().close();
   });
 
+  test('links in a content, and those that open in a new tab, report a click and are read', async () => {
+    const user = newUser();
+    const link = (name: string) => `${site.url}/${name}`;
+    await send(
+      user,
+      { title: 'Ctrl', action_url: link('ctrl') },
+      { title: 'Middle', action_url: link('middle') },
+      { title: 'Text', content: `See <a href="${link('text')}"><b>this</b></a>` },
+    );
+    const page = await open(user, { mode: 'page' });
+    await page.locator('.primary').nth(2).waitFor();
+    await page.evaluate(() => {
+      const clicks: unknown[] = [];
+      Object.assign(globalThis, { clicks });
+      document.addEventListener('belfry-click', (event) => {
+        event.preventDefault();
+        clicks.push([(event as CustomEvent).detail.url, event.cancelable]);
+      });
+    });
+    const primary = (title: string) => page.locator('.primary', { hasText: title });
+    const opened = async (click: Promise<void>) => {
+      const [tab] = await Promise.all([page.context().waitForEvent('page'), click]);
+      await tab.waitForURL(/^http/);
+      return tab.url();
+    };
+    await page.locator('.content b').click();
+    expect(await opened(primary('Middle').click({ button: 'middle' }))).toBe(link('middle'));
+    expect(await opened(primary('Ctrl').click({ modifiers: ['Control'] }))).toBe(link('ctrl'));
+    await primary('Text').click({ button: 'middle' }); // no link
+    expect(await page.evaluate(() => (globalThis as unknown as { clicks: unknown[] }).clicks)).toEqual([
+      [link('text'), true],
+      [link('middle'), false],
+      [link('ctrl'), false],
+    ]);
+    expect(page.url()).toBe(`${site.url}/`);
+    expect(await page.locator('.expanded').count()).toBe(0);
+    const unread = async () => (await project.as(user)('GET', '/notifications/unread/count')).body.count;
+    await expect.poll(unread).toBe(0);
+    await page.context().close();
+  });
+
   test('the theme of the project is applied; properties and CSS come before it', async () => {
     const themed = await service.createProject('themed');
     const { notification, ...parts } = fullConfig.theme;

@@ -10,8 +10,8 @@ export interface Context {
   times: Times;
   /** The labels of the categories by their keys. */
   categories(): Map<string, string>;
-  /** Called when the user follows a link. Returns false if the page handles it. */
-  onFollow(notification: Notification, url: string, action?: string): boolean;
+  /** Called when the user follows a link. Returns false if the page handles it; a new tab it cannot. */
+  onFollow(notification: Notification, url: string, action: string | undefined, opensTab: boolean): boolean;
   /** Opens the menu of a notification at a button. */
   openMenu(notification: Notification, anchor: HTMLElement): void;
 }

@@ -15,9 +15,29 @@ export function createItem(context: Context, notification: Notification): HTMLEl
   const at = new Date(notification.sent_at ?? notification.created_at);
   const until = notification.snoozed_until;
   const headingId = `title-${id}`;
+  /** Follows a link, also one in the content, or shows the whole text. */
+  const onclick = (event: MouseEvent) => {
+    const pressed = (event.target as Element).closest<HTMLAnchorElement>('a[href], .primary');
+    const { button, ctrlKey, metaKey, shiftKey } = event;
+    if (!pressed || button > 1) return;
+    const opensTab = button === 1 || ctrlKey || metaKey || shiftKey;
+    if (pressed.href) {
+      if (!context.onFollow(notification, pressed.href, pressed.dataset.action, opensTab))
+        event.preventDefault();
+    } else if (button === 0) pressed.closest('.item')?.classList.toggle('expanded');
+    else return;
+    if (isNew) run(inbox.markRead(id));
+  };
   return h(
     'article',
-    { class: `item ${status}`, part: `notification ${status}`, 'data-id': id, 'aria-labelledby': headingId },
+    {
+      class: `item ${status}`,
+      part: `notification ${status}`,
+      'data-id': id,
+      'aria-labelledby': headingId,
+      onclick,
+      onauxclick: onclick, // the middle button
+    },
     h('span', { class: 'state', part: 'state' }),
     h(
       'div',
@@ -29,7 +49,7 @@ export function createItem(context: Context, notification: Notification): HTMLEl
           'div',
           { class: 'heading', part: 'title', id: headingId },
           isNew && h('span', { class: 'sr' }, `${messages.unread}: `),
-          createPrimary(context, notification),
+          createPrimary(notification),
         ),
         h('time', { part: 'time', datetime: at.toISOString(), title: times.full(at) }, times.ago(at)),
       ),
@@ -41,7 +61,7 @@ export function createItem(context: Context, notification: Notification): HTMLEl
           until && h('span', {}, messages.until.replace('{time}', times.soon(new Date(until)))),
           category && h('span', { 'data-category': category }, context.categories().get(category)),
         ),
-      createActions(context, notification),
+      createActions(notification),
     ),
     h(
       'div',
@@ -76,40 +96,12 @@ export function createItem(context: Context, notification: Notification): HTMLEl
 }
 
 /** The title: a link to the address of the notification, or a button that shows its whole text. */
-function createPrimary(context: Context, notification: Notification): HTMLElement {
-  const { title } = notification;
-  const href = safeUrl(notification.action_url);
-  const read = () => {
-    if (isUnread(notification)) run(context.inbox.markRead(notification.id));
-  };
-  if (href !== undefined)
-    return h(
-      'a',
-      {
-        class: 'primary',
-        'data-control': 'primary',
-        dir: 'auto',
-        ...linkAttributes(href),
-        onclick: (event: Event) => {
-          if (!context.onFollow(notification, href)) event.preventDefault();
-          read();
-        },
-      },
-      title,
-    );
-  return h(
-    'button',
-    {
-      class: 'primary',
-      'data-control': 'primary',
-      dir: 'auto',
-      onclick: (event: Event) => {
-        (event.currentTarget as Element).closest('.item')?.classList.toggle('expanded');
-        read();
-      },
-    },
-    title,
-  );
+function createPrimary({ title, action_url }: Notification): HTMLElement {
+  const href = safeUrl(action_url);
+  const props = { class: 'primary', 'data-control': 'primary', dir: 'auto' };
+  return href === undefined
+    ? h('button', props, title)
+    : h('a', { ...props, ...linkAttributes(href) }, title);
 }
 
 interface Action {
@@ -119,8 +111,8 @@ interface Action {
 }
 
 /** The buttons of `custom_attributes.actions`. Those without a label or a safe address are left out. */
-function createActions(context: Context, notification: Notification): HTMLElement | undefined {
-  const given: unknown = notification.custom_attributes?.actions;
+function createActions({ custom_attributes }: Notification): HTMLElement | undefined {
+  const given: unknown = custom_attributes?.actions;
   if (!Array.isArray(given)) return undefined;
   const buttons = (given as (Partial<Action> | null)[]).slice(0, MAX_ACTIONS).flatMap((action) => {
     const href = safeUrl(action?.url);
@@ -131,11 +123,8 @@ function createActions(context: Context, notification: Notification): HTMLElemen
       class: style,
       part: 'action',
       'data-control': `action ${label}`,
+      'data-action': label,
       ...linkAttributes(href),
-      onclick: (event: Event) => {
-        if (!context.onFollow(notification, href, label)) event.preventDefault();
-        run(context.inbox.markRead(notification.id));
-      },
     };
     return [h('a', props, label)];
   });

@@ -63,9 +63,9 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
             label ?? (key === 'uncategorized' ? messages.uncategorized : key),
           ]),
       ),
-    onFollow(notification, url, action) {
+    onFollow(notification, url, action, opensTab) {
       const detail = { notification, url, ...(action === undefined ? {} : { action }) };
-      const isAllowed = emit('click', detail);
+      const isAllowed = emit('click', detail, !opensTab);
       run(inbox.recordClick(notification.id));
       // The page handles the link by itself, such as by its router.
       if (!isAllowed) setOpen(false);
@@ -136,8 +136,8 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     status,
   );
 
-  function emit(name: string, detail: object = {}): boolean {
-    const options = { detail, bubbles: true, composed: true, cancelable: name === 'click' };
+  function emit(name: string, detail: object = {}, cancelable = false): boolean {
+    const options = { detail, bubbles: true, composed: true, cancelable };
     return host.dispatchEvent(new CustomEvent(`belfry-${name}`, options));
   }
 
