@@ -425,6 +425,26 @@ test('a page that is released while the list is fetched stays released', async (
   expect(requested).toHaveLength(2);
 });
 
+test('what leaves and enters the end of a page is in that page, and in no other', async () => {
+  const user = newUser();
+  for (const title of ['d', 'c', 'b', 'a']) await send(user, { title });
+  const inbox = await open(user, { pageSize: 2 });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['a', 'b']);
+  await list.loadMore();
+  const b = list.getSnapshot().notifications[1]?.id ?? '';
+  await inbox.archive(b);
+  const archive = show(inbox, { status: 'archived' });
+  await expect.poll(archive.titles).toEqual(['b']);
+  await inbox.unarchive(b);
+  expect(list.getSnapshot().pages.map(({ size }) => size)).toEqual([2, 2]);
+  for (const page of list.getSnapshot().pages) {
+    list.release(page);
+    await list.load(page);
+  }
+  expect(titles()).toEqual(['a', 'b', 'c', 'd']);
+});
+
 for (const [transport, label] of [
   ['sse', 'Server-Sent Events'],
   ['polling', 'polling'],

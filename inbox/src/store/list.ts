@@ -28,7 +28,8 @@ interface StoredPage extends Page {
   /** The cursor of the page: the id above its first notification. Undefined for the first page. */
   readonly after: string | undefined;
   readonly firstId: string | undefined;
-  readonly lastId: string | undefined;
+  /** Where the page ends: its last notification as it was fetched, which may have left the list. */
+  readonly last: Notification | undefined;
 }
 
 interface State extends ListSnapshot {
@@ -110,20 +111,20 @@ export class NotificationList {
 
   /** The id below which the next page begins. */
   get #end(): string | undefined {
-    const last = this.#pages.at(-1);
-    return last?.lastId ?? last?.after;
+    return this.#pages.at(-1)?.last?.id;
   }
 
   async #fetchMore(): Promise<void> {
     if (this.#pages.length > 0 && !this.#state.getSnapshot().hasMore) return;
-    const after = this.#end;
+    const before = this.#pages.at(-1)?.last;
+    const after = before?.id;
     this.#state.set({ isLoadingMore: true });
     try {
-      const { notifications, hasMore, arrived, lastId } = await this.#fetch(after);
+      const { notifications, hasMore, arrived, last = before } = await this.#fetch(after);
       if (this.#end !== after) return; // the list has become shorter
       const known = new Set(this.#state.getSnapshot().notifications.map(({ id }) => id));
       const fresh = notifications.filter(({ id }) => !known.has(id));
-      const page = { ...this.#newPage(after, fresh), lastId: lastId ?? after };
+      const page = { ...this.#newPage(after, fresh), last };
       this.#set([...this.#pages, page], { status: 'ready', error: undefined, hasMore });
       this.update(arrived);
     } catch (error) {
@@ -176,13 +177,13 @@ export class NotificationList {
       const now = this.#pages[index];
       if (now === undefined) return;
       const next = this.#pages[index + 1];
-      const end = part.ids.indexOf(now.lastId ?? '') + 1 || part.ids.indexOf(next?.firstId ?? '');
+      const end = part.ids.indexOf(now.last?.id ?? '') + 1 || part.ids.indexOf(next?.firstId ?? '');
       const ends = next !== undefined && (end > 0 || part.ids[0] === next.firstId);
       const ids = ends ? part.ids.slice(0, end) : part.ids;
       found.push(...part.notifications.filter(({ id }) => ids.includes(id)));
       const isAtEnd = next === undefined || !part.hasMore;
       if (!ends && !isAtEnd) {
-        after = part.lastId;
+        after = part.last?.id;
         if (found.length < now.size + 2 * this.#options.pageSize) continue;
         // The ends of the page have left the list or moved in it: start the list from the top.
         this.#set([], { hasMore: false });
@@ -191,11 +192,10 @@ export class NotificationList {
       const before = now.notifications ?? [];
       const following = ends ? this.#pages.slice(index + 1) : [];
       const hasMore = ends ? this.#state.getSnapshot().hasMore : part.hasMore;
-      const [firstId] = part.ids;
-      const lastId = ends ? now.lastId : part.lastId;
+      const last = (!ends && part.last) || now.last;
       const isReleased = page.notifications !== undefined && now.notifications === undefined; // meanwhile
       const notifications = isReleased ? undefined : sameOr(before, found);
-      const loaded = { ...now, notifications, size: found.length, firstId, lastId };
+      const loaded = { ...withThese({ ...now, last }, found), notifications };
       if (index === 0 && now.notifications !== undefined) this.#reportArrived(before, found);
       this.#set([...this.#pages.slice(0, index), loaded, ...following], {
         hasMore,
@@ -246,13 +246,7 @@ export class NotificationList {
   /** Adds a notification at its place, unless it stands below all that is loaded. */
   #add(pages: readonly StoredPage[], notification: Notification): readonly StoredPage[] {
     const isAbove = (one: Notification) => compareArrival(notification, one) < 0;
-    const index = pages.findIndex(({ notifications }, at) => {
-      const last = notifications?.at(-1);
-      if (last !== undefined) return isAbove(last);
-      // A page that is released or empty: the notification belongs to it if it is above the next page.
-      const next = pages.slice(at + 1).find((page) => page.notifications?.length)?.notifications?.[0];
-      return next === undefined || isAbove(next);
-    });
+    const index = pages.findIndex(({ last }) => last !== undefined && isAbove(last));
     const { hasMore } = this.#state.getSnapshot();
     const target = index < 0 ? (hasMore ? -1 : pages.length - 1) : index;
     return pages.map((page, at) => {
@@ -274,15 +268,13 @@ export class NotificationList {
     if (first?.notifications === undefined || first.size <= 2 * pageSize) return pages;
     const middle = first.size - pageSize;
     const [upper, lower] = [first.notifications.slice(0, middle), first.notifications.slice(middle)];
-    const boundary = upper.at(-1)?.id;
-    const top = { ...this.#newPage(undefined, upper), lastId: boundary };
-    const bottom = withThese({ ...first, after: boundary }, lower);
-    return this.#split([top, bottom, ...others]);
+    const bottom = withThese({ ...first, after: upper.at(-1)?.id }, lower);
+    return this.#split([this.#newPage(undefined, upper), bottom, ...others]);
   }
 
   #newPage(after: string | undefined, notifications: readonly Notification[]): StoredPage {
     this.#nextKey += 1;
-    return withThese({ key: this.#nextKey, after, lastId: notifications.at(-1)?.id }, notifications);
+    return withThese({ key: this.#nextKey, after, last: notifications.at(-1) }, notifications);
   }
 
   async #fetch(after: string | undefined) {
@@ -296,7 +288,7 @@ export class NotificationList {
       // A change that is under way may remove some from this list.
       notifications: notifications.filter((one) => isListed(one, filter)),
       ids: result.data.map(({ id }) => id),
-      lastId: result.data.at(-1)?.id,
+      last: result.data.at(-1),
       hasMore: result.hasMore,
       arrived,
     };
@@ -322,7 +314,7 @@ export class NotificationList {
 
 /** The page with these notifications. */
 function withThese(
-  page: Pick<StoredPage, 'key' | 'after' | 'lastId'>,
+  page: Pick<StoredPage, 'key' | 'after' | 'last'>,
   notifications: readonly Notification[],
 ): StoredPage {
   return { ...page, notifications, size: notifications.length, firstId: notifications[0]?.id };
