@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../server/src/db/client.ts';
 import { example } from '../../server/src/providers/inbox/example.ts';
 import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import { processed, startTestService, type TestService, until } from '../../server/test/support/service.ts';
@@ -565,6 +566,45 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Today']);
     await page.clock.fastForward('24:00:00');
     await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Yesterday']);
+    await page.context().close();
+  });
+
+  test('each day has one heading, also where a page of the list begins', async () => {
+    const user = pages.newUser();
+    await pages.send(user, ...['e', 'd', 'c', 'b', 'a'].map((title) => ({ title })));
+    const day = sql(
+      '',
+      `update notifications set sent_at = sent_at - $1 * interval '1 day'
+      where id = $2 and user_id = (select id from users where external_id = $3)`,
+    );
+    const { data } = (await service.project.as(user)('GET', '/notifications')).body;
+    const ids = data.map(({ id }: { id: string }) => id);
+    for (const [index, days] of [0, 1, 1, 1, 2].entries())
+      await service.context.db.query(day, [days, ids[index], user]);
+    const page = await pages.open(user, { mode: 'page', pageSize: 2 } as object);
+    const shown = () =>
+      page.locator('.day, .primary').evaluateAll((all) => all.map((one) => one.textContent));
+    const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long' });
+    const before = weekday.format(Date.now() - 2 * 86_400_000);
+    await expect.poll(shown).toEqual(['Today', 'a', 'Yesterday', 'b', 'c', 'd', before, 'e']);
+    const call = service.project.as(user);
+    await call('POST', `/notifications/${ids[1]}/archive`);
+    await expect.poll(shown).toEqual(['Today', 'a', 'Yesterday', 'c', 'd', before, 'e']);
+    await call('POST', `/notifications/${ids[1]}/unarchive`);
+    await expect.poll(shown).toEqual(['Today', 'a', 'Yesterday', 'b', 'c', 'd', before, 'e']);
+    // A page below one that is released.
+    const release = (isReleased: boolean) =>
+      page.evaluate(async (wanted) => {
+        const list = (document.querySelector('belfry-inbox') as BelfryInbox).inbox?.list();
+        const first = list?.getSnapshot().pages[0];
+        if (first === undefined) throw new Error('no page');
+        if (wanted) list?.release(first);
+        else await list?.load(first);
+      }, isReleased);
+    await release(true);
+    await call('POST', `/notifications/${ids[2]}/archive`);
+    await release(false);
+    await expect.poll(shown).toEqual(['Today', 'a', 'Yesterday', 'b', 'd', before, 'e']);
     await page.context().close();
   });
 

@@ -25,6 +25,9 @@ class Block {
   readonly element = h('div', { class: 'block' });
   isNear: boolean;
   page: Page | undefined;
+  /** The day of its last notification, or of the one above if it is empty. Kept while it is released. */
+  lastDay: number | undefined;
+  #dayAbove: number | undefined;
   #shown: readonly Notification[] = [];
   #frame = 0;
   #height = 0;
@@ -39,11 +42,15 @@ class Block {
     if (this.#shown.length > 0 && this.#frame === 0) this.#height = height;
   }
 
-  /** Shows the page. `before` is the notification above it, whose day needs no second heading. */
-  update(page: Page, before: Notification | undefined, isFirst: boolean): void {
-    if (page === this.page) return;
+  /** Shows the page. The day above it needs no second heading. */
+  update(page: Page, dayAbove: number | undefined, isFirst: boolean): void {
+    if (page === this.page && dayAbove === this.#dayAbove) return;
     const wasEmpty = this.#shown.length === 0;
     this.page = page;
+    this.#dayAbove = dayAbove;
+    const last = page.notifications?.at(-1);
+    if (last !== undefined) this.lastDay = dayOf(last);
+    else if (page.size === 0) this.lastDay = dayAbove;
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     const isReleased = page.notifications === undefined;
@@ -57,33 +64,27 @@ class Block {
     }
     this.#render(
       page.notifications,
-      before,
       wasEmpty ? FIRST_ITEMS : page.notifications.length,
       isFirst && !wasEmpty,
     );
   }
 
   /** Renders up to `count` notifications, and the others in the next frames. */
-  #render(
-    notifications: readonly Notification[],
-    before: Notification | undefined,
-    count: number,
-    marksNew: boolean,
-  ): void {
+  #render(notifications: readonly Notification[], count: number, marksNew: boolean): void {
     const shown = new Map(this.#shown.map((one) => [one.id, one]));
     const elements = new Map(
       [...this.element.querySelectorAll<HTMLElement>('.item')].map((one) => [one.dataset.id ?? '', one]),
     );
     const children: Node[] = [];
     const startedAt = performance.now();
-    let previous = before;
+    let previous = this.#dayAbove;
     let done = 0;
     for (const one of notifications) {
       const known = shown.get(one.id);
       const element = elements.get(one.id);
       if (element === undefined && done >= count && performance.now() - startedAt > FRAME_BUDGET_MS) break;
       const day = dayOf(one);
-      if (previous === undefined || dayOf(previous) !== day)
+      if (previous !== day)
         children.push(h('h3', { class: 'day', part: 'day' }, this.#context.times.day(new Date(day))));
       if (known === one && element !== undefined) children.push(element);
       else {
@@ -94,7 +95,7 @@ class Block {
           fresh.classList.add('arrived');
         children.push(fresh);
       }
-      previous = one;
+      previous = day;
       done += 1;
     }
     this.#shown = notifications.slice(0, done);
@@ -102,7 +103,7 @@ class Block {
     if (done < notifications.length)
       this.#frame = requestAnimationFrame(() => {
         this.#frame = 0;
-        this.#render(notifications, before, 0, marksNew);
+        this.#render(notifications, 0, marksNew);
       });
     else this.#reserve(0);
   }
@@ -168,7 +169,7 @@ export class ListView {
     let above: Block | undefined;
     this.#order = pages.map((page) => {
       const block = this.#blocks.get(page.key) ?? this.#create(page, above);
-      block.update(page, above?.page?.notifications?.at(-1), !above);
+      block.update(page, above?.lastDay, !above);
       // Another view of the same list may have released it.
       if (!page.notifications && block.isNear) run(this.#load(block));
       above = block;
