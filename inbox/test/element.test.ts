@@ -76,6 +76,33 @@ describeInChromium('belfry-inbox', () => {
     await page.context().close();
   });
 
+  test('what the user changes while the browser is offline is kept, and saved when it is back', async () => {
+    const user = newUser();
+    await send(user, { title: 'stays' }, { title: 'leaves' });
+    const page = await open(user, { mode: 'page' });
+    await page.locator('.primary').nth(1).waitFor();
+    await page.context().setOffline(true);
+    await page.getByText('changes are saved when you are back').waitFor();
+    const failed: string[] = [];
+    page.on('requestfailed', (request) => failed.push(new URL(request.url()).pathname.slice(-8)));
+    await page.locator('.item').first().hover();
+    await page.getByRole('button', { name: 'Archive', exact: true }).first().click();
+    await page.locator('.primary').click();
+    await expect.poll(() => failed.filter((path) => path === '/archive')).toHaveLength(3);
+    await expect.poll(() => failed.filter((path) => path.endsWith('/read'))).toHaveLength(3);
+    expect(await titles(page)).toEqual(['stays']);
+    expect(await page.locator('.item.read').count()).toBe(1);
+    await page.context().setOffline(false);
+    const stored = async () =>
+      (await project.as(user)('GET', '/notifications')).body.data.map(
+        ({ title, status }: { title: string; status: string }) => `${title} ${status}`,
+      );
+    await expect.poll(stored).toEqual(['stays read']);
+    await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
+    expect(await titles(page)).toEqual(['stays']);
+    await page.context().close();
+  });
+
   test('everything works by keyboard, and the focus goes where the user is', async () => {
     const user = newUser();
     await send(user, { title: 'a' }, { title: 'b' }, { title: 'c', action_url: 'https://shop.example/' });
@@ -176,6 +203,25 @@ describeInChromium('belfry-inbox', () => {
     await page.locator('.item').hover();
     await page.getByRole('button', { name: 'Archive', exact: true }).click();
     await expect.poll(() => page.locator('.banner').textContent()).toContain('That did not work');
+    expect(await titles(page)).toEqual(['stays']);
+    await page.getByRole('button', { name: 'Dismiss' }).click();
+    await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
+    await page.context().close();
+  });
+
+  test.each([
+    ['ended the session', 401, 'Your session has ended.'],
+    ['cannot be reached', undefined, 'No connection to the server. Your change was undone.'],
+  ])('an action says why it failed: the server %s', async (_, status, text) => {
+    const user = newUser();
+    await send(user, { title: 'stays' });
+    const page = await open(user, { mode: 'page' });
+    await page.locator('.primary').waitFor();
+    const headers = { 'access-control-allow-origin': '*' };
+    await page.route('**/archive', (route) => (status ? route.fulfill({ status, headers }) : route.abort()));
+    await page.locator('.item').hover();
+    await page.getByRole('button', { name: 'Archive', exact: true }).click();
+    await page.getByText(text).waitFor();
     expect(await titles(page)).toEqual(['stays']);
     await page.getByRole('button', { name: 'Dismiss' }).click();
     await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);

@@ -1,3 +1,4 @@
+import type { BelfryError } from '@belfry/sdk';
 import type { DetailsContext } from './context.ts';
 import { h } from './dom.ts';
 
@@ -55,26 +56,22 @@ export function createBanner(
         isLate = true;
         render();
       }, CONNECTING_AFTER_MS);
+    const lost = connection === 'offline' || connection === 'unauthorized' ? connection : undefined;
     // It would appear, and could take the focus, when the user no longer thinks of it.
-    if (connection === 'offline' || connection === 'unauthorized') confirmed = undefined;
+    if (lost !== undefined) confirmed = undefined;
+    const failure = error === undefined || isListBroken() ? undefined : failureOf(error);
+    const isClosable = lost === undefined && (confirmed ?? failure) !== undefined;
     const name =
-      connection === 'offline' || connection === 'unauthorized'
-        ? connection
-        : confirmed !== undefined
-          ? 'confirmArchiveAll'
-          : error !== undefined && !isListBroken()
-            ? 'failed'
-            : isLate
-              ? 'connecting'
-              : undefined;
-    if (name === shown) return;
-    shown = name;
+      lost ??
+      (confirmed !== undefined ? 'confirmArchiveAll' : (failure ?? (isLate ? 'connecting' : undefined)));
+    if (`${name} ${isClosable}` === shown) return;
+    shown = `${name} ${isClosable}`;
     element.hidden = name === undefined;
     element.replaceChildren();
     if (name === undefined) return;
     element.append(h('span', {}, messages[name]));
     if (name === 'confirmArchiveAll') element.append(button(messages.archiveAll, confirmed));
-    if (name === 'confirmArchiveAll' || name === 'failed') element.append(button(messages.dismiss));
+    if (isClosable) element.append(button(messages.dismiss));
   }
 
   return {
@@ -88,4 +85,11 @@ export function createBanner(
     },
     destroy: stopTimer,
   };
+}
+
+/** The message for an action that failed. */
+function failureOf(error: Error): 'unauthorized' | 'unreachable' | 'failed' {
+  const { status } = error as Partial<BelfryError>;
+  if (status === 401) return 'unauthorized';
+  return status === undefined ? 'unreachable' : 'failed';
 }

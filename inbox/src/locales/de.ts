@@ -36,9 +36,11 @@ export const de: Messages = {
   emptyArchived: 'Das Archiv ist leer',
   emptyArchivedHint: 'Was Sie archivieren, bleibt hier.',
   loading: 'Wird geladen …',
-  offline: 'Sie sind offline. Neue Benachrichtigungen kommen, sobald Sie wieder verbunden sind.',
+  offline:
+    'Sie sind offline. Neues kommt und Änderungen werden gespeichert, sobald Sie wieder verbunden sind.',
   connecting: 'Verbindung wird hergestellt …',
   unauthorized: 'Ihre Sitzung ist abgelaufen. Laden Sie die Seite neu, um sich anzumelden.',
+  unreachable: 'Keine Verbindung zum Server. Ihre Änderung wurde rückgängig gemacht.',
   failed: 'Das hat nicht funktioniert und wurde rückgängig gemacht.',
   loadFailed: 'Benachrichtigungen konnten nicht geladen werden.',
   limited: 'Zu viele Anfragen. Die Benachrichtigungen erscheinen gleich.',

@@ -36,9 +36,11 @@ export const es: Messages = {
   emptyArchived: 'El archivo está vacío',
   emptyArchivedHint: 'Lo que archives se guarda aquí.',
   loading: 'Cargando …',
-  offline: 'Sin conexión. Las notificaciones llegarán cuando vuelvas a conectarte.',
+  offline:
+    'Sin conexión. Las notificaciones llegarán y los cambios se guardarán cuando vuelvas a conectarte.',
   connecting: 'Conectando …',
   unauthorized: 'Tu sesión ha terminado. Recarga la página para iniciar sesión.',
+  unreachable: 'No hay conexión con el servidor. Tu cambio se ha deshecho.',
   failed: 'No ha funcionado y se ha deshecho.',
   loadFailed: 'No se han podido cargar las notificaciones.',
   limited: 'Demasiadas solicitudes. Las notificaciones aparecerán en un momento.',

@@ -36,9 +36,11 @@ export const fr: Messages = {
   emptyArchived: 'Les archives sont vides',
   emptyArchivedHint: 'Ce que vous archivez est conservé ici.',
   loading: 'Chargement …',
-  offline: 'Vous êtes hors ligne. Les notifications arriveront à votre retour.',
+  offline:
+    'Vous êtes hors ligne. À votre retour, les notifications arrivent et vos changements sont enregistrés.',
   connecting: 'Connexion …',
   unauthorized: 'Votre session a expiré. Rechargez la page pour vous connecter.',
+  unreachable: 'Pas de connexion au serveur. Votre modification a été annulée.',
   failed: 'L’action a échoué et a été annulée.',
   loadFailed: 'Impossible de charger les notifications.',
   limited: 'Trop de requêtes. Les notifications apparaîtront dans un instant.',

@@ -11,7 +11,7 @@ import {
 import { deferred } from './deferred.ts';
 import { type Entry, Journal } from './journal.ts';
 import { NotificationList, type NotificationPage, type PageQuery } from './list.ts';
-import { Live } from './live.ts';
+import { isOffline, Live } from './live.ts';
 import { CHANGES, type Change, type ChangeName, changed, isListed, isUnread } from './notification.ts';
 import { Observable } from './observable.ts';
 import { createOrder } from './order.ts';
@@ -384,19 +384,25 @@ export class Inbox {
     if (id === undefined || before.length === 0) this.#countSoon();
   }
 
-  /** Sends a request. One that only fetches reports its error here, because the user did not act. */
+  /**
+   * Sends a request. One that only fetches reports its error here, because the user did not act. Others wait
+   * while the browser is offline.
+   */
   #send<Reply>(
     method: ApiRequest['method'],
     path: string,
     content: Pick<ApiRequest, 'query' | 'body'> = {},
   ): Promise<Reply> {
     const options = method === 'GET' ? { maxRetryAfterMs: MAX_RETRY_AFTER_MS } : {};
-    return this.#api.send({ method, path, ...content }, options).catch((error) => {
+    return this.#api.send({ method, path, ...content }, options).catch(async (error) => {
       if (method === 'GET' && !isNotFound(error)) {
         this.#isStale = true;
         this.#report(error);
         // The stream is open, so nothing else would fetch it.
         if (error.retryAfterMs) this.#plan(this.#recover, error.retryAfterMs);
+      } else if (error.status === undefined && isOffline()) {
+        await new Promise((resolve) => addEventListener('online', resolve, { once: true }));
+        return this.#send(method, path, content);
       }
       throw error;
     }) as Promise<Reply>;

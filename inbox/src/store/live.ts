@@ -213,7 +213,7 @@ export function backoffMs(failures: number): number {
   return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures) * (0.1 + Math.random() * 0.9);
 }
 
-const isOffline = () => globalThis.navigator?.onLine === false;
+export const isOffline = () => globalThis.navigator?.onLine === false;
 const isHidden = () => globalThis.document?.visibilityState === 'hidden';
 
 interface Remembered {
