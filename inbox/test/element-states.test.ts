@@ -32,6 +32,7 @@ test('the README lists the parts of the element', async () => {
         'header',
         'item',
         'list-view',
+        'pill',
         'placeholder',
         'preferences-view',
         'menu',
@@ -566,6 +567,32 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Today']);
     await page.clock.fastForward('24:00:00');
     await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Yesterday']);
+    await page.context().close();
+  });
+
+  test('what arrives above the visible part is counted, and shown by a click', async () => {
+    const user = pages.newUser();
+    await pages.send(user, ...Array.from({ length: 20 }, (_, index) => ({ title: `${index}` })));
+    const context = { viewport: { width: 400, height: 400 } };
+    const page = await pages.open(user, { mode: 'page' }, { context });
+    await page.locator('.item').nth(19).waitFor();
+    await page.getByRole('button', { name: 'Preferences' }).click();
+    await page.getByRole('button', { name: 'Back' }).click();
+    const pill = page.locator('.pill');
+    const scrollTo = (top: number) =>
+      page.locator('.scroller').evaluate(async (one, to) => {
+        one.scrollTo(0, to);
+        // The event of the scroll comes before the second frame.
+        for (let i = 0; i < 2; i += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
+      }, top);
+    for (const hides of [() => pill.click(), () => scrollTo(0), () => tab(page, /Unread/).click()]) {
+      await scrollTo(500);
+      await pages.send(user, { title: 'One' }, { title: 'Two' });
+      await expect.poll(() => pill.textContent()).toBe('2 new');
+      await hides();
+      await expect.poll(() => pill.isHidden()).toBe(true);
+      expect(await page.locator('.scroller').evaluate(({ scrollTop }) => scrollTop)).toBe(0);
+    }
     await page.context().close();
   });
 

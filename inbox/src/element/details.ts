@@ -9,6 +9,7 @@ import { ICONS } from './dom.ts';
 import type { HeaderDetails } from './header.ts';
 import { createHeaderDetails, type HeaderDetailsOptions } from './header-details.ts';
 import { Menu } from './menu.ts';
+import { createPill, type Pill } from './pill.ts';
 import { createPlaceholder, type Placeholder } from './placeholder.ts';
 import { PreferencesView } from './preferences-view.ts';
 import { DETAILS } from './styles/details.ts';
@@ -27,11 +28,13 @@ export interface Details {
   banner: Banner;
   header: HeaderDetails;
   menu: Menu;
+  pill: Pill;
   placeholder: Placeholder;
   createPreferences(): PreferencesView;
 }
 
 interface DetailsOptions extends BannerOptions, HeaderDetailsOptions {
+  scroller: HTMLElement;
   onRetry: () => void;
   onSaved: (message: string) => void;
 }
@@ -45,6 +48,7 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
     banner: createBanner(whole, options),
     header: createHeaderDetails(whole, options),
     menu: new Menu(whole, (topic) => options.onSelect({ topic })),
+    pill: createPill(whole, options.scroller),
     placeholder: createPlaceholder(whole, options.onRetry),
     createPreferences: () => new PreferencesView(whole, () => options.onSaved(messages.saved)),
   };

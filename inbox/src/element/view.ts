@@ -44,9 +44,6 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   let details: Details | undefined;
   let preferences: PreferencesView | undefined;
   let before: InboxSnapshot | undefined;
-  let newAbove = 0;
-  // Kept, because reading it after a change of the list makes the browser lay out the page at once.
-  let scrollTop = 0;
   let isMarkingSeen = false;
   let hasMarkingFailed = false;
 
@@ -92,11 +89,9 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       role: 'tabpanel',
       id: 'list',
       tabindex: '-1',
-      onscroll: scrolled,
     },
     skeleton,
   );
-  const pill = h('button', { class: 'pill', part: 'new', hidden: true, onclick: toTop });
   const area = h('div', { class: 'area' });
   const preferencesButton = h(
     'button',
@@ -171,6 +166,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     const { createDetails } = await import('./details.ts');
     if (!details) {
       details = createDetails(context, shadow, {
+        scroller,
         isListBroken: () => list?.getSnapshot().status === 'error',
         onDismiss() {
           header.focus();
@@ -189,6 +185,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       header.render(selection, false);
       header.element.after(details.banner.element);
       panel.append(details.menu.element);
+      scroller.before(details.pill.element);
       scroller.append(details.placeholder.element);
       renderPlaceholder();
       details.banner.render();
@@ -221,8 +218,9 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     list = inbox.list({ ...filter, status: tab === 'all' ? undefined : tab });
     listView = new ListView(context, list, scroller);
     skeleton.after(listView.element);
-    area.replaceChildren(pill, scroller);
-    scroller.scrollTop = scrollTop = 0;
+    area.replaceChildren(scroller);
+    if (details) scroller.before(details.pill.element);
+    scroller.scrollTop = 0;
     footer.hidden = attribute('preferences') === 'off';
     header.render(selection, false);
     run(loadDetails()); // loaded again when needed
@@ -237,7 +235,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     listView?.destroy();
     listView = undefined;
     preferences = undefined;
-    setNewAbove(0);
+    details?.pill.reset();
   }
 
   function renderList(): void {
@@ -311,28 +309,11 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     hasMarkingFailed = false;
     markSeen();
     announce(filled(messages.arrived, { title: notification.title }));
-    if (listView !== undefined && scrollTop > 200) setNewAbove(newAbove + 1);
+    if (listView !== undefined) details?.pill.add();
   }
 
   function announce(text: string): void {
     status.textContent = text;
-  }
-
-  function scrolled(): void {
-    scrollTop = scroller.scrollTop;
-    if (newAbove > 0 && scrollTop < 50) setNewAbove(0);
-  }
-
-  function setNewAbove(count: number): void {
-    newAbove = count;
-    pill.hidden = count === 0;
-    if (count > 0) pill.replaceChildren(icon('up'), filled(messages.newCount, { count: countText(count) }));
-  }
-
-  function toTop(): void {
-    scroller.scrollTop = scrollTop = 0;
-    setNewAbove(0);
-    scroller.querySelector<HTMLElement>('.primary')?.focus({ preventScroll: true });
   }
 
   shadow.replaceChildren(root);

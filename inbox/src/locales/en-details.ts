@@ -18,6 +18,7 @@ export const enDetails = {
   unreachable: 'No connection to the server. Your change was undone.',
   failed: 'That did not work, and was undone.',
   dismiss: 'Dismiss',
+  newCount: '{count} new',
   back: 'Back',
   category: 'Category',
   allCategories: 'All categories',

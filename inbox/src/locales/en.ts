@@ -18,7 +18,6 @@ export const en = {
   more: 'More actions',
   until: 'Until {time}',
   loading: 'Loading …',
-  newCount: '{count} new',
   arrived: 'New notification: {title}',
   uncategorized: 'Other',
 };
