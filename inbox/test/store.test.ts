@@ -618,6 +618,24 @@ test('an inbox requests another token if one does not come', async () => {
   await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
 });
 
+test('an inbox is live although each token takes longer than a connection', async () => {
+  const user = newUser();
+  const connected = (['websocket', 'sse'] as const).map(async (transport) => {
+    const inbox = createInbox({
+      baseUrl: `${service.address}/v2`,
+      transports: [transport],
+      async token() {
+        await setTimeout(6_000);
+        return project.userJwt({ user_external_id: user });
+      },
+    });
+    opened.push(inbox);
+    inbox.subscribe(() => {});
+    await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+  });
+  await Promise.all(connected);
+});
+
 test('a page that becomes visible does not request another token while one is on its way', async () => {
   const user = newUser();
   const page = new EventTarget();

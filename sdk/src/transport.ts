@@ -18,8 +18,14 @@ export interface Transport {
    * the reason of the signal.
    */
   send(request: ApiRequest, options?: RequestOptions): Promise<unknown>;
-  /** Makes one attempt and resolves with the response before its body. */
-  attempt(prepared: PreparedRequest, signal: AbortSignal | undefined): Promise<Response>;
+  /**
+   * Makes one attempt and resolves with the response before its body. Calls `onToken` when it has the token.
+   */
+  attempt(
+    prepared: PreparedRequest,
+    signal: AbortSignal | undefined,
+    onToken?: () => void,
+  ): Promise<Response>;
   prepare(request: ApiRequest, options?: RequestOptions): PreparedRequest;
 }
 
@@ -63,9 +69,14 @@ export function createTransport(options: ClientOptions): Transport {
     };
   }
 
-  async function attempt(prepared: PreparedRequest, signal: AbortSignal | undefined): Promise<Response> {
+  async function attempt(
+    prepared: PreparedRequest,
+    signal: AbortSignal | undefined,
+    onToken?: () => void,
+  ): Promise<Response> {
     const given = typeof options.token === 'string' ? options.token : options.token();
     const token = await Promise.race([given, abortOf(signal)]);
+    onToken?.();
     const headers = new Headers(prepared.init.headers);
     headers.set('authorization', `Bearer ${token}`);
     const init = { ...prepared.init, headers, signal: signal ?? null };

@@ -21,7 +21,7 @@ export async function overSse(live: Session): Promise<Ending> {
     isSilent = true;
     end();
   };
-  let timer = setTimeout(expire, CONNECT_TIMEOUT_MS);
+  let timer = setTimeout(end, live.tokenTimeoutMs);
   const limit = (reached: () => void, ms: number) => {
     clearTimeout(timer);
     timer = setTimeout(reached, ms);
@@ -32,6 +32,7 @@ export async function overSse(live: Session): Promise<Ending> {
       signal: ended.signal,
       lastEventId,
       listed: live.options.listed(),
+      onToken: () => limit(expire, CONNECT_TIMEOUT_MS),
       onOpen: () => limit(expire, FIRST_DATA_TIMEOUT_MS),
     });
     for await (const { id, event, data } of blocks) {

@@ -3,6 +3,8 @@ import { parse } from './parse.ts';
 import type { Ending, LiveEvent, LiveOptions, Opening, Session, Transport } from './transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
+// The server of an app may make the token slowly.
+const TOKEN_TIMEOUT_MS = 15_000;
 const IDLE_TIMEOUT_MS = 40_000; // two heartbeats and a half
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 30_000;
@@ -23,6 +25,7 @@ export class Live implements Session {
   readonly #stop = new AbortController();
   #wake = new AbortController();
   lastEventId: string | undefined;
+  readonly tokenTimeoutMs = TOKEN_TIMEOUT_MS;
   readonly idleTimeoutMs = IDLE_TIMEOUT_MS;
   #hasConnected = false;
   #rung: number;
@@ -132,7 +135,7 @@ export class Live implements Session {
       clearTimeout(timer);
       timer = setTimeout(() => resolve(0), ms);
     };
-    limit(CONNECT_TIMEOUT_MS);
+    limit(TOKEN_TIMEOUT_MS);
     const unwatch = this.watch(() => resolve(0));
     try {
       const given = await Promise.race([this.options.token(), promise]);

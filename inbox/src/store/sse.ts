@@ -17,14 +17,21 @@ export async function* openStream(
     signal,
     lastEventId,
     listed,
+    onToken,
     onOpen,
-  }: { signal: AbortSignal; lastEventId: string | undefined; listed: number; onOpen: () => void },
+  }: {
+    signal: AbortSignal;
+    lastEventId: string | undefined;
+    listed: number;
+    onToken: () => void;
+    onOpen: () => void;
+  },
 ): AsyncGenerator<Block, void, undefined> {
   const request = api.prepare(
     { method: 'GET', path: '/notifications/stream', query: { snapshot: listed } },
     { headers: { accept: 'text/event-stream', ...(lastEventId && { 'last-event-id': lastEventId }) } },
   );
-  const { body } = await api.attempt(request, signal);
+  const { body } = await api.attempt(request, signal, onToken);
   onOpen();
   const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';

@@ -56,6 +56,8 @@ export type Ending =
 /** What a transport uses of the one that follows the changes. */
 export interface Session {
   readonly options: LiveOptions;
+  /** How long a transport waits for the token. */
+  readonly tokenTimeoutMs: number;
   /** Without data for this time, a stream is lost. */
   readonly idleTimeoutMs: number;
   /** Where the next stream continues. */
