@@ -596,6 +596,35 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a category without a label takes no place', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'One', category: 'unknown' }, { title: 'Two', category: 'orders' });
+    const page = await pages.open(user, { mode: 'page' });
+    const takesPlace = () =>
+      page.locator('.meta').evaluateAll((all) =>
+        all.map((one) => {
+          const { height, marginTop } = getComputedStyle(one);
+          return Number.parseFloat(height) + Number.parseFloat(marginTop) > 0;
+        }),
+      );
+    await expect.poll(takesPlace).toEqual([true, false]);
+    await page.context().close();
+  });
+
+  test('preformatted text is scrolled by keys', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'One', content: `<pre>${'x'.repeat(400)}</pre>` });
+    const page = await pages.open(user, { mode: 'page' });
+    const text = page.locator('pre');
+    await page.locator('.primary').focus();
+    await page.keyboard.press('Tab');
+    expect(await text.evaluate((one) => one.matches(':focus'))).toBe(true);
+    expect(await text.getAttribute('tabindex')).toBe('0'); // Safari does not focus it otherwise
+    await page.keyboard.press('ArrowRight');
+    await expect.poll(() => text.evaluate(({ scrollLeft }) => scrollLeft)).toBeGreaterThan(0);
+    await page.context().close();
+  });
+
   test('each day has one heading, also where a page of the list begins', async () => {
     const user = pages.newUser();
     await pages.send(user, ...['e', 'd', 'c', 'b', 'a'].map((title) => ({ title })));

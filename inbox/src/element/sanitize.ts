@@ -78,6 +78,7 @@ function copyElement(from: Element): Element {
     if (href !== undefined)
       for (const [key, value] of Object.entries(linkAttributes(href))) to.setAttribute(key, value);
   }
+  if (name === 'pre') to.tabIndex = 0; // so that keys scroll it
   if (name === 'img') {
     const src = from.getAttribute('src')?.trim() ?? '';
     // Before `src`, which starts the request.

@@ -142,10 +142,12 @@ time {
 .actions {
   display: flex;
   flex-wrap: wrap;
-  gap: 4px 8px;
-  margin-top: 4px;
+  gap: 0 8px;
   color: var(--_muted);
   font-size: 12px;
+}
+.meta span:not(:empty) {
+  margin-top: 4px;
 }
 .actions {
   gap: 8px;
