@@ -596,6 +596,29 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('what arrives in a hidden list is released when it is shown far from it', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'Old' });
+    const page = await pages.open(user, { mode: 'page', pageSize: 2 } as object);
+    await page.locator('.item').waitFor();
+    const show = (display: string) =>
+      page.evaluate((value) => {
+        document.body.style.display = value;
+      }, display);
+    const loaded = () =>
+      page.evaluate(() => {
+        const { inbox } = document.querySelector('belfry-inbox') as BelfryInbox;
+        return inbox?.list().getSnapshot().notifications.length;
+      });
+    await show('none');
+    await pages.send(user, ...Array.from({ length: 70 }, () => ({ title: 'New' })));
+    await expect.poll(loaded).toBe(71);
+    await show('');
+    await expect.poll(loaded).toBeLessThan(50);
+    expect(await page.locator('.item').first().isVisible()).toBe(true);
+    await page.context().close();
+  });
+
   test('a category without a label takes no place', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'One', category: 'unknown' }, { title: 'Two', category: 'orders' });

@@ -138,6 +138,7 @@ export class ListView {
   /** All blocks, from the top of the list. */
   #order: readonly Block[] = [];
   #observed = new Set<Block>();
+  #wasHidden = false;
   readonly #scroller: HTMLElement;
   readonly #items = h('div', { class: 'list', part: 'list' }, h('div'));
   readonly #end = h('div', { class: 'end' });
@@ -241,7 +242,10 @@ export class ListView {
 
   #observe(entries: readonly IntersectionObserverEntry[]): void {
     // Nothing is near while the app hides the list. It is shown again at the same place.
-    if (this.#scroller.clientHeight === 0) return;
+    if (this.#scroller.clientHeight === 0) {
+      this.#wasHidden = true;
+      return;
+    }
     for (const { target, isIntersecting, boundingClientRect } of entries) {
       if (target === this.#end) {
         if (isIntersecting && this.#list.getSnapshot().hasMore) run(this.#list.loadMore());
@@ -258,6 +262,9 @@ export class ListView {
         this.#list.release(page);
       }
     }
+    // What was created while the list was hidden is reported once more.
+    if (this.#wasHidden) for (const { element } of this.#observed) this.#observer.unobserve(element);
+    this.#wasHidden = false;
     this.#observeNear();
   }
 }
