@@ -489,6 +489,7 @@ export async function withPlaces<Result>(
     const db = openDatabase(main.direct, { size: 1, name: 'belfry cells' });
     try {
       const cells = await listCellsIfAny(db);
+      if (cells.length === 0) return [];
       const keys = keysOf(config);
       const sealer =
         keys === undefined ? unusable('client', missingKey(config.DATA_DIR)) : createSealer(keys);

@@ -5,6 +5,7 @@ import { checkDatabase } from './doctor/database.ts';
 import { type Finding, ok, problem } from './doctor/finding.ts';
 import { checkNats } from './doctor/nats.ts';
 import { checkProjects } from './doctor/projects.ts';
+import { checkKeyAlone } from './doctor/sealing.ts';
 import { checkPublicUrl, checkServer } from './doctor/server.ts';
 import { colored, print, printJson } from './output.ts';
 
@@ -38,6 +39,7 @@ async function examine(): Promise<Finding[]> {
       ...(await checkNats(config, database.usable ? database.db : undefined)),
       ...server.findings,
       ...projects.findings,
+      ...(database.stopped ? [checkKeyAlone(config)] : []),
       ...(db !== undefined && place !== undefined && usable ? await checkCells(config, place, db) : []),
       ...(await checkPublicUrl(config, { ...server, ...projects })),
     ];

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { join } from 'node:path';
 import { readConfig } from '../config.ts';
 import type { Moved, MoveOptions, Progressed } from '../db/backup.ts';
 import { openDatabase } from '../db/client.ts';
+import { StartError } from '../db/embedded/start-error.ts';
 import { restore } from '../db/restore.ts';
 import { createSchemaOf } from '../domain/setup/cells/cells.ts';
 import { indexProjects } from '../domain/setup/cells/directory.ts';
@@ -13,19 +13,30 @@ import { fileOfCell } from './backup.ts';
 import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
+import { secretProblems } from './restored-secrets.ts';
 import { reportFailures } from './with-cells.ts';
 import { describeFileError, withConnection } from './with-connection.ts';
 
-/** `belfry restore`: restores everything or nothing, into an empty database. */
+/**
+ * `belfry restore`: restores everything or nothing, into an empty database. Exit code 1 also if the keys of
+ * this machine do not decrypt what was restored: a server would not start, or not send.
+ */
 export async function restoreCommand(file: string, { json }: { json?: boolean }): Promise<void> {
   const shown = progress();
   const onProgress = (moved: Progressed) => shown.show(movedText(moved));
-  const { moved, cells, failures } = await withConnection(file, async (main, others) => {
+  const config = readConfig();
+  const { moved, cells, failures, secrets } = await withConnection(file, async (main, others) => {
     const moved = await restoreFrom(file, { connection: main.direct, onProgress });
     const cells: RestoredCell[] = [];
     const failures: Error[] = [];
+    const secrets = await secretProblems(config, main.direct);
     // The directory that was restored says which cells there are. One that fails does not stop the others.
-    for (const place of await others()) {
+    const places = await others().catch((error: unknown) => {
+      if (!(error instanceof StartError)) throw error;
+      failures.push(unreachableCells(error));
+      return [];
+    });
+    for (const place of places) {
       const source = fileOfCell(file, place.cell);
       if (!existsSync(source)) {
         failures.push(new CommandError(`${source} is missing, so its cell was not restored`));
@@ -36,24 +47,42 @@ export async function restoreCommand(file: string, { json }: { json?: boolean })
         const { rows } = await restoreFrom(source, { connection: place.direct, onProgress });
         await enterProjects(main, place);
         cells.push({ cell: place.cell, file: source, rows, database: databaseOf(place) });
+        const problems = await secretProblems(config, place.direct);
+        secrets.push(...problems.map((problem) => `cell ${place.cell}: ${problem}`));
       } catch (error) {
         failures.push(failureOf(error, place.cell, source));
       }
     }
-    return { moved, cells, failures };
+    return { moved, cells, failures, secrets };
   }).finally(() => shown.end());
-  reportFailures(failures);
+  report(file, { moved, cells, json });
+  // A second restore would fail, because the database is no longer empty.
+  const known = failures.length === 0 ? 'everything is restored, but ' : '';
+  reportFailures([...failures, ...secrets.map((problem) => new CommandError(`${known}${problem}`))]);
+}
+
+function report(
+  file: string,
+  { moved, cells, json }: { moved: Moved; cells: readonly RestoredCell[]; json: boolean | undefined },
+): void {
   const { schema, tables, rows } = moved;
-  if (json) return printJson({ file, schema, tables, rows, ...(cells.length > 0 ? { cells } : {}) });
+  if (json) {
+    printJson({ file, schema, tables, rows, ...(cells.length > 0 ? { cells } : {}) });
+    return;
+  }
   print(`Restored ${rows} rows of schema ${schema}.`);
   for (const { cell, rows, database } of cells)
     print(`Restored ${rows} rows of the cell ${cell}${database === undefined ? '' : `, in ${database}`}.`);
   if (cells.some(({ database }) => database !== undefined))
     print('A server with this directory opens these databases: stop all others that use them.');
-  const { SECRET_KEY, DATA_DIR } = readConfig();
-  const key = join(DATA_DIR, 'secret.key');
-  if (SECRET_KEY.length === 0 && !existsSync(key))
-    print(`Before the next start, copy the secret.key of the backed-up server to ${key}`);
+}
+
+/** The directory is restored, but says nothing that this machine can read about where the cells are. */
+function unreachableCells({ message }: StartError): CommandError {
+  return new CommandError(
+    `only the first cell is restored. ${message}. Correct that, ` +
+      'then restore everything into an empty database',
+  );
 }
 
 interface RestoredCell {

@@ -615,6 +615,24 @@ test.skipIf(isPooled)('a backup has a file for each cell, and restores all of th
   );
 });
 
+test.skipIf(isPooled)('a restore without the key of a cell says that this cell is missing', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, 'all.backup');
+  await command('backup', file);
+  const target = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => target.drop());
+  const { code, out, err } = await runCommand(['restore', file, '--json'], {
+    ...settings,
+    DATABASE_URL: target.url,
+    SECRET_KEY: 'ab'.repeat(32),
+  });
+  expect(code).toBe(1);
+  expect(JSON.parse(out).rows).toBeGreaterThan(0);
+  expect(err).toMatch(/belfry: only the first cell is restored\. cell \w+: .*encrypted with the key/);
+  expect(err).toMatch(/everything into an empty database/);
+});
+
 test('no project moves during a backup, whose files would lack it', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

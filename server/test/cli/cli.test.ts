@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, copyFile, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -765,9 +765,13 @@ describe('the database', () => {
 
     const into = { DATA_DIR: join(dataDir, 'restored') };
     const restored = await run(['restore', file], { settings: into });
-    expect(restored).toMatchObject({ code: 0, err: '' });
-    expect(restored.out).toContain(
-      `copy the secret.key of the backed-up server to ${join(into.DATA_DIR, 'secret.key')}`,
+    expect(restored).toMatchObject({ code: 1, out: expect.stringMatching(/^Restored \d+ rows of schema/) });
+    expect(restored.err).toMatch(
+      new RegExp(
+        `^belfry: everything is restored, but ${join(into.DATA_DIR, 'secret.key')} is missing, and the ` +
+          'secrets in the database were encrypted with the key [0-9a-f]{8}: before you start Belfry, copy ' +
+          'the secret.key of the backed-up server there, or set SECRET_KEY\n$',
+      ),
     );
     await copyFile(join(dataDir, 'secret.key'), join(into.DATA_DIR, 'secret.key'));
     const token = ['token', 'user', '--project', 'default', '--external-id', 'ada'];
@@ -780,6 +784,65 @@ describe('the database', () => {
       out: '',
       err: expect.stringContaining('the database is not empty'),
     });
+  });
+
+  test('a restore says which secrets cannot be decrypted here, and what to do', async () => {
+    const file = join(dataDir, 'keys.backup');
+    expect(await run(['backup', file])).toMatchObject({ code: 0 });
+    const restore = async (more: Record<string, string>) => {
+      const target = await createTestDatabase();
+      try {
+        const url = { DATABASE_URL: target.url };
+        const restored = await run(['restore', file, '--json'], { settings: { ...url, ...more } });
+        // What was restored is there, whatever the keys are.
+        expect(JSON.parse(restored.out).rows).toBeGreaterThan(0);
+        const doctor = await run(['doctor', '--json'], { settings: { ...url, ...more, PORT: '0' } });
+        return { ...restored, doctor: doctor.code };
+      } finally {
+        await target.drop();
+      }
+    };
+    expect(await restore({})).toMatchObject({ code: 0, err: '', doctor: 0 });
+    const other = 'ab'.repeat(32);
+    const wrong = await restore({ SECRET_KEY: other });
+    expect(wrong).toMatchObject({ code: 1, doctor: 1 });
+    expect(wrong.err).toMatch(
+      /^belfry: everything is restored, but SECRET_KEY does not decrypt .*encrypted with the key [0-9a-f]{8}/,
+    );
+    expect(wrong.err).toMatch(/before you start Belfry, .* the secret\.key of the backed-up server.*\n$/);
+    const key = (await readFile(join(dataDir, 'secret.key'), 'utf8')).trim();
+    expect(await restore({ SECRET_KEY: `${other},${key}` })).toMatchObject({ code: 0, err: '' });
+    const damaged = join(dataDir, 'damaged-key');
+    await mkdir(damaged);
+    await writeFile(join(damaged, 'secret.key'), 'not a key\n');
+    const unusable = await restore({ DATA_DIR: damaged });
+    expect(unusable).toMatchObject({ code: 1, doctor: 1 });
+    expect(unusable.err).toMatch(
+      /^belfry: everything is restored, but .*secret\.key does not hold a key.*\n$/,
+    );
+  });
+
+  test('doctor says that it cannot check secrets while the embedded database is stopped', async () => {
+    const stopped = { DATA_DIR: await newDataDir('stopped'), PORT: '0' };
+    const check = async () => {
+      const { code, out } = await run(['doctor', '--json'], { settings: stopped });
+      const { checks } = JSON.parse(out) as { checks: { check: string; status: string; message: string }[] };
+      return { code, secrets: checks.filter((one) => one.check === 'secrets') };
+    };
+    try {
+      await rm(join(stopped.DATA_DIR, 'secret.key'), { force: true });
+      expect(await check()).toMatchObject({
+        code: 0,
+        secrets: [{ status: 'warning', message: expect.stringContaining('secret.key is missing') }],
+      });
+      await copyFile(join(dataDir, 'secret.key'), join(stopped.DATA_DIR, 'secret.key'));
+      expect(await check()).toMatchObject({
+        code: 0,
+        secrets: [{ status: 'ok', message: 'not checked, because the database does not run' }],
+      });
+    } finally {
+      await rm(stopped.DATA_DIR, { recursive: true, force: true });
+    }
   });
 
   test('a backup that cannot be written or read is reported in one line', async () => {

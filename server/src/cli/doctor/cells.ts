@@ -15,12 +15,12 @@ import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { currentSchema, type Place, placeOfCell } from '../../open.ts';
 import { askFacts, MAX_CLOCK_MS } from './database.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
-import { sealerOf } from './projects.ts';
+import { sealerOf } from './sealing.ts';
 
 /** Checks the cells besides the default one, whose database is `db` at `main`. */
 export async function checkCells(config: Config, main: Place, db: Database): Promise<Finding[]> {
   const cells = await listCells(db);
-  const sealer = sealerOf(config);
+  const { sealer } = sealerOf(config);
   if (cells.length === 0 || sealer === undefined) return []; // a missing key is reported by other checks
   const directory = new CellDirectory({ db, clock: systemClock });
   return [

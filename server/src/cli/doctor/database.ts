@@ -36,6 +36,8 @@ export interface DatabaseState {
   usable: boolean;
   /** The process id of the Belfry server that owns the embedded database. */
   serverPid?: number;
+  /** Whether there is an embedded database that does not run. */
+  stopped?: boolean;
 }
 
 /** Checks the database of DATABASE_URL, or the embedded one without starting it. */
@@ -119,7 +121,10 @@ async function checkEmbedded(dataDir: string): Promise<DatabaseState> {
     );
   }
   const found = await findPostmaster(cluster, existsSync(run) ? run : undefined);
-  if (found.kind !== 'owned' || !found.ready) return state(notAsked(found, cluster));
+  if (found.kind !== 'owned' || !found.ready) {
+    const stopped = found.kind === 'none' || found.kind === 'stale';
+    return { ...state(notAsked(found, cluster)), stopped };
+  }
   const connection = {
     ...found.address,
     user: DATABASE_USER,

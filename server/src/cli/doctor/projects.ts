@@ -4,12 +4,12 @@ import { sealedFor } from '../../domain/setup/integrations/cache.ts';
 import { IS_CURRENT } from '../../domain/setup/integrations/pauses.ts';
 import { sealingPurpose } from '../../domain/setup/projects/keys.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
-import { createSealer, loadKey, type Sealer } from '../../lib/seal.ts';
+import type { Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';
 import { reasonOf } from '../reason-of.ts';
 import { checkFamilies } from './families.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
-import { checkIntegrations, checkSealingKey, checkWebhooks } from './sealing.ts';
+import { checkIntegrations, checkSealingKey, checkWebhooks, sealerOf } from './sealing.ts';
 import { checkTokens } from './tokens.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -26,8 +26,8 @@ export async function checkProjects(
   const projects = await db.query<ProjectRow>(selectProjects);
   const integrations = await db.query<IntegrationRow>(selectIntegrations);
   const sendsEmail = integrations.some(({ provider }) => delivering.get(provider)?.channel === 'email');
-  const sealer = sealerOf(config);
-  const key = await checkSealingKey(config, { db, sealer });
+  const { sealer, reason } = sealerOf(config);
+  const key = await checkSealingKey(config, { db, sealer, reason });
   if (sealer === undefined) return { findings: [...key, ...(await checkTokens(db))], sendsEmail };
   const opened = integrations.map((row) => ({
     ...row,
@@ -46,13 +46,6 @@ export async function checkProjects(
     ],
     sendsEmail,
   };
-}
-
-/** The sealer of the server, but without creating a key. */
-export function sealerOf({ SECRET_KEY, DATA_DIR }: Config): Sealer | undefined {
-  if (SECRET_KEY.length > 0) return createSealer(SECRET_KEY);
-  const key = loadKey(DATA_DIR);
-  return key === undefined ? undefined : createSealer([key]);
 }
 
 type Opening = { text: string } | { reason: string };
