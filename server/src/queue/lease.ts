@@ -2,7 +2,7 @@ import { textArray, uuidArray } from '../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../db/client.ts';
 import { newId } from '../lib/ids.ts';
 import { backoff } from './backoff.ts';
-import type { JobKind } from './jobs.ts';
+import type { JobKind, JobPayloads } from './jobs.ts';
 
 // A worker renews its lease every 2 s; after 8 s without a renewal its jobs go to others. If this were
 // shorter, a pause of the event loop would release running jobs. If it were longer, a crash would delay the
@@ -112,14 +112,23 @@ export async function nodesWithoutKey(db: Queryable, keyId: string): Promise<str
 export class Rescuer {
   readonly #db: Queryable;
   readonly #monotonicMs: () => number;
+  readonly #onDelayed: (jobs: readonly DelayedJob[]) => void;
   /** Other workers' leases, as this process read them last: when they end, and since when it knows that. */
   #seen: readonly SeenLease[] = [];
   #readMs = Number.NEGATIVE_INFINITY;
 
-  /** The monotonic clock is replaced only by tests. */
-  constructor(db: Queryable, monotonicMs: () => number = () => performance.now()) {
+  /** `onDelayed` gets the jobs that wait because their workers have ended often. */
+  constructor(
+    db: Queryable,
+    options: {
+      /** Replaced only by tests. */
+      monotonicMs?: () => number;
+      onDelayed?: (jobs: readonly DelayedJob[]) => void;
+    } = {},
+  ) {
     this.#db = db;
-    this.#monotonicMs = monotonicMs;
+    this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
+    this.#onDelayed = options.onDelayed ?? (() => {});
   }
 
   /**
@@ -152,12 +161,42 @@ export class Rescuer {
 
   async #delay(suspects: readonly Suspect[], clockMs: number): Promise<void> {
     if (suspects.length === 0) return;
-    await this.#db.query(delayJobs, [
+    const rows = await this.#db.query<DelayedRow>(delayJobs, [
       suspects.map(({ id }) => id),
       uuidArray(suspects.map(({ lease_id: leaseId }) => leaseId)),
       suspects.map(({ cut_offs: cutOffs }) => new Date(clockMs + backoff(cutOffs + 1))),
     ]);
+    const delayed = rows.map(({ id, kind, project_id: projectId, ...row }) => ({
+      ...{ id, kind, projectId, partitionKey: row.partition_key ?? projectId },
+      ...{
+        dueAt: row.due_at,
+        cutOffs: row.cut_offs,
+        payload: JSON.parse(row.payload) as DelayedJob['payload'],
+      },
+    }));
+    if (delayed.length > 0) this.#onDelayed(delayed);
   }
+}
+
+/** A job that waits because its workers have ended often. */
+export interface DelayedJob {
+  id: number;
+  kind: JobKind;
+  projectId: string;
+  partitionKey: string;
+  dueAt: Date;
+  cutOffs: number;
+  payload: JobPayloads[JobKind];
+}
+
+interface DelayedRow {
+  id: number;
+  kind: JobKind;
+  project_id: string;
+  partition_key: string | null;
+  due_at: Date;
+  cut_offs: number;
+  payload: string;
 }
 
 /** A job during which its worker has ended several times. */
@@ -269,7 +308,9 @@ const delayJobs = sql(
   `update jobs
   set lease_id = null, due_at = s.due_at, cut_offs = jobs.cut_offs + 1
   from unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) as s (id, lease_id, due_at)
-  where jobs.id = any ($1::bigint[]) and jobs.id = s.id and jobs.lease_id = s.lease_id`,
+  where jobs.id = any ($1::bigint[]) and jobs.id = s.id and jobs.lease_id = s.lease_id
+  returning jobs.id, jobs.kind, jobs.project_id, jobs.partition_key, jobs.due_at, jobs.cut_offs,
+    jobs.payload`,
 );
 // leases has a row per process. Index jobs_leased (lease_id).
 const releaseJobsOfNode = sql(

@@ -3,7 +3,9 @@ import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import { backoff } from './backoff.ts';
 import { LeaseLost, stillHeld } from './complete.ts';
+import { WorkerEnded } from './discard-reason.ts';
 import type { Batch, Handler } from './handler.ts';
+import { jobFacts } from './job-facts.ts';
 import type { Job, JobKind } from './jobs.ts';
 import type { ReleaseQueue } from './release.ts';
 
@@ -37,7 +39,8 @@ export async function runBatch(
   const batch = { jobs: jobs.filter(({ cutOffs }) => cutOffs < MAX_CUT_OFFS), leaseId };
   for (const job of jobs)
     if (job.cutOffs >= MAX_CUT_OFFS)
-      await discard(deps, job, leaseId, new Error(`its worker has ended in ${job.cutOffs} attempts`));
+      // This time it does not run.
+      await discard(deps, { ...job, attempt: job.attempt - 1 }, leaseId, new WorkerEnded(job));
   if (batch.jobs.length === 0) return [];
   const running = handler.run(batch.jobs, leaseId, heartbeat);
   return running.catch((error: unknown) => afterFailure(deps, batch, heartbeat, error));
@@ -80,23 +83,25 @@ async function afterFailure(
 }
 
 async function retryOrDiscard(deps: RunDeps, job: Job, leaseId: string, error: unknown): Promise<void> {
-  const { kind, clock, log, releases } = deps;
-  const { id, projectId } = job;
+  const { clock, log, releases } = deps;
   // Those that ended with their worker say nothing about this error.
   const attempt = Math.max(job.attempt - job.cutOffs, 1);
-  log.error({ err: error, kind, job: id, attempt, projectId }, 'a job failed');
+  log.error({ err: error, ...attemptsOf(job) }, 'a job failed');
   if (attempt >= MAX_ATTEMPTS) await discard(deps, job, leaseId, error);
   else releases.add([job], leaseId, clock.now() + backoff(attempt));
 }
 
 async function discard(deps: RunDeps, job: Job, leaseId: string, error: unknown): Promise<void> {
-  const { handler, kind, clock, log, releases } = deps;
-  const { id, attempt, projectId } = job;
+  const { handler, clock, log, releases } = deps;
   try {
     await handler.discard(job, leaseId, error);
-    log.error({ err: error, kind, job: id, attempt, projectId }, 'a job was discarded');
+    log.error({ err: error, ...attemptsOf(job) }, 'a job was discarded');
   } catch (discardError) {
-    log.error({ err: discardError, kind, job: id }, 'a job could not be discarded');
-    releases.add([job], leaseId, clock.now() + backoff(attempt));
+    log.error({ err: discardError, ...attemptsOf(job) }, 'a job could not be discarded');
+    releases.add([job], leaseId, clock.now() + backoff(job.attempt));
   }
+}
+
+function attemptsOf(job: Job) {
+  return { ...jobFacts(job), attempts: job.attempt, cutOffs: job.cutOffs };
 }

@@ -4,8 +4,9 @@ import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
 import { findWork } from './find-work.ts';
 import type { Handler } from './handler.ts';
+import { jobFacts } from './job-facts.ts';
 import { JOB_KINDS, type JobKind, type Work } from './jobs.ts';
-import { Lease, Rescuer } from './lease.ts';
+import { type DelayedJob, Lease, Rescuer } from './lease.ts';
 import { Producer } from './producer.ts';
 import { promote } from './promote.ts';
 
@@ -16,6 +17,8 @@ export type Handlers = { readonly [Kind in JobKind]: Handler<Kind> };
 const POLL_MS = 1_000;
 // How long `stop` waits after it has called `hurry`.
 const HURRY_MS = 3_000;
+// A worker may have had thousands of jobs when it ended.
+const MAX_REPORTED = 20;
 
 /** Claims jobs and hands them to their handlers until stopped. */
 export class Worker {
@@ -47,7 +50,7 @@ export class Worker {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#log = options.log;
-    this.#rescuer = new Rescuer(options.db);
+    this.#rescuer = new Rescuer(options.db, { onDelayed: (jobs) => this.#reportDelayed(jobs) });
     this.#lease = new Lease({
       db: options.db,
       node: options.node,
@@ -102,6 +105,17 @@ export class Worker {
     await this.#lease.stop().catch((error: unknown) => {
       this.#log.warn({ err: error }, 'the lease could not be ended; its jobs are released when it expires');
     });
+  }
+
+  /** One of these jobs may be the reason why its workers end. Those that were there most often come first. */
+  #reportDelayed(jobs: readonly DelayedJob[]): void {
+    const sorted = jobs.toSorted((a, b) => b.cutOffs - a.cutOffs || a.id - b.id);
+    for (const job of sorted.slice(0, MAX_REPORTED)) {
+      const { cutOffs, dueAt } = job;
+      this.#log.warn({ ...jobFacts(job), cutOffs, dueAt }, 'a job waits, because its workers have ended');
+    }
+    const more = sorted.length - MAX_REPORTED;
+    if (more > 0) this.#log.warn({ jobs: more }, 'more jobs wait, because their workers have ended');
   }
 
   async #pollOnce(): Promise<void> {

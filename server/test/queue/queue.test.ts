@@ -226,7 +226,7 @@ test('completing a job that another worker holds rolls the whole transaction bac
 /** Releases jobs as a server that has observed the leases for four seconds. */
 async function rescueAs(ownLeaseId: string): Promise<Set<JobKind>> {
   let nowMs = 0;
-  const rescuer = new Rescuer(db, () => nowMs);
+  const rescuer = new Rescuer(db, { monotonicMs: () => nowMs });
   const kinds = await rescuer.rescue(ownLeaseId, Date.now());
   for (nowMs of [2_000, 4_000])
     for (const kind of await rescuer.rescue(ownLeaseId, Date.now())) kinds.add(kind);
@@ -290,7 +290,7 @@ test('when the clock goes forward, the leases of workers that renew them do not 
   await claim(db, wanted({ leaseId: living, maxJobs: 1 }));
   await claim(db, wanted({ leaseId: dead, maxJobs: 1 }));
   let nowMs = 0;
-  const rescuer = new Rescuer(db, () => nowMs);
+  const rescuer = new Rescuer(db, { monotonicMs: () => nowMs });
   const nodes = () => db.query<{ node: string }>(sql('lease_nodes', 'select node from leases order by node'));
   for (const after of [0, 1_000, 2_000, 3_000, 3_999]) {
     nowMs = after;

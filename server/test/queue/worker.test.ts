@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
-import { newId } from '../../src/lib/ids.ts';
+import { newId, notificationId } from '../../src/lib/ids.ts';
+import { createLogger, type Logger } from '../../src/lib/log.ts';
 import { complete } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Handler } from '../../src/queue/handler.ts';
@@ -41,7 +42,7 @@ afterEach(async () => {
 
 async function start(
   limits: Partial<Handler> = {},
-  { on = db, ...options }: { on?: Database; pollMs?: number; work?: Work } = {},
+  { on = db, ...options }: { on?: Database; pollMs?: number; work?: Work; log?: Logger } = {},
 ): Promise<void> {
   worker = await startWorker(on, 'fan_out', handlerOf(limits), options);
   await expect.poll(() => reservation(1)).toBe(true);
@@ -385,6 +386,81 @@ test('a job whose worker has ended in eight attempts is discarded, and the jobs 
   await queueEmpty();
   expect(discarded).toEqual([{ id: often?.id, message: 'its worker has ended in 8 attempts' }]);
   expect(batches.flat().map(({ attempt }) => attempt)).toEqual([1, 1]);
+});
+
+/** A logger that keeps its lines. */
+function keptLog(): { log: Logger; lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = [];
+  const stream = { write: (line: string) => void lines.push(JSON.parse(line)) };
+  return { log: createLogger({ level: 'warn', stream }), lines };
+}
+
+test('the log says of a discarded job whose work it was, and why it was discarded', async () => {
+  await worker.stop(5_000);
+  const { log, lines } = keptLog();
+  const discard: Handler['discard'] = ({ id }, leaseId) =>
+    db.transaction((tx) => complete(tx, leaseId, [id]));
+  const run: Handler['run'] = async () => {
+    throw new Error('a bug');
+  };
+  await start({ run, discard }, { log });
+  const [broken, ending] = ready(2);
+  const userIds = Array.from({ length: 12 }, newId);
+  const more = { channel: 'email', user_ids: userIds, progress: { [newId()]: 'not shown' } };
+  await enqueue(db, [{ ...broken, payload: { ...broken?.payload, ...more } } as NewJob]);
+  await db.query(sql('', 'update jobs set attempt = 9, cut_offs = 2'));
+  await enqueue(db, [ending as NewJob]);
+  await db.query(sql('', 'update jobs set attempt = 8, cut_offs = 8 where attempt = 0'));
+  worker.producer('fan_out').wake();
+  await queueEmpty();
+  const discarded = () => lines.filter(({ msg }) => msg === 'a job was discarded');
+  await expect.poll(() => discarded().length).toBe(2);
+  const whole = { kind: 'fan_out', job: expect.any(Number), level: 'error' };
+  expect(discarded().toSorted((a, b) => Number(a.job) - Number(b.job))).toMatchObject([
+    {
+      ...whole,
+      ...{ projectId: broken?.projectId, attempts: 10, cutOffs: 2, err: { message: 'a bug' } },
+      payload: {
+        broadcast_id: broken?.payload.broadcast_id,
+        channel: 'email',
+        user_ids: [...userIds.slice(0, 10), 'and 2 more'],
+        notification_ids: [
+          ...userIds.slice(0, 10).map((id) => notificationId(broken?.payload.broadcast_id ?? '', id)),
+          'and 2 more',
+        ],
+      },
+    },
+    {
+      ...whole,
+      ...{ projectId: ending?.projectId, attempts: 8, cutOffs: 8 },
+      err: { message: 'its worker has ended in 8 attempts' },
+      payload: { broadcast_id: ending?.payload.broadcast_id },
+    },
+  ]);
+  expect(JSON.stringify(lines)).not.toContain('not shown');
+});
+
+test('the log says which jobs wait because their workers have ended, most ends first', async () => {
+  await worker.stop(5_000);
+  const jobs = ready(23);
+  await enqueue(db, jobs);
+  await db.query(sql('', 'update jobs set attempt = 4, cut_offs = 3, lease_id = gen_random_uuid()'));
+  const last = 'update jobs set cut_offs = 5 where id = (select max(id) from jobs)';
+  await db.query(sql('', last));
+  const { log, lines } = keptLog();
+  await start({}, { log });
+  await expect.poll(() => lines.length).toBe(21);
+  expect(lines[0]).toMatchObject({
+    level: 'warn',
+    msg: 'a job waits, because its workers have ended',
+    kind: 'fan_out',
+    job: expect.any(Number),
+    projectId: jobs.at(-1)?.projectId,
+    cutOffs: 6,
+    dueAt: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T/),
+    payload: { broadcast_id: jobs.at(-1)?.payload.broadcast_id },
+  });
+  expect(lines[20]).toMatchObject({ jobs: 3, msg: 'more jobs wait, because their workers have ended' });
 });
 
 test('attempts that ended with their worker do not count against an error of the job', async () => {

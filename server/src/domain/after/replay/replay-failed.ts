@@ -1,6 +1,7 @@
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { complete } from '../../../queue/complete.ts';
+import { discardReason } from '../../../queue/discard-reason.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import { BULK, type Job, type JobKind, type JobPayloads } from '../../../queue/jobs.ts';
@@ -57,7 +58,7 @@ export function replayHandler(context: Context): Handler<'replay'> {
       for (const job of jobs) await runJob(context, job, leaseId);
       return REPLAY_KINDS;
     },
-    discard: (job, leaseId) => discard(context, job, leaseId),
+    discard: (job, leaseId, error) => discard(context, job, leaseId, error),
   };
 }
 
@@ -70,10 +71,11 @@ async function runJob({ db, clock }: Context, job: Job<'replay'>, leaseId: strin
   });
 }
 
-async function discard({ db }: Context, { id, payload }: Job<'replay'>, leaseId: string): Promise<void> {
+async function discard({ db }: Context, job: Job<'replay'>, leaseId: string, error: unknown): Promise<void> {
   await db.transaction(async (tx) => {
-    await complete(tx, leaseId, [id]);
-    await addError(tx, payload.broadcast_id, 'Not all that failed could be replayed: internal error');
+    await complete(tx, leaseId, [job.id]);
+    const reason = discardReason(job, error);
+    await addError(tx, job.payload.broadcast_id, `Not all that failed could be replayed: ${reason}`);
   });
 }
 

@@ -5,6 +5,7 @@ import { allEnded } from '../../../lib/all-ended.ts';
 import { CannotOpen } from '../../../lib/seal.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { backoff } from '../../../queue/backoff.ts';
+import { discardReason } from '../../../queue/discard-reason.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import type { Context } from '../../context.ts';
@@ -45,7 +46,7 @@ export function webhookHandler(context: Context, recorder: MessageRecorder): Han
       await deliver({ context, recorder, leaseId, heartbeat }, endpoints, jobs);
       return [];
     },
-    discard: (job, leaseId) => discard(context, recorder, job, leaseId),
+    discard: (job, leaseId, error) => discard(context, recorder, job, { leaseId, error }),
   };
 }
 
@@ -242,14 +243,15 @@ async function discard(
   { db }: Context,
   recorder: MessageRecorder,
   job: WebhookJob,
-  leaseId: string,
+  { leaseId, error }: { leaseId: string; error: unknown },
 ): Promise<void> {
+  const reason = `${discardReason(job, error)}. Replay the message when that is corrected`;
   const { webhook_id: webhookId, event_ids: ids, attempt: attempts, replay = false } = job.payload;
   const [webhook] = await db.query<Webhook>(selectWebhook, [webhookId]);
   const outcomes = ids.map(
     (id): MessageOutcome => ({
       ...{ webhookId, projectId: webhook?.project_id ?? '', id, type: null, state: 'failed', attempts },
-      ...{ attempt: undefined, reason: 'internal error', nextAttemptMs: null, replay },
+      ...{ attempt: undefined, reason, nextAttemptMs: null, replay },
     }),
   );
   await recorder.report({ finished: { jobId: job.id, leaseId, outcomes, retries: [] } });

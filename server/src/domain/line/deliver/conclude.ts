@@ -111,7 +111,7 @@ function acceptedMessages(
  * The outcomes of a job that an error of ours stops each time: its deliveries fail, unless a target has
  * accepted the message.
  */
-export function concludeDiscarded(job: Job<'deliver'>): DeliveryOutcome[] {
+export function concludeDiscarded(job: Job<'deliver'>, reason: string): DeliveryOutcome[] {
   const { user_ids: userIds, attempt, progress } = job.payload;
   return userIds.map((userId) => {
     const reached = progress?.[userId];
@@ -124,7 +124,7 @@ export function concludeDiscarded(job: Job<'deliver'>): DeliveryOutcome[] {
       attempts: attempt,
       continues: isSent,
       code: 'internal_error',
-      reason: 'internal error',
+      reason: isSent ? reason : `${reason}. Replay the delivery when that is corrected`,
       durationMs: 0,
     };
   });

@@ -3,6 +3,7 @@ import { allEnded } from '../../../lib/all-ended.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { backoff } from '../../../queue/backoff.ts';
+import { discardReason } from '../../../queue/discard-reason.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import type { LineContext } from '../context/context.ts';
@@ -56,7 +57,7 @@ export function deliverHandler(context: LineContext, deps: DeliverDeps): Handler
       await allEnded(jobs.map((job) => deliver(work, job, byJob.get(job) ?? [])));
       return []; // retries are scheduled
     },
-    discard: (job, leaseId) => discard(recorder, job, leaseId),
+    discard: (job, leaseId, error) => discard(recorder, job, leaseId, error),
   };
 }
 
@@ -198,8 +199,15 @@ function isDeferred({ delivery, outcome }: Concluded): boolean {
 }
 
 /** Ends a job that an error of ours stops each time it runs. */
-async function discard(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
-  const outcomes = concludeDiscarded(job).map((outcome) => recorder.report({ outcome }));
+async function discard(
+  recorder: OutcomeRecorder,
+  job: Job<'deliver'>,
+  leaseId: string,
+  error: unknown,
+): Promise<void> {
+  const outcomes = concludeDiscarded(job, discardReason(job, error)).map((outcome) =>
+    recorder.report({ outcome }),
+  );
   const ended = recorder.report({ finished: { jobId: job.id, leaseId, retries: [] } });
   await Promise.all([...outcomes, ended]);
 }

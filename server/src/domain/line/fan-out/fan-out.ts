@@ -4,6 +4,7 @@ import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { isTracing, startSpan } from '../../../lib/tracing.ts';
 import { notificationsCreated } from '../../../metrics.ts';
 import { complete } from '../../../queue/complete.ts';
+import { discardReason } from '../../../queue/discard-reason.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import { type Job, type JobKind, type NewJob, recipientsWeight } from '../../../queue/jobs.ts';
@@ -51,7 +52,7 @@ export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
     maxWeight: 4_000,
     maxPartitions: 32,
     run: (jobs, leaseId) => (isTracing() ? fanOutTraced : fanOut)(context, jobs, leaseId),
-    discard: (job, leaseId) => discard(context, job, leaseId),
+    discard: (job, leaseId, error) => discard(context, job, leaseId, error),
   };
 }
 
@@ -368,18 +369,21 @@ function newNotifications(
  */
 async function discard(
   context: LineContext,
-  { id, projectId, payload }: Job<'fan_out'>,
+  job: Job<'fan_out'>,
   leaseId: string,
+  cause: unknown,
 ): Promise<void> {
+  const { id, projectId, payload } = job;
   const { broadcast_id: broadcastId, page, everyone } = payload;
+  const reason = discardReason(job, cause);
   await context.db.transaction(async (tx) => {
     await complete(tx, leaseId, [id]);
     if (page === undefined) {
-      const error = 'The broadcast could not be processed: internal error';
+      const error = `The broadcast could not be processed: ${reason}`;
       await finishBroadcasts(tx, [{ projectId, broadcastId, error }]);
     } else {
       const group = everyone ? 'users' : 'subscribers of the topic';
-      await addError(tx, broadcastId, `Not all ${group} could be reached: internal error`);
+      await addError(tx, broadcastId, `Not all ${group} could be reached: ${reason}`);
       await countDown(tx, new Map([[broadcastId, PAGES_WRITTEN]]));
     }
   });

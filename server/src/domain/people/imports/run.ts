@@ -3,6 +3,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { complete } from '../../../queue/complete.ts';
+import { discardReason } from '../../../queue/discard-reason.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import { BULK, type Job } from '../../../queue/jobs.ts';
@@ -36,7 +37,7 @@ export function importHandler(context: ImportContext): Handler<'import_users'> {
       for (const job of jobs) await importOne(context, job, leaseId);
       return ['import_users'];
     },
-    discard: (job, leaseId) => discard(context, job, leaseId),
+    discard: (job, leaseId, error) => discard(context, job, leaseId, error),
   };
 }
 
@@ -125,13 +126,19 @@ function failureOf(row: number, user: ImportUser, problem: string | undefined): 
 }
 
 /** Records that the rows of a page failed because of a bug, and continues with the next page. */
-async function discard({ db }: ImportContext, job: Job<'import_users'>, leaseId: string): Promise<void> {
+async function discard(
+  { db }: ImportContext,
+  job: Job<'import_users'>,
+  leaseId: string,
+  error: unknown,
+): Promise<void> {
+  const problem = `Not imported: ${discardReason(job, error)}`;
   const { id, projectId, payload } = job;
   await db.transaction(async (tx) => {
     await complete(tx, leaseId, [id]);
     const page = await readPage(tx, payload);
     if (page === undefined) return;
-    const failed = page.rows.flatMap(([row, user]) => failureOf(row, user, 'Not imported: internal error'));
+    const failed = page.rows.flatMap(([row, user]) => failureOf(row, user, problem));
     const failures = [...page.failures, ...failed].sort((a, b) => a.row - b.row);
     await finishPage(tx, projectId, payload, { size: page.size, failures, created: 0, updated: 0 });
   });

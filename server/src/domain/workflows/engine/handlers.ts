@@ -1,5 +1,6 @@
 import { allEnded } from '../../../lib/all-ended.ts';
 import { complete } from '../../../queue/complete.ts';
+import { discardReason } from '../../../queue/discard-reason.ts';
 import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import type { Call } from '../runs/jobs.ts';
@@ -23,7 +24,7 @@ export function runHandler(deps: Deps): Handler<'run_workflow'> {
     maxWeight: 2_048,
     maxPartitions: 32,
     run: (jobs, leaseId) => continueRuns(deps, jobs, leaseId),
-    discard: (job, leaseId) => discard(deps, job, leaseId),
+    discard: (job, leaseId, error) => discard(deps, job, leaseId, error),
   };
 }
 
@@ -38,7 +39,7 @@ export function callHandler(deps: Deps): Handler<'call_workflow'> {
     beyond: { maxWeight: 1_024, silentMs: 1_000, silentPerPartition: 24 },
     ...ONE_JOB,
     run: (jobs, leaseId) => continueRuns(deps, jobs, leaseId),
-    discard: (job, leaseId) => discard(deps, job, leaseId),
+    discard: (job, leaseId, error) => discard(deps, job, leaseId, error),
   };
 }
 
@@ -87,9 +88,10 @@ async function record(
 }
 
 /** Records that a run failed because of a bug. */
-async function discard(deps: Deps, job: RunJob, leaseId: string): Promise<void> {
+async function discard(deps: Deps, job: RunJob, leaseId: string, cause: unknown): Promise<void> {
+  const error = discardReason(job, cause);
   const run = (await loadRuns(deps.db, [job])).get(job.payload.run_id);
   if (run !== undefined) await closeDigest(deps.db, run.id);
-  const failed = run === undefined ? [] : [idleTurn(run, { kind: 'fail', error: 'internal error' })];
+  const failed = run === undefined ? [] : [idleTurn(run, { kind: 'fail', error })];
   await record(deps, leaseId, [job], failed);
 }
