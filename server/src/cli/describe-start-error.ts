@@ -7,7 +7,7 @@ export function describeStartError(error: unknown): unknown {
   const { code, path, message } = error as NodeJS.ErrnoException;
   if (path !== undefined)
     return new StartError(`${path} cannot be used (${code}): check its permissions and the free disk space`);
-  if (isDatabaseUnavailable(error) || code === '42501')
+  if (isDatabaseUnavailable(error))
     return new StartError(`the database cannot be used (${message || code}): try belfry doctor`);
   return error;
 }

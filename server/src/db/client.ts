@@ -376,10 +376,10 @@ export function isDatabaseUnavailable(error: unknown): boolean {
 }
 
 // 08 connection, 28 login rejected, 3D database missing, 53 resources (disk full, too many connections), 57P
-// shutdown, 58 the server's own files, 25006 read-only, 25P03 idle in a transaction, 40 serialization and
-// deadlock, 55P03 lock, 55000 a database that accepts no connections or a project that has left, 57014
-// statement timeout; then errors of the socket. EAGAIN: the server of a unix socket does not accept. EMFILE,
-// ENFILE: out of file handles.
+// shutdown, 58 the server's own files, 25006 read-only, 42501 a read-only disk or a missing right, 25P03 idle
+// in a transaction, 40 serialization and deadlock, 55P03 lock, 55000 a database that accepts no connections
+// or a project that has left, 57014 statement timeout; then errors of the socket. EAGAIN: the server of a
+// unix socket does not accept. EMFILE, ENFILE: out of file handles.
 const UNAVAILABLE = [
   '08',
   '28',
@@ -389,6 +389,7 @@ const UNAVAILABLE = [
   '58',
   '57014',
   '25006',
+  '42501',
   '25P03',
   '40',
   '55P03',

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isDatabaseUnavailable } from '../db/client.ts';
+import { whyNotWritten } from '../db/write-failures.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
 
 declare module 'fastify' {
@@ -43,7 +44,7 @@ const UNSTORABLE: Record<string, string> = {
 /** Turns an error into that of the response. Errors that the client did not cause are internal. */
 export function toClientError(error: unknown): ClientError {
   if (error instanceof ClientError) return error;
-  if (isDatabaseUnavailable(error)) return new ClientError('service_unavailable', [], { 'retry-after': '1' });
+  if (isDatabaseUnavailable(error)) return databaseUnavailable(error);
   const { code, statusCode, message } = error as Partial<FastifyError>;
   const unstorable = code === undefined ? undefined : UNSTORABLE[code];
   if (unstorable !== undefined) return new ClientError('validation_failed', [unstorable]);
@@ -56,6 +57,14 @@ export function toClientError(error: unknown): ClientError {
     return new ClientError('bad_request', message === undefined ? [] : [message]);
   }
   return new ClientError('internal_error');
+}
+
+/** A full disk must not look like a database that is away: reads still work, and others can repair it. */
+function databaseUnavailable(error: unknown): ClientError {
+  const why = whyNotWritten(error);
+  const messages =
+    why === undefined ? [] : [`The database of the service cannot write: ${why}. Try again later`];
+  return new ClientError('service_unavailable', messages, { 'retry-after': '1' });
 }
 
 /** Responds to an `Expect` header other than `100-continue` (RFC 9110, 10.1.1), which no route sees. */

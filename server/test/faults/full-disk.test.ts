@@ -73,6 +73,37 @@ async function broadcast({ project }: TestService, url: string): Promise<string>
 
 const recipientOf = (body: string) => /user-\d+@example\.com/.exec(body)?.[0] ?? '';
 
+test.each([
+  ['53100', 'its disk is full'],
+  ['58030', 'its disk fails'],
+  ['25006', 'it is read-only (a replica, or configured so)'],
+  ['42501', 'its disk is read-only, or its user lacks a right'],
+])('a request that cannot be stored (%s) says so, as /readyz does, and may be retried', async (code, why) => {
+  const service = await startTestService({ pollMs: 3_600_000 });
+  onTestFinished(service.stop);
+  const run = (text: string) => service.context.db.query(sql('', text));
+  await run(`create function cannot_write() returns trigger language plpgsql as $$
+    begin
+      raise exception 'not shown to clients' using errcode = '${code}';
+    end $$`);
+  for (const table of ['broadcasts', 'users'])
+    await run(`create trigger no_writes before insert on ${table} execute function cannot_write()`);
+  const message = `The database of the service cannot write: ${why}. Try again later`;
+  const unavailable = {
+    status: 503,
+    body: { errors: [{ code: 'service_unavailable', message }] },
+  };
+  const body = { title: 'Hello', recipients: [{ external_id: 'ada' }] };
+  const sent = await service.project.call('POST', '/broadcasts', body);
+  expect(sent).toMatchObject(unavailable);
+  expect(sent.headers.get('retry-after')).toBe('1');
+  expect(await service.project.call('PUT', '/users', { external_id: 'ada' })).toMatchObject(unavailable);
+  const ready = await fetch(`${service.address}/readyz`);
+  expect(await ready.json()).toEqual({ status: 'unavailable', reason: `the database cannot write: ${why}` });
+  // What only reads works.
+  expect(await service.project.call('GET', '/users')).toMatchObject({ status: 200 });
+});
+
 test('e-mails are not sent while their outcomes cannot be stored, and none is sent twice', async () => {
   const service = await startTestService({ pollMs: 50 });
   onTestFinished(service.stop);
