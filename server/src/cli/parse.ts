@@ -54,6 +54,23 @@ export function parseLimit(text: string): number | null {
   return Number(text);
 }
 
+const MAX_NAME = 255;
+
+/** What is wrong with a name that tables and logs show; undefined if nothing is. */
+export function nameProblem(name: string): string | undefined {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a name is shown in tables and logs
+  return name.trim() === '' || name.length > MAX_NAME || /[\u0000-\u001f\u007f]/.test(name)
+    ? `1 to ${MAX_NAME} characters, none of them a control character`
+    : undefined;
+}
+
+/** Parses the name of a token. */
+export function parseName(text: string): string {
+  const problem = nameProblem(text);
+  if (problem !== undefined) throw new InvalidArgumentError(`It must have ${problem}.`);
+  return text;
+}
+
 const MAX_COUNT = 100;
 
 /** Parses the number of records of a list. */

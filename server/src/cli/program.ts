@@ -1,7 +1,15 @@
 import { Argument, Command, Option } from 'commander';
 import { VERSION } from '../lib/version.ts';
 import { reportErrors } from './command.ts';
-import { parseCount, parseDuration, parseExpiry, parseLimit, parseOverlap, parseUserName } from './parse.ts';
+import {
+  parseCount,
+  parseDuration,
+  parseExpiry,
+  parseLimit,
+  parseName,
+  parseOverlap,
+  parseUserName,
+} from './parse.ts';
 
 /** The command line. Each command has its own file. */
 export function createProgram(): Command {
@@ -18,7 +26,8 @@ export function createProgram(): Command {
       'after',
       examples('belfry start', "belfry send --to ada --title 'Hello' --wait", 'belfry help token issue'),
     )
-    .exitOverride();
+    .exitOverride()
+    .hook('preAction', (_, action) => rejectBlanks(action));
   serverCommands(belfry);
   workflowCommands(belfry);
   projectCommands(belfry);
@@ -267,7 +276,9 @@ function tokenCommands(belfry: Command): void {
   command(token, 'issue', 'belfry token issue --project shop --name billing --expires 90d')
     .description('issue a Project JWT and print it, once')
     .addOption(ofProject())
-    .requiredOption('--name <name>', 'a name for the list of tokens')
+    .addOption(
+      new Option('--name <name>', 'a name for the list of tokens').argParser(parseName).makeOptionMandatory(),
+    )
     .addOption(expires('never'))
     .addOption(json())
     .action(verb(async () => (await import('./token.ts')).issueTokenCommand));
@@ -377,6 +388,28 @@ function repositoryCommands(belfry: Command): void {
     .option('--check', 'only list those that are out of date')
     .action(verb(async () => (await import('./generate.ts')).generate));
 }
+
+/**
+ * Rejects blank values: they come from an empty variable of a shell, and would name a token with nothing, or
+ * choose another project than was meant.
+ */
+function rejectBlanks(command: Command): void {
+  const isBlank = (value: unknown) =>
+    [value].flat().some((one) => typeof one === 'string' && one.trim() === '');
+  for (const option of command.options) {
+    // Other parsers reject blanks themselves. For their results, commander has '' instead of null.
+    const isText = option.parseArg === undefined || option.parseArg === collect;
+    if (!isText || BLANK_ALLOWED.has(option.long ?? '')) continue;
+    if (isBlank(command.getOptionValue(option.attributeName())))
+      command.error(`error: option '${option.flags}' is blank`);
+  }
+  command.registeredArguments.forEach((argument, at) => {
+    if (isBlank(command.processedArgs[at])) command.error(`error: argument '${argument.name()}' is blank`);
+  });
+}
+
+// A broadcast may have an empty content.
+const BLANK_ALLOWED: ReadonlySet<string> = new Set(['--content']);
 
 /** Creates a command whose help ends with examples. */
 function command(parent: Command, name: string, ...lines: [string, ...string[]]): Command {

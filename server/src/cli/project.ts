@@ -6,21 +6,16 @@ import { listProjects, type ProjectSummary } from '../domain/setup/projects/find
 import { issueToken } from '../domain/setup/projects/tokens.ts';
 import { CommandError } from './command.ts';
 import { print, printJson, printMembers, printTable } from './output.ts';
+import { nameProblem } from './parse.ts';
 import { reportFailures, withCells } from './with-cells.ts';
-
-const MAX_NAME = 255;
 
 /** `belfry project create`: prints the project's keys, once. */
 export async function createProjectCommand(
   name: string,
   { cell, json }: { cell?: string; json?: boolean },
 ): Promise<void> {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: a name is shown in tables and logs
-  if (name.trim() === '' || name.length > MAX_NAME || /[\u0000-\u001f\u007f]/.test(name)) {
-    throw new CommandError(
-      `a project's name has 1 to ${MAX_NAME} characters, none of them a control character`,
-    );
-  }
+  const problem = nameProblem(name);
+  if (problem !== undefined) throw new CommandError(`a project's name has ${problem}`);
   const config = readConfig();
   const made = await withCells(async ({ main, named }) => {
     const { db, sealer, clock } = await named(cell ?? main.cell);

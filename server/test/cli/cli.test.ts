@@ -103,6 +103,12 @@ describe('usage', () => {
 
   test.each([
     [['nope'], "unknown command 'nope'"],
+    [['token', 'issue', '--name', ''], 'It must have 1 to 255 characters'],
+    [['token', 'list', '--project', ''], "'--project <name or id>' is blank"],
+    [['token', 'issue', '--name', 'a\u0007b'], 'none of them a control character'],
+    [['project', 'create', ''], "'name' is blank"],
+    [['send', '--title', 'x', '--to', 'ada', '--to', ''], "'--to <user>' is blank"],
+    [['status', ''], "'broadcast id' is blank"],
     [['token', 'issue'], "required option '--name <name>' not specified"],
     [
       ['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '3x'],
@@ -112,7 +118,7 @@ describe('usage', () => {
     [['token', 'user', '--project', 'default'], '--external-id <id> or --email <address>'],
     [
       ['token', 'user', '--project', 'default', '--external-id', '', '--email', 'a@example.com'],
-      '--external-id is blank',
+      "'--external-id <id>' is blank",
     ],
     [
       ['token', 'user', '--project', 'default', '--external-id', 'a', '--email', 'no-address'],

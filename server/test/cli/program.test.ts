@@ -77,6 +77,32 @@ test('every command with a result can print JSON', () => {
   expect(without.map(({ words }) => words.join(' '))).toEqual(['start', 'openapi']);
 });
 
+const BLANK_ALLOWED = ['--content']; // of a broadcast
+
+const valued = commandsOf(createProgram()).flatMap(({ command, words }) => {
+  const needed = command.registeredArguments.map(({ argChoices }) => argChoices?.[0] ?? '1');
+  const required = command.options
+    .filter(({ mandatory }) => mandatory)
+    .flatMap(({ long = '' }) => [long, '1']);
+  const options = command.options.filter(
+    ({ required, long = '' }) => required && !BLANK_ALLOWED.includes(long),
+  );
+  return [
+    ...options.map(({ long = '' }) => [...words, ...needed, ...required, long]),
+    ...needed.map((_, at) => [...words, ...needed.slice(0, at)]),
+  ].filter(() => command.commands.length === 0);
+});
+
+test.each(valued.map((words) => [words.join(' '), words]))(
+  'belfry %s "" is wrong usage',
+  async (_, words) => {
+    for (const blank of ['', ' '])
+      await expect(parse([...(words as string[]), blank])).rejects.toMatchObject({
+        exitCode: expect.any(Number),
+      });
+  },
+);
+
 test('a wrong example is detected', async () => {
   await expect(parse(['token', 'list', '--nmae'])).rejects.toThrow('--nmae');
   await expect(parse(['token', 'user', '--expires', 'soon'])).rejects.toThrow('30d');
