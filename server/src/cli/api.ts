@@ -1,5 +1,6 @@
 import { readConfig } from '../config.ts';
 import { type CredentialsFile, readCredentials } from '../credentials.ts';
+import { roleMissingBy } from '../errors.ts';
 import { CommandError } from './command.ts';
 import { reasonOf } from './reason-of.ts';
 
@@ -14,12 +15,24 @@ export interface Target {
 export class ApiError extends CommandError {
   readonly status: number;
   readonly retryAfterMs: number | undefined;
+  /** The role that the node lacks, if that is the reason. */
+  readonly missingRole: string | undefined;
 
-  constructor(status: number, retryAfterMs: number | undefined, problems: [string, ...string[]]) {
+  constructor(
+    status: number,
+    problems: [string, ...string[]],
+    { retryAfterMs, missingRole }: { retryAfterMs?: number | undefined; missingRole?: string } = {},
+  ) {
     super(...problems);
     this.status = status;
     this.retryAfterMs = retryAfterMs;
+    this.missingRole = missingRole;
   }
+}
+
+/** Whether the node looked for something that does not exist. */
+export function isNotFound(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404 && error.missingRole === undefined;
 }
 
 /** The credentials that the server wrote; `instead` names the options that replace them. */
@@ -60,12 +73,22 @@ export async function request(
   if (response.ok) return response;
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   const retryAfterMs = Number.isFinite(retryAfter) ? retryAfter * 1000 : undefined;
-  throw new ApiError(response.status, retryAfterMs, await problemsIn(response));
+  const messages = messagesIn(await response.text());
+  const role = roleMissingBy(messages[0] ?? '');
+  if (role === undefined)
+    throw new ApiError(response.status, problemsIn(response, messages), { retryAfterMs });
+  throw new ApiError(
+    response.status,
+    [
+      `the node at ${addressOf(baseUrl)} does not have the role ${role}: ` +
+        'use --url with the address of one that has, or of the proxy before all nodes',
+    ],
+    { missingRole: role },
+  );
 }
 
-async function problemsIn(response: Response): Promise<[string, ...string[]]> {
-  const text = await response.text();
-  const [first, ...more] = messagesIn(text).map((message) => `${message} (${response.status})`);
+function problemsIn(response: Response, messages: readonly string[]): [string, ...string[]] {
+  const [first, ...more] = messages.map((message) => `${message} (${response.status})`);
   return first === undefined
     ? [`${response.url} responded with ${response.status}, and not as Belfry does: check the address`]
     : [first, ...more];
@@ -82,11 +105,15 @@ function messagesIn(text: string): string[] {
 }
 
 function unreachable(baseUrl: string, error: unknown): string {
-  const address = baseUrl.replace(/\/v2$/, '');
+  const address = addressOf(baseUrl);
   const code = reasonOf(error);
   if (code === 'ECONNREFUSED')
     return `no server is running at ${address}: start it with npm start, or use another with --url`;
   return `the server at ${address} cannot be reached (${code}): check the address, or use another with --url`;
+}
+
+function addressOf(baseUrl: string): string {
+  return baseUrl.replace(/\/v2$/, '');
 }
 
 /** The options for the server of a command. */

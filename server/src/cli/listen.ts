@@ -56,10 +56,15 @@ function targets(user: UserName, { url, jwt }: ListenOptions): () => Target | Pr
 }
 
 async function greet(target: Target, user: UserName): Promise<void> {
-  const response = await request(target, '/notifications/unread/count');
-  const { count } = (await response.json()) as { count: number };
   const who = 'email' in user ? user.email : user.external_id;
-  note(`${who} has ${count} unread ${count === 1 ? 'notification' : 'notifications'}`);
+  try {
+    const response = await request(target, '/notifications/unread/count');
+    const { count } = (await response.json()) as { count: number };
+    note(`${who} has ${count} unread ${count === 1 ? 'notification' : 'notifications'}`);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.missingRole === undefined) throw error;
+    note('this node does not have the role api, so long notifications appear without their texts');
+  }
   note(`listening… (Ctrl-C ends)`);
 }
 
@@ -77,9 +82,10 @@ async function show(name: string, data: string, { target, titles, options }: Scr
   const { id } = frame.data;
   const time = new Date(frame.timestamp).toLocaleTimeString('en-GB');
   if (name === 'notifications/new') {
-    const notification = frame.data.notification ?? (await fetchNotification(target, id));
-    if (notification !== undefined) remember(titles, id, notification.title);
-    return print(arrival(time, id, notification));
+    const found = frame.data.notification ?? (await fetchNotification(target, id));
+    if (typeof found === 'string') return print(`${colored('dim', time)}  ${id} (${found})`);
+    remember(titles, id, found.title);
+    return print(arrival(time, found));
   }
   const what = CHANGES[name] ?? name;
   const all = name.endsWith('/all');
@@ -103,9 +109,7 @@ const CHANGES: Record<string, string> = {
   'notifications/archive/all': 'all archived',
 };
 
-function arrival(time: string, id: string, notification: Notification | undefined): string {
-  if (notification === undefined) return `${colored('dim', time)}  ${id} (deleted)`;
-  const { title, content, action_url: link } = notification;
+function arrival(time: string, { title, content, action_url: link }: Notification): string {
   // The text part of an e-mail also suits a terminal.
   const { text } = prepareEmail({ title, content, actionUrl: null });
   const lines = text.split('\n');
@@ -119,13 +123,13 @@ function arrival(time: string, id: string, notification: Notification | undefine
   ].join('\n');
 }
 
-/** Reads a notification that is too long for a frame. Undefined if it was deleted. */
-async function fetchNotification(target: Target, id: string): Promise<Notification | undefined> {
+/** Reads a notification that is too long for a frame. Returns why it cannot, if that is no error. */
+async function fetchNotification(target: Target, id: string): Promise<Notification | string> {
   try {
     return (await (await request(target, `/notifications/${id}`)).json()) as Notification;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return undefined;
-    throw error;
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    return error.missingRole === undefined ? 'deleted' : 'too long for the stream';
   }
 }
 

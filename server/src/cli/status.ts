@@ -1,5 +1,5 @@
 import { isId } from '../lib/ids.ts';
-import { ApiError, projectTarget, request, type ServerOptions, type Target } from './api.ts';
+import { isNotFound, projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { type Broadcast, printStatus, waitUntilProcessed } from './broadcast.ts';
 import { CommandError, UsageError } from './command.ts';
 import { type Cell, plain, print, printJson, printMembers, printTable } from './output.ts';
@@ -22,7 +22,7 @@ export async function status(id: string, options: StatusOptions): Promise<void> 
   if (!isId(id)) throw new UsageError(`${id} is not the id of a broadcast: belfry send prints it`);
   const target = projectTarget(options);
   const broadcast = await found(target, id, options).catch((error: unknown) => {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    if (!isNotFound(error)) throw error;
     throw new CommandError(`there is no broadcast ${id} in the project: belfry send prints the id`);
   });
   const { channels, isComplete, counted } = await countDeliveries(target, id);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RUN_STATES } from '../contract/workflow.ts';
 import { isRecord } from '../lib/members.ts';
-import { ApiError, projectTarget, request, type ServerOptions, type Target } from './api.ts';
+import { isNotFound, projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { CommandError, UsageError } from './command.ts';
 import { plain, print, printJson } from './output.ts';
 import { type Run, readRun, stateName } from './workflow-runs.ts';
@@ -24,7 +24,7 @@ export async function runWorkflow(key: string, options: RunOptions): Promise<voi
   const headers = { 'content-type': 'application/json' };
   const response = await request(target, '/workflows/runs', { method: 'POST', headers, body }).catch(
     (error: unknown) => {
-      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+      if (!isNotFound(error)) throw error;
       throw new CommandError(`there is no workflow ${key} in the project: belfry workflow push saves one`);
     },
   );

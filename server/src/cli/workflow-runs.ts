@@ -1,6 +1,6 @@
 import { RUN_STATES, type RunState, type RunStep } from '../contract/workflow.ts';
 import { isId } from '../lib/ids.ts';
-import { ApiError, projectTarget, request, type ServerOptions, type Target } from './api.ts';
+import { isNotFound, projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { CommandError, UsageError } from './command.ts';
 import { print, printJson, printMembers, printTable } from './output.ts';
 
@@ -23,7 +23,7 @@ export function stateName(state: RunState): string {
 /** Reads a run. Throws a `CommandError` if the project does not have it. */
 export async function readRun(target: Target, id: string): Promise<Run> {
   const response = await request(target, `/workflows/runs/${id}`).catch((error: unknown) => {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    if (!isNotFound(error)) throw error;
     throw new CommandError(`there is no run ${id} in the project: belfry workflow run prints the id`);
   });
   return (await response.json()) as Run;

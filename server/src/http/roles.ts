@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import type { Role } from '../config.ts';
-import { ClientError } from '../errors.ts';
+import { ClientError, missingRole } from '../errors.ts';
 import { refuse } from './realtime/web-sockets.ts';
 
 declare module 'fastify' {
@@ -47,7 +47,5 @@ export function checkRoleOfSockets(
 }
 
 function servedElsewhere(role: Role): ClientError {
-  return new ClientError('not_found', [
-    `This node does not have the role ${role}; send this to one that has`,
-  ]);
+  return new ClientError('not_found', [missingRole(role)]);
 }

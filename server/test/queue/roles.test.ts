@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect as connectTo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
 import { type Role, readConfig } from '../../src/config.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
+import { belfry, Output, runCommand } from '../support/cli.ts';
 import { saveSmtp } from '../support/faults.ts';
 import { openSocket, openStream, openStreamSocket, Refused, titles } from '../support/realtime.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
@@ -171,4 +174,33 @@ test('unknown roles are all named, and the embedded database needs every role', 
   await expect(startService(config, { log: createLogger({ level: 'silent' }) })).rejects.toThrow(
     /^ROLE api,worker needs DATABASE_URL/,
   );
+});
+
+test('listen shows the stream of a node with the role realtime, and says where there is none', async () => {
+  const jwt = api.project.userJwt({ user_external_id: 'lena' });
+  const settings = { DATA_DIR: join(tmpdir(), `belfry-roles-${randomUUID()}`) };
+  const refused = await runCommand(['listen', 'lena', '--url', api.address, '--jwt', jwt], settings);
+  expect(refused).toEqual({
+    code: 1,
+    out: '',
+    err:
+      `belfry: the node at ${api.address} does not have the role realtime: use --url with the address of ` +
+      'one that has, or of the proxy before all nodes\n',
+  });
+  const status = ['status', newId(), '--url', realtime.address, '--jwt', api.project.jwt];
+  expect((await runCommand(status, settings)).err).toMatch(/does not have the role api: use --url/);
+  const child = belfry(['listen', 'lena', '--url', realtime.address, '--jwt', jwt], settings);
+  const [out, err] = [new Output(child, 'stdout'), new Output(child, 'stderr')];
+  try {
+    await err.until(/listening/);
+    expect(err.text).toContain('this node does not have the role api');
+    await send('Short', 'lena');
+    await out.until(/ {2}Short\n/);
+    await send('Long', 'lena', { content: 'x'.repeat(100_000) });
+    await out.until(/ {2}[0-9a-f-]{36} \(too long for the stream\)\n/);
+  } finally {
+    const closed = once(child, 'close');
+    child.kill('SIGINT');
+    expect(await closed).toEqual([0, null]);
+  }
 });
