@@ -47,19 +47,24 @@ export async function notifyArrives(db: Database): Promise<boolean> {
 /**
  * Whether a NOTIFY over `db` arrives at this client. It does not if the two are connected to different
  * databases, or if the client is connected to a pooler in transaction mode, which gives LISTEN to any client.
+ * `query` runs statements of the client, if others run some, too.
  */
-export async function arrivesAt(client: pg.Client, db: Queryable): Promise<boolean> {
+export async function arrivesAt(
+  client: pg.Client,
+  db: Queryable,
+  query: (text: string) => Promise<unknown> = (text) => client.query(text),
+): Promise<boolean> {
   const channel = `belfry_proof_${randomBytes(8).toString('hex')}`;
   const arrived = Promise.withResolvers<boolean>();
   const receive = (message: pg.Notification) => message.channel === channel && arrived.resolve(true);
   client.on('notification', receive);
   let clear = () => {};
   try {
-    await client.query(`listen ${channel}`);
+    await query(`listen ${channel}`);
     await db.query(notify, [channel]);
     clear = afterAwake(TIMEOUT_MS, () => arrived.resolve(false));
     const result = await arrived.promise;
-    await client.query(`unlisten ${channel}`);
+    await query(`unlisten ${channel}`);
     return result;
   } finally {
     clear();

@@ -44,17 +44,20 @@ export function postgresTransport({
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     client.on('error', () => end());
     client.on('end', () => end());
-    client.on('notification', ({ payload }) => onPayload(payload ?? ''));
-    await withTimeout(client.query(`listen ${channel}`));
-    void prove(client);
+    client.on('notification', (message) => {
+      if (message.channel === channel) onPayload(message.payload ?? '');
+    });
+    const query = oneByOne(client);
+    await withTimeout(query(`listen ${channel}`));
+    void prove(client, query);
     return {
       format: NOTIFY_FORMAT,
       ended,
       async send(payloads) {
-        await client.query(notify, [channel, payloads]);
+        await query(notify, [channel, payloads]);
       },
       async probe() {
-        const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
+        const { rows } = await query<{ now: Date }>('select clock_timestamp() as now');
         return rows[0]?.now.getTime() ?? 0;
       },
       drop: () => drop(client),
@@ -62,15 +65,30 @@ export function postgresTransport({
   }
 
   /** Replaces a connection that receives nothing, such as that to a pooler in transaction mode. */
-  async function prove(client: Client): Promise<void> {
+  async function prove(client: Client, query: Query): Promise<void> {
     try {
-      if (await arrivesAt(client, db)) return;
+      if (await arrivesAt(client, db, query)) return;
       log.error(`${SILENT_BUS.message}: ${SILENT_BUS.advice}`);
       drop(client);
     } catch {
       // The pool or the connection is unavailable: the next connection is checked.
     }
   }
+}
+
+type Query = <Row extends object>(text: string, values?: unknown[]) => Promise<{ rows: Row[] }>;
+
+/**
+ * Runs each statement when the one before has ended. If the database is slow, heartbeats and messages would
+ * wait in the driver instead, which warns of that.
+ */
+function oneByOne(client: Client): Query {
+  let last: Promise<unknown> = Promise.resolve();
+  return (text, values) => {
+    const result = last.then(() => client.query(text, values));
+    last = result.catch(() => {}); // the caller has it
+    return result;
+  };
 }
 
 /** Resolves with a connection. Closes a late one. */
