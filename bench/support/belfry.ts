@@ -154,7 +154,7 @@ async function addressOf(child: ChildProcess): Promise<string> {
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     if (address === undefined) {
       output += text;
-      address = /ready at (\S+)/.exec(output)?.[1];
+      address = /ready at ([^\s"]+)/.exec(output)?.[1];
       if (address !== undefined) resolve(address);
     }
     if (/"level":"(warn|error|fatal)"/.test(text)) console.error(text.trim());

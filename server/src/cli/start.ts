@@ -4,9 +4,10 @@ import { type Service, startService } from '../app.ts';
 import { readConfig } from '../config.ts';
 import type { StartError } from '../db/embedded/start-error.ts';
 import { hasDemo } from '../http/pages/demo.ts';
-import { createLogger } from '../lib/log.ts';
+import { createLogger, type Logger } from '../lib/log.ts';
 import { describeStartError } from './describe-start-error.ts';
 import { collectLessOften, returnUnusedMemory } from './memory.ts';
+import { print } from './output.ts';
 import { runProcess } from './processes/run-process.ts';
 import { supervise } from './processes/supervise.ts';
 
@@ -33,9 +34,10 @@ export async function start({ role }: { role?: string }): Promise<void> {
   returnUnusedMemory();
   collectLessOften();
   flushCompileCache(); // Node writes it only at an orderly end
-  greet(service);
+  greet(service, log);
   const code = await stopped.promise;
-  console.log('Stopping…');
+  if (process.stdout.isTTY) print('Stopping…');
+  else log.info('Belfry is stopping');
   await service.stop();
   process.exit(code);
 }
@@ -58,19 +60,29 @@ function listenForStop(stop: (code: number) => void): void {
   }
 }
 
-function greet({
-  address,
-  credentials,
-  context,
-}: Pick<Service, 'address' | 'credentials' | 'context'>): void {
-  const { DATA_DIR, DATABASE_URL } = context.config;
-  const lines = [
-    '',
-    `Belfry is ready at ${address}`,
+/** Says where the server is: to people on a terminal, or else as a line of the log, at any level. */
+function greet(
+  { address, credentials, context }: Pick<Service, 'address' | 'credentials' | 'context'>,
+  log: Logger,
+): void {
+  const { DATA_DIR, DATABASE_URL, ROLE } = context.config;
+  const ready = `Belfry is ready at ${address}`;
+  const data = DATABASE_URL === undefined ? DATA_DIR : 'the database of DATABASE_URL';
+  if (!process.stdout.isTTY) {
+    // Scripts wait for it, also if only errors are logged.
+    log.child({}, { level: 'info' }).info({ address, roles: ROLE, data }, ready);
+    return;
+  }
+  const pages = [
     `  API            ${address}/v2`,
     `  Documentation  ${address}/docs`,
     ...(hasDemo(context.config) ? [`  Demo           ${address}/demo`] : []),
-    `  Data           ${DATABASE_URL === undefined ? DATA_DIR : 'the database of DATABASE_URL'}`,
+  ];
+  const lines = [
+    '',
+    ready,
+    ...(ROLE.includes('api') ? pages : [`  Roles          ${ROLE.join(', ')}`]),
+    `  Data           ${data}`,
   ];
   if (credentials) {
     lines.push(
@@ -89,5 +101,5 @@ function greet({
     );
   }
   lines.push('');
-  console.log(lines.join('\n'));
+  print(lines.join('\n'));
 }

@@ -1,4 +1,5 @@
-import { chmodSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -6,9 +7,11 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { postmasterOf, startBelfry } from '../support/belfry-process.ts';
-import { belfry, ended } from '../support/cli.ts';
+import { belfry, ended, Output } from '../support/cli.ts';
+import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { until } from '../support/service.ts';
+import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 
 let dir: string;
 beforeAll(async () => {
@@ -26,7 +29,62 @@ const alive = (pid: number) => {
   }
 };
 
-test('the first start creates a project and explains its use; the second has the same data', async () => {
+test.skipIf(!hasTerminals)('a start on a terminal explains the use, with a command that works', async () => {
+  const dataDir = await newDataDir('terminal');
+  const child = belfryOnTerminal(['start'], { DATA_DIR: dataDir, PORT: '0' });
+  const output = new Output(child, 'stdout');
+  try {
+    const printed = (await output.until(/-d '\{.*\}'/)).replaceAll('\r', '');
+    const [, address] = /^Belfry is ready at (\S+)$/m.exec(printed) ?? [];
+    expect(printed).toContain(`${address}/demo`);
+    expect(printed).toContain('npx belfry listen ada');
+    expect(printed).not.toContain('{"level"');
+    // The printed command must work unchanged.
+    const curl = printed.slice(printed.indexOf('curl -X POST'));
+    expect(curl).toContain(`${dataDir}/credentials.json`);
+    const { project_jwt: jwt } = JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8'));
+    const sent = await fetch(`${address}/v2/broadcasts`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${jwt}`, 'content-type': 'application/json' },
+      body: /-d '(\{.*\})'/.exec(curl)?.[1] ?? '',
+    });
+    expect(sent.status).toBe(201);
+    child.stdin?.write('\x03'); // Ctrl-C
+    await output.until(/Stopping…/);
+  } finally {
+    if (child.exitCode === null) await once(child, 'close');
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+test('the log of a start without a terminal consists of JSON lines', async () => {
+  const dataDir = await newDataDir('lines');
+  try {
+    const { address, output, signal, ended } = await startBelfry(dataDir, { LOG_LEVEL: 'info' });
+    signal('SIGTERM');
+    expect(await ended).toBe(0);
+    const lines = output.map((line) => JSON.parse(line));
+    for (const line of lines)
+      expect(line).toEqual(expect.objectContaining({ level: expect.any(String), time: expect.any(String) }));
+    expect(lines).toContainEqual(
+      expect.objectContaining({
+        msg: `Belfry is ready at ${address}`,
+        address,
+        roles: ['api', 'worker', 'realtime'],
+      }),
+    );
+    expect(lines).toContainEqual(expect.objectContaining({ msg: 'Belfry is stopping' }));
+    // A script that waits for the address finds it, however little is logged.
+    const quiet = await startBelfry(dataDir, { LOG_LEVEL: 'silent' });
+    quiet.signal('SIGTERM');
+    expect(await quiet.ended).toBe(0);
+    expect(quiet.output.map((line) => JSON.parse(line).address)).toEqual([quiet.address]);
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+test('the first start creates a project; the second has the same data', async () => {
   const dataDir = join(dir, 'first');
   const first = await startBelfry(dataDir);
   const file = join(dataDir, 'credentials.json');
@@ -36,17 +94,10 @@ test('the first start creates a project and explains its use; the second has the
     ['api_key', 'api_secret', 'base_url', 'legacy_base_url', 'project_id', 'project_jwt'].sort(),
   );
   expect(first.credentials.base_url).toBe(`${first.address}/v2`);
-  const printed = first.output.join('\n');
-  expect(printed).toContain(first.address);
-  expect(printed).toContain(`${first.address}/demo`);
-  expect(printed).toContain('npx belfry listen ada');
-  // The printed command must work unchanged.
-  const curl = printed.slice(printed.indexOf('curl -X POST'));
-  expect(curl).toContain(`${dataDir}/credentials.json`);
   const sent = await fetch(`${first.address}/v2/broadcasts`, {
     method: 'POST',
     headers: { authorization: `Bearer ${first.credentials.project_jwt}`, 'content-type': 'application/json' },
-    body: /-d '(\{.*\})'/.exec(curl)?.[1] ?? '',
+    body: JSON.stringify({ title: 'Hello', recipients: [{ external_id: 'ada' }] }),
   });
   expect(sent.status).toBe(201);
   const { id } = (await sent.json()) as { id: string };

@@ -75,7 +75,7 @@ export async function startBelfry(
     createInterface({ input: stream }).on('line', (line) => {
       output.push(line);
       if (output.length > LINES_KEPT) output.shift();
-      if (line.startsWith('Belfry is ready at')) ready.resolve();
+      if (line.includes('Belfry is ready at')) ready.resolve();
     });
   }
   const ended = endOf(child);
