@@ -297,7 +297,7 @@ test('receipts of sent targets are polled while another target of the user waits
   await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, key_id: 'UNKNOWNKEY' });
   await saveToken(project, 'bob', 'mobile_push/apns', { device_token: devices.apns('bob') });
   await processed(project.call, await send({}, ['bob']));
-  expect(await events('integration.paused')).toHaveLength(1);
+  await expect.poll(() => events('integration.paused')).toHaveLength(1);
   const [waits, takes] = [devices.apns('ada'), devices.expo(`ada${made}`)];
   await saveToken(project, 'ada', 'mobile_push/apns', { device_token: waits });
   await saveToken(project, 'ada', 'mobile_push/expo', { device_token: takes });

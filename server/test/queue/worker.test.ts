@@ -378,10 +378,11 @@ test('a job whose worker has ended in eight attempts is discarded, and the jobs 
       await db.transaction((tx) => complete(tx, leaseId, [id]));
     },
   });
-  await enqueue(db, ready(3));
-  const [often] = await db.query<{ id: number }>(
-    sql('', 'update jobs set cut_offs = 8 where id = (select max(id) from jobs) returning id'),
-  );
+  const setCutOffs = 'update jobs set cut_offs = 8 where id = (select max(id) from jobs) returning id';
+  const [often] = await db.transaction(async (tx) => {
+    await enqueue(tx, ready(3));
+    return tx.query<{ id: number }>(sql('', setCutOffs));
+  });
   worker.producer('fan_out').wake();
   await queueEmpty();
   expect(discarded).toEqual([{ id: often?.id, message: 'its worker has ended in 8 attempts' }]);
@@ -407,10 +408,12 @@ test('the log says of a discarded job whose work it was, and why it was discarde
   const [broken, ending] = ready(2);
   const userIds = Array.from({ length: 12 }, newId);
   const more = { channel: 'email', user_ids: userIds, progress: { [newId()]: 'not shown' } };
-  await enqueue(db, [{ ...broken, payload: { ...broken?.payload, ...more } } as NewJob]);
-  await db.query(sql('', 'update jobs set attempt = 9, cut_offs = 2'));
-  await enqueue(db, [ending as NewJob]);
-  await db.query(sql('', 'update jobs set attempt = 8, cut_offs = 8 where attempt = 0'));
+  await db.transaction(async (tx) => {
+    await enqueue(tx, [{ ...broken, payload: { ...broken?.payload, ...more } } as NewJob]);
+    await tx.query(sql('', 'update jobs set attempt = 9, cut_offs = 2'));
+    await enqueue(tx, [ending as NewJob]);
+    await tx.query(sql('', 'update jobs set attempt = 8, cut_offs = 8 where attempt = 0'));
+  });
   worker.producer('fan_out').wake();
   await queueEmpty();
   const discarded = () => lines.filter(({ msg }) => msg === 'a job was discarded');
@@ -472,8 +475,10 @@ test('attempts that ended with their worker do not count against an error of the
     },
     discard: async ({ id }) => void discarded.push(id),
   });
-  await enqueue(db, ready(1));
-  await db.query(sql('', 'update jobs set attempt = 7, cut_offs = 7'));
+  await db.transaction(async (tx) => {
+    await enqueue(tx, ready(1));
+    await tx.query(sql('', 'update jobs set attempt = 7, cut_offs = 7'));
+  });
   worker.producer('fan_out').wake();
   await expect.poll(() => db.query(sql('', 'select from jobs where due_at is not null'))).toHaveLength(1);
   expect(discarded).toEqual([]);
@@ -491,8 +496,10 @@ test('a batch that fails because of the database does not use up an attempt', as
       return [];
     },
   });
-  await enqueue(db, ready(1));
-  await db.query(sql('', 'update jobs set attempt = 7'));
+  await db.transaction(async (tx) => {
+    await enqueue(tx, ready(1));
+    await tx.query(sql('', 'update jobs set attempt = 7'));
+  });
   worker.producer('fan_out').wake();
   const dueNow = sql('', 'update jobs set due_at = now() where due_at is not null returning id');
   await expect.poll(() => db.query(dueNow)).toHaveLength(1);
