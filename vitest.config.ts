@@ -33,7 +33,7 @@ const ALONE = [
   'src/lib/template.test.ts',
   'src/providers/expo/*.test.ts',
   'src/providers/slack/mrkdwn.test.ts',
-  'test/database/backup.test.ts',
+  'test/database/backup-memory.test.ts',
   'test/database/bus-statements.test.ts',
   'test/database/sql-rules.test.ts',
   'test/deliveries/node-clock.test.ts',

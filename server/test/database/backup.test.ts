@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -6,22 +6,22 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { createSum, decodeFrames, encodeFrame, type Frame, jsonFrame } from '../../src/db/backup/frames.ts';
 import { backup, draftBackup } from '../../src/db/backup.ts';
-import type { ConnectionSettings } from '../../src/db/client.ts';
 import { UnusableDatabase } from '../../src/db/migrate.ts';
 import { migrations } from '../../src/db/migrations.ts';
 import { restore, UnusableBackup } from '../../src/db/restore.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createDatabaseOn, createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { databaseContents } from '../support/database-contents.ts';
 import { fillTables } from '../support/fill-tables.ts';
+import { withClient } from '../support/with-client.ts';
 
 const schema = migrations().at(-1)?.version;
 let directory = '';
 let source: TestDatabase;
 let file = '';
-const databases: Pick<TestDatabase, 'drop'>[] = [];
+const databases: TestDatabase[] = [];
 
 beforeAll(async () => {
   directory = await mkdtemp(path.join(tmpdir(), 'belfry-backup-'));
@@ -42,8 +42,8 @@ describe('a backup', () => {
   it('has every row of every table with unchanged values after a restore', async () => {
     const target = await empty();
     const moved = await restore(target, createReadStream(file));
-    const before = await withClient(source.connection, contents);
-    const after = await withClient(target.connection, contents);
+    const before = await withClient(source.connection, databaseContents);
+    const after = await withClient(target.connection, databaseContents);
     expect(after).toEqual(before);
     const counts = Object.values(before).map(({ count }) => count);
     expect(counts.filter((count) => count === 0)).toEqual([]); // every table is tested
@@ -76,7 +76,7 @@ describe('a backup', () => {
     const live = await createTestDatabase();
     databases.push(live);
     await withClient(live.connection, fillTables);
-    const before = await withClient(live.connection, contents);
+    const before = await withClient(live.connection, databaseContents);
     const slow = new PassThrough({ highWaterMark: 1 });
     const done = backup(live, slow);
     await once(slow, 'readable'); // the transaction has begun
@@ -86,7 +86,7 @@ describe('a backup', () => {
     });
     const target = await empty();
     await Promise.all([done, restore(target, slow)]);
-    expect(await withClient(target.connection, contents)).toEqual(before);
+    expect(await withClient(target.connection, databaseContents)).toEqual(before);
   });
 
   it('is readable only by its owner, and appears only when it is complete', async () => {
@@ -189,11 +189,11 @@ describe('a restore rejects, without storing anything,', () => {
   it('a database that is not empty, and names what it contains', async () => {
     const target = await empty();
     await restore(target, createReadStream(file));
-    const before = await withClient(target.connection, contents);
+    const before = await withClient(target.connection, databaseContents);
     await expect(restore(target, createReadStream(file))).rejects.toThrow(
       /is not empty \(there are \w+ in it\)/,
     );
-    expect(await withClient(target.connection, contents)).toEqual(before);
+    expect(await withClient(target.connection, databaseContents)).toEqual(before);
   });
 
   it('a database whose schema is newer than the backup', async () => {
@@ -208,88 +208,18 @@ describe('a restore rejects, without storing anything,', () => {
   });
 });
 
-describe('large', () => {
-  it('databases are copied in constant memory', async () => {
-    const large = await createTestDatabase();
-    databases.push(large);
-    // 80 MB of text, half of it one value that is larger than any buffer
-    await withClient(large.connection, async (client) => {
-      const row = 'insert into broadcasts (id, project_id, message) values ($1, $1, $2)';
-      for (let index = 0; index < 6; index += 1)
-        await client.query(row, [randomUUID(), randomBytes(8_000_000)]);
-      await client.query(row, [randomUUID(), randomBytes(20_000_000)]);
-    });
-    const target = await empty();
-    const through = new PassThrough();
-    let peak = 0;
-    const watch = setInterval(() => {
-      peak = Math.max(peak, process.memoryUsage().rss);
-    }, 5);
-    const before = process.memoryUsage().rss;
-    await Promise.all([backup(large, through), restore(target, through)]);
-    clearInterval(watch);
-    expect(peak - before).toBeLessThan(50_000_000);
-    expect(await withClient(target.connection, contents)).toEqual(
-      await withClient(large.connection, contents),
-    );
-  });
-});
-
 /** A database without tables, as before the first start. */
-async function empty(): Promise<Pick<TestDatabase, 'connection' | 'drop'>> {
-  const name = `empty_${randomUUID().replaceAll('-', '')}`;
-  const run = (text: string) => withClient(source.connection, (client) => client.query(text));
-  await run(`create database ${name}`);
-  const made = {
-    connection: { ...source.connection, database: name },
-    drop: async () => void (await run(`drop database ${name} with (force)`)),
-  };
-  databases.unshift(made); // dropped before the source, whose connection drops it
-  return made;
-}
-
-async function withClient<Result>(
-  connection: ConnectionSettings,
-  work: (client: pg.Client) => Promise<Result>,
-): Promise<Result> {
-  const client = new pg.Client(connection);
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
-
-/** The number of rows of each table, and a checksum of their text. */
-async function contents(client: pg.Client): Promise<Record<string, { count: number; sum: string }>> {
-  // The transaction ids of rows differ between servers, and webhooks restart at a slightly older event.
-  const tables = await client.query<{ name: string; columns: string }>(
-    `select table_name as name,
-      string_agg(quote_ident(column_name), ', ' order by ordinal_position) as columns
-    from information_schema.columns
-    where table_schema = 'public' and table_name not in ('migrations', 'sealing_key')
-      and table_name !~ '^(project_moves|leaving_projects|changed_rows|arriving_.*)$'
-      and column_default is distinct from 'pg_current_xact_id()' and column_name <> 'feed_id'
-      -- unlogged tables are not in a backup, and partitions are read with their table
-      and (select relpersistence = 'p' and not relispartition from pg_class where oid = table_name::regclass)
-    group by table_name
-    order by table_name`,
-  );
-  const found: Record<string, { count: number; sum: string }> = {};
-  for (const { name, columns } of tables.rows) {
-    const { rows } = await client.query<{ count: number; sum: string }>(
-      `select count(*)::int as count,
-        md5(coalesce(string_agg(md5(t::text), '' order by md5(t::text)), '')) as sum
-      from (select ${columns} from ${name}) t`,
-    );
-    found[name] = rows[0] ?? { count: -1, sum: '' };
-  }
-  return found;
+async function empty(): Promise<TestDatabase> {
+  const database = await createDatabaseOn(inject('testServer'));
+  databases.push(database);
+  return database;
 }
 
 async function rowsIn({ connection }: Pick<TestDatabase, 'connection'>): Promise<number> {
-  return Object.values(await withClient(connection, contents)).reduce((sum, { count }) => sum + count, 0);
+  return Object.values(await withClient(connection, databaseContents)).reduce(
+    (sum, { count }) => sum + count,
+    0,
+  );
 }
 
 async function framesOf(name: string): Promise<Frame[]> {
