@@ -555,6 +555,26 @@ test('what the rate limit refuses is reported at once, and fetched when the serv
   await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
 });
 
+test.each([
+  // A proxy that says how long its maintenance takes, beyond the longest timer.
+  [{ status: 503, headers: { 'retry-after': '3000000' } }, 1_000, 8],
+  [{ status: 503, headers: { 'retry-after': '0.1' } }, 5_000, 100],
+])('what a server refuses for long is requested less and less often: %j', async (fate, forMs, most) => {
+  const user = newUser();
+  const inbox = await open(user, { baseUrl: `${proxy.url}/v2`, transports: ['sse'] });
+  let refused = 0;
+  proxy.decide = ({ url }) => {
+    if (url?.includes('/stream')) return 'pass';
+    refused += 1;
+    return fate;
+  };
+  await inbox.refresh().catch(() => {});
+  await setTimeout(forMs);
+  inbox.close();
+  proxy.decide = () => 'pass';
+  expect(refused).toBeLessThan(most);
+});
+
 test('a request that only fetches leaves no error behind', async () => {
   const user = newUser();
   proxy.decide = () => ({ status: 400 });

@@ -11,7 +11,7 @@ import {
 import { deferred } from './deferred.ts';
 import { type Entry, Journal } from './journal.ts';
 import { NotificationList, type NotificationPage, type PageQuery } from './list.ts';
-import { isOffline, Live } from './live.ts';
+import { backoffMs, isOffline, Live } from './live.ts';
 import { CHANGES, type Change, type ChangeName, changed, isListed, isUnread } from './notification.ts';
 import { Observable } from './observable.ts';
 import { createOrder } from './order.ts';
@@ -61,6 +61,8 @@ const COUNT_AFTER_MS = 500;
 const COUNT_EVERY_MS = 5_000;
 // What the rate limit refuses for longer is reported at once, and fetched later.
 const MAX_RETRY_AFTER_MS = 2_000;
+// Timers of more than 24 days would end at once.
+const LONGEST_PLAN_MS = 86_400_000;
 // Without data for this time a stream is lost, so one that catches up has no longer pauses.
 const CATCH_UP_MS = 40_000;
 
@@ -99,6 +101,8 @@ export class Inbox {
   #countsVersion = 0;
   /** When an event last brought the state of a notification: while a stream catches up, or of a new one. */
   #stateAt = 0;
+  /** How often in a row what a server refused was fetched once more. */
+  #recoveries = 0;
   /** Whether a request failed that fetches what is shown. */
   #isStale = false;
 
@@ -393,13 +397,13 @@ export class Inbox {
     path: string,
     content: Pick<ApiRequest, 'query' | 'body'> = {},
   ): Promise<Reply> {
-    const options = method === 'GET' ? { maxRetryAfterMs: MAX_RETRY_AFTER_MS } : {};
+    const options = { maxRetryAfterMs: method === 'GET' ? MAX_RETRY_AFTER_MS : undefined };
     return this.#api.send({ method, path, ...content }, options).catch(async (error) => {
       if (method === 'GET' && !isNotFound(error)) {
         this.#isStale = true;
         this.#report(error);
         // The stream is open, so nothing else would fetch it.
-        if (error.retryAfterMs) this.#plan(this.#recover, error.retryAfterMs);
+        if (error.retryAfterMs) this.#plan(this.#recover, error.retryAfterMs + backoffMs(this.#recoveries));
       } else if (error.status === undefined && isOffline()) {
         await new Promise((resolve) => addEventListener('online', resolve, { once: true }));
         return this.#send(method, path, content);
@@ -504,14 +508,19 @@ export class Inbox {
   #plan(fetchIt: () => Promise<unknown>, inMs: number): void {
     if (this.#planned.has(fetchIt)) return;
     this.#planned.add(fetchIt);
-    setTimeout(() => {
+    const fetchNow = () => {
       this.#planned.delete(fetchIt);
-      if (this.#live !== undefined) fetchIt().catch(() => {});
-    }, inMs);
+      if (this.#live) fetchIt().catch(() => {});
+    };
+    setTimeout(fetchNow, Math.min(inMs, LONGEST_PLAN_MS));
   }
 
   /** Fetches what is shown, and the preferences. */
-  readonly #recover = () => Promise.all([this.refresh(), this.loadPreferences()]);
+  readonly #recover = async () => {
+    this.#recoveries += 1;
+    await Promise.all([this.refresh(), this.loadPreferences()]);
+    this.#recoveries = 0;
+  };
 
   #countSoon(): void {
     this.#countsVersion += 1; // those that are being fetched
