@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy, type TestProxy } from '../../server/test/support/proxy.ts';
 import {
   processed,
@@ -573,6 +573,88 @@ test.each([
   inbox.close();
   proxy.decide = () => 'pass';
   expect(refused).toBeLessThan(most);
+});
+
+/** A browser that can go offline. */
+function offlineBrowser() {
+  const page = new EventTarget();
+  let onLine = true;
+  vi.stubGlobal('addEventListener', page.addEventListener.bind(page));
+  vi.stubGlobal('navigator', {
+    get onLine() {
+      return onLine;
+    },
+  });
+  onTestFinished(() => void vi.unstubAllGlobals());
+  return {
+    set(isOnline: boolean) {
+      onLine = isOnline;
+      page.dispatchEvent(new Event(isOnline ? 'online' : 'offline'));
+    },
+    async fetch(...parameters: Parameters<typeof fetch>) {
+      if (!onLine) throw new TypeError('offline');
+      return fetch(...parameters);
+    },
+  };
+}
+
+for (const [what, end] of [
+  ['closed', (inbox: Inbox) => inbox.close()],
+  ['shown no more', (_: Inbox, leave: () => void) => leave()],
+] as const)
+  test(`an inbox that is ${what} sends no change that waited for the browser to be online`, async () => {
+    const user = newUser();
+    const other = newUser();
+    await send(user, { title: 'a' });
+    const browser = offlineBrowser();
+    let loggedIn = user;
+    let attempts = 0;
+    const inbox = createInbox({
+      baseUrl: `${service.address}/v2`,
+      token: () => project.userJwt({ user_external_id: loggedIn }),
+      fetch(input, init) {
+        if (init?.method === 'PUT') attempts += 1;
+        return browser.fetch(input, init);
+      },
+    });
+    opened.push(inbox);
+    const leave = inbox.subscribe(() => {});
+    await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+    browser.set(false);
+    const saved = inbox.savePreferences({ categories: [] }).then(
+      () => 'saved',
+      () => 'undone',
+    );
+    await expect.poll(() => attempts).toBe(3);
+    end(inbox, leave);
+    loggedIn = other;
+    browser.set(true);
+    expect(await saved).toBe('undone');
+    expect(attempts).toBe(3);
+  });
+
+test('a change of all notifications does not concern those that arrive while offline', async () => {
+  const user = newUser();
+  await send(user, { title: 'known' });
+  const browser = offlineBrowser();
+  const inbox = await open(user, { fetch: browser.fetch });
+  const { list } = show(inbox);
+  await expect.poll(() => titlesOf(list.getSnapshot())).toEqual(['known']);
+  const outcome = (action: Promise<void>) =>
+    action.then(
+      () => 'sent',
+      ({ code }) => code,
+    );
+  const [{ id = '' } = {}] = list.getSnapshot().notifications;
+  browser.set(false);
+  const archived = inbox.archive(id);
+  const outcomes = [outcome(inbox.markAllRead()), outcome(inbox.archiveAll())];
+  await send(user, { title: 'new' });
+  browser.set(true);
+  await archived;
+  expect(await Promise.all(outcomes)).toEqual(['network_error', 'network_error']);
+  const shown = async () => (await project.as(user)('GET', '/notifications')).body.data;
+  expect(await shown()).toMatchObject([{ title: 'new', read_at: null }]);
 });
 
 test('a request that only fetches leaves no error behind', async () => {

@@ -1,7 +1,7 @@
 import {
   type Transport as Api,
   type ApiRequest,
-  type BelfryError,
+  BelfryError,
   createTransport,
   type InboxIntegrationConfig,
   type UnreadCount,
@@ -390,7 +390,7 @@ export class Inbox {
 
   /**
    * Sends a request. One that only fetches reports its error here, because the user did not act. Others wait
-   * while the browser is offline.
+   * while the browser is offline, except for those with a query, which change all notifications.
    */
   #send<Reply>(
     method: ApiRequest['method'],
@@ -404,9 +404,10 @@ export class Inbox {
         this.#report(error);
         // The stream is open, so nothing else would fetch it.
         if (error.retryAfterMs) this.#plan(this.#recover, error.retryAfterMs + backoffMs(this.#recoveries));
-      } else if (error.status === undefined && isOffline()) {
+      } else if (!content.query && error.status === undefined && isOffline()) {
         await new Promise((resolve) => addEventListener('online', resolve, { once: true }));
-        return this.#send(method, path, content);
+        // If nothing shows this inbox any more, the token may be that of another user.
+        if (this.#live) return this.#send(method, path, content);
       }
       throw error;
     }) as Promise<Reply>;
@@ -422,11 +423,13 @@ export class Inbox {
     return this.#change([id], (one) => CHANGES[name](one, at), send, { name });
   }
 
-  #actOnAll(
+  async #actOnAll(
     name: 'read' | 'seen' | 'archived',
     { category, topic }: BulkFilter,
     path: string = name,
   ): Promise<void> {
+    // Sent later, it would change what has arrived meanwhile.
+    if (isOffline()) this.#rethrow(new BelfryError('offline', { code: 'network_error' }));
     const filter = { category, topic };
     const send = () => this.#send('POST', `/notifications/${path}`, { query: filter });
     const at = new Date().toISOString();
