@@ -593,6 +593,12 @@ describeInChromium('belfry-inbox, by its users', () => {
       await expect.poll(() => pill.isHidden()).toBe(true);
       expect(await page.locator('.scroller').evaluate(({ scrollTop }) => scrollTop)).toBe(0);
     }
+    // Another tab begins at its top, where nothing is above.
+    await scrollTo(500);
+    await tab(page, /All/).click();
+    await pages.send(user, { title: 'Visible' });
+    await page.locator('.item', { hasText: 'Visible' }).waitFor();
+    expect(await pill.isHidden()).toBe(true);
     await page.context().close();
   });
 

@@ -7,6 +7,7 @@ export interface Pill {
   element: HTMLElement;
   /** A notification has arrived on top of the list. */
   add(): void;
+  /** Another list is shown, from its top: the browser reports no scroll of a list that was replaced. */
   reset(): void;
 }
 
@@ -28,9 +29,14 @@ export function createPill({ messages }: DetailsContext, scroller: HTMLElement):
       element.replaceChildren(icon('up'), filled(messages.newCount, { count: countText(count) }));
   }
 
+  function reset(): void {
+    scrollTop = 0;
+    show(0);
+  }
+
   function toTop(): void {
     scroller.scrollTop = 0;
-    show(0);
+    reset();
     scroller.querySelector<HTMLElement>('.primary')?.focus({ preventScroll: true });
   }
 
@@ -39,6 +45,6 @@ export function createPill({ messages }: DetailsContext, scroller: HTMLElement):
     add() {
       if (scrollTop > 200) show(newAbove + 1);
     },
-    reset: () => show(0),
+    reset,
   };
 }
