@@ -331,6 +331,20 @@ describe('a backend that acts for a user', () => {
         unreadCount: 0,
       });
       expect(codes(await asUser('bystander')(read, { id }))).toEqual(['not_found']);
+      const input = { key: 'acted', channels: [{ channel: 'IN_APP', if: 'user.email != null' }] };
+      await data(
+        act('mutation ($input: CategoryDeliveryConfigInput!) { saveCategory(input: $input) { key } }', {
+          input,
+        }),
+      );
+      const conditions = '{ categories { nodes { channels { if } } } }';
+      expect(await data(act(conditions))).toEqual({
+        categories: { nodes: [{ channels: [{ if: 'user.email != null' }] }] },
+      });
+      expect(await data(asActed(conditions))).toEqual({
+        categories: { nodes: [{ channels: [{ if: null }] }] },
+      });
+      await data(act('mutation { deleteCategory(key: "acted") }'));
     },
   );
 

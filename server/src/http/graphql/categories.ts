@@ -13,7 +13,7 @@ import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { readPage } from '../../lib/page.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
-import { type Builder, nonNull } from './fields.ts';
+import { type Builder, hasProjectRights, nonNull } from './fields.ts';
 
 const ByKey = Type.Object({ key: Type.String({ description: 'The key of the category.' }) });
 
@@ -32,8 +32,8 @@ export function categoryFields({ types, queries, mutations }: Builder): void {
     description: 'The category configs of the project, newest first. Users get no conditions and windows.',
     args: Type.Object(pageArgs),
     async resolve({ context: { db }, caller }, args) {
-      const { project, kind } = caller;
-      const present = kind === 'project' ? presentAll : presentToUsers;
+      const { project } = caller;
+      const present = hasProjectRights(caller) ? presentAll : presentToUsers;
       const page = readPageArgs(args, isId);
       return connect({
         page: () => readPage(page, (cursor) => listCategories(db, project.id, cursor)),

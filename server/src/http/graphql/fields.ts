@@ -52,7 +52,7 @@ export class FieldMaker {
   ofProject<Args extends TObject>(name: string, field: RootField<Args, OfProject>): void {
     this.#add(name, field, 'Needs the rights of the project.', (scope) => {
       const { caller } = scope;
-      if (caller.kind === 'user' && caller.isProject !== true) throw wrongCaller(scope, 'project');
+      if (!hasProjectRights(caller)) throw wrongCaller(scope, 'project');
       return { ...scope, project: caller.project };
     });
   }
@@ -139,6 +139,11 @@ function inInput(problem: string): string {
 /** Names the parameter of a problem as GraphQL does: `Param 'input.firstName' is missing`. */
 function withGraphqlNames(problem: string): string {
   return problem.replace(/^Param '[^']*'/, camelCase);
+}
+
+/** Whether the credential has the rights of the project, also if a backend acts for a user with it. */
+export function hasProjectRights(caller: Caller): boolean {
+  return caller.kind === 'project' || caller.isProject === true;
 }
 
 function wrongCaller({ caller, credentialNames }: Scope, wanted: Caller['kind']): ClientError {
