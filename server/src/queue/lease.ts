@@ -170,6 +170,7 @@ export class Rescuer {
       ...{ id, kind, projectId, partitionKey: row.partition_key ?? projectId },
       ...{
         dueAt: row.due_at,
+        attempt: row.attempt,
         cutOffs: row.cut_offs,
         payload: JSON.parse(row.payload) as DelayedJob['payload'],
       },
@@ -185,6 +186,7 @@ export interface DelayedJob {
   projectId: string;
   partitionKey: string;
   dueAt: Date;
+  attempt: number;
   cutOffs: number;
   payload: JobPayloads[JobKind];
 }
@@ -195,6 +197,7 @@ interface DelayedRow {
   project_id: string;
   partition_key: string | null;
   due_at: Date;
+  attempt: number;
   cut_offs: number;
   payload: string;
 }
@@ -309,8 +312,8 @@ const delayJobs = sql(
   set lease_id = null, due_at = s.due_at, cut_offs = jobs.cut_offs + 1
   from unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) as s (id, lease_id, due_at)
   where jobs.id = any ($1::bigint[]) and jobs.id = s.id and jobs.lease_id = s.lease_id
-  returning jobs.id, jobs.kind, jobs.project_id, jobs.partition_key, jobs.due_at, jobs.cut_offs,
-    jobs.payload`,
+  returning jobs.id, jobs.kind, jobs.project_id, jobs.partition_key, jobs.due_at, jobs.attempt,
+    jobs.cut_offs, jobs.payload`,
 );
 // leases has a row per process. Index jobs_leased (lease_id).
 const releaseJobsOfNode = sql(

@@ -111,8 +111,9 @@ export class Worker {
   #reportDelayed(jobs: readonly DelayedJob[]): void {
     const sorted = jobs.toSorted((a, b) => b.cutOffs - a.cutOffs || a.id - b.id);
     for (const job of sorted.slice(0, MAX_REPORTED)) {
-      const { cutOffs, dueAt } = job;
-      this.#log.warn({ ...jobFacts(job), cutOffs, dueAt }, 'a job waits, because its workers have ended');
+      const { attempt: attempts, cutOffs, dueAt } = job;
+      const facts = { ...jobFacts(job), attempts, cutOffs, dueAt };
+      this.#log.warn(facts, 'a job waits, because its workers have ended');
     }
     const more = sorted.length - MAX_REPORTED;
     if (more > 0) this.#log.warn({ jobs: more }, 'more jobs wait, because their workers have ended');

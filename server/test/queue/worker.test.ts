@@ -459,6 +459,7 @@ test('the log says which jobs wait because their workers have ended, most ends f
     kind: 'fan_out',
     job: expect.any(Number),
     projectId: jobs.at(-1)?.projectId,
+    attempts: 4,
     cutOffs: 6,
     dueAt: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T/),
     payload: { broadcast_id: jobs.at(-1)?.payload.broadcast_id },
