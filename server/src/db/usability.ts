@@ -97,9 +97,14 @@ export function connectionObstacle(error: unknown): Obstacle {
 
 /** Why a statement failed for no fault of its own: there is no connection, or a full disk, for example. */
 export function obstacleOf(error: unknown): Obstacle {
-  return connectAdvice(error) === undefined
-    ? { message: `cannot be used (${messageOf(error)})`, advice: 'try belfry doctor' }
-    : connectionObstacle(error);
+  const isForbidden = detailsOf(error).code === '42501'; // a rejected connection has this code, too
+  if (connectAdvice(error) !== undefined && !isForbidden) return connectionObstacle(error);
+  return {
+    message: `cannot be used (${messageOf(error)})`,
+    advice: isForbidden
+      ? 'grant its user this right; if the user has it, check whether the disk is read-only'
+      : 'try belfry doctor',
+  };
 }
 
 function connectAdvice(error: unknown): string | undefined {

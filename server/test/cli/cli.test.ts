@@ -17,6 +17,7 @@ import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { caller } from '../support/service.ts';
+import { withClient } from '../support/with-client.ts';
 
 /** The data directory of the server that all commands of this file use. */
 let dataDir: string;
@@ -683,6 +684,29 @@ describe('the database', () => {
     } finally {
       await client.query(`drop role ${role}`);
       await client.end();
+    }
+  });
+
+  test('a command whose user lacks a right does not say that the database is unreachable', async () => {
+    const target = await createTestDatabase();
+    const role = `limited_${randomUUID().replaceAll('-', '')}`;
+    const admin = (text: string) => withClient(target.connection, (client) => client.query(text));
+    await admin(`create role ${role} login`);
+    try {
+      await admin(`grant all on all tables in schema public to ${role}`);
+      await admin(`revoke insert on project_tokens from ${role}`);
+      const url = target.url.replace(/\/\/[^@:]+/, `//${role}`);
+      const where = { settings: { DATABASE_URL: url, DATA_DIR: join(dataDir, 'limited') } };
+      expect(await run(['project', 'create', 'shop'], where)).toEqual({
+        code: 1,
+        out: '',
+        err:
+          'belfry: the database cannot be used (permission denied for table project_tokens): ' +
+          'grant its user this right; if the user has it, check whether the disk is read-only\n',
+      });
+    } finally {
+      await target.drop();
+      await withClient(database.connection, (client) => client.query(`drop role ${role}`));
     }
   });
 
