@@ -530,6 +530,20 @@ test('what the user reads elsewhere costs an inbox without a list few requests, 
   expect(requested.filter((url) => !url.endsWith('/count'))).toEqual([]);
 });
 
+test('what the user reads elsewhere is counted although the clock was set back', async () => {
+  const user = newUser();
+  await send(user);
+  const inbox = await open(user);
+  await inbox.refresh();
+  const now = Date.now;
+  vi.spyOn(Date, 'now').mockImplementation(() => now() - 3_600_000);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const call = project.as(user);
+  const [{ id }] = (await call('GET', '/notifications')).body.data;
+  expect((await call('POST', `/notifications/${id}/read`)).status).toBe(204);
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
+});
+
 test('what the rate limit refuses is reported at once, and fetched when the server allows it', async () => {
   const user = newUser();
   await send(user, { title: 'a' });

@@ -94,7 +94,8 @@ export class Inbox {
   #isClosed = false;
   /** While the first stream opens, nothing is fetched: it brings what is shown. */
   #opening: ReturnType<typeof deferred<Opening | undefined>> | undefined;
-  #countedAt = 0;
+  /** By a clock that is never set back. */
+  #countedAt = -COUNT_EVERY_MS;
   /** What will be fetched later. */
   readonly #planned = new Set<() => Promise<unknown>>();
   /** Rises with everything that makes counts stale that are being fetched. */
@@ -527,12 +528,12 @@ export class Inbox {
 
   #countSoon(): void {
     this.#countsVersion += 1; // those that are being fetched
-    this.#plan(this.#count, Math.max(COUNT_AFTER_MS, this.#countedAt + COUNT_EVERY_MS - Date.now()));
+    this.#plan(this.#count, Math.max(COUNT_AFTER_MS, this.#countedAt + COUNT_EVERY_MS - performance.now()));
   }
 
   /** Fetches the counts, and once more if something changed meanwhile. */
   readonly #count = async (): Promise<void> => {
-    this.#countedAt = Date.now();
+    this.#countedAt = performance.now();
     this.#countsVersion += 1;
     const version = this.#countsVersion;
     const [{ count: unread }, { count: unseen }] = await Promise.all([
