@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, readdir, rm, statfs, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readlink, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const MEMORY = '/dev/shm';
-const PREFIX = 'belfry-';
 // All files of a run need up to 2 GiB.
 const NEEDED_BYTES = 8 * 1024 ** 3;
 
@@ -15,8 +14,9 @@ const NEEDED_BYTES = 8 * 1024 ** 3;
  */
 export async function keepTemporaryFilesInMemory(): Promise<() => Promise<void>> {
   if (process.env.TMPDIR !== undefined || !(await hasSpace())) return async () => {};
-  await deleteLeftovers();
-  const folder = join(MEMORY, `${PREFIX}${process.pid}`);
+  const prefix = await ownPrefix();
+  await deleteLeftovers(prefix);
+  const folder = join(MEMORY, `${prefix}${process.pid}`);
   await mkdir(folder);
   await chmod(folder, 0o1777); // servers may run as another user
   const remove = () => rm(folder, { recursive: true, force: true });
@@ -40,11 +40,17 @@ async function hasSpace(): Promise<boolean> {
   }
 }
 
-/** Deletes the files of runs that were killed. */
-async function deleteLeftovers(): Promise<void> {
+/** What the names of these folders start with. Containers may share this memory, but not their processes. */
+async function ownPrefix(): Promise<string> {
+  const namespace = await readlink('/proc/self/ns/pid').catch(() => '');
+  return `belfry-${namespace.replace(/\D/g, '')}-`;
+}
+
+/** Deletes the files of runs that were killed, also of one that had the id of this process. */
+async function deleteLeftovers(prefix: string): Promise<void> {
   for (const name of await readdir(MEMORY)) {
-    const pid = Number(name.startsWith(PREFIX) && name.slice(PREFIX.length));
-    if (Number.isInteger(pid) && pid > 0 && !isRunning(pid))
+    const pid = Number(name.startsWith(prefix) && name.slice(prefix.length));
+    if (Number.isInteger(pid) && pid > 0 && (pid === process.pid || !isRunning(pid)))
       await rm(join(MEMORY, name), { recursive: true, force: true });
   }
 }
