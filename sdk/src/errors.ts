@@ -17,7 +17,7 @@ export class BelfryError extends Error {
   readonly errors: readonly ErrorDetail[];
   /** The id of this request in the log of the server. */
   readonly requestId: string | undefined;
-  /** How long the server asks to wait, from `Retry-After`. */
+  /** How long the server asks to wait, from `Retry-After`; at most a day. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -54,12 +54,15 @@ export async function errorOfResponse(what: string, response: Response): Promise
   });
 }
 
+// A timer of more than 24 days would end at once.
+const LONGEST_MS = 86_400_000;
+
 /** `Retry-After`, which is in seconds or a date, in milliseconds. */
 function retryAfterMs(header: string | null): number | undefined {
   if (header === null) return undefined;
   const seconds = Number(header);
   const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000;
-  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(0, ms), LONGEST_MS);
 }
 
 /** The problems in a body. Proxies respond in other forms. */

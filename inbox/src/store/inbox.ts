@@ -61,8 +61,6 @@ const COUNT_AFTER_MS = 500;
 const COUNT_EVERY_MS = 5_000;
 // What the rate limit refuses for longer is reported at once, and fetched later.
 const MAX_RETRY_AFTER_MS = 2_000;
-// Timers of more than 24 days would end at once.
-const LONGEST_PLAN_MS = 86_400_000;
 // Without data for this time a stream is lost, so one that catches up has no longer pauses.
 const CATCH_UP_MS = 40_000;
 
@@ -512,11 +510,10 @@ export class Inbox {
   #plan(fetchIt: () => Promise<unknown>, inMs: number): void {
     if (this.#planned.has(fetchIt)) return;
     this.#planned.add(fetchIt);
-    const fetchNow = () => {
+    setTimeout(() => {
       this.#planned.delete(fetchIt);
       if (this.#live) fetchIt().catch(() => {});
-    };
-    setTimeout(fetchNow, Math.min(inMs, LONGEST_PLAN_MS));
+    }, inMs);
   }
 
   /** Fetches what is shown, and the preferences. */

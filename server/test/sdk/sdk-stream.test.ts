@@ -150,6 +150,12 @@ describe('the stream of notifications', () => {
     expect(listener.losses).toMatchObject([{ status: 429, retryAfterMs: 1000 }]);
   });
 
+  test('waits for a day at most', async () => {
+    proxy.decide = () => ({ status: 503, headers: { 'retry-after': '9999999' } });
+    const listener = listen(randomUUID());
+    await expect.poll(() => listener.losses, soon).toMatchObject([{ retryAfterMs: 86_400_000 }]);
+  });
+
   test('fails after maxRetries failures in a row', async () => {
     proxy.decide = () => ({ status: 502, headers: { 'retry-after': '0' } });
     const listener = listen(randomUUID(), { maxRetries: 3 });
