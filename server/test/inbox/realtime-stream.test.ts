@@ -5,6 +5,7 @@ import type { Queryable } from '../../src/db/client.ts';
 import type { NotificationsNew } from '../../src/domain/ground/bus/messages.ts';
 import { changeNotification } from '../../src/domain/line/notifications/change.ts';
 import { changeAllNotifications } from '../../src/domain/line/notifications/change-all.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { notificationId } from '../../src/lib/ids.ts';
 import {
   insertBroadcast,
@@ -313,10 +314,10 @@ describe('an event stream', () => {
   });
 
   test('it ends when its token expires', async () => {
-    const expiresAtMs = Date.now() + 1_500; // time enough to open it
+    const expiresAtMs = systemClock.now() + 1_500; // time enough to open it
     const response = await getStream(`${streamUrl(newUser())}&expires=${expiresAtMs}`);
     const ended = once(response.resume(), 'end');
-    await expect.poll(() => Date.now()).toBeGreaterThan(expiresAtMs);
+    await expect.poll(() => systemClock.now()).toBeGreaterThan(expiresAtMs);
     node.beat();
     await ended;
   });
@@ -375,9 +376,9 @@ describe('a stream by WebSocket', () => {
   });
 
   test('it is closed with a code of its own when its token expires', async () => {
-    const expiresAtMs = Date.now() + 1_500; // time enough to open it
+    const expiresAtMs = systemClock.now() + 1_500; // time enough to open it
     const client = await open(`${newUser()}.${expiresAtMs}`);
-    await expect.poll(() => Date.now()).toBeGreaterThan(expiresAtMs);
+    await expect.poll(() => systemClock.now()).toBeGreaterThan(expiresAtMs);
     node.beat();
     expect(await client.closed).toEqual({ code: 4005, reason: 'the credential is no longer valid' });
   });
