@@ -6,8 +6,9 @@ const common = {
   root: 'server',
   // Processes, not threads: tests send signals and measure their process.
   pool: 'forks' as const,
-  // Tests wait for other processes: with three on two cores, a sixth of the time was idle, with four a
-  // twentieth. Projects ignore the value of the root, and their default is one on two cores.
+  // Tests wait for other processes: with three on two cores, a sixth of the time was idle. A run took 560 s
+  // with four, and 624 s with three. Projects ignore the value of the root, and their default is one on two
+  // cores.
   maxWorkers: 4,
   // A test may wait for two things that each take as long as it can be.
   testTimeout: 2.5 * PATIENCE_MS,
