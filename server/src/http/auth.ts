@@ -27,8 +27,8 @@ export interface UserCaller {
   readonly kind: 'user';
   readonly project: Project;
   readonly userId: string;
-  /** The credential has the rights of the project, too: it is the API secret or a Project JWT. */
-  readonly isProject?: boolean;
+  /** Whether the credential has the rights of the project, too: it is the API secret or a Project JWT. */
+  readonly hasProjectRights?: boolean;
   readonly credential: Credential;
 }
 

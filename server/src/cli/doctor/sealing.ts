@@ -53,7 +53,7 @@ export async function checkSealingKey(
     return [
       problem(
         CHECK,
-        `${why}, and the secrets in the database were encrypted with ` + `the key ${needed.join(', ')}`,
+        `${why}, and the secrets in the database were encrypted with the key ${needed.join(', ')}`,
         'restore your copy of the file, or set SECRET_KEY',
       ),
     ];

@@ -143,7 +143,7 @@ function withGraphqlNames(problem: string): string {
 
 /** Whether the credential has the rights of the project, also if a backend acts for a user with it. */
 export function hasProjectRights(caller: Caller): boolean {
-  return caller.kind === 'project' || caller.isProject === true;
+  return caller.kind === 'project' || caller.hasProjectRights === true;
 }
 
 function wrongCaller({ caller, credentialNames }: Scope, wanted: Caller['kind']): ClientError {

@@ -36,7 +36,10 @@ export function createHeaderAuthenticator(
         throw refused('incorrect_api_key');
       if (!given.hasUser || wanted === 'project') return caller;
       if (caller.kind === 'user') throw refused('api_key_not_provided');
-      return userOf(caller.project, readUser(given, brand), actingCredential(caller), true);
+      return userOf(caller.project, readUser(given, brand), {
+        credential: actingCredential(caller),
+        hasProjectRights: true,
+      });
     }
     if (given.apiKey === undefined) throw refused('api_key_not_provided');
     const project = await projects.byApiKey(given.apiKey);
@@ -69,18 +72,20 @@ export function createHeaderAuthenticator(
     // The HMAC of an external id does not prove the address beside it, which may be that of another user.
     if (secret === undefined && key !== undefined && named.externalId !== undefined) delete named.email;
     if (key !== undefined) keyUses.note(key);
-    return userOf(project, named, credentialOf(key ?? project.apiSecrets[0]), secret !== undefined);
+    return userOf(project, named, {
+      credential: credentialOf(key ?? project.apiSecrets[0]),
+      hasProjectRights: secret !== undefined,
+    });
   }
 
   async function userOf(
     project: Project,
     named: NamedUser,
-    credential: Credential,
-    isProject: boolean,
+    rights: Pick<UserCaller, 'credential' | 'hasProjectRights'>,
   ): Promise<UserCaller> {
     const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);
-    return { kind: 'user', project, userId, isProject, credential };
+    return { kind: 'user', project, userId, ...rights };
   }
 
   /** The key that made the HMAC of the user; undefined if there is no HMAC and the project needs none. */
