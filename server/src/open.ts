@@ -365,7 +365,9 @@ function keyIn(dataDir: string, read: () => Buffer | undefined): Buffer[] | unde
     return key === undefined ? undefined : [key];
   } catch (error) {
     if (codeOf(error) === undefined)
-      throw new StartError(error instanceof Error ? error.message : String(error));
+      throw new StartError(
+        `${error instanceof Error ? error.message : error}: restore your copy of the file, or set SECRET_KEY`,
+      );
     throw new StartError(
       `DATA_DIR ${dataDir} cannot be used (${codeOf(error)}): choose a directory that this user may write to`,
     );

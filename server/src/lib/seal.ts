@@ -140,8 +140,7 @@ export function loadOrCreateKey(dataDir: string): Buffer {
     rmSync(draft, { force: true });
   }
   const made = readKey(path);
-  if (made === undefined)
-    throw new Error(`${path} links to a file that does not exist: put the key there, or remove the link`);
+  if (made === undefined) throw new Error(`${path} links to a file that does not exist`);
   return made;
 }
 
@@ -154,7 +153,7 @@ function readKey(path: string): Buffer | undefined {
     throw error;
   }
   if (!/^[0-9a-f]{64}$/i.test(text)) {
-    throw new Error(`${path} does not hold a key (64 hexadecimal characters); restore it from a backup`);
+    throw new Error(`${path} does not hold a key (64 hexadecimal characters)`);
   }
   return Buffer.from(text, 'hex');
 }

@@ -848,7 +848,7 @@ describe('the database', () => {
     const unusable = await restore({ DATA_DIR: damaged });
     expect(unusable).toMatchObject({ code: 1, doctor: 1 });
     expect(unusable.err).toMatch(
-      /^belfry: everything is restored, but .*secret\.key does not hold a key.*\n$/,
+      /^belfry: everything is restored, but .*secret\.key does not hold a key \(.*\), and the secrets .*\n$/,
     );
   });
 
