@@ -109,3 +109,28 @@ test('hiding takes time linear to the line', () => {
     expect(process.cpuUsage(before).user / 1_000, line.slice(0, 20)).toBeLessThan(1_000);
   }
 });
+
+test('warnings that differ in nothing but their time are written once', () => {
+  const text = linesOf((log) => {
+    const failed = (kind: string, message: string) => log.warn({ err: new Error(message), kind }, 'failed');
+    for (let second = 0; second < 3; second += 1) failed('a', 'no connection');
+    failed('b', 'no connection');
+    failed('a', 'no memory');
+    log.child({ cell: 'x' }).warn({ err: new Error('no memory'), kind: 'a' }, 'failed');
+    log.error({ err: new Error('no memory'), kind: 'a' }, 'failed');
+    for (let second = 0; second < 3; second += 1) log.warn('a text alone');
+    for (let second = 0; second < 3; second += 1) log.info('no warning');
+  });
+  expect(text.match(/"msg":"failed"/g)).toHaveLength(5);
+  expect(text.match(/a text alone/g)).toHaveLength(1);
+  expect(text.match(/no warning/g)).toHaveLength(3);
+});
+
+test('what cannot be compared is written each time', () => {
+  const circle: Record<string, unknown> = {};
+  circle.self = circle;
+  const text = linesOf((log) => {
+    for (let second = 0; second < 3; second += 1) log.warn({ circle, count: 1n }, 'failed');
+  });
+  expect(text.match(/"msg":"failed"/g)).toHaveLength(3);
+});

@@ -1,14 +1,19 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
+import { RepeatedLines } from './repeated-lines.ts';
 import { activeSpan } from './tracing.ts';
 
 export type Logger = PinoLogger;
 
+const WARN = 40; // the number of this level in pino
+
 /**
  * Creates a logger that writes JSON lines to standard output, or readable lines to a terminal. Values with
- * secret names and texts that look like secrets are replaced in every line.
+ * secret names and texts that look like secrets are replaced in every line. A warning or error that differs
+ * in nothing but its time is written once a minute, with how often it was left out as `repeated`.
  */
 export function createLogger({ level, stream }: { level: string; stream?: DestinationStream }): Logger {
   const output = stream ?? (process.stdout.isTTY ? readable(process.stdout) : pino.destination(1));
+  const repeated = new RepeatedLines();
   return pino(
     {
       level,
@@ -18,10 +23,29 @@ export function createLogger({ level, stream }: { level: string; stream?: Destin
       formatters: { level: (label) => ({ level: label }) },
       // Applied to the finished line, so that it covers bindings of children, causes of errors, and JSON
       // within strings.
-      hooks: { streamWrite: hideSecrets },
+      hooks: {
+        streamWrite: hideSecrets,
+        logMethod(args, write, level) {
+          const line = level < WARN ? undefined : withoutTime(this, level, args);
+          const leftOut = line === undefined ? 0 : repeated.note(line, performance.now());
+          if (leftOut === undefined) return;
+          write.apply(leftOut > 0 ? this.child({ repeated: leftOut }) : this, args);
+        },
+      },
     },
     output,
   );
+}
+
+/** What a line says, but for its time, trace and stack. Undefined if that cannot be compared. */
+function withoutTime(logger: Logger, level: number, [facts, ...texts]: unknown[]): string | undefined {
+  try {
+    return JSON.stringify([level, logger.bindings(), facts, texts], (_, value) =>
+      value instanceof Error ? { ...value, message: value.message } : value,
+    );
+  } catch {
+    return undefined;
+  }
 }
 
 /** The trace that the logging work is a part of. A new object each time, because pino adds to it. */

@@ -54,11 +54,13 @@ export class Lease {
     return performance.now() - this.#renewedMs < FRESH_MS;
   }
 
-  /** Renews the lease unless it is fresh. Jobs claimed under an expired lease would be released at once. */
-  async refresh(): Promise<void> {
-    if (this.isFresh) return;
-    await this.#renewOnce();
-    if (!this.isFresh) throw new Error('the lease could not be renewed');
+  /**
+   * Renews the lease unless it is fresh. Returns whether it is now: jobs claimed under an expired lease would
+   * be released at once.
+   */
+  async refresh(): Promise<boolean> {
+    if (!this.isFresh) await this.#renewOnce();
+    return this.isFresh;
   }
 
   async start(): Promise<void> {

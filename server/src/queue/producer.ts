@@ -221,7 +221,7 @@ export class Producer {
   async #runClaimed(lane: Lane): Promise<void> {
     lane.mayHaveReady = false;
     await this.#releases.flush(this.#db);
-    await this.#lease.refresh();
+    if (!(await this.#lease.refresh())) return; // the next poll tries again
     const leaseId = this.#lease.id;
     await this.#releaseUnknown(leaseId);
     const jobs = await this.#claim(lane, leaseId);

@@ -210,7 +210,10 @@ export class Link {
     this.#listening.resolve();
     this.#tried.resolve();
     for (const nodeId of this.#peers.keys()) this.#peers.set(nodeId, performance.now());
-    if (lostAtMs !== undefined) this.#miss(lostAtMs);
+    if (lostAtMs !== undefined) {
+      this.#log.info('connected to the message bus again');
+      this.#miss(lostAtMs);
+    }
     void this.#flush();
   }
 
