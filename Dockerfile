@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # The image of Belfry. Build it with `docker buildx build --platform linux/amd64,linux/arm64 --sbom=true .`
 # Nothing runs emulated except the installation of tini: npm fetches the programs of the other platform.
 

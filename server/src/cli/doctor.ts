@@ -34,7 +34,7 @@ async function examine(): Promise<Finding[]> {
     return [
       checkNode(),
       ...findings,
-      ...checkDataDir(config.DATA_DIR),
+      ...checkDataDir(config.DATA_DIR, { hasDatabase: config.DATABASE_URL === undefined }),
       ...database.findings,
       ...(await checkNats(config, database.usable ? database.db : undefined)),
       ...server.findings,

@@ -37,7 +37,7 @@ export function createLogger({ level, stream }: { level: string; stream?: Destin
   );
 }
 
-/** What a line says, but for its time, trace and stack. Undefined if that cannot be compared. */
+/** What a line says, without its time, trace and stack. Undefined if that cannot be compared. */
 function withoutTime(logger: Logger, level: number, [facts, ...texts]: unknown[]): string | undefined {
   try {
     return JSON.stringify([level, logger.bindings(), facts, texts], (_, value) =>

@@ -562,6 +562,15 @@ describe('doctor', () => {
     expect(existsSync(fresh)).toBe(false);
   });
 
+  test('looks at the disk only for the embedded database', async () => {
+    const checks = async (more: Record<string, string> = {}) =>
+      (await doctor(more)).checks.map(({ check }) => check);
+    expect(await checks()).toContain('disk');
+    const elsewhere = await checks({ DATABASE_URL: 'postgres://belfry@127.0.0.1:1/belfry' });
+    expect(elsewhere).toContain('data directory');
+    expect(elsewhere).not.toContain('disk');
+  });
+
   test('names every wrong setting', async () => {
     const report = await doctor({ PORT: 'x', EGRESS_ALLOW: 'everything', RATE_LIMIT_WRITE: '1' });
     expect(report.code).toBe(1);

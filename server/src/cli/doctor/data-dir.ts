@@ -38,8 +38,11 @@ const FILE_SYSTEMS: Record<number, { name: string; advice: string }> = {
   },
 };
 
-/** Checks that the data directory is writable and private, and that its disk has room. Changes nothing. */
-export function checkDataDir(dataDir: string): Finding[] {
+/**
+ * Checks that the data directory is writable and private and, if it has the database, that its disk suits
+ * one. Changes nothing.
+ */
+export function checkDataDir(dataDir: string, { hasDatabase }: { hasDatabase: boolean }): Finding[] {
   const present = nearestPresent(dataDir);
   try {
     if (!statSync(present).isDirectory()) throw new Error('it is a file');
@@ -54,7 +57,7 @@ export function checkDataDir(dataDir: string): Finding[] {
     ok(CHECK, state),
     ...checkFile(dataDir, 'secret.key'),
     ...checkFile(dataDir, 'credentials.json'),
-    ...checkDisk(present),
+    ...(hasDatabase ? checkDisk(present) : []),
   ];
 }
 
