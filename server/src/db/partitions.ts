@@ -112,12 +112,16 @@ async function missingFrom(
 }
 
 /** Other nodes do their work before or after it. Reading and writing rows goes on. */
-function locked(
+async function locked(
   db: Partitioned,
   table: PartitionedTable,
   work: (tx: Queryable) => Promise<void>,
 ): Promise<void> {
-  return db.transaction(async (tx) => {
+  // The error of a statement would mean that the database cannot be written.
+  const [{ owns } = { owns: false }] = await db.query<{ owns: boolean }>(selectOwnership, [table]);
+  if (!owns)
+    throw new Error(`the user of DATABASE_URL does not own the table ${table}: only its owner can do this`);
+  await db.transaction(async (tx) => {
     await tx.query(sql('', `lock table ${table} in share update exclusive mode`));
     await tx.query(sql('', `set local lock_timeout = ${LOCK_TIMEOUT_MS}`));
     await work(tx);
@@ -197,6 +201,10 @@ function startOfMonth(ms: number, ahead: number): string {
 
 const later = (one: string, other: string): string => (one > other ? one : other);
 
+const selectOwnership = sql(
+  'owns_table',
+  "select pg_has_role(relowner, 'usage') as owns from pg_class where oid = $1::text::regclass",
+);
 const selectPartitions = sql(
   'list_partitions',
   `select name, substring(bound from 'FROM \\(''([^'']+)''\\)') as "from",

@@ -16,6 +16,8 @@ export interface DatabaseFacts {
   /** Whether Belfry's tables exist. */
   migrated: boolean;
   may_create: boolean | null;
+  /** Whether the user may create and drop the partitions of tables. */
+  owns_tables: boolean;
   may_read: boolean;
   may_change: boolean;
   read_only: boolean;
@@ -131,6 +133,9 @@ const selectFacts = sql(
     current_user as login,
     to_regclass('migrations') is not null as migrated,
     has_schema_privilege(current_schema(), 'create') as may_create,
+    coalesce(
+      (select pg_has_role(relowner, 'usage') from pg_class where oid = to_regclass('events')), true
+    ) as owns_tables,
     coalesce(has_table_privilege(to_regclass('migrations'), 'select'), true) as may_read,
     (
       select coalesce(bool_and(has_table_privilege(to_regclass(name), privilege)), true)

@@ -705,7 +705,10 @@ describe('the database', () => {
       await admin(`grant all on all tables in schema public to ${role}`);
       await admin(`revoke insert on project_tokens from ${role}`);
       const url = target.url.replace(/\/\/[^@:]+/, `//${role}`);
-      const where = { settings: { DATABASE_URL: url, DATA_DIR: join(dataDir, 'limited') } };
+      const where = { settings: { DATABASE_URL: url, DATA_DIR: join(dataDir, 'limited'), PORT: '0' } };
+      expect((await run(['doctor'], where)).out).toMatch(
+        new RegExp(`^! database +user ${role} does not own Belfry's tables, so it adds no months`, 'm'),
+      );
       expect(await run(['project', 'create', 'shop'], where)).toEqual({
         code: 1,
         out: '',

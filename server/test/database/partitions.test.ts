@@ -4,6 +4,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { createPartitions, dropPartitions } from '../../src/db/partitions.ts';
+import { WriteFailures } from '../../src/db/write-failures.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { listEvents } from '../../src/domain/ground/events/list.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
@@ -410,3 +411,23 @@ const purgeByPlace = sql(
   where ctid = any (array(select ctid from events where id < $1 order by id limit 1000))
   returning 1`,
 );
+
+test('a user that does not own the tables is named, and the database still counts as writable', async () => {
+  const role = `limited_${randomUUID().replaceAll('-', '')}`;
+  await db.query(sql('', `create role ${role} login`));
+  try {
+    await db.query(sql('', `grant all on all tables in schema public to ${role}`));
+    const writeFailures = new WriteFailures();
+    const options = { size: 1, name: 'not the owner', writeFailures };
+    const limited = openDatabase({ ...database.connection, user: role }, options);
+    const reason = 'does not own the table events';
+    await expect(createPartitions(limited, 'events', month(1))).rejects.toThrow(reason);
+    await createPartitions(db, 'events', month(1));
+    await expect(dropPartitions(limited, 'events', firstIdAt(month(5)))).rejects.toThrow(reason);
+    expect(writeFailures.recent()).toBeUndefined();
+    await limited.close();
+  } finally {
+    await db.query(sql('', `drop owned by ${role}`));
+    await db.query(sql('', `drop role ${role}`));
+  }
+});

@@ -186,6 +186,7 @@ async function ask(
       running,
       checkSchema(schema),
       ...checkCreation(facts, schema),
+      ...checkOwnership(facts),
       ...(await checkDurability(connection, pool)),
       checkClock(clockMs),
     ];
@@ -247,3 +248,9 @@ export async function askFacts(db: Database): Promise<{ facts: DatabaseFacts; cl
 }
 
 const ping = sql('doctor_ping', 'select 1');
+
+function checkOwnership({ owns_tables, login }: DatabaseFacts): Finding[] {
+  if (owns_tables) return [];
+  const message = `user ${login} does not own Belfry's tables, so it adds no months to them and drops none`;
+  return [warning(CHECK, message, 'use the user that created the tables in DATABASE_URL')];
+}
