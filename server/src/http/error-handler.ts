@@ -59,11 +59,16 @@ export function toClientError(error: unknown): ClientError {
   return new ClientError('internal_error');
 }
 
+// A deadlock, a lock, or a statement that took too long.
+const BUSY = /^(?:40|55P03$|57014$)/;
+
 /** A full disk must not look like a database that is away: reads still work, and others can repair it. */
 function databaseUnavailable(error: unknown): ClientError {
   const why = whyNotWritten(error);
-  const messages =
-    why === undefined ? [] : [`The database of the service cannot write: ${why}. Try again later`];
+  const messages: string[] = [];
+  if (why !== undefined) messages.push(`The database of the service cannot write: ${why}. Try again later`);
+  else if (BUSY.test((error as { code?: string }).code ?? ''))
+    messages.push('The database of the service is too busy; try again later');
   return new ClientError('service_unavailable', messages, { 'retry-after': '1' });
 }
 

@@ -47,6 +47,17 @@ async function fillDisk({ context: { db } }: TestService, tables: readonly strin
   };
 }
 
+/** Makes new broadcasts and users fail with PostgreSQL's code for an error. */
+async function failWrites({ context: { db } }: TestService, code: string) {
+  const run = (text: string) => db.query(sql('', text));
+  await run(`create function cannot_write() returns trigger language plpgsql as $$
+    begin
+      raise exception 'not shown to clients' using errcode = '${code}';
+    end $$`);
+  for (const table of ['broadcasts', 'users'])
+    await run(`create trigger no_writes before insert on ${table} execute function cannot_write()`);
+}
+
 /** A mailer or receiver that responds to a few requests at once, and to all others when it is released. */
 async function startHesitant(nameOf: (body: string) => string) {
   const names: string[] = [];
@@ -81,13 +92,7 @@ test.each([
 ])('a request that cannot be stored (%s) says so, as /readyz does, and may be retried', async (code, why) => {
   const service = await startTestService({ pollMs: 3_600_000 });
   onTestFinished(service.stop);
-  const run = (text: string) => service.context.db.query(sql('', text));
-  await run(`create function cannot_write() returns trigger language plpgsql as $$
-    begin
-      raise exception 'not shown to clients' using errcode = '${code}';
-    end $$`);
-  for (const table of ['broadcasts', 'users'])
-    await run(`create trigger no_writes before insert on ${table} execute function cannot_write()`);
+  await failWrites(service, code);
   const message = `The database of the service cannot write: ${why}. Try again later`;
   const unavailable = {
     status: 503,
@@ -102,6 +107,25 @@ test.each([
   expect(await ready.json()).toEqual({ status: 'unavailable', reason: `the database cannot write: ${why}` });
   // What only reads works.
   expect(await service.project.call('GET', '/users')).toMatchObject({ status: 200 });
+});
+
+test.each([
+  ['40P01', 'a deadlock'],
+  ['55P03', 'a lock'],
+  ['57014', 'a slow statement'],
+])('a busy database (%s, %s) is called busy, and counts as ready', async (code) => {
+  const service = await startTestService({ pollMs: 3_600_000 });
+  onTestFinished(service.stop);
+  await failWrites(service, code);
+  expect(await service.project.call('PUT', '/users', { external_id: 'ada' })).toMatchObject({
+    status: 503,
+    body: {
+      errors: [
+        { code: 'service_unavailable', message: 'The database of the service is too busy; try again later' },
+      ],
+    },
+  });
+  expect(await fetch(`${service.address}/readyz`)).toMatchObject({ status: 200 });
 });
 
 test('e-mails are not sent while their outcomes cannot be stored, and none is sent twice', async () => {
