@@ -1,4 +1,6 @@
+import { uuidArray } from '../../server/src/db/arrays.ts';
 import { type Database, sql } from '../../server/src/db/client.ts';
+import { newId } from '../../server/src/lib/ids.ts';
 import { packJson } from '../../server/src/lib/packed-json.ts';
 
 /** Users of a project with inboxes of different sizes. */
@@ -59,6 +61,18 @@ export async function growUsers(db: Database, projectId: string, count: number):
   for (let from = 1; from <= count; from += portion)
     await db.query(insertUsers, [projectId, from, Math.min(count, from + portion - 1)]);
   await db.query(sql('bench_vacuum_users', 'vacuum analyze users, user_keys'));
+}
+
+/**
+ * Adds users with 10,000 unread notifications each. Broadcasts reach all of them, so neighbouring rows belong
+ * to different users. Returns the names of the users.
+ */
+export async function addUnreadInboxes(db: Database, projectId: string, count: number): Promise<string[]> {
+  const users = Array.from({ length: count }, () => newId());
+  const names = users.map((id) => `unread-${id}`);
+  for (const [place, id] of users.entries()) await addUser(db, projectId, id, names[place] ?? '');
+  await db.query(insertUnread, [uuidArray(users)]);
+  return names;
 }
 
 /**
@@ -124,6 +138,14 @@ const insertInbox = sql(
     case when n / $2 % 4 = 0 then now() end, case when n / $2 % 4 = 0 then now() end,
     case when n / $2 % 20 = 1 then now() end, case when n / $2 % 4 = 0 or n / $2 % 20 = 1 then now() end
   from generate_series(1, ${HEAVY}, $2::int) as n`,
+);
+const insertUnread = sql(
+  'bench_unread',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category)
+  select user_id, ${NOTIFICATION_OF('n', 'number')}, ${ID_OF('n')}, now(), 'orders'
+  from generate_series(1, ${HEAVY}, ${HEAVY / BUSY}) as n,
+    unnest($1::uuid[]) with ordinality as u (user_id, number)
+  order by n, number`,
 );
 const insertOthers = sql(
   'bench_others',
