@@ -19,8 +19,7 @@ import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
 import { listNumberedPage } from '../../domain/line/notifications/list-numbered.ts';
 import type { NotificationRow } from '../../domain/line/notifications/row.ts';
-import { findUser } from '../../domain/people/users/find.ts';
-import { getUser, type UserRow } from '../../domain/people/users/get.ts';
+import { getUser, getUserByReference, type UserRow } from '../../domain/people/users/get.ts';
 import { ClientError } from '../../errors.ts';
 import { memberOf } from '../../lib/members.ts';
 import { rawJson } from '../reply.ts';
@@ -108,14 +107,12 @@ export function notificationRoutes(app: App): void {
     reply: { 200: DeliveredNotificationPage },
     async handler({ project, params, query: { page = 1, per_page: perPage = 20 }, context }) {
       const { db } = context;
-      const id = found(await findUser(db, project.id, params.user_id), 'user');
-      const [user, listed] = await Promise.all([
-        getUser(db, project.id, id),
-        listNumberedPage(db, { projectId: project.id, id }, { archived: 'any' }, { page, perPage }),
-      ]);
+      const user = found(await getUserByReference(db, project.id, params.user_id), 'user');
+      const owner = { projectId: project.id, id: user.id };
+      const listed = await listNumberedPage(db, owner, { archived: 'any' }, { page, perPage });
       const texts = whole(await notificationsJson(context, listed.rows), listed.rows);
-      const deliveries = await deliveriesOfUser({ db, brand: config.BRAND }, id, listed.rows);
-      const recipient = `{"user":${recipientJson(found(user, 'user'), ['phone_numbers'])}}`;
+      const deliveries = await deliveriesOfUser({ db, brand: config.BRAND }, user.id, listed.rows);
+      const recipient = `{"user":${recipientJson(user, ['phone_numbers'])}}`;
       const records = listed.rows.map(({ id, sent_at: sentAt }, index) =>
         deliveredJson(texts[index] ?? '', { recipient, sentAt, deliveries: deliveries.get(id) ?? [] }),
       );

@@ -9,7 +9,7 @@ import {
 } from '../../contract/v1/user.ts';
 import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
 import { findUser } from '../../domain/people/users/find.ts';
-import { getUser, type UserRow } from '../../domain/people/users/get.ts';
+import { getUserByReference, type UserRow } from '../../domain/people/users/get.ts';
 import { listNumberedUsers, type UserOrder } from '../../domain/people/users/list-numbered.ts';
 import { saveUser } from '../../domain/people/users/save.ts';
 import { updateUser } from '../../domain/people/users/update.ts';
@@ -73,8 +73,7 @@ export function userRoutes(app: App): void {
     params: UserInPath,
     reply: { 200: WrappedUser },
     async handler({ project, params, context }) {
-      const id = found(await findUser(context.db, project.id, params.user_id), 'user');
-      return wrapped(found(await getUser(context.db, project.id, id), 'user'));
+      return wrapped(found(await getUserByReference(context.db, project.id, params.user_id), 'user'));
     },
   });
 

@@ -3,9 +3,8 @@ import { UserInPath } from '../../contract/user.ts';
 import { UserExport, UserExportQuery } from '../../contract/user-export.ts';
 import { exportUser } from '../../domain/after/export/export-user.ts';
 import { exportUsers } from '../../domain/people/users/export.ts';
-import { getUser } from '../../domain/people/users/get.ts';
+import { getUserByReference } from '../../domain/people/users/get.ts';
 import { found } from '../found.ts';
-import { userInPath } from '../in-path.ts';
 import { rawJson, sendParts } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -44,11 +43,9 @@ export function userExportRoutes(app: App): void {
     tags,
     params: UserInPath,
     reply: { 200: UserExport },
-    async handler(call) {
-      const { context, reply } = call;
-      const { projectId, userId } = await userInPath(call);
-      const user = found(await getUser(context.db, projectId, userId));
-      const exported = exportUser({ ...context, brand: context.config.BRAND }, projectId, user);
+    async handler({ project, params, context, reply }) {
+      const user = found(await getUserByReference(context.db, project.id, params.user_id));
+      const exported = exportUser({ ...context, brand: context.config.BRAND }, project.id, user);
       await sendParts(reply, 'application/json; charset=utf-8', exported);
       return rawJson('');
     },

@@ -1,7 +1,7 @@
 import { NoContent } from '../../contract/common.ts';
 import { SaveUser, UpdateUser, User, UserInPath, UserListQuery, UserPage } from '../../contract/user.ts';
 import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
-import { getUser, userJson } from '../../domain/people/users/get.ts';
+import { getUserByReference, userJson } from '../../domain/people/users/get.ts';
 import { listUsers } from '../../domain/people/users/list.ts';
 import { saveUser } from '../../domain/people/users/save.ts';
 import { updateUser } from '../../domain/people/users/update.ts';
@@ -64,9 +64,8 @@ export function userRoutes(app: App): void {
     tags,
     params: UserInPath,
     reply: { 200: User },
-    async handler(call) {
-      const { projectId, userId } = await userInPath(call);
-      return rawJson(userJson(found(await getUser(call.context.db, projectId, userId))));
+    async handler({ project, params, context }) {
+      return rawJson(userJson(found(await getUserByReference(context.db, project.id, params.user_id))));
     },
   });
 

@@ -1,5 +1,7 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { parseUserReference } from '../../../lib/user-reference.ts';
+import { identityValue } from '../../ground/identities/identities.ts';
 
 export interface UserRow {
   id: string;
@@ -20,6 +22,23 @@ export interface UserRow {
 /** Returns one of the project's users; undefined if it does not exist or is deleted. */
 export async function getUser(db: Queryable, projectId: string, id: string): Promise<UserRow | undefined> {
   return (await getUsers(db, projectId, [id]))[0];
+}
+
+/**
+ * Returns the project's user with this UUID, `external_id:…` or `email:…`, in any case; undefined if there is
+ * none or it is deleted. Never creates or restores a user.
+ */
+export async function getUserByReference(
+  db: Queryable,
+  projectId: string,
+  reference: string,
+): Promise<UserRow | undefined> {
+  const named = parseUserReference(reference);
+  if (named === undefined) return undefined;
+  const { kind, value } = named;
+  if (kind === 'id') return getUser(db, projectId, value);
+  const identity = [projectId, kind, kind === 'email' ? identityValue(kind, value) : value];
+  return (await db.query<UserRow>(selectByIdentity, identity))[0];
 }
 
 /** Returns those of these users that are of the project and not deleted. */
@@ -49,4 +68,12 @@ const selectUsers = sql(
   `select ${USER_COLUMNS}
   from users u
   where u.id = any ($1::uuid[]) and u.project_id = $2 and u.deleted_at is null`,
+);
+// Primary keys of user_keys and of users.
+const selectByIdentity = sql(
+  'get_user_by_identity',
+  `select ${USER_COLUMNS}
+  from user_keys k
+  join users u on u.id = k.user_id and u.project_id = k.project_id and u.deleted_at is null
+  where k.project_id = $1 and k.kind = $2 and k.value = $3 and not k.deleted`,
 );
