@@ -21,7 +21,7 @@ export async function preferencesPage(app: App): Promise<void> {
 
   /** Loads what the page shows, in the language of the user, else of the browser, else of the project. */
   const load = async ({ link, request, reply }: LinkRequest<PreferencesLink>) => {
-    const { projectId, userId, category: linked } = link;
+    const { projectId, category: linked } = link;
     const [project, settings, { windows }] = await Promise.all([
       context.projects.byId(projectId),
       loadSettings(context.db, link),
@@ -37,7 +37,7 @@ export async function preferencesPage(app: App): Promise<void> {
       return { kind: 'gone', respond: () => sendPage(reply, 404, language, page) } as const;
     }
     const [locale = null] = locales.filter((one) => one != null);
-    const categories = await shownCategories(context, { projectId, userId, linked }, locale);
+    const categories = await shownCategories(context, { projectId, linked }, { ...settings, locale });
     const shown = {
       categories,
       timeZone: timeZoneOf(windows, settings, settings.customAttributes),

@@ -1,11 +1,10 @@
 import { UNCATEGORIZED } from '../../../contract/category.ts';
 import type { Preferences } from '../../../contract/preference.ts';
-import { uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import type { Queryable } from '../../../db/client.ts';
 import { fallbacksOf } from '../../../lib/locale.ts';
 import { type Category, type CategoryCache, storedKey } from '../categories/cache.ts';
 import type { IntegrationCache } from '../integrations/cache.ts';
-import { settingsOf } from './settings.ts';
+import { type CategoryPreference, settingsOf, type UserSettings } from './settings.ts';
 
 type Categories = Preferences['categories'];
 type ChannelName = Categories[number]['channels'][number]['name'];
@@ -41,39 +40,29 @@ export async function preferencesOf(
 ): Promise<(userId: string) => Preferences> {
   const [settings, categoriesOf] = await Promise.all([
     settingsOf(context.db, users),
-    categoryPreferencesOf(context, users),
+    categoryPreferences(context, users.projectId),
   ]);
   return (userId) => {
-    const { locale = null, timeZone = null, quietHours = null } = settings.get(userId) ?? {};
-    return { categories: categoriesOf(userId, locale), time_zone: timeZone, quiet_hours: quietHours };
+    const { locale = null, timeZone = null, quietHours = null, categories = [] } = settings.get(userId) ?? {};
+    return { categories: categoriesOf({ locale, categories }), time_zone: timeZone, quiet_hours: quietHours };
   };
 }
 
 /**
- * Returns a user's preferences for the project's enabled categories with their channels, and for each
- * category and channel that the user has a preference for. Categories without a config have all connected
- * channels.
+ * Returns the preferences of a user of the project for its enabled categories with their channels, and for
+ * each category and channel that the user has a preference for. Categories without a config have all
+ * connected channels.
  */
-export async function getCategoryPreferences(
-  context: PreferenceContext,
-  { projectId, userId }: Owner,
-  locale: string | null,
-): Promise<Categories> {
-  return (await categoryPreferencesOf(context, { projectId, userIds: [userId] }))(userId, locale);
-}
-
-async function categoryPreferencesOf(
-  { db, categories, integrations }: PreferenceContext,
-  { projectId, userIds }: Owners,
-): Promise<(userId: string, locale: string | null) => Categories> {
-  const [{ configured }, channels, rows] = await Promise.all([
+export async function categoryPreferences(
+  { categories, integrations }: Omit<PreferenceContext, 'db'>,
+  projectId: string,
+): Promise<(settings: Pick<UserSettings, 'locale' | 'categories'>) => Categories> {
+  const [{ configured }, channels] = await Promise.all([
     categories.of(projectId),
     enabledChannels({ integrations }, projectId),
-    db.query<PreferenceRow>(selectPreferences, [uuidArray(userIds)]),
   ]);
-  const preferences = Map.groupBy(rows, (row) => row.user_id);
-  return (userId, locale) =>
-    listCategories(configured, channels, preferences.get(userId) ?? []).map((listed) => ({
+  return ({ locale, categories: preferences }) =>
+    listCategories(configured, channels, preferences).map((listed) => ({
       ...listed,
       ...textsOf(configured.get(listed.key), locale),
     }));
@@ -107,19 +96,12 @@ export function categoryOf(key: string, configured: ReadonlyMap<string, Category
   return key === UNCATEGORIZED && !configured.has(key) ? null : key;
 }
 
-interface PreferenceRow {
-  user_id: string;
-  category: string;
-  channel: string;
-  enabled: boolean;
-}
-
 function listCategories(
   configured: ReadonlyMap<string, Category>,
   connectedChannels: readonly string[],
-  preferences: readonly PreferenceRow[],
+  preferences: readonly CategoryPreference[],
 ): Categories {
-  const byCategory = Map.groupBy(preferences, (one) => one.category);
+  const byCategory = Map.groupBy(preferences, ([category]) => category);
   // Preferences from before the category became critical are kept, but ignored.
   const requiredEntry = ({ key, channels }: Category) => ({
     key,
@@ -129,7 +111,7 @@ function listCategories(
   });
   const entry = (key: string, stored: string, channels: readonly string[]) => {
     const off = new Set(
-      (byCategory.get(stored) ?? []).filter((one) => !one.enabled).map((one) => one.channel),
+      (byCategory.get(stored) ?? []).filter(([, , enabled]) => !enabled).map(([, channel]) => channel),
     );
     return {
       key,
@@ -140,7 +122,7 @@ function listCategories(
       })),
     };
   };
-  const channelsOf = (stored: string) => (byCategory.get(stored) ?? []).map((one) => one.channel);
+  const channelsOf = (stored: string) => (byCategory.get(stored) ?? []).map(([, channel]) => channel);
   const listed: Categories = [];
   for (const category of configured.values()) {
     const { key, disabled, critical, channels } = category;
@@ -160,12 +142,3 @@ function listCategories(
   }
   return listed;
 }
-
-// Primary key.
-const selectPreferences = sql(
-  'get_preferences',
-  `select user_id, category, channel, enabled
-  from preferences
-  where user_id = any ($1::uuid[])
-  order by user_id, category, channel`,
-);

@@ -1,25 +1,26 @@
 import { UNCATEGORIZED } from '../../../contract/category.ts';
 import type { Preferences } from '../../../contract/preference.ts';
-import { enabledChannels, getCategoryPreferences, type PreferenceContext } from './get.ts';
+import { categoryPreferences, enabledChannels, type PreferenceContext } from './get.ts';
+import type { UserSettings } from './settings.ts';
 
 /** The preference of a user for a category, as the page shows it. */
 export type ShownCategory = Preferences['categories'][number];
 
 /**
- * Returns the categories that a user can choose from, with the channels that the project has set up. `linked`
- * is the category of the message that led to the page; it need not be configured.
+ * Returns the categories that a user with these settings can choose from, with the channels that the project
+ * has set up. `linked` is the category of the message that led to the page; it need not be configured.
  */
 export async function shownCategories(
-  context: PreferenceContext,
-  { projectId, userId, linked }: { projectId: string; userId: string; linked: string | undefined },
-  locale: string | null,
+  context: Omit<PreferenceContext, 'db'>,
+  { projectId, linked }: { projectId: string; linked: string | undefined },
+  settings: Pick<UserSettings, 'locale' | 'categories'>,
 ): Promise<ShownCategory[]> {
-  const [listed, setUp, { configured }] = await Promise.all([
-    getCategoryPreferences(context, { projectId, userId }, locale),
+  const [categoriesOf, setUp, { configured }] = await Promise.all([
+    categoryPreferences(context, projectId),
     enabledChannels(context, projectId),
     context.categories.of(projectId),
   ]);
-  const shown = listed
+  const shown = categoriesOf(settings)
     .map((category) => ({
       ...category,
       channels: category.channels.filter(({ name }) => setUp.includes(name)),
