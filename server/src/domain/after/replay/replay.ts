@@ -7,7 +7,7 @@ import { notificationId } from '../../../lib/ids.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { unpackJsonInThread } from '../../../lib/packed-json.ts';
 import { fanOutWeight } from '../../../queue/jobs.ts';
-import { locate } from '../../line/ledger/locate.ts';
+import { locateUsers } from '../../line/ledger/locate.ts';
 import { replayAllFailed } from './replay-failed.ts';
 import { type DeliveryKey, replayKeys } from './replay-keys.ts';
 
@@ -93,11 +93,7 @@ async function skippedOf(
   userIds: readonly string[],
   channel: string | undefined,
 ): Promise<DeliveryKey[]> {
-  const located = await locate(
-    tx,
-    broadcastId,
-    userIds.map((userId) => notificationId(broadcastId, userId)),
-  );
+  const located = await locateUsers(tx, broadcastId, userIds);
   const planned = located.flatMap(({ userId, notificationId: id, plan, place }) =>
     plan
       .filter((one) => channel === undefined || one.channel === channel)

@@ -2,8 +2,7 @@ import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import type { Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
-import { notificationId } from '../../../lib/ids.ts';
-import { locate } from './locate.ts';
+import { locateNotification, locateUsers } from './locate.ts';
 
 /** A delivery with its place in the list, as a cursor. */
 export interface ListedDelivery {
@@ -39,7 +38,10 @@ export async function readPlace(
   const [, page, id = '', channel = ''] = /^(?:(\d+|failed)-)?([0-9a-f-]{36})\.([a-z_]+)$/.exec(cursor) ?? [];
   if (page !== undefined && page !== 'failed') return { page: Number(page), userId: id, channel };
   if (page === 'failed' && !withPage) return { page: undefined, userId: id, channel };
-  const [found] = await locate(db, broadcastId, [page === 'failed' ? notificationId(broadcastId, id) : id]);
+  const found =
+    page === 'failed'
+      ? (await locateUsers(db, broadcastId, [id]))[0]
+      : await locateNotification(db, broadcastId, id);
   if (found === undefined || !found.plan.some((plan) => plan.channel === channel))
     throw new ClientError('validation_failed', [
       `Param '${param}' is not the id of a delivery of this broadcast`,

@@ -1,6 +1,6 @@
 import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { locate, TIME_CHARACTERS } from './locate.ts';
+import { locateNotification, TIME_CHARACTERS } from './locate.ts';
 import { readPlanned } from './read-planned.ts';
 
 /**
@@ -20,7 +20,7 @@ export async function deliveriesOfNotification(
     `${half}ffff-ffffffffffff`,
   ]);
   for (const { id: broadcastId } of broadcasts) {
-    const [found] = await locate(db, broadcastId, [id]);
+    const found = await locateNotification(db, broadcastId, id);
     if (found === undefined) continue;
     const planned = found.plan.map((plan) => ({ ...found, broadcastId, plan }));
     const read = await readPlanned(db, planned, { state: undefined, limit: planned.length, brand });
