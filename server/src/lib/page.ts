@@ -11,6 +11,8 @@ export interface ListPage<Item> {
 }
 
 type List<Row> = (cursor: Cursor) => Promise<Row[] | SearchedRows<Row>>;
+/** Whether a list has a record beyond a cursor, or its search would stop there. */
+type Any = (cursor: Cursor) => Promise<boolean>;
 
 /**
  * Reads the page beyond a cursor of a list that is ordered by id.
@@ -18,7 +20,8 @@ type List<Row> = (cursor: Cursor) => Promise<Row[] | SearchedRows<Row>>;
  * `list` reads at most `limit` rows beyond a cursor. It consists of two statements, each of which uses only
  * an index (db/list-statements.ts). It is called for one row more than the page holds, to detect whether
  * another page follows. A page in the middle also reads one row in the other direction, because the record of
- * the cursor may be deleted, with everything on that side. Nothing is read beyond an end of the list.
+ * the cursor may be deleted, with everything on that side; `any` can be given if there is a cheaper way to
+ * know. Nothing is read beyond an end of the list.
  *
  * A searched list may return where its search stopped. Its page may then have fewer records than `limit`, or
  * none, and still have neighbours: the search continues where it stopped.
@@ -26,6 +29,7 @@ type List<Row> = (cursor: Cursor) => Promise<Row[] | SearchedRows<Row>>;
 export async function readPage<Row extends { id: string }>(
   cursor: Cursor,
   list: List<Row>,
+  any: Any = async (one) => isAny(await list(one)),
 ): Promise<ListPage<Row>> {
   const { direction, id, limit } = cursor;
   const { rows: found, stoppedAt } = toSearchedRows(await list({ ...cursor, limit: limit + 1 }));
@@ -34,8 +38,9 @@ export async function readPage<Row extends { id: string }>(
   const more = over || stoppedAt !== undefined;
   if (direction === 'newer') items.reverse();
   const { first, last } = edges(direction, items, over ? undefined : stoppedAt);
-  const newer = direction === 'newer' ? more : id !== NEWEST && (await any(list, 'newer', first ?? OLDEST));
-  const older = direction === 'older' ? more : id !== OLDEST && (await any(list, 'older', last ?? NEWEST));
+  const beyond = (side: Cursor['direction'], from: string) => any({ direction: side, id: from, limit: 1 });
+  const newer = direction === 'newer' ? more : id !== NEWEST && (await beyond('newer', first ?? OLDEST));
+  const older = direction === 'older' ? more : id !== OLDEST && (await beyond('older', last ?? NEWEST));
   // An empty page beyond an end of the list has no ids; its only neighbour is that end.
   return { items, older: older ? (last ?? NEWEST) : undefined, newer: newer ? (first ?? OLDEST) : undefined };
 }
@@ -77,7 +82,8 @@ function edges(
     : { first: stoppedAt ?? first, last: last ?? stoppedAt };
 }
 
-async function any<Row>(list: List<Row>, direction: Cursor['direction'], id: string): Promise<boolean> {
-  const { rows, stoppedAt } = toSearchedRows(await list({ direction, id, limit: 1 }));
+/** Whether something was found, or the search stopped before the end. */
+export function isAny(found: unknown[] | SearchedRows<unknown>): boolean {
+  const { rows, stoppedAt } = toSearchedRows(found);
   return rows.length > 0 || stoppedAt !== undefined;
 }

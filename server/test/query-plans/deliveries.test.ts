@@ -91,7 +91,7 @@ test('a page in the middle of a large broadcast reads as few rows as the first o
     ['last', OLDEST, 'newer'],
   ] as const) {
     const reads = await readsOf(db, () =>
-      listDeliveries(deps(), id, {}, { direction, id: cursor, limit: 101 }),
+      listDeliveries(deps(), id, {}, { direction, id: cursor, limit: 100 }),
     );
     expect([name, reads.scanned, reads.rows < 120]).toEqual([name, [], true]);
   }
@@ -111,9 +111,9 @@ test('the first pages of several broadcasts read only their own rows, and contin
     { channel: 'email' },
     { direction: 'older', id: NEWEST, limit: 5 },
   );
-  expect(page?.items).toEqual(whole.rows.slice(0, 3));
+  expect(page?.items).toEqual(whole.items.slice(0, 3));
   const rest = { direction: 'older', id: page?.older ?? '', limit: 2 } as const;
-  expect((await listDeliveries(deps(), id, { channel: 'email' }, rest)).rows).toEqual(whole.rows.slice(3));
+  expect((await listDeliveries(deps(), id, { channel: 'email' }, rest)).items).toEqual(whole.items.slice(3));
 });
 
 test('the deliveries of several broadcasts are counted by index', async () => {
@@ -141,7 +141,7 @@ test('pages of users without the wanted channel are skipped', async () => {
   const page = (await listFirstDeliveries(deps(), [id], { channel: 'sms', limit: 3 })).get(id);
   expect(page?.items).toEqual([]);
   const rest = { direction: 'older', id: page?.older ?? '', limit: 3 } as const;
-  expect(await listDeliveries(deps(), id, { channel: 'sms' }, rest)).toEqual({ rows: [] });
+  expect((await listDeliveries(deps(), id, { channel: 'sms' }, rest)).items).toEqual([]);
 });
 
 test('a search for a rare state ends after some thousand rows, and returns where to continue', async () => {
@@ -156,13 +156,13 @@ test('a search for a rare state ends after some thousand rows, and returns where
         deps(),
         id,
         { state: 'retrying' },
-        { direction: 'older', id: from, limit: 101 },
+        { direction: 'older', id: from, limit: 100 },
       );
     });
     expect(reads.scanned).toEqual([]);
     expect(reads.rows).toBeLessThan(7_000);
-    found.push(...(list?.rows.map((row) => row.delivery.id) ?? []));
-    at = list?.stoppedAt;
+    found.push(...(list?.items.map((row) => row.delivery.id) ?? []));
+    at = list?.older;
   }
   expect(found).toEqual([]);
   expect([at, searches > 5]).toEqual([undefined, true]);
@@ -175,11 +175,11 @@ test('failed deliveries are read by their index, in order', async () => {
       deps(),
       id,
       { state: 'failed' },
-      { direction: 'older', id: `failed-${user}.email`, limit: 101 },
+      { direction: 'older', id: `failed-${user}.email`, limit: 100 },
     ),
   );
   expect(reads.scanned).toEqual([]);
-  expect(reads.rows).toBeLessThanOrEqual(101);
+  expect(reads.rows).toBeLessThanOrEqual(102); // the page, and one on each side
 });
 
 test('no statement about deliveries scans a table or sorts a broadcast', async () => {
@@ -201,6 +201,7 @@ test('no statement about deliveries scans a table or sorts a broadcast', async (
       'list_failed_deliveries_on_channel_newer',
       'read_deliveries',
       'read_shown',
+      'find_deliveries_in_state',
       'locate_notification',
       'locate_users',
       'broadcasts_of_notification',

@@ -16,7 +16,7 @@ import { ClientError } from '../../errors.ts';
 import { NEWEST } from '../../lib/cursor.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
-import { type ListPage, readPage } from '../../lib/page.ts';
+import type { ListPage } from '../../lib/page.ts';
 import { found } from '../found.ts';
 import { type Connection, connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { argumentReader, type Builder, nonNull } from './fields.ts';
@@ -135,7 +135,7 @@ function deliveriesOf(
   };
   const deps = { db, brand: config.BRAND };
   const search = async (): Promise<ListPage<ListedDelivery>> => {
-    const found = await readPage(page, (cursor) => listDeliveries(deps, broadcastId, filter, cursor));
+    const found = await listDeliveries(deps, broadcastId, filter, page);
     const listed = found.items.map(({ delivery }) => delivery);
     const explained = await explainWaiting(deps, caller.project.id, listed);
     return {

@@ -14,6 +14,7 @@ import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import { deliveriesOfNotification } from '../../domain/line/ledger/of-notification.ts';
 import { ClientError } from '../../errors.ts';
 import { found } from '../found.ts';
+import { readCursor } from '../pagination.ts';
 import { type App, projectRoute } from '../route.ts';
 
 /** Registers the deliveries of a broadcast and of a notification. */
@@ -34,17 +35,15 @@ export function deliveryRoutes(app: App): void {
     params: Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') }),
     query: DeliveryListQuery,
     reply: { 200: DeliveryPage },
-    async handler({ project, params, query, paginate, context: { db } }) {
+    async handler({ project, params, query, textPage, context: { db } }) {
       const id = params.broadcast_id.toLowerCase();
       if (!(await broadcastExists(db, project.id, id))) throw new ClientError('not_found');
       const { state, channel, ...pageOf } = query;
       const filter = { ...(state ? { state } : {}), ...(channel ? { channel } : {}) };
-      const { data, links } = await paginate(
-        pageOf,
-        (cursor) => listDeliveries({ db, brand }, id, filter, cursor),
-        ({ delivery }) => delivery,
-      );
-      return { data: await explainWaiting({ db, brand }, project.id, data), links };
+      const page = await listDeliveries({ db, brand }, id, filter, readCursor(pageOf));
+      const listed = page.items.map(({ delivery }) => delivery);
+      const explained = await explainWaiting({ db, brand }, project.id, listed);
+      return textPage({ ...page, items: explained.map((delivery) => JSON.stringify(delivery)) });
     },
   });
 

@@ -20,6 +20,27 @@ export async function userNames(
 export const maskedEmail = (email: string) =>
   `left(${email}, 1) || '***@' || nullif(split_part(${email}, '@', -1), ${email})`;
 
+/**
+ * SQL: joins the columns of `NamedRow` as `named`, by primary key. A subquery, because a plan that is made
+ * while there are no users would join them without an index.
+ */
+export const joinName = (userId: string) => `left join lateral (
+    select true as is_known, u.external_id, ${maskedEmail('u.email')} as email
+    from users u
+    where u.id = ${userId} and u.deleted_at is null
+    offset 0
+  ) named on true`;
+
+export interface NamedRow extends UserName {
+  /** Null if the user is deleted. */
+  is_known: true | null;
+}
+
+/** Returns the name in a row; null if its user is deleted. */
+export function nameIn({ is_known: isKnown, external_id, email }: NamedRow): UserName | null {
+  return isKnown ? { external_id, email } : null;
+}
+
 // Primary key.
 const selectNames = sql(
   'user_names',

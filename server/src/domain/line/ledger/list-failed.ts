@@ -1,7 +1,7 @@
 import type { Queryable } from '../../../db/client.ts';
 import { bothDirections } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST, type SearchedRows } from '../../../lib/cursor.ts';
-import { userNames } from '../../ground/identities/user-names.ts';
+import { joinName, type NamedRow, nameIn } from '../../ground/identities/user-names.ts';
 import { cursorOf, type ListedDelivery, type Place } from './list-cursor.ts';
 import { COLUMNS, type DeliveryRow, storedDelivery } from './wire.ts';
 
@@ -22,7 +22,7 @@ export async function listFailed(
     limit: number;
   },
 ): Promise<SearchedRows<ListedDelivery>> {
-  const rows = await db.query<DeliveryRow>(
+  const rows = await db.query<DeliveryRow & NamedRow>(
     STATEMENTS[channel === undefined ? 'all' : 'onChannel'][direction],
     [
       broadcastId,
@@ -32,25 +32,22 @@ export async function listFailed(
       ...(channel === undefined ? [] : [channel]),
     ],
   );
-  const names = await userNames(
-    db,
-    rows.map((row) => row.user_id),
-  );
   return {
     rows: rows.map((row) => ({
       id: cursorOf({ page: undefined, userId: row.user_id, channel: row.channel }),
-      delivery: { ...storedDelivery(row), user: names.get(row.user_id) ?? null },
+      delivery: { ...storedDelivery(row), user: nameIn(row) },
     })),
   };
 }
 
-// Index deliveries_failed (broadcast_id, user_id, channel).
+// Index deliveries_failed (broadcast_id, user_id, channel), and the primary key of users.
 const both = (name: string, condition: string) =>
   // Rising: the list begins with the smallest user id.
   bothDirections(name, (_beyond, falling) => {
     const [beyond, order] = falling === 'desc' ? ['>', 'asc'] : ['<', 'desc'];
-    return `select ${COLUMNS}
+    return `select ${COLUMNS}, named.*
   from deliveries
+  ${joinName('user_id')}
   where broadcast_id = $1 and state = 'failed' and (user_id, channel) ${beyond} ($2, $3) ${condition}
   order by user_id ${order}, channel ${order}
   limit $4`;

@@ -1,3 +1,4 @@
+import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
@@ -17,11 +18,11 @@ const PAGES = 4;
  * with a constant number of statements.
  */
 export async function listFirstDeliveries(
-  { db, brand }: { db: Queryable; brand: string },
+  deps: { db: Queryable; brand: string },
   broadcastIds: readonly string[],
   { channel, limit }: { channel: string | undefined; limit: number },
 ): Promise<Map<string, ListPage<ListedDelivery>>> {
-  const rows = await db.query<PageRow>(selectFirst, [uuidArray(broadcastIds), limit + 1, PAGES]);
+  const rows = await deps.db.query<PageRow>(selectFirst, [uuidArray(broadcastIds), limit + 1, PAGES]);
   const pages = Map.groupBy(rows, (row) => row.broadcast_id);
   const planned = new Map(
     broadcastIds.map((id) => {
@@ -30,16 +31,14 @@ export async function listFirstDeliveries(
     }),
   );
   const listed = [...planned.values()].flatMap(({ wanted }) => wanted);
-  const read = await readPlanned(db, listed, { state: undefined, limit: listed.length, brand });
-  const byBroadcast = Map.groupBy(read, (one) => one.planned.broadcastId);
+  const read = await readPlanned(deps, listed);
+  const items = listed.map((one, index) => ({ id: placeOf(one), delivery: read[index] as DeliveryRecord }));
+  const byBroadcast = Map.groupBy(items, ({ delivery }) => delivery.broadcast_id);
   return new Map(
-    [...planned].map(([id, { end }]) => {
-      const items = (byBroadcast.get(id) ?? []).map(({ planned: one, delivery }) => ({
-        id: placeOf(one),
-        delivery,
-      }));
-      return [id, { items, older: end, newer: undefined }];
-    }),
+    [...planned].map(([id, { end }]) => [
+      id,
+      { items: byBroadcast.get(id) ?? [], older: end, newer: undefined },
+    ]),
   );
 }
 

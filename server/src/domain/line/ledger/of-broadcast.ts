@@ -18,10 +18,11 @@ export interface DeliveredNotification {
  * about 10 ms for a million users.
  */
 export async function notificationsOfBroadcast(
-  { db, brand }: { db: Queryable; brand: string },
+  deps: { db: Queryable; brand: string },
   broadcastId: string,
   { page, perPage }: { page: number; perPage: number },
 ): Promise<{ total: number; notifications: DeliveredNotification[] }> {
+  const { db } = deps;
   const [counted] = await db.query<{ total: number }>(countUsers, [broadcastId]);
   const total = counted?.total ?? 0;
   const members = await db.query<Member>(selectMembers, [broadcastId, (page - 1) * perPage, perPage]);
@@ -38,11 +39,8 @@ export async function notificationsOfBroadcast(
       place: place - 1,
     })),
   );
-  const read = await readPlanned(db, planned, { state: undefined, limit: planned.length, brand });
-  const deliveries = Map.groupBy(
-    read.map(({ delivery }) => delivery),
-    (delivery) => delivery.notification_id,
-  );
+  const read = await readPlanned(deps, planned);
+  const deliveries = Map.groupBy(read, (delivery) => delivery.notification_id);
   const byId = new Map(rows.map((row) => [row.id, row]));
   const notifications = ids.flatMap((id) => {
     const row = byId.get(id);

@@ -8,23 +8,24 @@ import { readPlanned } from './read-planned.ts';
  * has no such notification.
  */
 export async function deliveriesOfNotification(
-  { db, brand }: { db: Queryable; brand: string },
+  deps: { db: Queryable; brand: string },
   projectId: string,
   id: string,
 ): Promise<DeliveryRecord[] | undefined> {
   const half = id.slice(0, TIME_CHARACTERS);
   // The half that is its broadcast's. Two nodes may make a broadcast in the same millisecond.
-  const broadcasts = await db.query<{ id: string }>(selectBroadcasts, [
+  const broadcasts = await deps.db.query<{ id: string }>(selectBroadcasts, [
     projectId,
     `${half}0000-000000000000`,
     `${half}ffff-ffffffffffff`,
   ]);
   for (const { id: broadcastId } of broadcasts) {
-    const found = await locateNotification(db, broadcastId, id);
+    const found = await locateNotification(deps.db, broadcastId, id);
     if (found === undefined) continue;
-    const planned = found.plan.map((plan) => ({ ...found, broadcastId, plan }));
-    const read = await readPlanned(db, planned, { state: undefined, limit: planned.length, brand });
-    return read.map(({ delivery }) => delivery);
+    return readPlanned(
+      deps,
+      found.plan.map((plan) => ({ ...found, broadcastId, plan })),
+    );
   }
   return undefined;
 }

@@ -6,13 +6,13 @@ import { readPlanned } from './read-planned.ts';
 
 /** Returns the deliveries of some notifications of a user, by their ids, in the order of the channels. */
 export async function deliveriesOfUser(
-  { db, brand }: { db: Queryable; brand: string },
+  deps: { db: Queryable; brand: string },
   userId: string,
   notifications: readonly { id: string; broadcast_id: string }[],
 ): Promise<ReadonlyMap<string, DeliveryRecord[]>> {
   if (notifications.length === 0) return new Map();
   const idOf = new Map(notifications.map((one) => [one.broadcast_id, one.id]));
-  const rows = await db.query<Row>(selectPlaces, [uuidArray([...idOf.keys()]), userId]);
+  const rows = await deps.db.query<Row>(selectPlaces, [uuidArray([...idOf.keys()]), userId]);
   const planned = rows.flatMap(({ broadcast_id: broadcastId, plan, place }) =>
     readPlan(plan).map((one) => ({
       broadcastId,
@@ -22,11 +22,7 @@ export async function deliveriesOfUser(
       place,
     })),
   );
-  const read = await readPlanned(db, planned, { state: undefined, limit: planned.length, brand });
-  return Map.groupBy(
-    read.map(({ delivery }) => delivery),
-    (delivery) => delivery.notification_id,
-  );
+  return Map.groupBy(await readPlanned(deps, planned), (delivery) => delivery.notification_id);
 }
 
 interface Row {

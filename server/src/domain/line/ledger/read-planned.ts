@@ -1,6 +1,6 @@
 import type { DeliveryRecord, DeliveryStatus } from '../../../contract/delivery.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
 import { userNames } from '../../ground/identities/user-names.ts';
 import { dueTimes } from './due-times.ts';
 import {
@@ -14,115 +14,127 @@ import {
 } from './wire.ts';
 
 /**
- * Returns planned deliveries with their present state: all, or those in one state, at most `limit`, in their
- * order. Three or four statements for any number, and one more if some have not ended.
+ * Returns planned deliveries with their present state, in their order. `known` are their rows, if they were
+ * read before. Three statements at once for any number, and one more if some have not ended.
  */
-export async function readPlanned<One extends Planned>(
-  db: Queryable,
-  planned: readonly One[],
-  { state, limit, brand }: { state: DeliveryStatus | undefined; limit: number; brand: string },
-): Promise<{ planned: One; delivery: DeliveryRecord }[]> {
-  const { found, rows } = await (state === undefined
-    ? readFirst(db, planned, limit)
-    : readInState(db, planned, { state, limit }));
-  const rowOf = (one: Planned) => rows.get(keyOf(one));
-  const open = found.filter((one) => isOpen(stateOf(one, rowOf(one))));
-  const inInbox = found.filter(({ plan }) => plan.channel === 'in_app');
-  const userIds = found.map(({ userId }) => userId);
-  const [shown, due, names] = await Promise.all([
-    readShown(db, inInbox),
-    dueTimes(db, open),
-    userNames(db, userIds),
+export async function readPlanned(
+  { db, brand }: { db: Queryable; brand: string },
+  planned: readonly Planned[],
+  known?: readonly (DeliveryRow | undefined)[],
+): Promise<DeliveryRecord[]> {
+  const [rows, shown, names] = await Promise.all([
+    known ?? readRows(db, planned),
+    readShown(db, planned),
+    userNames(
+      db,
+      planned.map(({ userId }) => userId),
+    ),
   ]);
-  return found.map((one) => {
+  const due = await dueTimes(
+    db,
+    planned.filter((one, index) => isOpen(stateOf(one, rows[index]))),
+  );
+  return planned.map((one, index) => {
     const delivery = plannedDelivery(one, {
-      row: rowOf(one),
+      row: rows[index],
       shown: one.plan.channel === 'in_app' ? shown.get(one.notificationId) : undefined,
       due: due(one.userId, one.broadcastId, one.plan.channel),
       brand,
     });
-    return { planned: one, delivery: { ...delivery, user: names.get(one.userId) ?? null } };
+    return { ...delivery, user: names.get(one.userId) ?? null };
   });
 }
 
-/** Planned deliveries, and the stored ones among them by `keyOf`. */
-interface Found<One> {
-  found: One[];
-  rows: ReadonlyMap<string, DeliveryRow>;
-}
-
-async function readFirst<One extends Planned>(
+/** Returns those of planned deliveries that are in a state, in their order, with the rows of those stored. */
+export async function findInState<One extends Planned>(
   db: Queryable,
   planned: readonly One[],
-  limit: number,
-): Promise<Found<One>> {
-  const found = planned.slice(0, limit);
-  return { found, rows: await readStored<DeliveryRow>(db, selectRows, found) };
-}
-
-/**
- * Searches thousands for a few. Those in another state are not read, except for the keys of deliveries that
- * were planned to be in this one. None is stored as scheduled.
- */
-async function readInState<One extends Planned>(
-  db: Queryable,
-  planned: readonly One[],
-  { state, limit }: { state: DeliveryStatus; limit: number },
-): Promise<Found<One>> {
+  state: DeliveryStatus,
+): Promise<{ planned: One; row: DeliveryRow | undefined }[]> {
   const isPlannedSo = (one: One) => stateOf(one, undefined) === state;
-  const [rows, stored] = await Promise.all([
-    readStored<DeliveryRow>(db, selectInState, state === 'scheduled' ? [] : planned, state),
-    readStored(db, selectKeys, planned.filter(isPlannedSo)),
-  ]);
-  const isInState = (one: One) => rows.has(keyOf(one)) || (isPlannedSo(one) && !stored.has(keyOf(one)));
-  return { found: planned.filter(isInState).slice(0, limit), rows };
+  // None is stored as scheduled.
+  const stored = planned.filter(
+    (one) => !isNotificationOnly(one) && (state !== 'scheduled' || isPlannedSo(one)),
+  );
+  const rows =
+    stored.length === 0
+      ? []
+      : await db.query<FoundRow>(selectInState, [
+          ...keysOf(stored),
+          textArray(stored.map((one) => String(isPlannedSo(one)))),
+          state,
+        ]);
+  const found = new Map(rows.map((row) => [stored[row.number - 1], row]));
+  return planned.flatMap((one) => {
+    if (isNotificationOnly(one)) return isPlannedSo(one) ? [{ planned: one, row: undefined }] : [];
+    const row = found.get(one);
+    return row === undefined ? [] : [{ planned: one, row: isStored(row) ? row : undefined }];
+  });
+}
+
+/** A delivery that was found; all columns are null if it is not stored. */
+type FoundRow = { number: number } & (DeliveryRow | { state: null });
+
+function isStored(row: FoundRow): row is FoundRow & DeliveryRow {
+  return row.state !== null;
 }
 
 function isOpen(state: DeliveryStatus): boolean {
   return state === 'scheduled' || state === 'retrying';
 }
 
-type DeliveryKey = Pick<DeliveryRow, 'notification_id' | 'channel'>;
-
-/** Reads the stored ones of planned deliveries, by `keyOf`. */
-async function readStored<Row extends DeliveryKey = DeliveryKey>(
+/** The rows of planned deliveries, in their order; undefined for those that are not stored. */
+async function readRows(
   db: Queryable,
-  statement: Statement,
   planned: readonly Planned[],
-  ...values: string[]
-): Promise<Map<string, Row>> {
+): Promise<readonly (DeliveryRow | undefined)[]> {
   const stored = planned.filter((one) => !isNotificationOnly(one));
-  if (stored.length === 0) return new Map();
-  const rows = await db.query<Row>(statement, [
-    uuidArray(stored.map((one) => one.userId)),
-    uuidArray(stored.map((one) => one.notificationId)),
-    textArray(stored.map((one) => one.plan.channel)),
-    ...values,
-  ]);
-  return new Map(rows.map((row) => [`${row.notification_id}.${row.channel}`, row]));
+  if (stored.length === 0) return [];
+  const rows = await db.query<DeliveryRow>(selectRows, keysOf(stored));
+  const byKey = new Map(rows.map((row) => [`${row.notification_id}.${row.channel}`, row]));
+  return planned.map(({ notificationId, plan }) => byKey.get(`${notificationId}.${plan.channel}`));
 }
 
-function keyOf({ notificationId, plan }: Planned): string {
-  return `${notificationId}.${plan.channel}`;
+function keysOf(planned: readonly Planned[]): string[] {
+  return [
+    uuidArray(planned.map((one) => one.userId)),
+    uuidArray(planned.map((one) => one.notificationId)),
+    textArray(planned.map((one) => one.plan.channel)),
+  ];
 }
 
 async function readShown(db: Queryable, planned: readonly Planned[]): Promise<Map<string, ShownRow>> {
-  if (planned.length === 0) return new Map();
+  const inInbox = planned.filter(({ plan }) => plan.channel === 'in_app');
+  if (inInbox.length === 0) return new Map();
   const rows = await db.query<ShownRow>(selectShown, [
-    uuidArray(planned.map((one) => one.userId)),
-    uuidArray(planned.map((one) => one.notificationId)),
+    uuidArray(inInbox.map((one) => one.userId)),
+    uuidArray(inInbox.map((one) => one.notificationId)),
   ]);
   return new Map(rows.map((row) => [row.id, row]));
 }
 
 // Primary key (user_id, notification_id, channel) of deliveries.
-const selectStored = (columns: string) =>
-  `select ${columns}
+const selectRows = sql(
+  'read_deliveries',
+  `select ${COLUMNS}
   from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
-  join deliveries using (user_id, notification_id, channel)`;
-const selectRows = sql('read_deliveries', selectStored(COLUMNS));
-const selectInState = sql('read_deliveries_in_state', `${selectStored(COLUMNS)} where state = $4`);
-const selectKeys = sql('read_keys_of_deliveries', selectStored('notification_id, channel'));
+  join deliveries using (user_id, notification_id, channel)`,
+);
+// The same. Looked up one by one, because an outer join was planned as a hash while the table was empty.
+const selectInState = sql(
+  'find_deliveries_in_state',
+  `select wanted.number::int as number, stored.*
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::boolean[]) with ordinality
+    as wanted (user_id, notification_id, channel, is_planned_so, number)
+  left join lateral (
+    select ${COLUMNS}
+    from deliveries d
+    where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id
+      and d.channel = wanted.channel
+    offset 0
+  ) stored on true
+  where coalesce(stored.state = $5, wanted.is_planned_so)`,
+);
 // Primary key (user_id, id).
 const selectShown = sql(
   'read_shown',
