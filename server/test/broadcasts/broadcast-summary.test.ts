@@ -102,6 +102,26 @@ test('a user who failed on several channels counts once, with an error for each 
   expect(await processedEvents()).toEqual([{ total: 8, failures: 4, pending: 1 }]);
 });
 
+test('the errors found before sending come first, and any text is escaped', async () => {
+  const { userId, notificationId } = keyOf(users[0]);
+  const reason = 'a "quoted" \\ and\ta tab, ü';
+  await db.query(
+    sql(
+      '',
+      `update broadcasts set errors = '[{"index":7,"message":"[no] user"}]', failed_users = 1 where id = $1`,
+    ),
+    [id],
+  );
+  await write(db, userId, 'email', 'failed');
+  await db.query(sql('', 'update deliveries set reason = $2 where notification_id = $1'), [
+    notificationId,
+    reason,
+  ]);
+  const json = (await getBroadcast(db, projectId, id))?.toString() ?? '';
+  const failure = JSON.stringify(`email to user ${userId} failed: ${reason}`);
+  expect(json).toContain(`"errors":[{"index": 7, "message": "[no] user"}, {"message": ${failure}}]`);
+});
+
 test('failures count while other deliveries of the broadcast have had no attempt', async () => {
   await end([[users[1], 'web_push', 'failed']]);
   expect(await status()).toEqual({

@@ -5,6 +5,7 @@ import { replayDeliveries } from '../../src/domain/after/replay/replay.ts';
 import { countDeliveries } from '../../src/domain/line/ledger/count.ts';
 import { listDeliveries } from '../../src/domain/line/ledger/list.ts';
 import { listFirstDeliveries } from '../../src/domain/line/ledger/list-first.ts';
+import { locateNotification } from '../../src/domain/line/ledger/locate.ts';
 import { deliveriesOfNotification } from '../../src/domain/line/ledger/of-notification.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
@@ -161,11 +162,26 @@ test('a search for a rare state ends after some thousand rows, and returns where
     });
     expect(reads.scanned).toEqual([]);
     expect(reads.rows).toBeLessThan(7_000);
+    expect(list?.newer !== undefined).toBe(from !== NEWEST);
     found.push(...(list?.items.map((row) => row.delivery.id) ?? []));
     at = list?.older;
   }
   expect(found).toEqual([]);
   expect([at, searches > 5]).toEqual([undefined, true]);
+});
+
+test('the user of a notification is found in any place of a page', async () => {
+  for (const [page, place] of [
+    [0, 0],
+    [0, USERS - 1],
+    [PAGES / 2, USERS / 2],
+    [PAGES - 1, USERS - 1],
+  ] as const) {
+    const userId = users[page]?.[place] ?? '';
+    const found = await locateNotification(db, id, notificationId(id, userId));
+    expect(found).toMatchObject({ userId, notificationId: notificationId(id, userId), page, place });
+  }
+  expect(await locateNotification(db, id, notificationId(id, newId()))).toBeUndefined();
 });
 
 test('failed deliveries are read by their index, in order', async () => {
