@@ -63,11 +63,12 @@ interface Row {
 }
 type Paused = Row & { until: Date; reason: string };
 
-// Index integrations_of_project; primary key (project_id, integration_id, party) of the pauses.
+// Index integrations_of_project; primary key (project_id, integration_id, party) of the pauses. The
+// integrations are read only if there is a pause of any.
 const selectIntegrations = sql(
   'integrations_with_pauses',
   `select i.id, i.provider, p.until, p.reason
   from integrations i
   left join integration_pauses p on p.project_id = i.project_id and p.integration_id = i.id and ${IS_CURRENT}
-  where i.project_id = $1`,
+  where i.project_id = $1 and exists (select from integration_pauses where project_id = $1)`,
 );
