@@ -58,17 +58,18 @@ async function isOfThisDatabase(context: Opened, credentials: CredentialsFile): 
   return project !== undefined && project.apiKey === credentials.api_key;
 }
 
-/** Writes the current keys of a project into the file, if it is that project's. Returns whether it is. */
+/** Replaces what is not valid any more in the file, if it is that project's. Returns whether it did. */
 export async function renewCredentials(context: Opened, projectId: string): Promise<boolean> {
   const { DATA_DIR } = context.config;
   const before = readCredentials(DATA_DIR);
   if (before?.project_id !== projectId || !(await isOfThisDatabase(context, before))) return false;
   const file = await withCurrentKeys(context, before);
-  if (file !== before) replace(pathIn(DATA_DIR), `${JSON.stringify(file, null, 2)}\n`);
+  if (file === before) return false;
+  replace(pathIn(DATA_DIR), `${JSON.stringify(file, null, 2)}\n`);
   return true;
 }
 
-/** The same credentials if their keys are current; else with the current secret and a new token. */
+/** The same credentials if they are valid; else with the current secret and a new token. */
 async function withCurrentKeys(context: Opened, credentials: CredentialsFile): Promise<CredentialsFile> {
   const { project_id: projectId, api_secret: knownSecret, project_jwt: knownToken } = credentials;
   const project = await context.projects.byId(projectId);
@@ -76,10 +77,12 @@ async function withCurrentKeys(context: Opened, credentials: CredentialsFile): P
   const api_secret = project.apiSecrets[0].key.export().toString();
   const verdict = await verifyJwt(knownToken, project.signingKey, context.clock.now());
   const isRolled = !verdict.ok && verdict.reason === 'signature';
-  // The former token stays valid as long as the former key, as chosen when the key was rolled.
-  const issued = isRolled
-    ? await issueToken(context, { projectId, name: 'credentials.json', issuedFor: placeOf(context) })
-    : undefined;
+  const isRevoked = verdict.ok && project.revokedTokens.has(String(verdict.claims.jti));
+  // After a roll, the former token stays valid as long as the former key, as chosen then.
+  const issued =
+    isRolled || isRevoked
+      ? await issueToken(context, { projectId, name: 'credentials.json', issuedFor: placeOf(context) })
+      : undefined;
   if (api_secret === knownSecret && issued === undefined) return credentials;
   return { ...credentials, api_secret, project_jwt: issued?.token ?? knownToken };
 }

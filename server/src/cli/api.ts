@@ -42,7 +42,7 @@ export function credentials(instead: string): CredentialsFile {
   if (found !== undefined) return found;
   throw new CommandError(
     `there is no ${DATA_DIR}/credentials.json: ` +
-      `start the server first (npm start), set DATA_DIR, or use ${instead}`,
+      `start or restart the server (npm start), set DATA_DIR, or use ${instead}`,
   );
 }
 

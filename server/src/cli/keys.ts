@@ -1,12 +1,11 @@
-import { renewCredentials } from '../credentials.ts';
 import type { KeyKind } from '../domain/setup/projects/keys.ts';
 import { listKeys, type ProjectKeyInfo } from '../domain/setup/projects/list-keys.ts';
 import { removeKey } from '../domain/setup/projects/remove-key.ts';
 import { rollKey } from '../domain/setup/projects/roll-key.ts';
-import type { Opened } from '../open.ts';
 import { CommandError } from './command.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
 import type { ForProject } from './project-named.ts';
+import { renewFile } from './renew-file.ts';
 import { checkServers } from './reseal.ts';
 import { withProject } from './with-cells.ts';
 import { linked } from './with-context.ts';
@@ -51,7 +50,7 @@ export async function rollKeyCommand(
     const notified = await linked(context);
     const rolled = await rollKey(context, { projectId: id, kind, overlapMs });
     if (rolled === undefined) throw new CommandError(`project ${name} was deleted`);
-    return { rolled, name, notified, file: await renewedFile(context, id) };
+    return { rolled, name, notified, file: await renewFile(context, id, 'the key was rolled') };
   });
   const { apiSecret, formerValidUntil, tokensEnding } = rolled;
   const until = formerValidUntil.toISOString();
@@ -71,21 +70,6 @@ export async function rollKeyCommand(
   for (const note of notes) print(note);
   if (renewed) print('credentials.json has the new keys.');
   if (!notified) print('Running servers use it within seconds.');
-}
-
-/** The new secret is printed only now, so a file that cannot be written must not prevent that. */
-async function renewedFile(
-  context: Opened,
-  projectId: string,
-): Promise<{ renewed: boolean; problem?: string }> {
-  try {
-    return { renewed: await renewCredentials(context, projectId) };
-  } catch (error) {
-    const problem =
-      `the key was rolled, but credentials.json could not be written (${(error as Error).message}): ` +
-      'the next start of the server renews it';
-    return { renewed: false, problem };
-  }
 }
 
 const SECRET_NOTES = [

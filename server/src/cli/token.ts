@@ -7,6 +7,7 @@ import { CommandError, UsageError } from './command.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
 import type { Expiry } from './parse.ts';
 import type { ForProject } from './project-named.ts';
+import { renewFile } from './renew-file.ts';
 import { withCells, withProject } from './with-cells.ts';
 import { linked } from './with-context.ts';
 
@@ -50,20 +51,31 @@ export async function listTokensCommand({ project, json }: ForProject): Promise<
 export async function revokeTokenCommand(jti: string, { json }: { json?: boolean }): Promise<void> {
   const unknown = new CommandError(`there is no token ${jti}: see belfry token list --project <name>`);
   if (!isId(jti)) throw unknown;
-  const { revoked, notified } = await withCells(async ({ all }) => {
+  const { revoked, notified, file } = await withCells(async ({ all }) => {
     const { contexts, failures } = await all();
     for (const context of contexts) {
       const notified = await linked(context);
       const revoked = await revokeToken(context, jti);
-      if (revoked !== undefined) return { revoked, notified };
+      if (revoked === undefined) continue;
+      return {
+        revoked,
+        notified,
+        file: await renewFile(context, revoked.projectId, 'the token was revoked'),
+      };
     }
     throw failures[0] ?? unknown;
   });
-  if (json) return printJson(toRecord(revoked));
+  const { renewed, problem } = file;
+  if (problem !== undefined) {
+    console.error(`belfry: ${problem}`);
+    process.exitCode = 1;
+  }
+  if (json) return printJson({ ...toRecord(revoked), credentials_file_renewed: renewed });
   print(
     `Token ${revoked.name} (${jti}) was revoked` +
       `${notified ? '' : '; running servers reject it within seconds'}.`,
   );
+  if (renewed) print('credentials.json has a new one.');
 }
 
 /** `belfry token user`: a User JWT, signed with the project's API secret. */

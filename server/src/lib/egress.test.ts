@@ -143,7 +143,8 @@ describe('a host', () => {
     const refused = await guard.resolve('smtp.internal').catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(EgressRefused);
     expect(refused).toMatchObject({
-      message: 'smtp.internal does not resolve to a public address',
+      message:
+        'smtp.internal does not resolve to a public address, and EGRESS_ALLOW of the server permits no other',
       detail:
         'smtp.internal resolves to 10.0.0.5, a private address; ' +
         'set EGRESS_ALLOW=10.0.0.5/32 (or its network) to permit it',

@@ -209,7 +209,7 @@ function refusal(host: string, resolved: LookupAddress[], check: EgressGuard['ch
 }
 
 function notPublic(host: string): string {
-  return `${host} does not resolve to a public address`;
+  return `${host} does not resolve to a public address, and EGRESS_ALLOW of the server permits no other`;
 }
 
 /** IANA's registry of special-purpose IPv4 addresses; all others are public. */

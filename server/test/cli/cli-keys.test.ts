@@ -67,6 +67,19 @@ test('keys are rolled, listed and removed, and SECRET_KEY is replaced', async ()
   expect(tokens.out).toMatch(/^project create +\S+ +\S+ +20\S+Z \(with its key\) +-$/m);
   expect(tokens.out).toMatch(/^credentials\.json +\S+ +\S+ +never +-$/m);
 
+  // Without a new one, the command line could not send any more.
+  const [jti, other] = [
+    String(decodeJwt(renewed.project_jwt)?.jti),
+    await json(['token', 'issue', '--name', 'ci']),
+  ];
+  const kept = { credentials_file_renewed: false };
+  expect(await json(['token', 'revoke', other.jti ?? ''])).toMatchObject(kept);
+  expect((await run(['token', 'revoke', jti])).out).toMatch(/\.\ncredentials\.json has a new one\.\n$/);
+  const { project_jwt: current } = JSON.parse(await readFile(file(), 'utf8'));
+  expect(current).not.toBe(renewed.project_jwt);
+  const listed = (await run(['token', 'list'])).out;
+  expect(listed).toMatch(new RegExp(`^credentials\\.json +${decodeJwt(current)?.jti} .* -$`, 'm'));
+
   const byState = (state: string) => keys.find((key) => key.state === state)?.id ?? '';
   expect((await run(['project', 'keys', 'remove', byState('valid')])).err).toContain('is still valid');
   expect((await run(['project', 'keys', 'remove', byState('current')])).err).toContain('no former key');

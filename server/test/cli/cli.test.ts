@@ -352,7 +352,7 @@ describe('send', () => {
     });
     const unknown = await run(args, { settings: { DATA_DIR: join(dataDir, 'nothing') } });
     expect(unknown.code).toBe(1);
-    expect(unknown.err).toContain('start the server first');
+    expect(unknown.err).toContain('start or restart the server');
   });
 });
 

@@ -4,25 +4,30 @@ import { type Finding, ok, warning } from './finding.ts';
 const CHECK = 'tokens';
 const MAX_NAMED = 20;
 
-/** The Project JWTs without `exp`: a leaked one stays valid until it is revoked or its key ends. */
+/**
+ * The Project JWTs without `exp`: a leaked one stays valid until it is revoked or its key ends. Those that
+ * servers have in their credentials.json stay in DATA_DIR, as the key does.
+ */
 export async function checkTokens(db: Queryable): Promise<Finding[]> {
   const endless = await db.query<EndlessToken>(selectEndless);
-  if (endless.length === 0) return [ok(CHECK, 'every Project JWT expires')];
-  const names = endless
+  const [ours, others] = [endless.filter((one) => one.ours), endless.filter((one) => !one.ours)];
+  const findings: Finding[] = [];
+  if (others.length > 0) {
+    const advice =
+      'issue new ones with belfry token issue --expires 90d, and revoke these with belfry token revoke';
+    findings.push(warning(CHECK, withoutEnd(others), advice));
+  }
+  if (ours.length > 0) findings.push(ok(CHECK, withoutEnd(ours)));
+  return endless.length === 0 ? [ok(CHECK, 'every Project JWT expires')] : findings;
+}
+
+function withoutEnd(tokens: readonly EndlessToken[]): string {
+  const names = tokens
     .slice(0, MAX_NAMED)
     .map(({ name, project, jti }) => `${name} of project ${project} (${jti})`);
-  const more = endless.length > MAX_NAMED ? ` and ${endless.length - MAX_NAMED} more` : '';
-  const count = `${endless.length} Project JWT${endless.length === 1 ? '' : 's'}`;
-  const message = `${count} without exp: ${names.join(', ')}${more}`;
-  // Belfry's own one in credentials.json stays in DATA_DIR, as the key does.
-  if (endless.every(({ ours }) => ours)) return [ok(CHECK, message)];
-  return [
-    warning(
-      CHECK,
-      message,
-      'issue new ones with belfry token issue --expires 90d, and revoke these with belfry token revoke',
-    ),
-  ];
+  const more = tokens.length > MAX_NAMED ? ` and ${tokens.length - MAX_NAMED} more` : '';
+  const count = `${tokens.length} Project JWT${tokens.length === 1 ? '' : 's'}`;
+  return `${count} without exp: ${names.join(', ')}${more}`;
 }
 
 interface EndlessToken {
