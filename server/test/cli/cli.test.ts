@@ -13,9 +13,9 @@ import { newestSchema } from '../../src/db/schema.ts';
 import { freePort } from '../../src/lib/free-port.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
 import { belfry, type Ended, ended, Output, runCommand } from '../support/cli.ts';
-import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { BUNDLE, BUNDLE_CACHE } from '../support/program.ts';
 import { caller } from '../support/service.ts';
 import { withClient } from '../support/with-client.ts';
 
@@ -916,9 +916,9 @@ describe('examples', () => {
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
-        NODE_COMPILE_CACHE,
+        NODE_COMPILE_CACHE: BUNDLE_CACHE,
         ...settings,
-        BELFRY: `${process.execPath} ${fileURLToPath(new URL('../../src/main.ts', import.meta.url))}`,
+        BELFRY: `${process.execPath} ${BUNDLE}`,
       },
       stdio: ['pipe', 'pipe', 'pipe'],
     });

@@ -10,6 +10,7 @@ import { postmasterOf, startBelfry } from '../support/belfry-process.ts';
 import { belfry, ended, Output } from '../support/cli.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { createTestDatabase } from '../support/database.ts';
+import { LAUNCHER } from '../support/program.ts';
 import { until } from '../support/service.ts';
 import { belfryOnTerminal, hasTerminals } from '../support/terminal.ts';
 
@@ -86,7 +87,7 @@ test('the log of a start without a terminal consists of JSON lines', async () =>
 
 test('the first start creates a project; the second has the same data', async () => {
   const dataDir = join(dir, 'first');
-  const first = await startBelfry(dataDir);
+  const first = await startBelfry(dataDir, {}, LAUNCHER);
   const file = join(dataDir, 'credentials.json');
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(statSync(join(dataDir, 'secret.key')).mode & 0o777).toBe(0o600);
@@ -110,7 +111,7 @@ test('the first start creates a project; the second has the same data', async ()
     (runs) => !runs,
   );
 
-  const second = await startBelfry(dataDir);
+  const second = await startBelfry(dataDir, {}, LAUNCHER);
   expect({ ...second.credentials, base_url: '', legacy_base_url: '' }).toEqual({
     ...first.credentials,
     base_url: '',

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { LAUNCHER } from '../support/program.ts';
 import { projectWith, until } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
@@ -33,7 +34,7 @@ beforeAll(async () => {
     `PROVIDER_MADE_UP_${channel.toUpperCase()}_BASE_URL`,
     vendor.address,
   ]);
-  belfry = await startBelfry(dataDir, { NODE_OPTIONS, ...Object.fromEntries(origins) });
+  belfry = await startBelfry(dataDir, { NODE_OPTIONS, ...Object.fromEntries(origins) }, LAUNCHER);
 });
 afterAll(async () => {
   await belfry?.killTree();

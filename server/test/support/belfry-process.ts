@@ -2,14 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { readConfig } from '../../src/config.ts';
 import type { CredentialsFile } from '../../src/credentials.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, open } from '../../src/open.ts';
 import { PATIENCE_MS } from './patience.ts';
+import { BUNDLE, BUNDLE_CACHE } from './program.ts';
 
-const LAUNCHER = fileURLToPath(new URL('../../../bin/belfry.mjs', import.meta.url));
 // The last lines of its output, shown when a test fails.
 const LINES_KEPT = 60;
 
@@ -45,14 +44,14 @@ export async function withDatabaseOf<Result>(
   }
 }
 
-/** Starts `belfry start` on a data directory, and waits until it is ready. By default it is this copy. */
+/** Starts `belfry start` on a data directory, and waits until it is ready. */
 export async function startBelfry(
   dataDir: string,
   settings: Record<string, string> = {},
-  launcher: string = LAUNCHER,
+  main: string = BUNDLE,
 ): Promise<BelfryProcess> {
   const startedAt = performance.now();
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', launcher, 'start'], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, 'start'], {
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
@@ -65,6 +64,7 @@ export async function startBelfry(
       RATE_LIMIT_V1_WRITES: '0',
       RATE_LIMIT_IP: '0',
       LOG_LEVEL: 'warn',
+      ...(main === BUNDLE && { NODE_COMPILE_CACHE: BUNDLE_CACHE }),
       ...settings,
     },
     stdio: ['ignore', 'pipe', 'pipe'],

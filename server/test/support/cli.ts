@@ -1,11 +1,9 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 import { PATIENCE_MS } from './patience.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+import { BUNDLE, BUNDLE_CACHE } from './program.ts';
 
 export interface Ended {
   code: number | null;
@@ -13,15 +11,15 @@ export interface Ended {
   err: string;
 }
 
-const environment = (settings: Record<string, string>) => ({
+const environment = (settings: Record<string, string>, NODE_COMPILE_CACHE: string) => ({
   ...{ PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', NODE_COMPILE_CACHE },
   ...settings,
 });
 
-/** Starts `belfry …` as users do: in a process of its own, with only these settings. */
+/** Starts `belfry …` in a process of its own, with only these settings. */
 export function belfry(args: readonly string[], settings: Record<string, string> = {}): ChildProcess {
-  return spawn(process.execPath, [MAIN, ...args], {
-    env: environment(settings),
+  return spawn(process.execPath, [BUNDLE, ...args], {
+    env: environment(settings, BUNDLE_CACHE),
     // The launcher has this IPC channel, too. It must not keep a command from ending.
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
   });
@@ -48,7 +46,7 @@ let last: Promise<unknown> = Promise.resolve();
  * one loads the program. Commands run one after the other, and their standard input is empty.
  */
 export function runCommand(args: readonly string[], settings: Record<string, string> = {}): Promise<Ended> {
-  const running = last.then(() => runInHost({ args, env: environment(settings) }));
+  const running = last.then(() => runInHost({ args, env: environment(settings, NODE_COMPILE_CACHE) }));
   last = running.catch(() => {});
   return running;
 }
@@ -56,7 +54,7 @@ export function runCommand(args: readonly string[], settings: Record<string, str
 async function runInHost(command: CommandToRun): Promise<CommandEnded> {
   if (host === undefined) {
     host = fork(new URL('./command-host.ts', import.meta.url), {
-      env: environment({}),
+      env: environment({}, NODE_COMPILE_CACHE),
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     // It ends with this process.

@@ -6,6 +6,7 @@ import type { ConnectionSettings } from '../../src/db/client.ts';
 import { DATABASE_NAME } from '../../src/db/embedded/cluster.ts';
 import { type EmbeddedPostgres, startEmbedded } from '../../src/db/embedded.ts';
 import { migrate } from '../../src/db/migrate.ts';
+import { bundleProgram } from './bundle-program.ts';
 import { copyDataDir } from './copy-data-dir.ts';
 import { type Pgbouncer, startPgbouncer } from './pgbouncer.ts';
 import { TEMPLATE } from './template.ts';
@@ -29,6 +30,9 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   const deleteTemporaryFiles = keepsDatabases ? async () => {} : await keepTemporaryFilesInMemory();
   const folder = await mkdtemp(join(tmpdir(), 'belfry-test-'));
   await chmod(folder, 0o755); // when this is root, PostgreSQL runs as another user
+  const program = join(folder, 'program');
+  await bundleProgram(program);
+  process.env.TEST_PROGRAM = program; // support/program.ts
   const dataDir = join(folder, 'server');
   const preparedDataDir = join(folder, 'prepared');
   await prepare(preparedDataDir);

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startBelfry } from './belfry-process.ts';
+import { LAUNCHER } from './program.ts';
 
 // The program that deploy/offline.test.ts runs in a network that has only the loopback interface. It starts
 // Belfry on the data directory in its argument, uses it, and prints an `Offline` as JSON.
@@ -29,7 +30,7 @@ const PAGES = ['/demo', '/docs', '/docs/guides/first-steps/', '/v2/openapi.json'
 
 const [dataDir = ''] = process.argv.slice(2);
 const before = refusals();
-const belfry = await startBelfry(dataDir);
+const belfry = await startBelfry(dataDir, {}, LAUNCHER);
 const deliveries = await broadcastToOne();
 const pages: Record<string, number> = {};
 for (const path of PAGES) {

@@ -1,8 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { NODE_COMPILE_CACHE } from './compile-cache.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+import { BUNDLE, BUNDLE_CACHE } from './program.ts';
 
 /** Whether this machine has the program that makes pseudo-terminals. */
 export const hasTerminals = (() => {
@@ -15,11 +12,11 @@ export const hasTerminals = (() => {
 
 /** Starts `belfry …` on a pseudo-terminal. Its standard output is what it shows, with standard error. */
 export function belfryOnTerminal(args: string[], settings: Record<string, string> = {}): ChildProcess {
-  const command = [process.execPath, MAIN, ...args].map((part) => `'${part}'`).join(' ');
+  const command = [process.execPath, BUNDLE, ...args].map((part) => `'${part}'`).join(' ');
   const env = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
-    NODE_COMPILE_CACHE,
+    NODE_COMPILE_CACHE: BUNDLE_CACHE,
     TERM: 'xterm-256color',
     ...settings,
   };
