@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { appendFile, chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -31,11 +31,10 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   const folder = await mkdtemp(join(tmpdir(), 'belfry-test-'));
   await chmod(folder, 0o755); // when this is root, PostgreSQL runs as another user
   const program = join(folder, 'program');
-  await bundleProgram(program);
   process.env.TEST_PROGRAM = program; // support/program.ts
   const dataDir = join(folder, 'server');
   const preparedDataDir = join(folder, 'prepared');
-  await prepare(preparedDataDir);
+  await Promise.all([bundleProgram(program), prepare(preparedDataDir)]);
   await copyDataDir(preparedDataDir, dataDir);
   const server = await startServer(dataDir);
   let pooler: Pgbouncer | undefined;
@@ -79,14 +78,6 @@ const SETTINGS = [
 ];
 
 async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
-  const start = () => startEmbedded({ dataDir, role: 'server', log: () => {} });
-  const first = await start();
-  try {
-    await withClient(first.connection, async (client) => {
-      for (const setting of SETTINGS) await client.query(`alter system set ${setting}`);
-    });
-  } finally {
-    await first.stop();
-  }
-  return start(); // max_connections takes effect at a start
+  await appendFile(join(dataDir, 'postgres/data/postgresql.auto.conf'), `${SETTINGS.join('\n')}\n`);
+  return startEmbedded({ dataDir, role: 'server', log: () => {} });
 }
