@@ -49,21 +49,14 @@ export function refuseOtherMethods(fastify: FastifyInstance): KnownPaths {
         refusals.push({ path: pathPattern(url), error });
         fastify.route({
           url,
-          method: METHODS.filter((method) => !methods.has(method)),
+          method: [...METHODS.filter((method) => !methods.has(method)), 'OPTIONS'],
           config: { api },
           schema: { hide: true },
-          onRequest: async () => {
+          onRequest: async (request, reply) => {
             // Before the body is read, and without authentication: the methods of a path are public.
-            throw error();
+            if (request.method !== 'OPTIONS') throw error();
+            await countOptions(request, reply);
           },
-          handler: () => {},
-        });
-        fastify.route({
-          url,
-          method: 'OPTIONS',
-          config: { api },
-          schema: { hide: true },
-          onRequest: countOptions,
           handler: (_request, reply) =>
             reply
               .code(204)
