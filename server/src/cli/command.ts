@@ -1,4 +1,3 @@
-import { InvalidSettings } from '../config.ts';
 import { StartError } from '../db/embedded/start-error.ts';
 
 /** A command failed. Each problem is a line that says what to do. The exit code is 1. */
@@ -26,14 +25,17 @@ export async function reportErrors(action: () => Promise<void>): Promise<void> {
   try {
     await action();
   } catch (error) {
-    const problems = problemsOf(error);
+    const problems = await problemsOf(error);
     if (problems === undefined) throw error;
     for (const problem of problems) console.error(`belfry: ${problem}`);
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }
 }
 
-function problemsOf(error: unknown): readonly string[] | undefined {
-  if (error instanceof InvalidSettings || error instanceof CommandError) return error.problems;
-  return error instanceof StartError ? [error.message] : undefined;
+async function problemsOf(error: unknown): Promise<readonly string[] | undefined> {
+  if (error instanceof CommandError) return error.problems;
+  if (error instanceof StartError) return [error.message];
+  // Imported here, because the settings load all providers, which a help text does not need.
+  const { InvalidSettings } = await import('../config.ts');
+  return error instanceof InvalidSettings ? error.problems : undefined;
 }
