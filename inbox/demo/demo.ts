@@ -152,7 +152,7 @@ function page(): void {
       if (config !== undefined) await belfry.categoryDelivery.saveConfig(config);
       const sentMs = performance.now();
       const broadcast = await belfry.broadcasts.create(given);
-      result.textContent = `Accepted in ${Math.round(performance.now() - sentMs)} ms. `;
+      result.textContent = `“${given.title}” was accepted in ${Math.round(performance.now() - sentMs)} ms. `;
       result.append(await outcome(broadcast));
       fill();
     } catch (error) {

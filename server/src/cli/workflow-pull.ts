@@ -29,7 +29,7 @@ export async function pullWorkflows(
   const unchanged = pulled.size - written.length;
   if (json) return printJson({ written, kept, unchanged });
   for (const { file } of kept) print(`kept     ${file}: not in the project`);
-  print(`${pulled.size} workflows, ${unchanged} unchanged`);
+  print(`${pulled.size} workflow${pulled.size === 1 ? '' : 's'}, ${unchanged} unchanged`);
 }
 
 function cannotWrite(path: string) {

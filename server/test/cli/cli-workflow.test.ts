@@ -91,6 +91,11 @@ test('pull writes a file for each workflow, and push finds nothing to change', a
   expect(await readdir(folder)).toHaveLength(4);
 });
 
+test('pull counts a single workflow as one', async () => {
+  await save('only');
+  expect((await run('pull', folder)).out).toContain('\n1 workflow, 0 unchanged\n');
+});
+
 test('pull and push print their results as JSON', async () => {
   await save('first', [pause]);
   const json = async (...args: string[]) => {

@@ -95,6 +95,7 @@ describeInChromium('the page', () => {
     for (const name of ["Ada's laptop", "Ada's phone", "Ben's phone"])
       await device(name).getByText('From the demo').first().waitFor();
     await expect.poll(() => page.getByRole('status').first().textContent()).toContain('Inbox sent: 2');
+    expect(await page.getByRole('status').first().textContent()).toContain('“From the demo” was accepted');
     const unread = (name: string) =>
       device(name)
         .getByRole('tab', { name: /Unread/ })
