@@ -2,12 +2,19 @@
 const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
   {
     title: 'Start',
-    pages: ['docs/guides/first-steps.md', 'docs/concepts.md', 'docs/authentication.md', 'docs/glossary.md'],
+    pages: [
+      'docs/README.md',
+      'docs/guides/first-steps.md',
+      'docs/concepts.md',
+      'docs/authentication.md',
+      'docs/glossary.md',
+    ],
   },
   {
     title: 'Send',
     pages: [
       'docs/guides/channels.md',
+      'docs/guides/email.md',
       'docs/guides/mobile-push.md',
       'docs/guides/text-messages.md',
       'docs/guides/chat.md',
@@ -38,6 +45,7 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
       'docs/guides/webhooks.md',
       'docs/guides/receipts.md',
       'docs/guides/graphql.md',
+      'docs/guides/moving.md',
       'docs/guides/from-v1.md',
       'docs/reference/errors.md',
       'docs/reference/events.md',
@@ -52,6 +60,7 @@ const GROUPS: readonly { title: string; pages: readonly string[] }[] = [
       'docs/guides/operations.md',
       'docs/guides/backups.md',
       'docs/guides/sizing.md',
+      'docs/guides/load-testing.md',
       'docs/guides/cells.md',
       'docs/guides/upgrading.md',
       'docs/guides/command-line.md',
