@@ -2,6 +2,10 @@
 const root = document.documentElement;
 const find = (selector) => document.querySelector(selector);
 
+// The API reference was here once, and links into it still lead here.
+if (root.dataset.moved && /^#(?:tag|description|model|schema)s?(?:\/|$)/.test(location.hash))
+  location.replace(root.dataset.moved + location.hash);
+
 const menu = find('#menu');
 menu?.addEventListener('click', () => {
   const isOpen = root.classList.toggle('menu-open');
@@ -35,6 +39,9 @@ async function drawDiagrams(blocks) {
     globalThis.mermaid.initialize({
       startOnLoad: false,
       securityLevel: 'strict',
+      // A wide diagram scrolls: its labels would be too small to read.
+      flowchart: { useMaxWidth: false, nodeSpacing: 30 },
+      state: { useMaxWidth: false },
       theme: 'base',
       themeVariables: {
         background: page,
@@ -50,6 +57,7 @@ async function drawDiagrams(blocks) {
       const { svg } = await globalThis.mermaid.render(`diagram-${index}`, sources[index]);
       block.innerHTML = svg;
       block.classList.add('drawn');
+      block.tabIndex = 0;
     }
   };
   await draw();

@@ -31,7 +31,7 @@ interface Guide {
 }
 
 const REFERENCES = [
-  { url: '/', title: 'API reference', file: 'openapi.json', live: '/v2/openapi.json' },
+  { url: '/api/', title: 'API reference', file: 'openapi.json', live: '/v2/openapi.json' },
   { url: '/v1/', title: 'API reference of version 1', file: 'openapi-v1.json', live: '/v1/openapi.json' },
 ];
 

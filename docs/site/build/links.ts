@@ -10,7 +10,7 @@ export function urlOf(file: string): string {
 }
 
 // What a link to these files shows, below the base.
-const REFERENCES: Record<string, string> = { 'openapi.json': '', 'openapi-v1.json': 'v1/' };
+const REFERENCES: Record<string, string> = { 'openapi.json': 'api/', 'openapi-v1.json': 'v1/' };
 
 /**
  * Returns the address of a link between files of the repository in the site: a page, the API reference, or a

@@ -17,7 +17,7 @@ export async function readOperations(base: string): Promise<Section[]> {
         title: summary,
         page: `${method.toUpperCase()} ${path}`,
         text: description,
-        href: `${base}#tag/${tag.toLowerCase().replaceAll(' ', '-')}/${method.toUpperCase()}${path}`,
+        href: `${base}api/#tag/${tag.toLowerCase().replaceAll(' ', '-')}/${method.toUpperCase()}${path}`,
       }),
     ),
   );

@@ -20,7 +20,7 @@ test('browsers get a start page with the state of the server and links', async (
   expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
   for (const part of ['<h1>Belfry</h1>', 'This server is ready.', VERSION]) expect(page.text).toContain(part);
   const links = [...page.text.matchAll(/<a href="([^"]+)">/g)].map(([, href]) => href);
-  expect(links).toEqual(['demo', 'docs/guides/first-steps', 'docs']);
+  expect(links).toEqual(['demo', 'docs/guides/first-steps', 'docs/api']);
   expect((await get('/', { accept: BROWSER }, 'HEAD')).status).toBe(200);
 });
 

@@ -71,8 +71,20 @@ describeInChromium('the documentation in a browser', () => {
     await close();
   });
 
+  test('the start page finds guides, and forwards former links into the API reference', async () => {
+    const { page, close } = await open('/docs');
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('nginx');
+    await page.getByRole('option').first().click();
+    await page.waitForURL('**/docs/guides/**');
+    await page.goto(`${service.address}/docs#tag/webhooks/PUT/webhooks`);
+    await page.waitForURL('**/docs/api/#tag/webhooks/PUT/webhooks');
+    await heading(page, 'Create or change a webhook').waitFor();
+    await close();
+  });
+
   test('the API reference opens at a link, with samples in languages and a search by keyboard', async () => {
-    const { page, close } = await open('/docs#tag/webhooks/PUT/webhooks');
+    const { page, close } = await open('/docs/api#tag/webhooks/PUT/webhooks');
     await heading(page, 'Create or change a webhook').waitFor();
     for (const [language, sample] of [
       ['JavaScript', "fetch('http"],
@@ -96,7 +108,7 @@ describeInChromium('the documentation in a browser', () => {
     const { page, close } = await open('/docs/concepts/', { colorScheme: 'dark' });
     const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
     expect(await background()).toBe('rgb(20, 23, 28)');
-    await page.locator('pre.mermaid svg').waitFor();
+    await page.locator('pre.mermaid svg').first().waitFor();
     await page.getByRole('button', { name: 'Dark mode', pressed: true }).click();
     expect(await background()).toBe('rgb(255, 255, 255)');
     await page.getByRole('link', { name: 'API reference' }).click();
@@ -123,7 +135,8 @@ describeInChromium('the documentation in a browser', () => {
 
   for (const [path, name] of [
     ['/', 'Belfry'],
-    ['/docs', 'Belfry'],
+    ['/docs', 'Documentation'],
+    ['/docs/api', 'Belfry'],
     ['/docs/guides/channels/', 'Choose where and when messages go out'],
     ['/docs/concepts/', 'Concepts'],
   ] as const)

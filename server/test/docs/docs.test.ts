@@ -28,8 +28,8 @@ const get = (path: string, headers: Record<string, string> = {}, method = 'GET')
 
 test('the API reference of both versions shows what this server describes', async () => {
   for (const [path, document] of [
-    ['/docs', '/v2/openapi.json'],
-    ['/docs/', '/v2/openapi.json'],
+    ['/docs/api', '/v2/openapi.json'],
+    ['/docs/api/', '/v2/openapi.json'],
     ['/docs/v1', '/v1/openapi.json'],
   ] as const) {
     const page = await get(path);
@@ -39,8 +39,17 @@ test('the API reference of both versions shows what this server describes', asyn
   }
 });
 
+test('/docs leads to the guides and to the API reference', async () => {
+  for (const path of ['/docs', '/docs/']) {
+    const { status, text } = await get(path);
+    expect(status).toBe(200);
+    for (const page of ['guides/first-steps/', 'guides/deploying/', 'api/', 'v1/'])
+      expect(text).toContain(`<a href="/docs/${page}">`);
+  }
+});
+
 test('a page loads nothing from other hosts, and all its files exist', async () => {
-  for (const path of ['/docs', '/docs/guides/channels/']) {
+  for (const path of ['/docs', '/docs/api', '/docs/guides/channels/']) {
     const page = await get(path);
     const head = page.text.slice(0, page.text.indexOf('</head>'));
     const files = [...head.matchAll(/(?:src|href|data-\w+)="([^"]+)"/g)].map(([, file]) => file ?? '');
@@ -99,7 +108,9 @@ test('every guide is in the sidebar once', async () => {
   const links = [...sidebar.matchAll(/href="([^"]+)"/g)].map(([, href]) => href ?? '');
   const guides = filesAt('docs').filter((file) => /^docs\/(guides\/|reference\/)?[^/]+\.md$/.test(file));
   for (const guide of guides) {
-    const href = guide.replace(/^docs/, '/docs').replace(/\.md$/, '/');
+    const href = guide
+      .replace(/^docs/, '/docs')
+      .replace(/README\.md$|\.md$/, (end) => (end === '.md' ? '/' : ''));
     expect(links.filter((link) => link === href)).toEqual([href]);
   }
 });
@@ -235,10 +246,19 @@ describe('the build', () => {
     ]);
     expect(stderr).toBe('');
     const files = await readdir(output, { recursive: true });
-    for (const file of ['index.html', 'v1/index.html', 'openapi.json', 'openapi-v1.json', 'search.json'])
+    for (const file of [
+      'index.html',
+      'api/index.html',
+      'v1/index.html',
+      'openapi.json',
+      'openapi-v1.json',
+      'search.json',
+    ])
       expect(files).toContain(file);
-    const page = await readFile(join(output, 'index.html'), 'utf8');
-    expect(page).toContain('data-document="/help/openapi.json"');
-    expect(page).not.toContain('"/docs/');
+    const reference = await readFile(join(output, 'api', 'index.html'), 'utf8');
+    expect(reference).toContain('data-document="/help/openapi.json"');
+    const start = await readFile(join(output, 'index.html'), 'utf8');
+    expect(start).toContain('href="/help/guides/first-steps/"');
+    for (const page of [reference, start]) expect(page).not.toContain('"/docs/');
   });
 });

@@ -26,7 +26,15 @@ interface Body {
   data: { channel: string; state: string }[];
 }
 
-const PAGES = ['/demo', '/docs', '/docs/guides/first-steps/', '/v2/openapi.json', '/readyz', '/metrics'];
+const PAGES = [
+  '/demo',
+  '/docs',
+  '/docs/api/',
+  '/docs/guides/first-steps/',
+  '/v2/openapi.json',
+  '/readyz',
+  '/metrics',
+];
 
 const [dataDir = ''] = process.argv.slice(2);
 const before = refusals();

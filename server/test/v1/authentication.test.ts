@@ -284,7 +284,7 @@ test('v1 has its own description, and its page', async () => {
   const { body, status } = await it.request('GET', '/v1/openapi.json');
   expect([status, body.info.version]).toEqual([200, '1.0.0']);
   expect((await it.request('GET', '/docs/v1')).text).toContain('/v1/openapi.json');
-  expect((await it.request('GET', '/docs')).text).toContain('/v2/openapi.json');
+  expect((await it.request('GET', '/docs/api')).text).toContain('/v2/openapi.json');
 });
 
 test('requests to v1 have limits and counters of their own', async () => {

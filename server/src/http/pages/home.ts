@@ -24,7 +24,7 @@ export function homePage(
       links: [
         ...(hasDemo(context.config) ? [{ label: demo, href: 'demo' }] : []),
         { label: guides, href: 'docs/guides/first-steps' },
-        { label: apiReference, href: 'docs' },
+        { label: apiReference, href: 'docs/api' },
       ],
       note: VERSION,
     });

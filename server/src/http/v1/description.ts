@@ -3,8 +3,8 @@ export const V1_DESCRIPTION = {
   info: {
     title: 'Belfry (version 1)',
     version: '1.0.0',
-    description: `The deprecated version of the API. It changes the same data as [version 2](/docs), so that
-you can move one call after another.
+    description: `The deprecated version of the API. It changes the same data as [version 2](/docs/api), so
+that you can move one call after another.
 
 Bodies have the name of their entity as their only member: \`{"user": {…}}\`. Every error is
 \`{"errors": [{"code", "message"}]}\` and lists all problems of the request. Every response has the headers
