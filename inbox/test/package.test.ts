@@ -192,6 +192,31 @@ describeInChromium('in Chromium', () => {
     await app.stop();
   });
 
+  test('a page without a bundler shows the inbox, with the import map of the README', async () => {
+    await send('plain', { title: 'Without a bundler' });
+    const readme = await readFile(join(root, 'inbox/README.md'), 'utf8');
+    const [map = ''] = /<script type="importmap">.*?<\/script>/s.exec(readme) ?? [];
+    expect(map).toContain('@belfry/inbox/element');
+    const token = service.project.userJwt({ user_external_id: 'plain' });
+    const html =
+      `<!doctype html><html lang="en"><title>App</title>${map}<script type="module">` +
+      `import '@belfry/inbox/element'; document.querySelector('belfry-inbox').token = async () => '${token}';` +
+      `</script><belfry-inbox base-url="${service.address}/v2" mode="embedded"></belfry-inbox></html>`;
+    const modules = join(consumer, 'node_modules/@belfry');
+    const paths = (await readdir(modules, { recursive: true })).filter((path) => path.endsWith('.js'));
+    const files = paths.map(
+      async (path) => [`/node_modules/@belfry/${path}`, await readFile(join(modules, path), 'utf8')] as const,
+    );
+    const app = await servePage({ '/index.html': html, ...Object.fromEntries(await Promise.all(files)) });
+    const page = await browser.newPage();
+    page.on('pageerror', (error) => errors.push(error));
+    await page.goto(app.url);
+    await page.locator('belfry-inbox').getByText('Without a bundler').waitFor();
+    expect(errors).toEqual([]);
+    await page.close();
+    await app.stop();
+  });
+
   test.each([
     ['react', false],
     ['react', true],
