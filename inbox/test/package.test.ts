@@ -200,7 +200,8 @@ describeInChromium('in Chromium', () => {
     const token = service.project.userJwt({ user_external_id: 'plain' });
     const html =
       `<!doctype html><html lang="en"><title>App</title>${map}<script type="module">` +
-      `import '@belfry/inbox/element'; document.querySelector('belfry-inbox').token = async () => '${token}';` +
+      `import '@belfry/inbox/element';` +
+      `document.querySelector('belfry-inbox').token = async () => '${token}';` +
       `</script><belfry-inbox base-url="${service.address}/v2" mode="embedded"></belfry-inbox></html>`;
     const modules = join(consumer, 'node_modules/@belfry');
     const paths = (await readdir(modules, { recursive: true })).filter((path) => path.endsWith('.js'));
