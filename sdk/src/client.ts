@@ -1,3 +1,4 @@
+import { BelfryError } from './errors.ts';
 import { EventStream } from './event-stream.ts';
 import type { ClientOptions, RequestOptions, StreamOptions } from './options.ts';
 import { PageRequest } from './page-request.ts';
@@ -8,7 +9,16 @@ export class Client {
   readonly #transport: Transport;
 
   constructor(options: ClientOptions) {
-    this.#transport = createTransport(options);
+    const callFetch = options.fetch ?? ((...parameters: Parameters<typeof fetch>) => fetch(...parameters));
+    const fetchVersion2: typeof fetch = async (input, init) => {
+      const response = await callFetch(input, init);
+      if (!isVersion1(response)) return response;
+      const { status } = response;
+      await response.body?.cancel();
+      const text = `${init?.method} ${input}: ${status}, but from version 1 of the API: is baseUrl right?`;
+      throw new BelfryError(`${text} Usually it ends in /v2.`, { code: 'invalid_response', status });
+    };
+    this.#transport = createTransport({ ...options, fetch: fetchVersion2 });
   }
 
   /**
@@ -39,4 +49,12 @@ export function segment(value: string): string {
   if (typeof value !== 'string' || value === '' || value === '.' || value === '..')
     throw new TypeError(`${JSON.stringify(value)} cannot be part of a path: an id or a key was expected`);
   return encodeURIComponent(value);
+}
+
+/**
+ * Version 1 accepts the same tokens, and is below an address without `/v2`. Each of its responses links to
+ * the guide for its clients.
+ */
+function isVersion1({ headers }: Response): boolean {
+  return headers.get('link')?.includes('/docs/from-v1>') ?? false;
 }

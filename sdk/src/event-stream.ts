@@ -123,7 +123,7 @@ async function* texts(
       const idle = withTimeout(`${what}: heartbeat`, idleTimeoutMs, signal);
       const { done, value } = await Promise.race([reader.read(), abortOf(idle.signal)])
         .catch((error: unknown) => {
-          throw error instanceof BelfryError ? error : networkError(what, error, signal);
+          throw networkError(what, error, signal);
         })
         .finally(idle.clear);
       if (done) return;

@@ -5,7 +5,10 @@ export interface ClientOptions {
    * so it can renew an expired token.
    */
   token: string | (() => string | Promise<string>);
-  /** The address of the API, with its version: `https://notify.example.com/v2`. */
+  /**
+   * The address of the API, with its version: `https://notify.example.com/v2`. Behind a proxy, the path may
+   * be another one.
+   */
   baseUrl: string;
   /** How often a call is retried after a temporary failure; 0 for never. @default 3 */
   maxRetries?: number | undefined;

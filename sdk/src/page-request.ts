@@ -1,3 +1,4 @@
+import { BelfryError } from './errors.ts';
 import type { RequestOptions } from './options.ts';
 import type { Transport } from './transport.ts';
 
@@ -78,7 +79,12 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
 
   async #fetch(): Promise<Page<Item>> {
     const request = { method: 'GET', path: this.#path, query: this.#query } as const;
-    const page = (await this.#transport.send(request, this.#options)) as PageData<Item>;
+    const page = await this.#transport.send(request, this.#options);
+    if (!isPage<Item>(page))
+      throw new BelfryError(`GET ${this.#path}: the response is not a page of a list: is baseUrl right?`, {
+        code: 'invalid_response',
+        status: 200,
+      });
     return {
       ...page,
       next: () => this.#neighbour(page.links.next),
@@ -99,4 +105,9 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
     };
     return new PageRequest(this.#transport, this.#path, { ...this.#query, ...cursors }, this.#options);
   }
+}
+
+function isPage<Item>(body: unknown): body is PageData<Item> {
+  const { data, links } = (body ?? {}) as { data?: unknown; links?: unknown };
+  return Array.isArray(data) && typeof links === 'object' && links !== null;
 }

@@ -184,9 +184,13 @@ async function readJson(what: string, response: Response, signal: AbortSignal): 
   }
 }
 
-/** An error of `fetch`. Its message says little ("fetch failed"), but its cause has the reason. */
+/**
+ * An error of `fetch`. Its message says little ("fetch failed"), but its cause has the reason. Returns a
+ * `BelfryError` as it is.
+ */
 export function networkError(what: string, error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return signal.reason;
+  if (error instanceof BelfryError) return error;
   const { message, cause } = error as { message?: unknown; cause?: { code?: unknown; message?: unknown } };
   const why = cause?.code ?? cause?.message ?? message ?? error;
   return new BelfryError(`${what}: no response (${String(why)})`, { code: 'network_error', cause: error });

@@ -148,6 +148,72 @@ describe('calls', () => {
   });
 });
 
+describe('an address without /v2', () => {
+  const userToken = () => {
+    const { apiKey, apiSecret } = service.project;
+    return createUserToken({ apiKey, apiSecret, externalId: 'without-v2' });
+  };
+
+  test.each(['', '/'])(
+    'is named in the error of every call that version 1 responds to (%j)',
+    async (path) => {
+      const wrong = new ProjectClient({ baseUrl: `${proxy.url}${path}`, token: service.project.jwt });
+      const wrongUser = new UserClient({ baseUrl: `${proxy.url}${path}`, token: await userToken() });
+      const users = wrong.users.list();
+      const calls: [string, number, () => PromiseLike<unknown>][] = [
+        ['GET /users', 200, () => users],
+        ['GET /users', 200, () => wrong.users.list()[Symbol.asyncIterator]().next()],
+        ['GET /users', 200, () => wrong.request({ method: 'GET', path: '/users' })],
+        ['GET /notifications', 200, () => wrongUser.notifications.list()],
+        ['POST /broadcasts', 422, () => wrong.broadcasts.create(hello())],
+        ['GET /broadcasts/no-id', 400, () => wrong.broadcasts.get('no-id')],
+      ];
+      for (const [what, status, call] of calls) {
+        const { message, ...error } = await failure(call());
+        expect(error).toMatchObject({ code: 'invalid_response', status });
+        const [method, target] = what.split(' ');
+        expect(message).toBe(
+          `${method} ${proxy.url}${target}: ${status}, but from version 1 of the API: ` +
+            'is baseUrl right? Usually it ends in /v2.',
+        );
+      }
+      expect(proxy.requests).toHaveLength(calls.length); // none is retried
+    },
+  );
+
+  test('is right if a proxy serves version 2 there', async () => {
+    const ofVersion2 = await startProxy(`${service.address}/v2`);
+    try {
+      const client = new ProjectClient({ baseUrl: ofVersion2.url, token: service.project.jwt });
+      const { id } = await client.broadcasts.create(hello());
+      expect((await client.broadcasts.get(id)).id).toBe(id);
+      expect((await client.broadcasts.list({ limit: 1 })).data[0]?.id).toBe(id);
+    } finally {
+      await ofVersion2.close();
+    }
+  });
+
+  test.each([{ data: [] }, { links: {} }, { data: {}, links: {} }, null, 'page'])(
+    'a list rejects a response without a page: %j',
+    async (body) => {
+      const headers = { 'content-type': 'application/json' };
+      proxy.decide = () => ({ status: 200, headers, body: JSON.stringify(body) });
+      const expected = {
+        code: 'invalid_response',
+        status: 200,
+        message: 'GET /users: the response is not a page of a list: is baseUrl right?',
+      };
+      expect(await failure(shaky.users.list())).toMatchObject(expected);
+      await expect(shaky.users.list()[Symbol.asyncIterator]().next()).rejects.toMatchObject(expected);
+    },
+  );
+
+  test('an empty body of a list is an invalid response', async () => {
+    proxy.decide = () => ({ status: 204 });
+    expect((await failure(shaky.users.list())).code).toBe('invalid_response');
+  });
+});
+
 describe('lists', () => {
   const total = 250;
   const prefix = `paged-${randomUUID().slice(0, 8)}`;
