@@ -10,3 +10,10 @@ export type { ClientOptions, RequestOptions, StreamOptions } from './options.ts'
 export type { Page, PageRequest } from './page-request.ts';
 export { type ApiRequest, createTransport, type Transport } from './transport.ts';
 export { createUserToken, type UserTokenOptions } from './user-token.ts';
+export {
+  type VerifyWebhookOptions,
+  verifyWebhook,
+  WebhookError,
+  type WebhookErrorCode,
+  type WebhookMessage,
+} from './verify-webhook.ts';
