@@ -2,7 +2,7 @@ import type { Event, EventType } from './generated/types.ts';
 
 /** The message of a webhook. If you compare its `type`, `data` has the type of that event. */
 export type WebhookMessage = {
-  [Type in EventType]: { type: Type; timestamp: string; data: Event & { type: Type } };
+  [Type in EventType]: { type: Type; timestamp: string; data: Extract<Event, { type: Type }> };
 }[EventType];
 
 /** A message as it arrived, and the secret with which it must be signed. */

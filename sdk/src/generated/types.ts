@@ -82,22 +82,32 @@ export type Broadcast = {
     status: BroadcastStatus;
 };
 
+export type BroadcastCancelledEvent = EventBase & {
+    type: 'broadcast.cancelled';
+    context: BroadcastContext;
+};
+
 export type BroadcastCancelledMessage = {
     type: 'broadcast.cancelled';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'broadcast.cancelled';
-    };
+    data: BroadcastCancelledEvent;
+};
+
+export type BroadcastContext = {
+    broadcast_id: string;
+};
+
+export type BroadcastCreatedEvent = EventBase & {
+    type: 'broadcast.created';
+    context: BroadcastContext;
 };
 
 export type BroadcastCreatedMessage = {
     type: 'broadcast.created';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'broadcast.created';
-    };
+    data: BroadcastCreatedEvent;
 };
 
 export type BroadcastError = {
@@ -142,14 +152,17 @@ export type BroadcastOverrides = {
     providers?: ProviderOverrides;
 };
 
+export type BroadcastProcessedEvent = EventBase & {
+    type: 'broadcast.processed';
+    context: BroadcastContext;
+    payload?: BroadcastSummary;
+};
+
 export type BroadcastProcessedMessage = {
     type: 'broadcast.processed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'broadcast.processed';
-        payload?: BroadcastSummary;
-    };
+    data: BroadcastProcessedEvent;
 };
 
 export type BroadcastStatus = {
@@ -195,14 +208,16 @@ export type CategoryChannel = {
     windows?: Array<DeliveryWindow>;
 };
 
+export type CategoryDeletedEvent = EventBase & {
+    type: 'category.deleted';
+    payload?: CategoryDeletedPayload;
+};
+
 export type CategoryDeletedMessage = {
     type: 'category.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'category.deleted';
-        payload?: CategoryDeletedPayload;
-    };
+    data: CategoryDeletedEvent;
 };
 
 export type CategoryDeletedPayload = {
@@ -257,14 +272,16 @@ export type CategoryPreferenceInput = {
     channels?: Array<ChannelPreferenceInput>;
 };
 
+export type CategorySavedEvent = EventBase & {
+    type: 'category.saved';
+    payload?: CategoryDeliveryConfig;
+};
+
 export type CategorySavedMessage = {
     type: 'category.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'category.saved';
-        payload?: CategoryDeliveryConfig;
-    };
+    data: CategorySavedEvent;
 };
 
 export type CategorySubscription = {
@@ -410,64 +427,99 @@ export type Delivery = {
     clicks: number;
 };
 
+export type DeliveryBouncedEvent = EventBase & {
+    type: 'delivery.bounced';
+    context: DeliveryContext;
+};
+
 export type DeliveryBouncedMessage = {
     type: 'delivery.bounced';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.bounced';
-    };
+    data: DeliveryBouncedEvent;
+};
+
+export type DeliveryClickedEvent = EventBase & {
+    type: 'delivery.clicked';
+    context: DeliveryContext;
+    payload?: DeliveryClickedPayload;
 };
 
 export type DeliveryClickedMessage = {
     type: 'delivery.clicked';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.clicked';
-        payload?: DeliveryClickedPayload;
-    };
+    data: DeliveryClickedEvent;
 };
 
 export type DeliveryClickedPayload = {
     url: string;
 };
 
+export type DeliveryComplainedEvent = EventBase & {
+    type: 'delivery.complained';
+    context: DeliveryContext;
+};
+
 export type DeliveryComplainedMessage = {
     type: 'delivery.complained';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.complained';
-    };
+    data: DeliveryComplainedEvent;
+};
+
+export type DeliveryContext = {
+    broadcast_id: string;
+    user_id: string;
+    notification_id: string;
+    /** `<notification_id>.<channel>` */
+    delivery_id: string;
+    channel: Channel;
+    /** The provider that was used or has reported it. */
+    provider?: string;
+    /** How many attempts there were. */
+    attempt?: number;
+    /** How long the attempt took. */
+    duration_ms?: number;
+    /** The reason as a word. */
+    code?: string;
+};
+
+export type DeliveryDeliveredEvent = EventBase & {
+    type: 'delivery.delivered';
+    context: DeliveryContext;
 };
 
 export type DeliveryDeliveredMessage = {
     type: 'delivery.delivered';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.delivered';
-    };
+    data: DeliveryDeliveredEvent;
+};
+
+export type DeliveryDroppedEvent = EventBase & {
+    type: 'delivery.dropped';
+    context: DeliveryContext;
 };
 
 export type DeliveryDroppedMessage = {
     type: 'delivery.dropped';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.dropped';
-    };
+    data: DeliveryDroppedEvent;
+};
+
+export type DeliveryFailedEvent = EventBase & {
+    type: 'delivery.failed';
+    context: DeliveryContext;
+    payload?: DeliveryTargetsPayload;
 };
 
 export type DeliveryFailedMessage = {
     type: 'delivery.failed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.failed';
-        payload?: DeliveryTargetsPayload;
-    };
+    data: DeliveryFailedEvent;
 };
 
 export type DeliveryList = {
@@ -475,13 +527,16 @@ export type DeliveryList = {
     links: PageLinks;
 };
 
+export type DeliveryOpenedEvent = EventBase & {
+    type: 'delivery.opened';
+    context: DeliveryContext;
+};
+
 export type DeliveryOpenedMessage = {
     type: 'delivery.opened';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.opened';
-    };
+    data: DeliveryOpenedEvent;
 };
 
 export type DeliveryReplay = {
@@ -498,57 +553,72 @@ export type DeliveryReplayInput = {
     user_ids?: Array<string>;
 };
 
+export type DeliveryReplayedEvent = EventBase & {
+    type: 'delivery.replayed';
+    context: DeliveryContext;
+};
+
 export type DeliveryReplayedMessage = {
     type: 'delivery.replayed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.replayed';
-    };
+    data: DeliveryReplayedEvent;
+};
+
+export type DeliveryRetriedEvent = EventBase & {
+    type: 'delivery.retried';
+    context: DeliveryContext;
+    payload?: DeliveryTargetsPayload;
 };
 
 export type DeliveryRetriedMessage = {
     type: 'delivery.retried';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.retried';
-        payload?: DeliveryTargetsPayload;
-    };
+    data: DeliveryRetriedEvent;
+};
+
+export type DeliveryScheduledEvent = EventBase & {
+    type: 'delivery.scheduled';
+    context: DeliveryContext;
+    payload?: DeliveryScheduledPayload;
 };
 
 export type DeliveryScheduledMessage = {
     type: 'delivery.scheduled';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.scheduled';
-        payload?: DeliveryScheduledPayload;
-    };
+    data: DeliveryScheduledEvent;
 };
 
 export type DeliveryScheduledPayload = {
     due_at: string;
 };
 
+export type DeliverySentEvent = EventBase & {
+    type: 'delivery.sent';
+    context: DeliveryContext;
+    payload?: DeliveryTargetsPayload;
+};
+
 export type DeliverySentMessage = {
     type: 'delivery.sent';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.sent';
-        payload?: DeliveryTargetsPayload;
-    };
+    data: DeliverySentEvent;
+};
+
+export type DeliverySkippedEvent = EventBase & {
+    type: 'delivery.skipped';
+    context: DeliveryContext;
+    payload?: DeliveryTargetsPayload;
 };
 
 export type DeliverySkippedMessage = {
     type: 'delivery.skipped';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery.skipped';
-        payload?: DeliveryTargetsPayload;
-    };
+    data: DeliverySkippedEvent;
 };
 
 /** `scheduled`: waits for its first attempt. `retrying`: an attempt failed and will be retried, or the delivery is replayed. Final states are `sent` (a provider accepted it, or the inbox shows it), `failed` and `skipped` (not sent on this channel). */
@@ -591,14 +661,16 @@ export type DeliveryWindows = {
     channels: Array<ChannelDeliveryWindows>;
 };
 
+export type DeliveryWindowsSavedEvent = EventBase & {
+    type: 'delivery_windows.saved';
+    payload?: DeliveryWindows;
+};
+
 export type DeliveryWindowsSavedMessage = {
     type: 'delivery_windows.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'delivery_windows.saved';
-        payload?: DeliveryWindows;
-    };
+    data: DeliveryWindowsSavedEvent;
 };
 
 export type DiscardedToken = {
@@ -626,7 +698,10 @@ export type Errors = {
     errors: Array<ErrorDetail>;
 };
 
-export type Event = {
+export type Event = BroadcastCreatedEvent | BroadcastProcessedEvent | BroadcastCancelledEvent | NotificationCreatedEvent | NotificationSeenEvent | NotificationReadEvent | NotificationUnreadEvent | NotificationArchivedEvent | NotificationUnarchivedEvent | NotificationDeletedEvent | NotificationSnoozedEvent | NotificationUnsnoozedEvent | DeliveryScheduledEvent | DeliverySentEvent | DeliveryDeliveredEvent | DeliveryBouncedEvent | DeliveryComplainedEvent | DeliveryFailedEvent | DeliveryRetriedEvent | DeliveryReplayedEvent | DeliverySkippedEvent | DeliveryOpenedEvent | DeliveryClickedEvent | DeliveryDroppedEvent | TokenSavedEvent | TokenDiscardedEvent | UserCreatedEvent | UserUpdatedEvent | UserDeletedEvent | UserRestoredEvent | TemplateSavedEvent | TemplateDeletedEvent | WorkflowSavedEvent | WorkflowDeletedEvent | WorkflowRunStartedEvent | WorkflowRunStepEvent | WorkflowRunCompletedEvent | WorkflowRunFailedEvent | WorkflowRunAbortedEvent | WorkflowRunPreventedEvent | IntegrationSavedEvent | IntegrationDeletedEvent | IntegrationPausedEvent | IntegrationResumedEvent | IntegrationReceivedEvent | InstallationSavedEvent | InstallationBrokenEvent | PreferencesUpdatedEvent | SubscriptionSavedEvent | SubscriptionDeletedEvent | SuppressionAddedEvent | SuppressionUpdatedEvent | SuppressionLiftedEvent | CategorySavedEvent | CategoryDeletedEvent | DeliveryWindowsSavedEvent | ProjectSavedEvent | TrackingSavedEvent | WebhookSavedEvent | WebhookDeletedEvent | WebhookDisabledEvent;
+
+/** What the events of all types have. */
+export type EventBase = {
     id: string;
     type: EventType;
     timestamp: string;
@@ -976,14 +1051,16 @@ export type InboxTokenList = {
     links: PageLinks;
 };
 
+export type InstallationBrokenEvent = EventBase & {
+    type: 'installation.broken';
+    payload?: ProviderPayload;
+};
+
 export type InstallationBrokenMessage = {
     type: 'installation.broken';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'installation.broken';
-        payload?: ProviderPayload;
-    };
+    data: InstallationBrokenEvent;
 };
 
 export type InstallationFinishInput = {
@@ -997,14 +1074,16 @@ export type InstallationFinishInput = {
     state?: string;
 };
 
+export type InstallationSavedEvent = EventBase & {
+    type: 'installation.saved';
+    payload?: ProviderPayload;
+};
+
 export type InstallationSavedMessage = {
     type: 'installation.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'installation.saved';
-        payload?: ProviderPayload;
-    };
+    data: InstallationSavedEvent;
 };
 
 export type InstallationStart = {
@@ -1027,14 +1106,22 @@ export type InstallationStartInput = {
 
 export type Integration = ApnsIntegration | EventsourceIntegration | ExpoIntegration | FcmIntegration | GithubIntegration | InboxIntegration | MailgunIntegration | PingEmailIntegration | SendgridIntegration | SesIntegration | SlackIntegration | SlackbotIntegration | SmtpIntegration | StripeIntegration | TeamsIntegration | TwilioIntegration | WebPushIntegration;
 
+export type IntegrationContext = {
+    /** The name of the provider. */
+    provider: string;
+};
+
+export type IntegrationDeletedEvent = EventBase & {
+    type: 'integration.deleted';
+    context: IntegrationContext;
+    payload?: ProviderPayload;
+};
+
 export type IntegrationDeletedMessage = {
     type: 'integration.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'integration.deleted';
-        payload?: ProviderPayload;
-    };
+    data: IntegrationDeletedEvent;
 };
 
 export type IntegrationList = {
@@ -1042,43 +1129,55 @@ export type IntegrationList = {
     links: PageLinks;
 };
 
+export type IntegrationPausedEvent = EventBase & {
+    type: 'integration.paused';
+    context: IntegrationContext;
+    payload?: IntegrationStatePayload;
+};
+
 export type IntegrationPausedMessage = {
     type: 'integration.paused';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'integration.paused';
-        payload?: IntegrationStatePayload;
-    };
+    data: IntegrationPausedEvent;
+};
+
+export type IntegrationReceivedEvent = EventBase & {
+    type: 'integration.received';
+    context: IntegrationContext;
 };
 
 export type IntegrationReceivedMessage = {
     type: 'integration.received';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'integration.received';
-    };
+    data: IntegrationReceivedEvent;
+};
+
+export type IntegrationResumedEvent = EventBase & {
+    type: 'integration.resumed';
+    context: IntegrationContext;
+    payload?: IntegrationStatePayload;
 };
 
 export type IntegrationResumedMessage = {
     type: 'integration.resumed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'integration.resumed';
-        payload?: IntegrationStatePayload;
-    };
+    data: IntegrationResumedEvent;
+};
+
+export type IntegrationSavedEvent = EventBase & {
+    type: 'integration.saved';
+    context: IntegrationContext;
+    payload?: ProviderPayload;
 };
 
 export type IntegrationSavedMessage = {
     type: 'integration.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'integration.saved';
-        payload?: ProviderPayload;
-    };
+    data: IntegrationSavedEvent;
 };
 
 /** Only while it is paused, because its provider rejects the config or repeatedly did not respond. Its messages wait, or use the next integration of the channel. */
@@ -1163,32 +1262,48 @@ export type Notification = {
     snoozed_until: string | null;
 };
 
+export type NotificationArchivedEvent = EventBase & {
+    type: 'notification.archived';
+    context: NotificationContext;
+    payload?: NotificationsPayload;
+};
+
 export type NotificationArchivedMessage = {
     type: 'notification.archived';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.archived';
-        payload?: NotificationsPayload;
-    };
+    data: NotificationArchivedEvent;
+};
+
+export type NotificationContext = {
+    user_id: string;
+    broadcast_id?: string;
+    /** Missing if all notifications changed at once. */
+    notification_id?: string;
+};
+
+export type NotificationCreatedEvent = EventBase & {
+    type: 'notification.created';
+    context: NotificationContext;
 };
 
 export type NotificationCreatedMessage = {
     type: 'notification.created';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.created';
-    };
+    data: NotificationCreatedEvent;
+};
+
+export type NotificationDeletedEvent = EventBase & {
+    type: 'notification.deleted';
+    context: NotificationContext;
 };
 
 export type NotificationDeletedMessage = {
     type: 'notification.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.deleted';
-    };
+    data: NotificationDeletedEvent;
 };
 
 export type NotificationList = {
@@ -1196,60 +1311,78 @@ export type NotificationList = {
     links: PageLinks;
 };
 
+export type NotificationReadEvent = EventBase & {
+    type: 'notification.read';
+    context: NotificationContext;
+    payload?: NotificationsPayload;
+};
+
 export type NotificationReadMessage = {
     type: 'notification.read';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.read';
-        payload?: NotificationsPayload;
-    };
+    data: NotificationReadEvent;
+};
+
+export type NotificationSeenEvent = EventBase & {
+    type: 'notification.seen';
+    context: NotificationContext;
+    payload?: NotificationsPayload;
 };
 
 export type NotificationSeenMessage = {
     type: 'notification.seen';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.seen';
-        payload?: NotificationsPayload;
-    };
+    data: NotificationSeenEvent;
+};
+
+export type NotificationSnoozedEvent = EventBase & {
+    type: 'notification.snoozed';
+    context: NotificationContext;
 };
 
 export type NotificationSnoozedMessage = {
     type: 'notification.snoozed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.snoozed';
-    };
+    data: NotificationSnoozedEvent;
+};
+
+export type NotificationUnarchivedEvent = EventBase & {
+    type: 'notification.unarchived';
+    context: NotificationContext;
 };
 
 export type NotificationUnarchivedMessage = {
     type: 'notification.unarchived';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.unarchived';
-    };
+    data: NotificationUnarchivedEvent;
+};
+
+export type NotificationUnreadEvent = EventBase & {
+    type: 'notification.unread';
+    context: NotificationContext;
 };
 
 export type NotificationUnreadMessage = {
     type: 'notification.unread';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.unread';
-    };
+    data: NotificationUnreadEvent;
+};
+
+export type NotificationUnsnoozedEvent = EventBase & {
+    type: 'notification.unsnoozed';
+    context: NotificationContext;
 };
 
 export type NotificationUnsnoozedMessage = {
     type: 'notification.unsnoozed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'notification.unsnoozed';
-    };
+    data: NotificationUnsnoozedEvent;
 };
 
 /** Only when a user changed all notifications at once, or all of a category or topic. */
@@ -1311,14 +1444,16 @@ export type PreferencesPayload = {
     quiet_hours?: QuietHours | null;
 };
 
+export type PreferencesUpdatedEvent = EventBase & {
+    type: 'preferences.updated';
+    payload?: PreferencesPayload;
+};
+
 export type PreferencesUpdatedMessage = {
     type: 'preferences.updated';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'preferences.updated';
-        payload?: PreferencesPayload;
-    };
+    data: PreferencesUpdatedEvent;
 };
 
 export type Project = {
@@ -1349,14 +1484,16 @@ export type ProjectInput = {
     hmac_required?: boolean;
 };
 
+export type ProjectSavedEvent = EventBase & {
+    type: 'project.saved';
+    payload?: ProjectSettings;
+};
+
 export type ProjectSavedMessage = {
     type: 'project.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'project.saved';
-        payload?: ProjectSettings;
-    };
+    data: ProjectSavedEvent;
 };
 
 export type ProjectSettings = {
@@ -1752,14 +1889,16 @@ export type Subscription = {
     categories: Array<CategorySubscription>;
 };
 
+export type SubscriptionDeletedEvent = EventBase & {
+    type: 'subscription.deleted';
+    payload?: SubscriptionPayload;
+};
+
 export type SubscriptionDeletedMessage = {
     type: 'subscription.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'subscription.deleted';
-        payload?: SubscriptionPayload;
-    };
+    data: SubscriptionDeletedEvent;
 };
 
 export type SubscriptionInput = {
@@ -1784,14 +1923,16 @@ export type SubscriptionPayloadCategory = {
     status: string;
 };
 
+export type SubscriptionSavedEvent = EventBase & {
+    type: 'subscription.saved';
+    payload?: SubscriptionPayload;
+};
+
 export type SubscriptionSavedMessage = {
     type: 'subscription.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'subscription.saved';
-        payload?: SubscriptionPayload;
-    };
+    data: SubscriptionSavedEvent;
 };
 
 export type Suppression = {
@@ -1812,13 +1953,21 @@ export type Suppression = {
     updated_at: string;
 };
 
+export type SuppressionAddedEvent = EventBase & {
+    type: 'suppression.added';
+    context: SuppressionContext;
+};
+
 export type SuppressionAddedMessage = {
     type: 'suppression.added';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'suppression.added';
-    };
+    data: SuppressionAddedEvent;
+};
+
+export type SuppressionContext = {
+    suppression_id: string;
+    kind: string;
 };
 
 export type SuppressionInput = ({
@@ -1845,13 +1994,16 @@ export type SuppressionInput = ({
 
 export type SuppressionKind = 'email' | 'phone';
 
+export type SuppressionLiftedEvent = EventBase & {
+    type: 'suppression.lifted';
+    context: SuppressionContext;
+};
+
 export type SuppressionLiftedMessage = {
     type: 'suppression.lifted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'suppression.lifted';
-    };
+    data: SuppressionLiftedEvent;
 };
 
 export type SuppressionList = {
@@ -1862,13 +2014,16 @@ export type SuppressionList = {
 /** `manual`: by a request. `rejected`: a provider rejected the address. `bounced`: a message bounced. `unsubscribed`: the recipient unsubscribed at the provider. `complained`: the recipient marked a message as spam. If there are several, the last one in this order. */
 export type SuppressionReason = 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained';
 
+export type SuppressionUpdatedEvent = EventBase & {
+    type: 'suppression.updated';
+    context: SuppressionContext;
+};
+
 export type SuppressionUpdatedMessage = {
     type: 'suppression.updated';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'suppression.updated';
-    };
+    data: SuppressionUpdatedEvent;
 };
 
 export type TeamsIntegration = {
@@ -1955,13 +2110,20 @@ export type TemplateChannelTexts = {
     action_url?: string | null;
 };
 
+export type TemplateContext = {
+    template_key: string;
+};
+
+export type TemplateDeletedEvent = EventBase & {
+    type: 'template.deleted';
+    context: TemplateContext;
+};
+
 export type TemplateDeletedMessage = {
     type: 'template.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'template.deleted';
-    };
+    data: TemplateDeletedEvent;
 };
 
 export type TemplateInput = {
@@ -2036,14 +2198,17 @@ export type TemplateRecordList = {
     links: PageLinks;
 };
 
+export type TemplateSavedEvent = EventBase & {
+    type: 'template.saved';
+    context: TemplateContext;
+    payload?: TemplateSavedPayload;
+};
+
 export type TemplateSavedMessage = {
     type: 'template.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'template.saved';
-        payload?: TemplateSavedPayload;
-    };
+    data: TemplateSavedEvent;
 };
 
 export type TemplateSavedPayload = {
@@ -2086,22 +2251,36 @@ export type TemplateVersionRecord = {
     created_at: string;
 };
 
+export type TokenContext = {
+    user_id: string;
+    /** `<channel>/<kind>` */
+    channel: string;
+    /** Missing if the user was erased. */
+    token_id?: string;
+};
+
+export type TokenDiscardedEvent = EventBase & {
+    type: 'token.discarded';
+    context: TokenContext;
+};
+
 export type TokenDiscardedMessage = {
     type: 'token.discarded';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'token.discarded';
-    };
+    data: TokenDiscardedEvent;
+};
+
+export type TokenSavedEvent = EventBase & {
+    type: 'token.saved';
+    context: TokenContext;
 };
 
 export type TokenSavedMessage = {
     type: 'token.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'token.saved';
-    };
+    data: TokenSavedEvent;
 };
 
 export type Topic = {
@@ -2168,14 +2347,16 @@ export type Tracking = {
     clicks: boolean;
 };
 
+export type TrackingSavedEvent = EventBase & {
+    type: 'tracking.saved';
+    payload?: Tracking;
+};
+
 export type TrackingSavedMessage = {
     type: 'tracking.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'tracking.saved';
-        payload?: Tracking;
-    };
+    data: TrackingSavedEvent;
 };
 
 export type TwilioIntegration = {
@@ -2247,22 +2428,36 @@ export type User = {
     last_notified_at: string | null;
 };
 
+export type UserContext = {
+    user_id: string;
+    /** The broadcast that has caused it. */
+    broadcast_id?: string;
+    /** The workflow run that has caused it. */
+    run_id?: string;
+};
+
+export type UserCreatedEvent = EventBase & {
+    type: 'user.created';
+    context: UserContext;
+};
+
 export type UserCreatedMessage = {
     type: 'user.created';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'user.created';
-    };
+    data: UserCreatedEvent;
+};
+
+export type UserDeletedEvent = EventBase & {
+    type: 'user.deleted';
+    context: UserContext;
 };
 
 export type UserDeletedMessage = {
     type: 'user.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'user.deleted';
-    };
+    data: UserDeletedEvent;
 };
 
 export type UserDeliveryWindows = {
@@ -2442,13 +2637,16 @@ export type UserRecipient = ({
     phone_numbers?: Array<string>;
 };
 
+export type UserRestoredEvent = EventBase & {
+    type: 'user.restored';
+    context: UserContext;
+};
+
 export type UserRestoredMessage = {
     type: 'user.restored';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'user.restored';
-    };
+    data: UserRestoredEvent;
 };
 
 /** Members in the body replace stored values, missing members stay, and `null` clears. */
@@ -2473,13 +2671,16 @@ export type UserUpdate = {
     readonly last_notified_at?: string | null;
 };
 
+export type UserUpdatedEvent = EventBase & {
+    type: 'user.updated';
+    context: UserContext;
+};
+
 export type UserUpdatedMessage = {
     type: 'user.updated';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'user.updated';
-    };
+    data: UserUpdatedEvent;
 };
 
 export type WebPushInstallationStart = {
@@ -2556,13 +2757,20 @@ export type Webhook = {
     updated_at: string;
 };
 
+export type WebhookContext = {
+    webhook_id: string;
+};
+
+export type WebhookDeletedEvent = EventBase & {
+    type: 'webhook.deleted';
+    context: WebhookContext;
+};
+
 export type WebhookDeletedMessage = {
     type: 'webhook.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'webhook.deleted';
-    };
+    data: WebhookDeletedEvent;
 };
 
 export type WebhookDelivery = {
@@ -2587,13 +2795,16 @@ export type WebhookDeliveryList = {
 
 export type WebhookDeliveryStatus = 'sent' | 'retrying' | 'failed';
 
+export type WebhookDisabledEvent = EventBase & {
+    type: 'webhook.disabled';
+    context: WebhookContext;
+};
+
 export type WebhookDisabledMessage = {
     type: 'webhook.disabled';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'webhook.disabled';
-    };
+    data: WebhookDisabledEvent;
 };
 
 /** Members in the body replace stored values, missing members stay. */
@@ -2634,13 +2845,16 @@ export type WebhookReplayInput = ({
     status?: 'failed' | 'all';
 };
 
+export type WebhookSavedEvent = EventBase & {
+    type: 'webhook.saved';
+    context: WebhookContext;
+};
+
 export type WebhookSavedMessage = {
     type: 'webhook.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'webhook.saved';
-    };
+    data: WebhookSavedEvent;
 };
 
 export type WebhookSecret = {
@@ -2711,13 +2925,20 @@ export type WorkflowBroadcastInput = {
     recipients?: Array<Recipient> | null;
 };
 
+export type WorkflowContext = {
+    workflow_key: string;
+};
+
+export type WorkflowDeletedEvent = EventBase & {
+    type: 'workflow.deleted';
+    context: WorkflowContext;
+};
+
 export type WorkflowDeletedMessage = {
     type: 'workflow.deleted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.deleted';
-    };
+    data: WorkflowDeletedEvent;
 };
 
 /** Collects the runs that come to this step with the same user, key and version of the workflow. The first one waits until the window closes, and continues with the output `{items, count}`: the inputs of all, in the order in which they started. The others end as completed, with the output `{digest}`, the id of the first. `items` has at most 1,000 inputs with 256 KiB in all; `count` counts all. Cancelling the first run drops the digest. */
@@ -2795,31 +3016,47 @@ export type WorkflowRun = {
     steps: Array<WorkflowRunStep>;
 };
 
+export type WorkflowRunAbortedEvent = EventBase & {
+    type: 'workflow.run.aborted';
+    context: WorkflowRunContext;
+};
+
 export type WorkflowRunAbortedMessage = {
     type: 'workflow.run.aborted';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.run.aborted';
-    };
+    data: WorkflowRunAbortedEvent;
+};
+
+export type WorkflowRunCompletedEvent = EventBase & {
+    type: 'workflow.run.completed';
+    context: WorkflowRunContext;
 };
 
 export type WorkflowRunCompletedMessage = {
     type: 'workflow.run.completed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.run.completed';
-    };
+    data: WorkflowRunCompletedEvent;
+};
+
+export type WorkflowRunContext = {
+    workflow_key: string;
+    /** Missing if no run was started. */
+    run_id?: string;
+    user_id?: string;
+};
+
+export type WorkflowRunFailedEvent = EventBase & {
+    type: 'workflow.run.failed';
+    context: WorkflowRunContext;
 };
 
 export type WorkflowRunFailedMessage = {
     type: 'workflow.run.failed';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.run.failed';
-    };
+    data: WorkflowRunFailedEvent;
 };
 
 export type WorkflowRunInput = {
@@ -2831,13 +3068,16 @@ export type WorkflowRunInput = {
     } | null;
 };
 
+export type WorkflowRunPreventedEvent = EventBase & {
+    type: 'workflow.run.prevented';
+    context: WorkflowRunContext;
+};
+
 export type WorkflowRunPreventedMessage = {
     type: 'workflow.run.prevented';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.run.prevented';
-    };
+    data: WorkflowRunPreventedEvent;
 };
 
 export type WorkflowRunRecord = {
@@ -2856,13 +3096,16 @@ export type WorkflowRunRecordList = {
     links: PageLinks;
 };
 
+export type WorkflowRunStartedEvent = EventBase & {
+    type: 'workflow.run.started';
+    context: WorkflowRunContext;
+};
+
 export type WorkflowRunStartedMessage = {
     type: 'workflow.run.started';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.run.started';
-    };
+    data: WorkflowRunStartedEvent;
 };
 
 export type WorkflowRunStatus = {
@@ -2892,13 +3135,16 @@ export type WorkflowRunStep = {
     error?: string;
 };
 
+export type WorkflowRunStepEvent = EventBase & {
+    type: 'workflow.run.step';
+    context: WorkflowRunContext;
+};
+
 export type WorkflowRunStepMessage = {
     type: 'workflow.run.step';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.run.step';
-    };
+    data: WorkflowRunStepEvent;
 };
 
 export type WorkflowRunsInput = {
@@ -2909,13 +3155,16 @@ export type WorkflowRunsInput = {
     }>;
 };
 
+export type WorkflowSavedEvent = EventBase & {
+    type: 'workflow.saved';
+    context: WorkflowContext;
+};
+
 export type WorkflowSavedMessage = {
     type: 'workflow.saved';
     /** The time of the event. */
     timestamp: string;
-    data: Event & {
-        type: 'workflow.saved';
-    };
+    data: WorkflowSavedEvent;
 };
 
 /** Values that later steps find in `run.data`. A member replaces an earlier one of its name. */

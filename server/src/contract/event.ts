@@ -4,6 +4,7 @@ import { CategoryConfig } from './category.ts';
 import { Channel } from './channel.ts';
 import {
   described,
+  exampleId,
   FreeObject,
   Id,
   nullable,
@@ -114,7 +115,12 @@ export function isEventType(name: string): name is EventType {
 
 export const EventTypeName = oneOf(EVENT_TYPES, { title: 'EventType' });
 
-const FAMILIES = [...new Set(EVENT_TYPES.map((type) => type.slice(0, type.lastIndexOf('.'))))];
+/** The family of a type: `delivery` of `delivery.failed`. */
+function familyOf(type: string): string {
+  return type.slice(0, type.lastIndexOf('.'));
+}
+
+const FAMILIES = [...new Set(EVENT_TYPES.map(familyOf))];
 
 /** Every filter: a type, or a family such as `delivery.*`. */
 export const EVENT_FILTERS: readonly string[] = [...EVENT_TYPES, ...FAMILIES.map((family) => `${family}.*`)];
@@ -123,7 +129,7 @@ export const EVENT_FILTERS: readonly string[] = [...EVENT_TYPES, ...FAMILIES.map
 export function typesOf(filters: readonly string[]): EventType[] | undefined {
   if (filters.length === 0) return undefined;
   return EVENT_TYPES.filter((type) =>
-    filters.some((filter) => filter === type || filter === `${type.slice(0, type.lastIndexOf('.'))}.*`),
+    filters.some((filter) => filter === type || filter === `${familyOf(type)}.*`),
   );
 }
 
@@ -287,3 +293,60 @@ export const EVENT_PAYLOADS: { readonly [Type in EventType]?: TSchema } = {
   'template.saved': Type.Object({ version: Type.Integer() }, { title: 'TemplateSavedPayload' }),
   'tracking.saved': Tracking,
 };
+
+const named = (title: string, members: Record<string, TSchema>) =>
+  Type.Object(members, { title: `${title}Context` });
+const WorkflowKey = { workflow_key: Type.String() };
+
+/** The members of `context` by family, for those that always have one. */
+const CONTEXTS: { readonly [family: string]: TSchema } = {
+  broadcast: named('Broadcast', { broadcast_id: Id }),
+  notification: named('Notification', {
+    user_id: Id,
+    broadcast_id: Type.Optional(Id),
+    notification_id: Type.Optional(described(Id, 'Missing if all notifications changed at once.')),
+  }),
+  delivery: named('Delivery', {
+    broadcast_id: Id,
+    user_id: Id,
+    notification_id: Id,
+    delivery_id: Type.String({
+      description: '`<notification_id>.<channel>`',
+      examples: [`${exampleId}.in_app`],
+    }),
+    channel: Channel,
+    provider: Type.Optional(
+      Type.String({ description: 'The provider that was used or has reported it.', examples: ['smtp'] }),
+    ),
+    attempt: Type.Optional(Type.Integer({ description: 'How many attempts there were.' })),
+    duration_ms: Type.Optional(Type.Number({ description: 'How long the attempt took.' })),
+    code: Type.Optional(Type.String({ description: 'The reason as a word.' })),
+  }),
+  token: named('Token', {
+    user_id: Id,
+    channel: Type.String({ description: '`<channel>/<kind>`', examples: ['mobile_push/expo'] }),
+    token_id: Type.Optional(Type.String({ description: 'Missing if the user was erased.' })),
+  }),
+  user: named('User', {
+    user_id: Id,
+    broadcast_id: Type.Optional(described(Id, 'The broadcast that has caused it.')),
+    run_id: Type.Optional(described(Id, 'The workflow run that has caused it.')),
+  }),
+  template: named('Template', { template_key: Type.String() }),
+  workflow: named('Workflow', WorkflowKey),
+  'workflow.run': named('WorkflowRun', {
+    ...WorkflowKey,
+    run_id: Type.Optional(described(Id, 'Missing if no run was started.')),
+    user_id: Type.Optional(Id),
+  }),
+  integration: named('Integration', {
+    provider: Type.String({ description: 'The name of the provider.', examples: ['smtp'] }),
+  }),
+  suppression: named('Suppression', { suppression_id: Id, kind: Type.String() }),
+  webhook: named('Webhook', { webhook_id: Id }),
+};
+
+/** The schema of `context` of an event of this type, if it always has one. */
+export function contextOf(type: EventType): TSchema | undefined {
+  return CONTEXTS[familyOf(type)];
+}

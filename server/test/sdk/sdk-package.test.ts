@@ -222,8 +222,8 @@ if (count !== 1) throw new Error('listed ' + count);
 
 // Errors are expected where marked. If a type becomes too wide, its mark is unused, which is an error, too.
 const TYPES = `
-import { type Broadcast, type BroadcastInput, type Page, type PageRequest } from '@belfry/sdk';
-import { ProjectClient, type User, UserClient } from '@belfry/sdk';
+import { type Broadcast, type BroadcastInput, type Channel, type Page, type PageRequest } from '@belfry/sdk';
+import { ProjectClient, type User, UserClient, verifyWebhook } from '@belfry/sdk';
 
 const belfry = new ProjectClient({ baseUrl: 'http://localhost/v2', token: 'x' });
 const body: BroadcastInput = { title: 'x', recipients: [{ email: 'a@example.com' }] };
@@ -233,6 +233,26 @@ export const page: Page<User> = await users;
 export const all: Promise<Page<User>> = users;
 export const title: string = broadcast.title;
 export const content: string | null = broadcast.content;
+
+for await (const event of belfry.events.list({ type: 'delivery.*' })) {
+  if (event.type === 'delivery.failed') {
+    const channel: Channel = event.context.channel;
+    const failed: number | undefined = event.payload?.failed;
+    console.log(channel, failed, event.context.provider?.length);
+    // @ts-expect-error this is a payload of other types
+    const url: string = event.payload?.url;
+  }
+  if (event.type === 'delivery.clicked') console.log(event.payload?.url.length);
+  if (event.type === 'workflow.saved') console.log(event.context.workflow_key.length);
+  // @ts-expect-error some types have no context
+  console.log(event.context.channel);
+}
+for await (const event of belfry.events.stream())
+  if ('type' in event && event.type === 'token.saved') console.log(event.context.channel.length);
+const message = await verifyWebhook({ headers: new Headers(), body: '', secret: 'whsec_' });
+if (message.type === 'delivery.failed') console.log(message.data.context.delivery_id.length);
+// @ts-expect-error there is no such type
+if (message.type === 'delivery.lost') console.log(message);
 
 // @ts-expect-error a broadcast has a title
 await belfry.broadcasts.create({ recipients: [{ external_id: '42' }] });

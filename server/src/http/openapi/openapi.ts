@@ -10,7 +10,7 @@ import type { Api } from '../api.ts';
 import { V1_DESCRIPTION } from '../v1/description.ts';
 import { exampleOf } from './examples.ts';
 import { referByTitle, type Schema } from './schemas.ts';
-import { WEBHOOK_HEADERS, webhookMessages } from './webhooks.ts';
+import { describeEvents, WEBHOOK_HEADERS, webhookMessages } from './webhooks.ts';
 
 /** The descriptions of both versions of the API, as methods of the server. */
 const DECORATORS = { v2: 'swagger', v1: 'swaggerV1' } as const;
@@ -215,7 +215,10 @@ function described<Document extends ApiDocument>(document: Document, version: Ap
     document.components = { ...document.components, parameters: WEBHOOK_HEADERS };
   }
   const definitions = nameSchemas(document);
-  if (version === 'v2') describeInputs(definitions);
+  if (version === 'v2') {
+    describeInputs(definitions);
+    describeEvents(definitions);
+  }
   document.components = { ...document.components, schemas: sorted(definitions) };
   return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
 }

@@ -1,7 +1,15 @@
 import { Type } from 'typebox';
 import { described, exampleId, exampleTime, Timestamp } from '../../contract/common.ts';
-import { EVENT_MEANINGS, EVENT_PAYLOADS, EVENT_TYPES, Event, type EventType } from '../../contract/event.ts';
+import {
+  contextOf,
+  EVENT_MEANINGS,
+  EVENT_PAYLOADS,
+  EVENT_TYPES,
+  Event,
+  type EventType,
+} from '../../contract/event.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
+import { exampleOf } from './examples.ts';
 import type { Schema } from './schemas.ts';
 
 /** The `webhooks` of the API description: the message of every event type, with schemas by title. */
@@ -22,7 +30,11 @@ export const WEBHOOK_HEADERS = {
 
 function operation(type: EventType) {
   const name = pascalCase(type);
-  const data = { id: exampleId, type, timestamp: exampleTime };
+  const context = contextOf(type);
+  const data = {
+    ...{ id: exampleId, type, timestamp: exampleTime },
+    ...(context && { context: exampleOf(context as Schema) }),
+  };
   return {
     operationId: `${name.charAt(0).toLowerCase()}${name.slice(1)}Event`,
     summary: `Event ${type}`,
@@ -47,20 +59,43 @@ function operation(type: EventType) {
 }
 
 function message(type: EventType) {
-  const payload = EVENT_PAYLOADS[type];
   return Type.Object(
     {
       type: Type.Literal(type),
       timestamp: described(Timestamp, 'The time of the event.'),
-      data: Type.Unsafe({
-        allOf: [
-          Event,
-          Type.Object({ type: Type.Literal(type), ...(payload && { payload: Type.Optional(payload) }) }),
-        ],
-      }),
+      data: eventOf(type),
     },
     { title: `${pascalCase(type)}Message` },
   );
+}
+
+const EventBase = Type.Unsafe({
+  ...Event,
+  title: 'EventBase',
+  description: 'What the events of all types have.',
+  examples: undefined,
+});
+
+function eventOf(type: EventType) {
+  const context = contextOf(type);
+  const payload = EVENT_PAYLOADS[type];
+  const members = {
+    type: Type.Literal(type),
+    ...(context && { context }),
+    ...(payload && { payload: Type.Optional(payload) }),
+  };
+  return Type.Unsafe({ title: titleOf(type), allOf: [EventBase, Type.Object(members)] });
+}
+
+function titleOf(type: EventType): string {
+  return `${pascalCase(type)}Event`;
+}
+
+/** Describes an event as one of the events of all types, so that `type` says which members it has. */
+export function describeEvents(definitions: Record<string, Schema>): void {
+  const { title = '', examples = [] } = definitions.Event ?? {};
+  const anyOf = EVENT_TYPES.map((type) => ({ $ref: `#/components/schemas/${titleOf(type)}` }));
+  definitions.Event = { title, anyOf, examples };
 }
 
 function header(name: string, description: string) {
