@@ -178,6 +178,9 @@ describe('an address without /v2', () => {
         );
       }
       expect(proxy.requests).toHaveLength(calls.length); // none is retried
+      const { message, ...unknown } = await failure(wrong.webhooks.list());
+      expect(unknown).toMatchObject({ code: 'not_found', status: 404 });
+      expect(message).toBe('GET /webhooks: 404 There is nothing at GET /webhooks');
     },
   );
 
