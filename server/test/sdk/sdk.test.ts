@@ -154,35 +154,32 @@ describe('an address without /v2', () => {
     return createUserToken({ apiKey, apiSecret, externalId: 'without-v2' });
   };
 
-  test.each(['', '/'])(
-    'is named in the error of every call that version 1 responds to (%j)',
-    async (path) => {
-      const wrong = new ProjectClient({ baseUrl: `${proxy.url}${path}`, token: service.project.jwt });
-      const wrongUser = new UserClient({ baseUrl: `${proxy.url}${path}`, token: await userToken() });
-      const users = wrong.users.list();
-      const calls: [string, number, () => PromiseLike<unknown>][] = [
-        ['GET /users', 200, () => users],
-        ['GET /users', 200, () => wrong.users.list()[Symbol.asyncIterator]().next()],
-        ['GET /users', 200, () => wrong.request({ method: 'GET', path: '/users' })],
-        ['GET /notifications', 200, () => wrongUser.notifications.list()],
-        ['POST /broadcasts', 422, () => wrong.broadcasts.create(hello())],
-        ['GET /broadcasts/no-id', 400, () => wrong.broadcasts.get('no-id')],
-      ];
-      for (const [what, status, call] of calls) {
-        const { message, ...error } = await failure(call());
-        expect(error).toMatchObject({ code: 'invalid_response', status });
-        const [method, target] = what.split(' ');
-        expect(message).toBe(
-          `${method} ${proxy.url}${target}: ${status}, but from version 1 of the API: ` +
-            'is baseUrl right? Usually it ends in /v2.',
-        );
-      }
-      expect(proxy.requests).toHaveLength(calls.length); // none is retried
-      const { message, ...unknown } = await failure(wrong.webhooks.list());
-      expect(unknown).toMatchObject({ code: 'not_found', status: 404 });
-      expect(message).toBe('GET /webhooks: 404 There is nothing at GET /webhooks');
-    },
-  );
+  test.each(['', '/'])('fails every call, with a reason (%j)', async (path) => {
+    const wrong = new ProjectClient({ baseUrl: `${proxy.url}${path}`, token: service.project.jwt });
+    const wrongUser = new UserClient({ baseUrl: `${proxy.url}${path}`, token: await userToken() });
+    const users = wrong.users.list();
+    const calls: [string, number, () => PromiseLike<unknown>][] = [
+      ['GET /users', 200, () => users],
+      ['GET /users', 200, () => wrong.users.list()[Symbol.asyncIterator]().next()],
+      ['GET /users', 200, () => wrong.request({ method: 'GET', path: '/users' })],
+      ['GET /notifications', 200, () => wrongUser.notifications.list()],
+      ['POST /broadcasts', 422, () => wrong.broadcasts.create(hello())],
+      ['GET /broadcasts/no-id', 400, () => wrong.broadcasts.get('no-id')],
+    ];
+    for (const [what, status, call] of calls) {
+      const { message, ...error } = await failure(call());
+      expect(error).toMatchObject({ code: 'invalid_response', status });
+      const [method, target] = what.split(' ');
+      expect(message).toBe(
+        `${method} ${proxy.url}${target}: ${status}, but from version 1 of the API: ` +
+          'is baseUrl right? Usually it ends in /v2.',
+      );
+    }
+    expect(proxy.requests).toHaveLength(calls.length); // none is retried
+    const { message, ...unknown } = await failure(wrong.webhooks.list());
+    expect(unknown).toMatchObject({ code: 'not_found', status: 404 });
+    expect(message).toBe('GET /webhooks: 404 There is nothing at GET /webhooks');
+  });
 
   test('is right if a proxy serves version 2 there', async () => {
     const ofVersion2 = await startProxy(`${service.address}/v2`);
