@@ -51,13 +51,18 @@ export function isMap(value: unknown): value is object {
   return prototype === Object.prototype || prototype === null;
 }
 
+function membersOf(value: object): Iterable<unknown> {
+  if (Array.isArray(value)) return value;
+  return value instanceof Map ? value.values() : Object.values(value);
+}
+
 /** Returns the number of values within a value. Stops counting at `most`. */
 export function weightOf(value: unknown, most: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   let weight = 0;
   const open: object[] = [value];
   for (let next = open.pop(); next !== undefined && weight <= most; next = open.pop()) {
-    for (const member of Array.isArray(next) ? next : Object.values(next)) {
+    for (const member of membersOf(next)) {
       weight += 1;
       if (weight > most) break;
       if (typeof member === 'object' && member !== null) open.push(member);

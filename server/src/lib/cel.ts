@@ -1,6 +1,7 @@
 import type { RE2JS } from '@bufbuild/re2';
 import type { Environment } from '@marcbachmann/cel-js';
 import { costOf, isMap, STEPS_PER_KEY, weightOf } from './cel-costs.ts';
+import { isMisreadClass, mapOf, withMaps } from './cel-maps.ts';
 import { patternOf, sizeOfPattern } from './cel-patterns.ts';
 import type { VariablePath } from './variables.ts';
 
@@ -43,8 +44,9 @@ const FUNCTIONS = new Set(
 );
 
 /**
- * Parses an expression over the variables `names`, or returns the problem. Differs from the standard in that
- * a missing member is null. An evaluation stops after 20,000 steps, even within a loop.
+ * Parses an expression over the variables `names`, or returns the problem. Differs from the standard: a
+ * missing member is null, null is ordered with nothing and not true, and int and double can be mixed in
+ * calculations. An evaluation stops after 20,000 steps, even within a loop.
  */
 export async function parseExpression(
   text: string,
@@ -56,16 +58,34 @@ export async function parseExpression(
     const { valid, type, error } = parsed.check();
     if (!valid) return { problem: summary(error) };
     if (type !== 'bool' && type !== 'dyn') return { problem: `must be true or false, not ${type}` };
-    const run: Run = { steps: 0, missing: false, regex };
-    const problem = instrument(parsed.ast as unknown as Node, run);
+    const root = parsed.ast as unknown as Node;
+    if (isCalculation(root)) return { problem: 'must be true or false, not a calculation' };
+    const run: Run = { steps: 0, missing: false, misread: false, regex };
+    const problem = instrument(root, run);
     if (problem !== undefined) return { problem };
+    const paths = () => variablesOf(root, new Set(names));
     return {
-      evaluate: (variables) => evaluate(parsed, run, variables),
-      variables: () => variablesOf(parsed.ast as unknown as Node, new Set(names)),
+      evaluate(variables) {
+        try {
+          return evaluate(parsed, run, variables);
+        } catch (error) {
+          // Few data need maps, so they are not searched before.
+          if (!run.misread) throw error;
+          return evaluate(parsed, run, variablesWithMaps(variables, paths()));
+        }
+      },
+      variables: paths,
     };
   } catch (error) {
     return { problem: summary(error) };
   }
+}
+
+const CALCULATIONS = new Set(['+', '-', '*', '/', '%']);
+
+/** Whether a node calculates with a literal. Its type is only known when it is evaluated: int or double. */
+function isCalculation({ op, args }: Node): boolean {
+  return CALCULATIONS.has(op) && (args as Node[]).some(({ checkedType }) => checkedType.kind !== 'dyn');
 }
 
 function evaluate(
@@ -75,12 +95,23 @@ function evaluate(
 ): unknown {
   run.steps = MAX_STEPS;
   run.missing = false;
+  run.misread = false;
   try {
     return parsed(variables);
   } catch (error) {
     const cause = run.steps < 0 ? OUT_OF_STEPS : error; // `||` and loops continue after an error
+    run.misread = cause !== OUT_OF_STEPS && (run.misread || isMisreadClass(cause));
     throw new CelError(summary(cause), { missing: run.missing && run.steps >= 0, cause });
   }
+}
+
+/** Returns the variables, with maps in those that the expression reads. */
+function variablesWithMaps(
+  variables: Readonly<Record<string, unknown>>,
+  paths: readonly VariablePath[],
+): Record<string, unknown> {
+  const read = [...new Set(paths.map(([name]) => String(name)))];
+  return { ...variables, ...Object.fromEntries(read.map((name) => [name, withMaps(variables[name])])) };
 }
 
 // Shared, because a loop may throw it for each element and creating an error takes longer than throwing it.
@@ -96,7 +127,10 @@ function summary(error: unknown): string {
 /** The state of the current evaluation. Only one runs at a time, because evaluation is synchronous. */
 interface Run {
   steps: number;
+  /** Whether a missing member or null was read. */
   missing: boolean;
+  /** Whether a member `constructor` was taken for the class of a value. */
+  misread: boolean;
   regex: typeof RE2JS;
 }
 
@@ -105,6 +139,7 @@ interface Run {
 interface Node {
   op: string;
   args: unknown;
+  checkedType: { kind: string };
   /** The operands of a binary operator. */
   left: Node;
   right: Node;
@@ -132,7 +167,28 @@ function instrument(value: unknown, run: Run, seen = new Set<unknown>()): string
   const { alternate, macro } = value.meta;
   if (macro !== undefined) value.setMeta('macro', { ...macro, evaluate: hasMember(macro.evaluate) });
   value.setMeta('evaluate', counted(meaningOf(value, run), run));
-  return firstOf([value.args, alternate, macro?.args], (one) => instrument(one, run, seen));
+  const below = firstOf([value.args, alternate, macro?.args], (one) => instrument(one, run, seen));
+  // After the operands, which replace their evaluation themselves.
+  for (const operand of truthsOf(value)) operand.setMeta('evaluate', asTruth(operand.meta.evaluate, run));
+  return below;
+}
+
+/** The operands of a node that must be true or false. */
+function truthsOf({ op, args }: Node): readonly Node[] {
+  if (op === '&&' || op === '||') return args as Node[];
+  return op === '?:' ? (args as Node[]).slice(0, 1) : [];
+}
+
+/** Evaluates an operand that must be true or false: null is not true. */
+function asTruth(evaluate: Evaluate, run: Run): Evaluate {
+  return (evaluator, node, context) => {
+    try {
+      return evaluate(evaluator, node, context) ?? false;
+    } catch (error) {
+      run.misread ||= isMisreadClass(error); // `||` and loops may continue with another error
+      throw error;
+    }
+  };
 }
 
 /** Returns the variables of these names that a node reads. */
@@ -215,6 +271,8 @@ function meaningOf(node: Node, run: Run): Evaluate {
   const own = node.meta.evaluate;
   if (node.op === '.' || node.op === '[]') return memberOrNull(own);
   if (node.op === '==' || node.op === '!=' || node.op === 'in') return comparing(run);
+  if (ORDERING.has(node.op)) return ordering;
+  if (node.op === 'map') return buildingMap;
   if (node.op === 'comprehension') return looping(run);
   const name = calledBy(node);
   if (name === 'matches') return matching(run);
@@ -234,6 +292,7 @@ function counted(evaluate: Evaluate, run: Run): Evaluate {
   };
 }
 
+const ORDERING = new Set(['<', '<=', '>', '>=']);
 const READS = new Set(['id', '.', '[]']);
 // These return the list under construction of map() and filter() for every element. Its elements were counted
 // when they were added.
@@ -267,8 +326,8 @@ function looping(run: Run): Evaluate {
   return (evaluator, node, context) => {
     const { args } = node as unknown as { args: { iterable: Node } };
     const items = evaluator.run(args.iterable, context);
-    if (!isMap(items)) return node.handle(items, args, evaluator, context);
-    const keys = Object.keys(items);
+    if (!isMap(items) && !(items instanceof Map)) return node.handle(items, args, evaluator, context);
+    const keys = items instanceof Map ? [...items.keys()] : Object.keys(items);
     spend(run, STEPS_PER_KEY * keys.length);
     return node.handle(keys, args, evaluator, context);
   };
@@ -308,13 +367,29 @@ function comparing(run: Run): Evaluate {
   return (evaluator, node, context) => {
     const left = evaluator.run(node.left, context);
     const right = evaluator.run(node.right, context);
-    // The library would list all keys.
-    if (node.op === 'in' && isMap(right)) return typeof left === 'string' && Object.hasOwn(right, left);
+    if (node.op === 'in') {
+      if (right === null) return false;
+      // The library would list all keys.
+      if (isMap(right)) return typeof left === 'string' && Object.hasOwn(right, left);
+      if (right instanceof Map) return right.has(left);
+    }
     spend(run, weightOf(left, run.steps));
     spend(run, weightOf(right, run.steps));
     return node.handle(left, right, node, evaluator);
   };
 }
+
+/** Null is ordered with nothing. */
+const ordering: Evaluate = (evaluator, node, context) => {
+  const left = evaluator.run(node.left, context);
+  const right = evaluator.run(node.right, context);
+  return left === null || right === null ? false : node.handle(left, right, node, evaluator);
+};
+
+const buildingMap: Evaluate = (evaluator, node, context) => {
+  const entries = node.args as readonly (readonly [Node, Node])[];
+  return mapOf(entries.map(([name, value]) => [evaluator.run(name, context), evaluator.run(value, context)]));
+};
 
 /**
  * Evaluates `text.matches(pattern)` with RE2, whose time grows with the length of the text times that of the
@@ -347,9 +422,36 @@ function load(names: readonly string[]): Promise<Loaded> {
     loading = Promise.all([import('@marcbachmann/cel-js'), import('@bufbuild/re2')]).then(([cel, re2]) => {
       const environment = new cel.Environment({ limits: LIMITS, homogeneousAggregateLiterals: false });
       for (const name of names) environment.registerVariable(name, 'dyn');
+      registerOperators(environment);
       return { environment, regex: re2.RE2JS };
     });
     environments.set(key, loading);
   }
   return loading;
+}
+
+/** Adds what the standard leaves out. All numbers of JSON are double, and whole literals are int. */
+function registerOperators(environment: Environment): void {
+  environment.registerOperator('!null: bool', () => true);
+  for (const [left, right] of [
+    ['double', 'int'],
+    ['int', 'double'],
+  ]) {
+    const register = (op: string, calculate: (a: number, b: number) => number) =>
+      environment.registerOperator(`${left} ${op} ${right}: double`, (a, b) =>
+        calculate(Number(a), Number(b)),
+      );
+    register('+', (a, b) => a + b);
+    register('-', (a, b) => a - b);
+    register('*', (a, b) => a * b);
+    register('/', (a, b) => a / b);
+    register('%', remainder);
+  }
+  environment.registerOperator('double % double: double', remainder);
+}
+
+function remainder(a: number, b: number): number {
+  if (!Number.isInteger(a) || !Number.isInteger(b)) throw new Error('% needs whole numbers');
+  if (b === 0) throw new Error('modulo by zero');
+  return a % b;
 }

@@ -126,6 +126,123 @@ describe('a missing member', () => {
   ])('%s is %s', async (text, expected) => {
     expect(await holds(text)).toBe(expected);
   });
+
+  test.each([
+    // It is not true.
+    ['!user.nothing', true],
+    ['!user.custom_attributes.vip', true],
+    ['!{{ user.nothing }}', true],
+    ['!!user.nothing', false],
+    ['!(user.nothing && true)', true],
+    ['!(true && user.nothing)', true],
+    ['!(user.nothing || user.none)', true],
+    ['user.nothing || notification.unseen', true],
+    ['notification.unseen && !(user.nothing || false)', true],
+    ['user.nothing ? false : true', true],
+    ['!(user.nothing ? true : false)', true],
+    ['[{"a": true}, {"b": true}].filter(x, x.a).size() == 1', true],
+    ['[{"a": true}, {"b": true}].exists_one(x, x.a)', true],
+    ['!["a"].all(x, user.nothing)', true],
+    // It is ordered with nothing.
+    ['!(user.nothing > 5)', true],
+    ['!(user.nothing <= 5) && !(5 < user.nothing) && !(5.5 >= user.nothing)', true],
+    ['!(user.nothing < user.none) && !(user.nothing >= user.none)', true],
+    ["!(user.nothing < 'a') && !(user.nothing < user.tags)", true],
+    ['!(user.nothing > user.custom_attributes)', true],
+    ["!(timestamp('2026-01-31T12:00:00Z') < user.nothing)", true],
+    ['!([1][5] < 5) && !([1][5] > 0)', true],
+    // It has no members.
+    ['!(user.nothing in user.none)', true],
+    ["!('a' in user.nothing)", true],
+    ["user.nothing in ['a']", false],
+    ["!(user.nothing in ['a'])", true],
+    // A call needs its value, and so does a calculation.
+    ["!user.email.endsWith('@example.com')", false],
+    ["user.email.endsWith('@example.com') || user.age == 36", true],
+    ['!(user.nothing + 1 == 2)', false],
+    ['!(-user.nothing == 2)', false],
+    ['!user.nothing.exists(x, true)', false],
+  ])('%s is %s: null is not true', async (text, expected) => {
+    expect(await holds(text)).toBe(expected);
+  });
+});
+
+describe('a whole number of JSON', () => {
+  const over = { input: { n: 1, half: 0.5, seven: 7, zero: 0, list: [10, 20], text: '1' } };
+
+  test.each([
+    ['input.n + 1 == 2 && 1 + input.n == 2', true],
+    ['input.n - 2 == -1 && 2 - input.n == 1', true],
+    ['input.n * 2 > 1 && 2 * input.half == 1', true],
+    ['1 / input.n > 0 && input.n / 2 == 0.5', true],
+    ['input.seven % 2 == 1 && 15 % input.seven == 1 && input.seven % input.seven == 0', true],
+    ['-input.seven % 2 == -1', true],
+    ['input.n + 1.5 == 2.5', true],
+    ['input.n > 0 && int(input.n) + 1 == 2 && input.n == 1', true],
+    ['input.list[input.n - 1] == 10 && input.list.size() * input.n == 2', true],
+    ['(input.n + 1) in [2] && [input.n + 1] == [2]', true],
+    ["input.text + '2' == '12'", true],
+  ])('calculates: %s is %s', async (text, expected) => {
+    expect(await holds(text, over)).toBe(expected);
+  });
+
+  test('has no remainder after zero, or if it is not whole', async () => {
+    await expect(holds('input.n % 0 == 0', over)).rejects.toThrow('modulo by zero');
+    await expect(holds('1 % input.zero == 0', over)).rejects.toThrow('modulo by zero');
+    await expect(holds('input.half % 2 == 0', over)).rejects.toThrow('% needs whole numbers');
+  });
+
+  test('is not a condition', async () => {
+    expect(await problemOf('input.n + 1')).toMatch('must be true or false');
+    expect(await problemOf("'a' + input.n")).toMatch('must be true or false');
+  });
+});
+
+describe('a member can have any name', () => {
+  const names = ['constructor', '__proto__', 'prototype', 'toString', 'hasOwnProperty', 'valueOf', 'then'];
+
+  test.each([...names, 'length', 'size', 'name', 'keys'])('%s', async (name) => {
+    for (const value of ['z', null, 0, true, {}, [], { [name]: 'z' }]) {
+      const member = `${JSON.stringify(name)}: ${JSON.stringify(value)}`;
+      const input = JSON.parse(`{${member}, "a": 1, "list": ["x", {${member}, "b": 2}]}`);
+      const over = { input: { ...JSON.parse(`{${member}}`), ...input, inner: input, none: [input] } };
+      for (const text of [
+        'input.a == 1',
+        'input.inner.a == 1',
+        'input.inner.list[1].b == 2',
+        'input.none.exists(x, x.a == 1) && input.none.filter(x, x.a == 1).size() == 1',
+        'input.none.map(x, x.list)[0][1].b == 2',
+        'has(input.inner.a) && !has(input.inner.list.b)',
+        `has(input.inner.${name}) && input.inner.${name} == input.none[0].${name}`,
+        'input.inner == input.inner && input.inner != input && input.inner in input.none',
+        'input.inner.list == input.none[0].list && input.none == [input.inner]',
+        `input.inner.exists(key, key == '${name}') && '${name}' in input.inner && !('b' in input.inner)`,
+        'input.inner.size() == 3 && size(input.none) == 1',
+        `(input.inner['${name}'] == null) == ${value === null}`,
+        `input.inner.list[1] == {'${name}': input.inner['${name}'], 'b': 2}`,
+        `input.inner.list[1] != {'b': 2} && {'${name}': 1, 'b': 2}.size() == 2`,
+        "'{{ input.inner.a }}' == '1' && {{ input.inner }}.a == 1",
+        '(input.inner.a > "x" || input.inner.a == 1) && !input.nothing',
+        '(input.inner.a == 1 || input.inner.a > "x") && !input.nothing',
+        '[2, input].exists(x, x > "x" || x.a == 1)',
+      ])
+        expect([text, value, await holds(text, over)]).toEqual([text, value, true]);
+    }
+  });
+
+  test('in a condition that fails, the failure is that of the condition', async () => {
+    const over = { input: JSON.parse('{"constructor": 1, "a": 1}') };
+    await expect(holds("input.a > 'x'", over)).rejects.toThrow('no such overload: dyn<double> > string');
+    expect(await holds("input.b.endsWith('x')", over)).toBe(false);
+  });
+
+  test('and large data with such a name is read in the same steps', async () => {
+    const long = Object.fromEntries(Array.from({ length: 20_000 }, (_none, index) => [`k${index}`, index]));
+    const over = { input: { ...long, constructor: 'z' }, user: data.user };
+    expect(await holds("input.k1 == 1 && 'k2' in input && user.age == 36", over)).toBe(true);
+    await expect(holds('input.exists(key, key == "")', over)).rejects.toThrow('needs more than 20000 steps');
+    await expect(holds('input == input', over)).rejects.toThrow('needs more than 20000 steps');
+  });
 });
 
 test.each([

@@ -73,7 +73,8 @@ export async function parseCondition(
 
 /**
  * Returns whether a condition holds. A missing member is null: equal only to null, ordered with nothing, and
- * not true; a condition that needs its value does not hold. Throws ConditionError. The work of CEL is limited
+ * not true, so `!user.vip` holds. A condition that calls a function of null or calculates with it does not
+ * hold. Throws ConditionError. The work of CEL is limited
  * in steps and that of Liquid in characters, both relative to the size of the data: the worst of 300 hostile
  * conditions over lists of a million members and texts of a million characters took 40 ms of CPU time. Usual
  * conditions take some microseconds.

@@ -513,6 +513,18 @@ describe('conditions', () => {
     ]);
   });
 
+  test('take a missing member for not true, and a member of any name for a member', async () => {
+    const branches = [{ if: '!input.vip', steps: [] }, { steps: [] }];
+    const steps = [
+      { command: 'branch', input: { branches } },
+      { command: 'set', if: 'input.body.n + 1 == 2', input: {} },
+    ];
+    const body = { constructor: 'z', n: 1 };
+    const run = await ended(project, await startRun(project, steps, { body, constructor: body }));
+    expect(run.steps[0].output).toEqual({ branch: 0 });
+    expect(stepsOf(run)).toEqual(['0 branch completed', '1 set completed']);
+  });
+
   test('that cannot be evaluated fail the run', async () => {
     const run = await ended(project, await startRun(project, [{ ...hello, if: 'input.n > 1' }], { n: 'x' }));
     expect(run.status).toMatchObject({ state: STATE.failed });

@@ -288,6 +288,12 @@ describe('a posted event', () => {
     await expect.poll(() => titles('ada')).toEqual(['Hello']);
   });
 
+  test('starts runs whatever the names of its members are', async () => {
+    await save('plan', [{ event: 'user.upgraded', if: "event.data.plan == 'pro'" }]);
+    const data = { plan: 'pro', constructor: { constructor: null } };
+    expect(await post({ name: 'user.upgraded', data })).toMatchObject({ started: 1 });
+  });
+
   test('continues runs that wait, and does not continue those that it starts', async () => {
     await save('flow', [{ event: 'ping' }], [waitFor('ping'), set]);
     expect(await post({ name: 'ping', ...ADA })).toEqual({ continued: 0, started: 1 });
