@@ -2962,7 +2962,7 @@ export type WorkflowEventInput = {
     } | null;
 };
 
-/** Sends a request to a public address, at least once. The output is `{status, body}`: the body is parsed if it is JSON, and cut after 16 KiB otherwise. A response other than 2xx fails the run. */
+/** Sends a request to a public address, at least once. The output is `{status, body}`: the body is parsed if it is JSON. A body of more than 16 KiB is cut and stays a text, and the output has `truncated: true`. If it is JSON and the workflow reads a `body` of `steps`, the run fails. A response other than 2xx fails the run. */
 export type WorkflowHttpInput = {
     /** A public address that begins with https:// or http://. */
     url: string;
@@ -2973,7 +2973,7 @@ export type WorkflowHttpInput = {
     };
     /** Sent as JSON; a string is sent as it is. */
     body?: unknown;
-    /** Attempts after the first if there is no response or a 408, 429 or 5xx. Default: 3. */
+    /** Attempts after the first if there is no response within 30 s, or a 408, 429 or 5xx. `Retry-After` is respected, up to an hour. Default: 3. */
     retries?: number;
 };
 

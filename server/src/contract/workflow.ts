@@ -524,7 +524,9 @@ const HttpInput = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: 10,
-        description: 'Attempts after the first if there is no response or a 408, 429 or 5xx. Default: 3.',
+        description:
+          'Attempts after the first if there is no response within 30 s, or a 408, 429 or 5xx. ' +
+          '`Retry-After` is respected, up to an hour. Default: 3.',
       }),
     ),
   },
@@ -533,7 +535,9 @@ const HttpInput = Type.Object(
     additionalProperties: false,
     description:
       'Sends a request to a public address, at least once. The output is `{status, body}`: the body is ' +
-      'parsed if it is JSON, and cut after 16 KiB otherwise. A response other than 2xx fails the run.',
+      'parsed if it is JSON. A body of more than 16 KiB is cut and stays a text, and the output has ' +
+      '`truncated: true`. If it is JSON and the workflow reads a `body` of `steps`, the run fails. A ' +
+      'response other than 2xx fails the run.',
   },
 );
 

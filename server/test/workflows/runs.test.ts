@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 import { claimTurn, ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
 
@@ -613,10 +613,75 @@ describe('the commands', () => {
     const run = await ended(impatient.project, await startRun(impatient.project, steps));
     expect(run.status).toMatchObject({
       state: STATE.failed,
-      error: `${new URL(host.address).host}: Headers Timeout Error`,
+      error: `${new URL(host.address).host} did not respond in time`,
     });
     expect(stepsOf(run)).toEqual(['0 http failed']);
     expect(host.requests).toHaveLength(2);
+    const { started_at, completed_at } = run.steps[0];
+    expect(Date.parse(completed_at) - Date.parse(started_at)).toBeGreaterThanOrEqual(500);
+    expect(Date.parse(completed_at)).toBeLessThanOrEqual(Date.parse(run.status.completed_at));
+  });
+
+  test('http says in plain words why there was no response', async () => {
+    const errorOf = async (url: string) =>
+      (await ended(project, await startRun(project, [{ command: 'http', input: { url, retries: 0 } }])))
+        .status.error;
+    host.reply('cut');
+    const { host: name } = new URL(host.address);
+    expect(await errorOf(host.address)).toBe(`${name} broke the connection`);
+    expect(await errorOf('http://none.invalid/')).toBe('the host name of none.invalid does not resolve');
+  });
+
+  test('http waits as long as Retry-After says, at most an hour', async () => {
+    const retries = async (after: string) => {
+      host.reply({ status: 429, headers: { 'retry-after': after } }, { status: 200 });
+      const before = Date.now() + laterMs;
+      const steps = [{ command: 'http', input: { url: host.address } }];
+      const id = await startRun(project, steps);
+      await expect.poll(() => host.requests.length).toBe(1);
+      const [row] = await until(
+        () =>
+          service.rows<{ due_at: Date }>(`select due_at from workflow_runs where id = '${id}' and turn > 1`),
+        ({ length }) => length === 1,
+      );
+      const waitMs = Number(row?.due_at) - before;
+      laterMs += waitMs;
+      expect((await ended(project, id)).steps[0]).toMatchObject({ output: { status: 200 } });
+      return waitMs;
+    };
+    expect(await retries('120')).toBeGreaterThanOrEqual(120_000);
+    const longest = await retries('86400');
+    expect([longest >= 3_600_000, longest < 3_700_000]).toEqual([true, true]);
+  });
+
+  test('http marks a response that is cut, and fails if JSON of it is read', async () => {
+    const request = { command: 'http', input: { url: host.address, method: 'GET' } };
+    const first = async (...after: object[]) =>
+      (await ended(project, await startRun(project, [request, ...(after as (typeof hello)[])]))).steps[0];
+    const reader = { command: 'set', if: '!steps[0].output.body.done', input: {} };
+    const json = { 'content-type': 'application/json; charset=utf-8' };
+    host.reply({ status: 200, headers: json, body: { done: true, text: 'x'.repeat(16 * 1024) } });
+    const cut = await first();
+    expect(cut.output).toMatchObject({ status: 200, truncated: true });
+    expect(cut.output.body).toHaveLength(16 * 1024);
+    expect(await first({ command: 'set', input: { body: '{{ steps[0].output.status }}' } })).toMatchObject({
+      state: 'completed',
+    });
+    const { host: name } = new URL(host.address);
+    expect(await first(reader)).toMatchObject({
+      state: 'failed',
+      error: expect.stringContaining(`${name}: the JSON of the response has more than 16384 bytes`),
+    });
+    const text = JSON.stringify({ done: true, text: '' });
+    const body = { done: true, text: 'x'.repeat(16 * 1024 - text.length) };
+    host.reply({ status: 200, headers: json, body });
+    expect((await first(reader)).output).toEqual({ status: 200, body });
+    host.reply({ status: 200, body: 'x'.repeat(16 * 1024 + 1) });
+    expect((await first(reader)).output).toEqual({
+      status: 200,
+      body: 'x'.repeat(16 * 1024),
+      truncated: true,
+    });
   });
 
   test('a host that hangs delays no requests to others', async () => {
@@ -646,16 +711,22 @@ describe('the commands', () => {
     const headers = {
       Authorization: 'Bearer canary of header',
       'X-Api-Key': '{{ input.key }}',
+      Cookie: 'theme=no; session=canary1; id="canary2"',
       'X-Request': 'shown',
     };
     const steps = [{ command: 'http', input: { url: host.address, headers } }];
-    host.reply(({ headers: sent }) => ({ status: 200, body: { sent, all: JSON.stringify(sent) } }));
+    host.reply(({ headers: sent }) => {
+      const cookies = String(sent.cookie).split('; ');
+      const values = Object.fromEntries(cookies.map((one) => one.split('=') as [string, string]));
+      return { status: 200, body: { sent, all: JSON.stringify(sent), cookies, values, id: 'canary2' } };
+    });
     const passed = await ended(project, await startRun(project, steps, { key: 'canary "in" a run' }));
     host.reply(({ headers: sent }) => ({ status: 401, body: `wrong key: ${sent['x-api-key']}` }));
     const failed = await ended(project, await startRun(project, steps, { key: 'canary' }));
     expect(passed.steps[0].output.body.sent).toMatchObject({
       authorization: '••••••',
       'x-api-key': '••••••',
+      cookie: '••••••',
       'x-request': 'shown',
     });
     expect(failed.steps[0].error).toMatch(/responded with 401: wrong key: ••••••$/);

@@ -64,18 +64,29 @@ function reasonOf(response: HttpResponse & { json: object }, vendor: string): st
  * the request may have arrived.
  */
 function noResponse({ error, written }: { error: HttpError; written: boolean }, vendor: string): SendOutcome {
-  const { code, message } = error;
-  if (code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL')
-    return { kind: 'rejected', scope: 'config', reason: tidy(message), code };
-  const isTls = isTlsErrorCode(code);
-  const reason = isTls ? `TLS with ${vendor} failed: ${message}` : NETWORK_ERRORS[code];
+  const { code } = error;
+  const reason = reasonOfError(error, vendor);
+  if (isRejectedAddress(error)) return { kind: 'rejected', scope: 'config', reason, code };
   return {
     kind: 'retry',
-    reason: tidy(reason?.replace('<vendor>', vendor) ?? `no response from ${vendor}: ${message}`),
+    reason,
     code,
     ambiguous: written,
-    ...(isTls || code === 'ENOTFOUND' || code === 'ECONNREFUSED' ? { suspect: 'config' } : {}),
+    ...(isTlsErrorCode(code) || code === 'ENOTFOUND' || code === 'ECONNREFUSED' ? { suspect: 'config' } : {}),
   };
+}
+
+/** Returns why there was no response, as one short line for people. */
+export function reasonOfError(error: HttpError, vendor: string): string {
+  const { code, message } = error;
+  if (isRejectedAddress(error)) return tidy(message);
+  const reason = isTlsErrorCode(code) ? `TLS with ${vendor} failed: ${message}` : NETWORK_ERRORS[code];
+  return tidy(reason?.replace('<vendor>', () => vendor) ?? `no response from ${vendor}: ${message}`);
+}
+
+/** Whether no request can be sent to the address. The message says why. */
+function isRejectedAddress({ code }: HttpError): boolean {
+  return code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL';
 }
 
 /** Whether a code means that TLS failed: the certificate does not prove the host, or there is no TLS. */

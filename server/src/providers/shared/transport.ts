@@ -48,6 +48,8 @@ export type HttpResponse = {
   headers: Readonly<Record<string, string>>;
   /** The body, up to the limit of the request. */
   text: string;
+  /** Whether the body was longer. */
+  truncated?: true;
 };
 /** A server to send requests to. */
 export type Endpoint = {
@@ -261,7 +263,9 @@ function exchange(
     const finish = () => {
       const [only] = chunks;
       const read = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
-      settle({ status, headers: received, text: read.toString('utf8', 0, maxResponseBytes) });
+      const text = read.toString('utf8', 0, maxResponseBytes);
+      const isCut = bytes > maxResponseBytes;
+      settle({ status, headers: received, text, ...(isCut && { truncated: true }) });
     };
     // undici's timeouts end a silent response; this one also ends a response that trickles in byte by byte.
     const clearDeadline = afterAwake(connectMs + 2 * replyMs, () => {
@@ -291,7 +295,7 @@ function exchange(
         onResponseData(controller, chunk) {
           chunks.push(chunk);
           bytes += chunk.length;
-          if (bytes < maxResponseBytes) return;
+          if (bytes <= maxResponseBytes) return;
           finish();
           controller.abort(TRUNCATED); // do not wait for the rest
         },

@@ -17,7 +17,7 @@ import { parseRendering, type Rendering, TEMPLATE } from './rendering.ts';
 export interface Program {
   steps: readonly ProgramStep[];
   /** What its conditions and templates may read, so that nothing else is loaded. */
-  reads: { user: boolean; notification: boolean; steps: boolean };
+  reads: { user: boolean; notification: boolean; steps: boolean; bodies: boolean };
   sendsBroadcasts: boolean;
 }
 
@@ -54,12 +54,16 @@ export async function parseProgram(steps: unknown): Promise<{ program: Program; 
         user: ['user', 'update_user', 'broadcast', 'delivery_window'].some(reads),
         notification: reads('notification'),
         steps: reads('steps'),
+        bodies: READS_BODY.test(text),
       },
       sendsBroadcasts: reads('broadcast'),
     },
     problems: parser.problems,
   };
 }
+
+// In one string of the JSON: `steps[0].output.body.id`. The member `body` of an input is a string of its own.
+const READS_BODY = /\bsteps\b(?:\\.|[^"\\])*\bbody\b/;
 
 /** A list of steps within the workflow. */
 interface List {

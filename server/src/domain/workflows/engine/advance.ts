@@ -92,8 +92,11 @@ class Turn {
   readonly #call: Call | undefined;
   readonly #starts: boolean;
   readonly #beganMs = performance.now();
-  readonly #now: Date;
+  /** Later after a step that has waited for another host. */
+  #now: Date;
   #hasActed = false;
+  /** When the step at the current place began, if it did so in this turn. */
+  #startedAt: Date | undefined;
   /** Whether a repetition of this turn could come to another result. */
   #varies = false;
 
@@ -176,6 +179,7 @@ class Turn {
     if ((command.acts || command.sends) && hasEffect) return { kind: 'continue' };
     const run = this.#run;
     const { id, project_id: projectId, user } = run;
+    const { clock } = this.#context;
     const isPrepared = this.prepared !== null;
     const input = this.prepared === null ? step.input(this.#readable()) : JSON.parse(this.prepared);
     const problems = isPrepared ? [] : inputProblems(step.command, input, 'rendered');
@@ -190,6 +194,7 @@ class Turn {
       return { kind: 'continue', calls: { attempt: 0, partitionKey: partitionOfCalls(projectId, origin) } };
     }
     this.#hasActed ||= command.acts === true;
+    this.#startedAt = this.#now;
     const result = await command.begin(this.#context, {
       projectId,
       runId: id,
@@ -200,7 +205,9 @@ class Turn {
         return broadcastIdOf(run);
       },
       attempt: this.#call?.attempt ?? 0,
+      readsBodies: run.program.reads.bodies,
     });
+    if (command.calls !== undefined) this.#now = new Date(Math.max(this.#now.getTime(), clock.now()));
     if (result.kind !== 'collect' && result.kind !== 'throttle') return this.#apply(step, result);
     const { place, stage, steps, data, broadcastId, broadcast, prepared } = this;
     const before = { place, stage, steps, data, broadcastId, broadcast, prepared };
@@ -288,6 +295,7 @@ class Turn {
     this.place = place;
     this.stage = STAGES.notBegun;
     this.prepared = null;
+    this.#startedAt = undefined;
   }
 
   #record({ command }: ProgramStep, { state, output = null, error = null }: Ended): void {
@@ -296,7 +304,7 @@ class Turn {
       place: this.place,
       command,
       state,
-      started_at: begun?.started_at ?? this.#now,
+      started_at: begun?.started_at ?? this.#startedAt ?? this.#now,
       completed_at: state === 'waiting' ? null : this.#now,
       output: output ?? begun?.output ?? null,
       error,

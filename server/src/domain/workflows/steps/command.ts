@@ -16,6 +16,8 @@ export interface StepCall<Input> {
   broadcastId: string;
   /** The attempts before this one. */
   attempt: number;
+  /** Whether the workflow reads members of the responses to its requests. */
+  readsBodies: boolean;
 }
 
 /** How a step ended, or what it waits for. */

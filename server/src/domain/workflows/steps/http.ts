@@ -1,3 +1,5 @@
+import { reasonOfError, retryAfter } from '../../../providers/shared/http-outcome.ts';
+import type { HttpResponse } from '../../../providers/shared/transport.ts';
 import { redactor, tidy } from '../../../providers/shared/vendor-text.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Command } from './command.ts';
@@ -18,7 +20,7 @@ const MAX_REASON = 200;
 export const http: Command<Input> = {
   acts: true,
   calls: ({ url }) => new URL(url).origin,
-  async begin({ transport }, { input, attempt }) {
+  async begin({ transport }, { input, attempt, readsBodies }) {
     const { url, method = 'POST', headers = {}, body, retries = DEFAULT_RETRIES } = input;
     const { protocol, origin, host, pathname, search, username } = new URL(url);
     if (protocol !== 'https:' && protocol !== 'http:')
@@ -35,18 +37,37 @@ export const http: Command<Input> = {
       maxResponseBytes: MAX_RESPONSE_BYTES,
     });
     const redact = redactor(secretsIn(own));
-    if (!('error' in response) && response.status >= 200 && response.status < 300)
-      return { kind: 'done', output: { status: response.status, body: parsed(response.text, redact) } };
-    const mayWorkLater = 'error' in response || TEMPORARY.test(String(response.status));
-    if ('error' in response && response.error.code === 'CLOSED') return { kind: 'retry', delayMs: 0 };
-    if (mayWorkLater && attempt < retries) return { kind: 'retry', delayMs: backoff(attempt + 1) };
-    const reason =
-      'error' in response
-        ? response.error.message || response.error.code
-        : `responded with ${response.status}${response.text.trim() === '' ? '' : `: ${response.text}`}`;
+    if ('error' in response) {
+      if (response.error.code === 'CLOSED') return { kind: 'retry', delayMs: 0 };
+      if (attempt < retries) return { kind: 'retry', delayMs: backoff(attempt + 1) };
+      return { kind: 'fail', error: redact(reasonOfError(response.error, host)) };
+    }
+    const { status, headers: received, text } = response;
+    if (status >= 200 && status < 300) {
+      if (readsBodies && isCutJson(response)) return { kind: 'fail', error: `${host}: ${TOO_LONG}` };
+      const body = parsed(text, redact);
+      return { kind: 'done', output: { status, body, ...(response.truncated && { truncated: true }) } };
+    }
+    if (TEMPORARY.test(String(status)) && attempt < retries) {
+      const retryAfterMs = retryAfter(received);
+      return {
+        kind: 'retry',
+        delayMs: backoff(attempt + 1, retryAfterMs === undefined ? {} : { retryAfterMs }),
+      };
+    }
+    const reason = `responded with ${status}${text.trim() === '' ? '' : `: ${text}`}`;
     return { kind: 'fail', error: `${host}: ${tidy(redact(reason), MAX_REASON)}` };
   },
 };
+
+const TOO_LONG =
+  `the JSON of the response has more than ${MAX_RESPONSE_BYTES} bytes, and the workflow reads its members. ` +
+  'Request less, such as a page or fewer fields';
+
+/** Whether a response is JSON of which a part is missing, so that nothing can be read from it. */
+function isCutJson({ truncated, headers }: HttpResponse): boolean {
+  return truncated === true && /\bjson\b/i.test(headers['content-type'] ?? '');
+}
 
 // Headers of the connection, which Belfry sets itself.
 const FRAMING = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te']);
@@ -65,12 +86,24 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
 const SECRET_HEADER = /auth|cookie|credential|jwt|(?<!idempotency-)key|pass|secret|session|signature|token/;
 
 /**
- * Returns the credentials in headers. Hosts may repeat them with the scheme, such as `Bearer`, or without.
+ * Returns the credentials in headers. Hosts may repeat them with the scheme, such as `Bearer`, or without,
+ * and each cookie alone.
  */
 function secretsIn(headers: Readonly<Record<string, string>>): string[] {
   return Object.entries(headers)
     .filter(([name]) => SECRET_HEADER.test(name))
-    .flatMap(([, value]) => [value.trim(), ...value.trim().split(/\s+/).slice(1)]);
+    .flatMap(([name, value]) => [
+      value.trim(),
+      ...(name.includes('cookie') ? cookiesIn(value) : value.trim().split(/\s+/).slice(1)),
+    ]);
+}
+
+/** Returns each cookie with its name, and its value alone. */
+function cookiesIn(header: string): string[] {
+  return header.split(';').flatMap((pair) => {
+    const value = pair.slice(pair.indexOf('=') + 1).trim();
+    return [pair.trim(), value, value.replace(/^"(.*)"$/, '$1')];
+  });
 }
 
 function parsed(text: string, redact: (text: string) => string): unknown {
