@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 
 export type Located = Pick<
   ErrorObject,
-  'keyword' | 'instancePath' | 'schemaPath' | 'params' | 'parentSchema' | 'message'
+  'keyword' | 'instancePath' | 'schemaPath' | 'params' | 'parentSchema' | 'message' | 'data'
 >;
 
 // A request can be wrong in a thousand places. A hundred messages say enough, and keep the response small.
@@ -11,18 +11,24 @@ export const MAX_MESSAGES = 100;
 export const MAX_ERRORS = 5_000;
 
 /**
- * Turns the errors of the validator into sentences: `Param 'recipients.0.email' is missing`. A union is one
+ * Turns the errors of the validator into sentences: `Param 'recipients.0.email' is missing`. In a `rendered`
+ * value, they say where a template made an empty text of a missing value. A union is one
  * problem, not one for each of its branches. A schema can have its own words as `x-problem`: `needs an
  * external_id or an email`. If each branch lacks a member, `x-missing` names the one that is reported.
  */
-export function problemsOf(errors: readonly Located[]): string[] {
+export function problemsOf(errors: readonly Located[], { rendered = false } = {}): string[] {
   const sentences = new Set<string>();
   for (const error of withoutUnions(withoutBranches(errors.slice(0, MAX_ERRORS))))
-    sentences.add(sentence(error));
+    sentences.add(rendered && isEmpty(error) ? `${sentence(error)}, not an empty text` : sentence(error));
   const messages = [...sentences];
   if (messages.length <= MAX_MESSAGES) return messages;
   const more = errors.length > MAX_ERRORS ? 'many' : messages.length - MAX_MESSAGES;
   return [...messages.slice(0, MAX_MESSAGES), `… and ${more} more problems`];
+}
+
+/** Whether a text without characters is of the wrong type. */
+function isEmpty({ keyword, data }: Located): boolean {
+  return keyword === 'type' && data === '';
 }
 
 /** Names the fields of a value that is this member of the request: `Param 'user.email' is missing`. */

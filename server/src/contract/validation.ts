@@ -107,7 +107,7 @@ export function problemsIn(schema: object, { convert = false } = {}): (value: un
     return (value) =>
       validate(value) || (convertIn(value, validate.errors) && validate(value))
         ? []
-        : problemsOf(validate.errors);
+        : problemsOf(validate.errors, { rendered: true });
   return (value) => (validate(value) ? [] : problemsOf(validate.errors));
 }
 

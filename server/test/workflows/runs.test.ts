@@ -395,6 +395,9 @@ describe('a wait', () => {
       const { status } = await ended(project, await run(wrong));
       expect(status).toMatchObject({ state: STATE.failed, error: expect.stringContaining("'duration'") });
     }
+    expect((await ended(project, await run(null))).status.error).toBe(
+      "Param 'duration' must be an integer, not an empty text",
+    );
   });
 
   test('until a time that is over lasts no time, and a wrong time fails the run', async () => {
