@@ -12,16 +12,18 @@ const MAX_CHARACTERS = 1_048_576;
  * Returns a function that renders a template of texts and names alone, such as `Hi {{ user.first_name }}`;
  * undefined for others. It returns undefined if the library has to render the template: it reads something
  * else than texts, numbers and members of objects. The library takes ten times as long, for its generators,
- * and a broadcast may have a text for each of a thousand users.
+ * and a broadcast may have a text for each of a thousand users. `hasEscape`: the engine has an
+ * `outputEscape`.
  */
 export function plainRendering(
   library: LiquidLibrary,
   nodes: readonly LiquidTemplate[],
   form: 'html' | 'text',
+  hasEscape = form === 'html',
 ): ((data: object) => string | undefined) | undefined {
   const parts: Part[] = [];
   for (const node of nodes) {
-    const part = node instanceof library.Output ? pathIn(library, node, form) : textIn(library, node);
+    const part = node instanceof library.Output ? pathIn(library, node, hasEscape) : textIn(library, node);
     if (part === undefined) return undefined;
     parts.push(part);
   }
@@ -50,11 +52,11 @@ function textIn({ TokenKind }: LiquidLibrary, { token }: LiquidTemplate): string
   return token.kind === TokenKind.HTML ? (token as Token & { getContent(): string }).getContent() : undefined;
 }
 
-function pathIn({ TokenKind }: LiquidLibrary, { value }: Output, form: 'html' | 'text'): Part | undefined {
+function pathIn({ TokenKind }: LiquidLibrary, { value }: Output, hasEscape: boolean): Part | undefined {
   const { initial, filters } = value;
   const [token, ...others] = initial.postfix;
-  // In HTML the last filter is the one that escapes, unless it is `raw`.
-  const isBare = form === 'html' ? filters.length === 1 && !filters[0]?.raw : filters.length === 0;
+  // If the engine escapes, the last filter does so, unless it is `raw`.
+  const isBare = hasEscape ? filters.length === 1 && !filters[0]?.raw : filters.length === 0;
   if (!isBare || others.length > 0 || token?.kind !== TokenKind.PropertyAccess) return undefined;
   const { variable, props } = token as Token & { variable?: Token; props: readonly Token[] };
   if (variable !== undefined || props.some(({ kind }) => kind !== TokenKind.Word)) return undefined;

@@ -1,7 +1,17 @@
 import { expect, test } from 'vitest';
 import { parseTemplate, TemplateError } from './template.ts';
 
-const data = { user: { name: 'Ada', tags: ['a', 'b'], long: 'x'.repeat(1_000) } };
+const address = { city: 'Łódź' };
+const data = {
+  user: {
+    name: 'Ada',
+    tags: ['a', 'b'],
+    long: 'x'.repeat(1_000),
+    address,
+    all: ['a', address],
+    longs: { of: 'x'.repeat(1_000) },
+  },
+};
 
 async function rendered(text: string): Promise<string> {
   const parsed = await parseTemplate(text);
@@ -14,6 +24,21 @@ test('a template is rendered with the data', async () => {
     await rendered('Hello {{ user.name | upcase }}: {% for tag in user.tags %}{{ tag }};{% endfor %}'),
   ).toBe('Hello ADA: a;b;');
   expect(await rendered('{{ user.missing.at.all }}')).toBe('');
+});
+
+test('an object within a text is JSON', async () => {
+  const json = JSON.stringify(address);
+  expect(await rendered('to {{ user.address }}')).toBe(`to ${json}`);
+  expect(await rendered('to {{ user.address | default: "-" }}, {{ user.address.city }}')).toBe(
+    `to ${json}, Łódź`,
+  );
+  expect(await rendered('{% if true %}{{ user.all }}{% endif %}: {{ user.tags }}')).toBe(`["a",${json}]: ab`);
+  expect(await rendered('{{ user.address | json }} {{ user.name | raw }} {{ user.name | size }}')).toBe(
+    `${json} Ada 3`,
+  );
+  await expect(
+    rendered('{% for a in (1..60000) %}{{ user.address }}{{ user.longs }}{% endfor %}'),
+  ).rejects.toThrow(TemplateError);
 });
 
 test.each([

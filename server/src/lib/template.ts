@@ -56,7 +56,7 @@ export async function parseTemplate(text: string): Promise<Template | { problem:
   return orProblem(() => {
     countTags(text);
     const parsed = texts.parse(text);
-    const plain = plainRendering(library, parsed, 'text');
+    const plain = plainRendering(library, parsed, 'text', true);
     return {
       render: (data: object) => plain?.(data) ?? renderedInTime(() => String(texts.renderSync(parsed, data))),
       variables: () => variablesOf(texts, parsed),
@@ -95,6 +95,15 @@ export function variablesOf(engine: Liquid, parsed: LiquidTemplate[], partials =
   }
 }
 
+/** Returns JSON of an object, and of a list with objects. Liquid makes `[object Object]` of them. */
+function structuresAsJson(value: unknown): string {
+  // Liquid makes texts of the others.
+  if (!isPlainObject(value) && !(Array.isArray(value) && value.some(isPlainObject))) return value as string;
+  const text = JSON.stringify(value);
+  doWork(text.length);
+  return text;
+}
+
 interface Engines {
   library: LiquidLibrary;
   texts: Liquid;
@@ -106,7 +115,7 @@ let engines: Promise<Engines> | undefined;
 function loadEngines(): Promise<Engines> {
   engines ??= loadLiquid().then((library) => {
     const { Liquid: Engine, defaultOperators } = library;
-    const texts = openTextEngine(library);
+    const texts = openTextEngine(library, { outputEscape: structuresAsJson });
     const operators = Object.fromEntries(
       Object.entries(defaultOperators).map(([name, operator]) => [
         name,
