@@ -3047,6 +3047,12 @@ export type WorkflowRunContext = {
     user_id?: string;
 };
 
+/** Data for conditions and templates. Without a `user`, or with `null`, the run has none. */
+export type WorkflowRunData = {
+    user?: WorkflowRunUser | null;
+    [key: string]: unknown;
+};
+
 export type WorkflowRunFailedEvent = EventBase & {
     type: 'workflow.run.failed';
     context: WorkflowRunContext;
@@ -3062,10 +3068,7 @@ export type WorkflowRunFailedMessage = {
 export type WorkflowRunInput = {
     /** The key of the workflow. */
     key: string;
-    /** Data for conditions and templates. If `user` is an object with an `id`, `external_id` or `email`, the run has this user. One with an unknown `external_id` or `email` is created, as by a broadcast. */
-    input?: {
-        [key: string]: unknown;
-    } | null;
+    input?: WorkflowRunData | null;
 };
 
 export type WorkflowRunPreventedEvent = EventBase & {
@@ -3147,12 +3150,25 @@ export type WorkflowRunStepMessage = {
     data: WorkflowRunStepEvent;
 };
 
+export type WorkflowRunUser = ({
+    id: unknown;
+} | {
+    external_id: unknown;
+} | {
+    email: unknown;
+}) & {
+    id?: string | null;
+    /** The id of the user in your system. Not blank. */
+    external_id?: string | null;
+    /** The user's e-mail address. */
+    email?: string | null;
+    [key: string]: unknown;
+};
+
 export type WorkflowRunsInput = {
     /** The key of the workflow. */
     key: string;
-    inputs: Array<{
-        [key: string]: unknown;
-    }>;
+    inputs: Array<WorkflowRunData>;
 };
 
 export type WorkflowSavedEvent = EventBase & {
@@ -3206,9 +3222,7 @@ export type WorkflowTrigger = {
     /** What follows if no server was running at the time: one run, however many were missed, or none. Default: `run_once`. */
     missed?: 'run_once' | 'skip';
     /** The `input` of a run that the schedule starts. */
-    input?: {
-        [key: string]: unknown;
-    };
+    input?: WorkflowRunData;
 };
 
 /** Changes of the user of the run, as in `PATCH /users/{user_id}`. */

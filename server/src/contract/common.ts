@@ -21,11 +21,19 @@ export const NoContent = Type.Null({ description: 'Done.' });
 /** The schema or `null`. A member that may also be missing is `Type.Optional(nullable(…))`. */
 export function nullable<Schema extends TSchema>(schema: Schema): TUnsafe<Static<Schema> | null> {
   // `type: [x, null]` and not a union: a wrong value is then one problem, not one for each branch.
-  const plain = schema as Schema & { type?: unknown; enum?: unknown[]; const?: unknown };
+  const plain = schema as Schema & {
+    type?: unknown;
+    enum?: unknown[];
+    const?: unknown;
+    anyOf?: unknown[];
+  };
   if (typeof plain.type !== 'string' || plain.const !== undefined) {
     return Type.Unsafe<Static<Schema> | null>({ anyOf: [schema, { type: 'null' }] });
   }
-  const choices = plain.enum === undefined ? {} : { enum: [...plain.enum, null] };
+  const choices = {
+    ...(plain.enum === undefined ? {} : { enum: [...plain.enum, null] }),
+    ...(plain.anyOf === undefined ? {} : { anyOf: [...plain.anyOf, { type: 'null' }] }),
+  };
   return Type.Unsafe<Static<Schema> | null>({ ...plain, ...choices, type: [plain.type, 'null'] });
 }
 

@@ -64,7 +64,7 @@ function withoutUnions(errors: readonly Located[]): Located[] {
 }
 
 function isNoObject({ keyword, parentSchema }: Located): boolean {
-  return keyword === 'type' && parentSchema?.type === 'object';
+  return keyword === 'type' && [parentSchema?.type].flat().includes('object');
 }
 
 /** Identifies a value and the schema that it was checked against. */

@@ -3,9 +3,12 @@ import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
 import { NewBroadcastSchema } from './broadcast.ts';
 import {
   described,
+  EmailAddress,
+  ExternalId,
   exampleId,
   exampleTime,
   FreeObject,
+  given,
   Id,
   nullable,
   oneOf,
@@ -97,6 +100,34 @@ const eventName = (description: string) =>
     examples: ['order_paid'],
   });
 
+/** The user of a run, in its input. */
+const RunUser = Type.Object(
+  {
+    id: Type.Optional(nullable(Id)),
+    external_id: Type.Optional(nullable(ExternalId)),
+    email: Type.Optional(nullable(EmailAddress)),
+  },
+  {
+    title: 'WorkflowRunUser',
+    additionalProperties: {},
+    anyOf: [given('id'), given('external_id'), given('email')],
+    'x-problem': 'needs an id, an external_id or an email',
+    description:
+      'The user of the run. `id` wins over `external_id`, and that over `email`. A user with an unknown ' +
+      '`external_id` or `email` is created, as by a broadcast. An unknown `id` and a deleted user are ' +
+      'rejected. Other members are data for conditions and templates.',
+  },
+);
+
+const RunInput = Type.Object(
+  { user: Type.Optional(nullable(RunUser)) },
+  {
+    title: 'WorkflowRunData',
+    additionalProperties: {},
+    description: 'Data for conditions and templates. Without a `user`, or with `null`, the run has none.',
+  },
+);
+
 const WorkflowTrigger = Type.Object(
   {
     event: Type.Optional(
@@ -140,7 +171,7 @@ const WorkflowTrigger = Type.Object(
           'Default: `run_once`.',
       }),
     ),
-    input: Type.Optional(described(FreeObject, 'The `input` of a run that the schedule starts.')),
+    input: Type.Optional(described(RunInput, 'The `input` of a run that the schedule starts.')),
   },
   {
     title: 'WorkflowTrigger',
@@ -307,14 +338,8 @@ export const RunListQuery = Type.Object({
   state: Type.Optional(Type.Integer({ minimum: 0, maximum: 5, description: 'Only runs in this state.' })),
 });
 
-const runInput = described(
-  FreeObject,
-  'Data for conditions and templates. If `user` is an object with an `id`, `external_id` or `email`, the ' +
-    'run has this user. One with an unknown `external_id` or `email` is created, as by a broadcast.',
-);
-
 export const StartRun = Type.Object(
-  { key: workflowKey(1), input: Type.Optional(nullable(runInput)) },
+  { key: workflowKey(1), input: Type.Optional(nullable(RunInput)) },
   {
     title: 'WorkflowRunInput',
     additionalProperties: false,
@@ -325,7 +350,7 @@ export const StartRun = Type.Object(
 export const StartedRun = Type.Object({ id: Id }, { title: 'StartedWorkflowRun' });
 
 export const StartRuns = Type.Object(
-  { key: workflowKey(1), inputs: Type.Array(runInput, { minItems: 1, maxItems: MAX_STARTED_RUNS }) },
+  { key: workflowKey(1), inputs: Type.Array(RunInput, { minItems: 1, maxItems: MAX_STARTED_RUNS }) },
   {
     title: 'WorkflowRunsInput',
     additionalProperties: false,

@@ -176,6 +176,31 @@ test('runs without a user share a digest', async () => {
   expect((await ended(project, await starting())).steps[0].output).toEqual({ digest: first });
 });
 
+test('a run that names a user that it cannot have shares nothing with others', async () => {
+  const posted = { event: 'commented' };
+  const save = (steps: StepOfTest[]) =>
+    project.call('PUT', '/workflows', { key: 'flow', triggers: [posted], steps });
+  for (const user of ['ada', 'bob']) {
+    await project.call('PUT', '/users', { external_id: user });
+    await project.call('DELETE', `/users/external_id:${user}`);
+  }
+  const start = async () => {
+    for (const external_id of ['ada', 'bob']) {
+      const event = { name: posted.event, user: { external_id } };
+      expect((await project.call('POST', '/workflows/events', event)).body.started).toBe(1);
+    }
+    const list = async () => (await project.call('GET', '/workflows/flow/runs?limit=2')).body.data;
+    return until(list, (runs) => runs.every((run: ShownRun) => run.status.state >= STATE.waiting));
+  };
+  const states = (runs: ShownRun[]) => runs.map(({ status }) => status.state);
+  await save([digest({})]);
+  expect(states(await start())).toEqual([STATE.waiting, STATE.waiting]);
+  await save([digest({ key: 'one' })]);
+  expect(states(await start())).toEqual([STATE.waiting, STATE.waiting]);
+  await save([{ command: 'throttle', input: { limit: 1, window: HOUR_S } }]);
+  expect(states(await start())).toEqual([STATE.completed, STATE.completed]);
+});
+
 test('a sliding window is kept open by each run, until its maximum', async () => {
   await save([digest({ window: 600, max_window: 1_500 })]);
   const first = await open(1);

@@ -328,15 +328,60 @@ describe('starting runs', () => {
     expect(await listed(STATE.waiting)).toContain(waiting);
   });
 
-  test('with a user that cannot be identified has no user', async () => {
-    for (const user of ['ada', 7, null, {}, { external_id: 7 }, { id: project.id }]) {
-      const run = await ended(project, await startRun(project, [hello], { user }));
-      expect([user, run.status.error]).toEqual([
-        user,
-        "Param 'recipients' is missing, and the run has no user",
-      ]);
+  test('without a user has none', async () => {
+    for (const input of [{}, { user: null }]) {
+      const run = await ended(project, await startRun(project, [hello], input));
+      expect(run.status.error).toBe("Param 'recipients' is missing, and the run has no user");
       expect(run).not.toHaveProperty('user_id');
     }
+  });
+
+  const NO_IDENTITY = 'needs an id, an external_id or an email';
+  const UNKNOWN_ID = 'names no user, or one that is deleted';
+  test.each([
+    ['user', 'must be an object or null', 'ada'],
+    ['user', 'must be an object or null', 7],
+    ['user', NO_IDENTITY, {}],
+    ['user', NO_IDENTITY, { externalId: '7' }],
+    ['user', NO_IDENTITY, { external_id: null }],
+    ['user.external_id', 'must be a string or null', { external_id: 7 }],
+    ['user.email', 'must be an e-mail address', { external_id: '7', email: 'not an address' }],
+    ['user.id', 'must be a UUID', { id: 'xx' }],
+    ['user.id', UNKNOWN_ID, { id: '00000000-0000-7000-8000-000000000000' }],
+  ])('is rejected if it names no user: %s %s', async (member, problem, user) => {
+    await project.call('PUT', '/workflows', { key: 'flow', steps: [] });
+    const one = await project.call('POST', '/workflows/runs', { key: 'flow', input: { user } });
+    expect([one.status, one.messages]).toEqual([422, [`Param 'input.${member}' ${problem}`]]);
+    const inputs = [ADA, { user }, {}];
+    const many = await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs });
+    expect([many.status, many.messages]).toEqual([422, [`Param 'inputs.1.${member}' ${problem}`]]);
+  });
+
+  test('is rejected for a deleted user, and starts no run of the same request', async () => {
+    const { body: eve } = await project.call('PUT', '/users', { external_id: 'eve' });
+    await project.call('DELETE', '/users/external_id:eve');
+    await project.call('PUT', '/workflows', { key: 'for-eve', steps: [hello] });
+    const start = (user: object) =>
+      project.call('POST', '/workflows/runs', { key: 'for-eve', input: { user } });
+    const deleted = 'names a user that is deleted: restore it with PUT /users and the same identity';
+    expect((await start({ external_id: 'eve' })).messages).toEqual([`Param 'input.user' ${deleted}`]);
+    expect((await start({ id: eve.id })).messages).toEqual([`Param 'input.user.id' ${UNKNOWN_ID}`]);
+    const inputs = [ADA, { user: { external_id: 'eve' } }, { user: { id: eve.id } }];
+    const many = await project.call('POST', '/workflows/runs/bulk', { key: 'for-eve', inputs });
+    expect([many.status, many.messages.toSorted()]).toEqual([
+      422,
+      [`Param 'inputs.1.user' ${deleted}`, `Param 'inputs.2.user.id' ${UNKNOWN_ID}`],
+    ]);
+    expect((await project.call('GET', '/workflows/for-eve/runs')).body.data).toEqual([]);
+    await project.call('PUT', '/users', { external_id: 'eve' });
+    expect((await ended(project, (await start({ id: eve.id })).body.id)).user_id).toBe(eve.id);
+  });
+
+  test('accepts other members of the user', async () => {
+    const user = { external_id: 'ada', plan: 'pro' };
+    const set = { command: 'set', input: { plan: '{{ input.user.plan }}' } };
+    const run = await ended(project, await startRun(project, [set], { user }));
+    expect(run).toMatchObject({ input: { user }, steps: [{ output: { plan: 'pro' } }] });
   });
 
   test('names every problem of a request', async () => {

@@ -80,6 +80,12 @@ test('a schedule starts a run at each of its times, once over two servers', asyn
   expect(shown).toHaveProperty('user_id');
 });
 
+test('a schedule cannot name a user in a way that identifies none', async () => {
+  const { status, messages } = await save([{ schedule: '0 * * * *', input: { user: { external_id: 7 } } }]);
+  const problem = "Param 'triggers.0.input.user.external_id' must be a string or null";
+  expect([status, messages]).toEqual([422, [problem]]);
+});
+
 test('times that were missed while no server ran have one run, or none', async () => {
   noon();
   await save([

@@ -266,6 +266,11 @@ describe('POST /workflows/events', () => {
     expect([status, body]).toEqual([200, { continued: 0, started: 0 }]);
   });
 
+  test('may have null for no user', async () => {
+    const { status } = await project.call('POST', '/workflows/events', { name: 'nothing', user: null });
+    expect(status).toBe(200);
+  });
+
   test('continues runs once for an Idempotency-Key', async () => {
     const id = await waiting([waitFor(), waitFor()], ADA);
     const headers = { 'idempotency-key': 'paid-1' };
@@ -289,6 +294,7 @@ describe('POST /workflows/events', () => {
     ["Param 'name' must match", { name: 'order paid' }],
     ["Param 'data' has more than 16384 characters as JSON", { name: 'a', data: { a: 'x'.repeat(16_384) } }],
     ["Param 'user' needs an id, an external_id or an email", { name: 'a', user: {} }],
+    ["Param 'user' must be an object or null", { name: 'a', user: 'ada' }],
     ["Param '(root)' doesn't allow key: user_id", { name: 'a', user_id: '1' }],
   ])('responds 422 %s', async (message, event) => {
     const { status, messages } = await project.call('POST', '/workflows/events', event);

@@ -57,6 +57,8 @@ function referTo(definitions: Record<string, Schema>, schema: Schema): Schema {
     const [type = 'object'] = types.filter((one) => one !== 'null');
     definition.type = type;
     if (definition.enum !== undefined) definition.enum = definition.enum.filter((one) => one !== null);
+    const { anyOf } = definition;
+    if (anyOf !== undefined) definition.anyOf = anyOf.filter((one) => one.type !== 'null');
   }
   const { examples: shown, ...known } = definitions[title] ?? definition;
   if (!isDeepStrictEqual(known, definition)) throw new Error(`two different schemas have the title ${title}`);

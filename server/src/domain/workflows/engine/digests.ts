@@ -6,7 +6,7 @@ import { loadCollected } from '../runs/digests.ts';
 import { STAGES } from '../runs/row.ts';
 import type { Collect, StepResult } from '../steps/command.ts';
 import type { LoadedRun } from './load.ts';
-import { type Decisions, type Group, groupSteps, type SharedStep } from './shared-steps.ts';
+import { type Decisions, type Group, groupSteps, ownerOf, type SharedStep } from './shared-steps.ts';
 
 // A digest keeps the items of its first runs, and counts the others. The items are an output, which every
 // later turn of the run may load.
@@ -98,7 +98,7 @@ export async function joinDigests(
 
 /** Runs of another version have other steps, which may not understand these inputs. */
 function commonOf({ run, request }: SharedStep<Collect>): readonly unknown[] {
-  return [run.version, run.user_id, request.key ?? null];
+  return [run.version, ownerOf(run), request.key ?? null];
 }
 
 interface Item {

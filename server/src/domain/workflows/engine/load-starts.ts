@@ -1,6 +1,7 @@
+import { problemsWithin } from '../../../contract/problems.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import type { ClientError } from '../../../errors.ts';
+import { ClientError } from '../../../errors.ts';
 import {
   CONDITION_USER_COLUMNS,
   type ConditionUser,
@@ -17,6 +18,7 @@ import {
   refusalBy,
   resolveUsersOf,
   type StartContext,
+  UNKNOWN_USER_ID,
 } from '../runs/start.ts';
 import { type LoadedRun, withPrograms } from './load.ts';
 
@@ -33,13 +35,17 @@ export async function loadStarts(context: LoadContext, runs: readonly NewRun[]):
   const { db, clock, identities } = context;
   const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
   const existing = await findExisting(db, identities, named);
-  const { refusalOf, versionOf, users } = await findWorkflowsAndUsers(db, runs, existing);
-  const accepted = runs.filter((run) => refusalOf(run) === undefined);
+  const { refusalOf: refusalByWorkflow, versionOf, users } = await findWorkflowsAndUsers(db, runs, existing);
+  const runnable = runs.filter((run) => refusalByWorkflow(run) === undefined);
   const existingOf = new Map(runs.map((run, index) => [run, existing[index]]));
-  const created = await createUsers(
+  const { created, problems } = await createUsers(
     context,
-    accepted.filter((run) => existingOf.get(run) === undefined),
+    runnable.filter((run) => existingOf.get(run) === undefined),
   );
+  for (const [index, run] of runs.entries())
+    if (named[index]?.id !== undefined && existing[index] === null) problems.set(run, UNKNOWN_USER_ID);
+  const refusalOf = (run: NewRun) => refusalByWorkflow(run) ?? refusalByUser(problems.get(run));
+  const accepted = runnable.filter((run) => refusalOf(run) === undefined);
   const now = new Date(clock.now());
   const begun = accepted.map((run) => ({
     ...beforeTurn(run, now),
@@ -79,15 +85,23 @@ async function findWorkflowsAndUsers(
   };
 }
 
+function refusalByUser(problem: string | undefined): ClientError | undefined {
+  return problem === undefined
+    ? undefined
+    : new ClientError('validation_failed', problemsWithin('input', [problem]));
+}
+
 /** Creates or finds the users of runs. */
 async function createUsers(
   context: LoadContext,
   runs: readonly NewRun[],
-): Promise<ReadonlyMap<NewRun, string | undefined>> {
-  if (runs.length === 0) return new Map();
+): Promise<{ created: ReadonlyMap<NewRun, string | undefined>; problems: Map<NewRun, string> }> {
+  if (runs.length === 0) return { created: new Map(), problems: new Map() };
   return inStartTransaction(context, async (tx) => {
-    const { userIds, users } = await resolveUsersOf(tx, context.identities, runs);
-    return { users, result: new Map(runs.map((run, index) => [run, userIds[index]])) };
+    const { userIds, users, problems } = await resolveUsersOf(tx, context.identities, runs);
+    const created = new Map(runs.map((run, index) => [run, userIds[index]]));
+    const ofRuns = new Map([...problems].map(([index, problem]) => [runs[index] as NewRun, problem]));
+    return { users, result: { created, problems: ofRuns } };
   });
 }
 

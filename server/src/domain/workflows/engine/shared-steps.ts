@@ -19,6 +19,14 @@ export interface Group<Step> {
   steps: readonly [Step, ...Step[]];
 }
 
+/**
+ * Returns whose run it is: the user, or null for a run without one. A run that names a user that it could not
+ * get, such as a deleted one, returns itself: it shares nothing with the runs of others.
+ */
+export function ownerOf({ id, user_id: userId, input }: LoadedRun): string | null {
+  return userId ?? (input.user == null ? null : id);
+}
+
 /** Groups steps by their key. */
 export function groupSteps<Step extends SharedStep>(
   steps: readonly Step[],

@@ -1,7 +1,7 @@
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { StepResult, Throttle } from '../steps/command.ts';
-import { type Decisions, groupSteps, type SharedStep } from './shared-steps.ts';
+import { type Decisions, groupSteps, ownerOf, type SharedStep } from './shared-steps.ts';
 
 /**
  * Counts runs that come to a throttle. A run passes if fewer than the limit have passed within the window
@@ -46,7 +46,7 @@ export async function passThrottles(
 
 /** By default each user is counted alone. New versions of the workflow continue to count. */
 function commonOf({ run, request: { key } }: SharedStep<Throttle>): readonly unknown[] {
-  return key === undefined ? [run.user_id] : [null, key];
+  return key === undefined ? [ownerOf(run)] : [null, key];
 }
 
 function decide(passed: readonly number[], { limit, windowMs }: Throttle, nowMs: number): StepResult {

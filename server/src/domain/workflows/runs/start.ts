@@ -1,3 +1,4 @@
+import { MAX_MESSAGES, problemsWithin } from '../../../contract/problems.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
@@ -62,7 +63,8 @@ export function newRun(projectId: string, key: string, input: NewRun['input'], d
 
 /**
  * Starts a run of a workflow for each of up to 1000 inputs, with a few statements in one transaction. Returns
- * their ids, in order. Throws `not_found` for an unknown workflow and `validation_failed` for a disabled one.
+ * their ids, in order. Throws `not_found` for an unknown workflow, and `validation_failed` for a disabled one
+ * and for users that cannot be used.
  */
 export async function startRuns(
   context: StartContext,
@@ -77,7 +79,10 @@ export async function startRuns(
       const refusal = refusalOf(run);
       if (refusal !== undefined) throw refusal;
     }
-    const users = await writeRuns(tx, context, runs, { versionOf, priority: priorityFor(runs.length) });
+    const how = { versionOf, priority: priorityFor(runs.length) };
+    const { users, problems } = await writeRuns(tx, context, runs, how);
+    const wrong = [...problems].flatMap(([at, problem]) => problemsWithin(`inputs.${at}`, [problem]));
+    if (wrong.length > 0) throw new ClientError('validation_failed', wrong.slice(0, MAX_MESSAGES));
     return { users, result: runs.map(({ id }) => id) };
   });
 }
@@ -129,15 +134,16 @@ function nameOf({ projectId, key }: OfWorkflow): string {
 
 /**
  * Writes runs of existing workflows, with their jobs and events, in the caller's transaction. Finds or
- * creates their users; call `remember` of these after the commit.
+ * creates their users; call `remember` of these after the commit. A run whose user cannot be used is written
+ * without one; `problems` has the reason by the index of the run.
  */
 export async function writeRuns(
   tx: Queryable,
   { clock, identities }: Pick<StartContext, 'clock' | 'identities'>,
   runs: readonly NewRun[],
   { versionOf, priority }: Pick<Versions, 'versionOf'> & { priority: number },
-): Promise<Resolved | undefined> {
-  const { userIds, users } = await resolveUsersOf(tx, identities, runs);
+): Promise<Pick<ResolvedUsers, 'users' | 'problems'>> {
+  const { userIds, users, problems } = await resolveUsersOf(tx, identities, runs);
   await tx.query(insertRuns, [
     uuidArray(runs.map(({ id }) => id)),
     uuidArray(runs.map(({ projectId }) => projectId)),
@@ -161,33 +167,56 @@ export async function writeRuns(
     userId: userIds[at],
   }));
   await recordEvents(tx, startedEvents(started));
-  return users;
+  return { users, problems };
 }
+
+/** The users of runs. */
+interface ResolvedUsers {
+  /** By the index of the run; undefined if it has none. */
+  userIds: (string | undefined)[];
+  users: Resolved | undefined;
+  /** Why runs do not have the user that their input names, by the index of the run. */
+  problems: ReadonlyMap<number, string>;
+}
+
+/** The problem of an input with an `id` that no user has. */
+export const UNKNOWN_USER_ID = "Param 'user.id' names no user, or one that is deleted";
+const DELETED_USER =
+  "Param 'user' names a user that is deleted: restore it with PUT /users and the same identity";
 
 /**
  * Finds or creates the users of runs in the caller's transaction. A run whose input does not identify a user
  * has none.
  */
-export async function resolveUsersOf(tx: Queryable, identities: Identities, runs: readonly NewRun[]) {
+export async function resolveUsersOf(
+  tx: Queryable,
+  identities: Identities,
+  runs: readonly NewRun[],
+): Promise<ResolvedUsers> {
+  const problems = new Map<number, string>();
   const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
   const userIds = runs.map((): string | undefined => undefined);
   const byId = named.flatMap((one, at) => (one.id === undefined ? [] : [{ ...one, at }]));
   if (byId.length > 0) {
     const found = await findUsers(tx, byId);
-    for (const [index, { at }] of byId.entries()) userIds[at] = found[index];
+    for (const [index, { at }] of byId.entries()) {
+      userIds[at] = found[index];
+      if (found[index] === undefined) problems.set(at, UNKNOWN_USER_ID);
+    }
   }
   const people = named.flatMap((one, at) =>
     one.external_id === undefined && one.email === undefined ? [] : [{ ...one, at }],
   );
-  if (people.length === 0) return { userIds, users: undefined };
+  if (people.length === 0) return { userIds, users: undefined, problems };
   const users = await resolveUsers(
     tx,
     identities,
     people.map(({ projectId, external_id: externalId, email }): Person => ({ projectId, externalId, email })),
   );
   for (const [index, { at }] of people.entries())
-    if (!users.refused.has(index)) userIds[at] = users.userIds[index];
-  return { userIds, users };
+    if (users.refused.has(index)) problems.set(at, DELETED_USER);
+    else userIds[at] = users.userIds[index];
+  return { userIds, users, problems };
 }
 
 interface NamedUser {

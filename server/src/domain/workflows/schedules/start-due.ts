@@ -66,9 +66,9 @@ function startDue(
       .map((row) => newRun(row.project_id, row.workflow_key, JSON.parse(unpackJson(row.input))));
     const { versionOf, refusalOf } = await findVersions(tx, wanted);
     const runs = wanted.filter((run) => refusalOf(run) === undefined);
-    const users =
+    const { users } =
       runs.length === 0
-        ? undefined
+        ? {}
         : await writeRuns(tx, context, runs, { versionOf, priority: priorityFor(runs.length) });
     // Not before the start itself, if the clock was set back.
     const next = due.map((row) => ({

@@ -22,7 +22,7 @@ export async function startForInbound(
   const run = newRun(projectId, key, payload);
   const { versionOf, refusalOf } = await findVersions(tx, [run]);
   if (refusalOf(run) !== undefined) return () => {};
-  const users = await writeRuns(tx, context, [run], { versionOf, priority: priorityFor(1) });
+  const { users } = await writeRuns(tx, context, [run], { versionOf, priority: priorityFor(1) });
   return () => {
     users?.remember();
     if (users !== undefined) publishChanges(context.bus, users);

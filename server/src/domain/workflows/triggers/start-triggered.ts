@@ -42,9 +42,10 @@ export async function startTriggered(
       .slice(at, at + RUNS_AT_ONCE)
       .map(({ key, event, depth }) => newRun(projectId, key, event.value, depth));
     const { versionOf } = await findVersions(tx, runs);
-    const resolved = await writeRuns(tx, context, runs, { versionOf, priority: priorityFor(allowed.length) });
+    const how = { versionOf, priority: priorityFor(allowed.length) };
+    const resolved = await writeRuns(tx, context, runs, how);
     // Only a posted event can create a user, and it starts each workflow once.
-    users ??= resolved;
+    users ??= resolved.users;
   }
   return { started: allowed.length, users };
 }
