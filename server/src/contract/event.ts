@@ -31,7 +31,8 @@ export const EVENT_MEANINGS = {
   'notification.created':
     "A user has a new notification. The inbox hides or delays it if the category's config or the user's " +
     'preferences say so.',
-  'notification.seen': 'A user saw a notification in the inbox.',
+  'notification.seen':
+    'A user saw a notification in the inbox, or marked an unseen one as read, or snoozed it.',
   'notification.read': 'A user marked a notification as read.',
   'notification.unread': 'A user marked a notification as unread.',
   'notification.archived': 'A user archived a notification.',

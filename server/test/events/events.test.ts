@@ -76,6 +76,7 @@ describe('reading', () => {
     const list = (await of.call('GET', '/events')).body.data as Shown[];
     expect(list.map(({ type }) => type)).toEqual([
       'notification.read',
+      'notification.seen',
       'broadcast.processed',
       'delivery.sent',
       'delivery.sent',
@@ -92,7 +93,8 @@ describe('reading', () => {
       context: { broadcast_id: body.id, user_id: inbox.user_id, notification_id: inbox.id },
       user: { external_id: 'ada', email: null },
     });
-    expect(list[1]).toMatchObject({
+    expect(list[1]).toMatchObject({ type: 'notification.seen', context: list[0]?.context });
+    expect(list[2]).toMatchObject({
       context: { broadcast_id: body.id },
       payload: { total: 2, failures: 0, pending: 0 },
     });

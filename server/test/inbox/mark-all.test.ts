@@ -49,6 +49,18 @@ const changeAll = (action: BulkAction, userId: string) =>
     filter: {},
   });
 
+/** How many notifications the events of such changes count. */
+async function counted(state: 'read' | 'seen', userId: string): Promise<number> {
+  const events = await rowsOf<{ count: number }>(
+    db,
+    `select (details -> 'payload' ->> 'count')::int as count
+    from events
+    where type = 'notification.' || $1 and user_ids = array[$2::uuid]`,
+    [state, userId],
+  );
+  return events.reduce((sum, { count }) => sum + count, 0);
+}
+
 async function states(userId: string) {
   const [row] = await rowsOf<Record<'all' | 'read' | 'seen' | 'archived' | 'times', number>>(
     db,
@@ -85,14 +97,19 @@ test('more than a batch is marked with one time, and counted by the events', asy
   const userId = await userWith(12_000);
   await changeAll('read', userId);
   expect(await states(userId)).toEqual({ all: 12_000, read: 12_000, seen: 12_000, archived: 0, times: 1 });
-  const events = await rowsOf<{ count: number }>(
+  expect([await counted('read', userId), await counted('seen', userId)]).toEqual([12_000, 12_000]);
+});
+
+test('reading counts as seen what was not seen before', async () => {
+  const userId = await userWith(3);
+  await rowsOf(
     db,
-    `select (details -> 'payload' ->> 'count')::int as count
-    from events
-    where type = 'notification.read' and user_ids = array[$1::uuid]`,
+    `update notifications set seen_at = '2020-01-01'
+    where id = (select id from notifications where user_id = $1 order by id limit 1)`,
     [userId],
   );
-  expect(events.reduce((sum, { count }) => sum + count, 0)).toBe(12_000);
+  await changeAll('read', userId);
+  expect([await counted('read', userId), await counted('seen', userId)]).toEqual([3, 2]);
 });
 
 test('two changes of all notifications at the same time both take effect', async () => {

@@ -133,7 +133,7 @@ test('snoozing it again replaces the time: the former one changes nothing', asyn
   await snooze(ids[0], until);
   await comes(ids[0]);
   expect(await titlesOf()).toEqual(['a']);
-  expect(await events()).toEqual(['created', 'snoozed', 'snoozed', 'snoozed', 'unsnoozed']);
+  expect(await events()).toEqual(['created', 'seen', 'snoozed', 'snoozed', 'snoozed', 'unsnoozed']);
 });
 
 test('one job is left of it, however often it was snoozed, returned and archived', async () => {
@@ -312,7 +312,7 @@ test('a job that runs twice returns it once, and notifies open inboxes in the se
   await expect(run(1, silent)).rejects.toThrow('lease');
   for (let count = 2; count < 4; count += 1) await expect(run(count, bus)).rejects.toThrow('lease');
   await expect.poll(() => namesOf(stream.frames).slice(1)).toEqual([['new', ids[0]]]);
-  expect(await events()).toEqual(['created', 'snoozed', 'unsnoozed']);
+  expect(await events()).toEqual(['created', 'seen', 'snoozed', 'unsnoozed']);
 });
 
 test('workflows start by the events', async () => {

@@ -216,6 +216,25 @@ describe('a run that waits for an event of Belfry', () => {
     expect((await runOf(project, other)).status.state).toBe(STATE.waiting);
   });
 
+  test.each([
+    ['reads', 'POST', (id: string) => `/notifications/${id}/read`, undefined],
+    ['reads all', 'POST', () => '/notifications/read', undefined],
+    ['snoozes', 'POST', (id: string) => `/notifications/${id}/snooze`, { until: '+1 day' }],
+  ])('continues when its user %s an unseen notification', async (_, method, path, given) => {
+    const id = await startRun(project, [hello, waitFor('notification.seen')], ADA);
+    await inState(project, id, STATE.waiting);
+    await expect.poll(() => titles('ada')).toEqual(['Hello']);
+    const [notification] = await inbox('ada');
+    const body = given && { until: new Date(Date.now() + 86_400_000).toISOString() };
+    const seeing = () => project.as('ada')(method, path(notification?.id ?? ''), body);
+    expect((await seeing()).status).toBeLessThan(300);
+    const { steps } = await ended(project, id);
+    expect(steps[1].output.event.type).toBe('notification.seen');
+    await project.as('ada')('POST', `/notifications/${notification?.id}/unread`);
+    await seeing();
+    expect((await project.call('GET', '/events?type=notification.seen')).body.data).toHaveLength(1);
+  });
+
   test('misses none that comes while it begins to wait', async () => {
     // The inbox has the notification before the run has recorded that it waits.
     await project.call('PUT', '/workflows', { key: 'flow', steps: [hello, waitFor('delivery.sent')] });

@@ -49,6 +49,7 @@ export async function changeAllNotifications(
     // From the newest place down: notifications that arrive meanwhile are newer, and not changed.
     let below: string | null = NEWEST;
     while (below !== null) {
+      const seenEventId = action === 'read' ? [newEventId()] : [];
       const [batch]: BatchRow[] = await db.query<BatchRow>(statement, [
         userId,
         below,
@@ -60,6 +61,7 @@ export async function changeAllNotifications(
         newEventId(),
         JSON.stringify(payloadOf(filter)),
         !isWhole && changed <= MAX_MESSAGES,
+        ...seenEventId,
       ]);
       at ??= batch?.at ?? null;
       changed += batch?.count ?? 0;
@@ -107,6 +109,8 @@ interface BulkChange {
   event: EventType;
   set: string;
   due: string;
+  /** Whether it marks unseen notifications as seen as well, which has an event of its own. */
+  marksSeen?: boolean;
   /** The statuses of the notifications that it may change. */
   statuses: readonly NotificationStatus[];
 }
@@ -119,6 +123,7 @@ const ACTIONS = {
     event: 'notification.read',
     set: 'read_at = (select at from time), seen_at = coalesce(n.seen_at, (select at from time))',
     due: 'read_at is null',
+    marksSeen: true,
     statuses: ['unread', 'archived'],
   },
   seen: {
@@ -150,13 +155,18 @@ const STATEMENTS = Object.fromEntries(
 
 // The partial index of the status, for the places of a batch and then for the update: by primary key, that
 // takes a quarter more. The user is locked before any row: otherwise two such updates could deadlock.
-function batchText({ event, set, due }: BulkChange, status: NotificationStatus): string {
+function batchText({ event, set, due, marksSeen = false }: BulkChange, status: NotificationStatus): string {
   const chosen = `user_id = $1
       and ${PLACE} < $2
       and ${IN_STATUS[status]}
       and ${due}
       and ${filterCondition(4)}
       and ${stateCondition(7)}`;
+  // Those with the time of this statement, and others that were seen in the same millisecond.
+  const seen = `union all
+      select $13::uuid, 'notification.seen', count(*)::int
+      from changed
+      where seen_at = (select at from time)`;
   return `with time as materialized (
     select coalesce($3::timestamptz, date_trunc('milliseconds', statement_timestamp())) as at
   ),
@@ -179,17 +189,20 @@ function batchText({ event, set, due }: BulkChange, status: NotificationStatus):
     where ${chosen}
       and ${PLACE} >= (select place from picked order by place limit 1)
       and (select count(*) from owner) >= 0
-    returning n.id, ${PLACE} as place
+    returning n.id, ${PLACE} as place, n.seen_at
   ),
   counted as (
     select (select count(*)::int from changed) as count, (select count(*)::int from picked) as picked
   ),
   event as (
     insert into events (project_id, id, type, user_ids, details)
-    select $9, $10, '${event}', array[$1::uuid],
-      json_build_object('payload', $11::jsonb || jsonb_build_object('count', count))
-    from counted
-    where count > 0
+    select $9, e.id, e.type, array[$1::uuid],
+      json_build_object('payload', $11::jsonb || jsonb_build_object('count', e.count))
+    from (
+      select $10::uuid, '${event}', count from counted
+      ${marksSeen ? seen : ''}
+    ) e (id, type, count)
+    where e.count > 0
   )
   select count, (select at from time) as at,
     case when picked = ${BATCH} then (select place from picked order by place limit 1) end as below,

@@ -17,7 +17,8 @@ export async function changeNotification(
   request: ChangeRequest,
 ): Promise<boolean> {
   const { projectId, userId, id } = request;
-  const values = [userId, id, projectId, newEventId()];
+  const seenEventId = action === 'read' ? [newEventId()] : [];
+  const values = [userId, id, projectId, newEventId(), ...seenEventId];
   const [found] = await db.query<FoundToChange>(STATEMENTS[action], values);
   publishChange(bus, ACTIONS[action].name, request, found);
   return found !== undefined;
@@ -56,14 +57,17 @@ interface Change {
   set: string;
   /** When it changes anything. */
   due: string;
+  /** The value with the id of a `notification.seen`, if it marks the notification as seen as well. */
+  seenEventId?: `$${number}` | '';
 }
 
 const ACTIONS = {
   read: {
     name: 'read',
     event: 'notification.read',
-    set: 'read_at = found.at, seen_at = coalesce(n.seen_at, found.at)',
+    set: 'read_at = found.at',
     due: 'read_at is null',
+    seenEventId: '$5',
   },
   unread: {
     name: 'unread',
@@ -98,27 +102,35 @@ const STATEMENTS = Object.fromEntries(
 
 /**
  * SQL that changes a notification and records the event, with the values user, notification, project and
- * event id. Primary key. The row is locked before it is checked, so that of two concurrent changes one is
- * made and the other sees it. The time has whole milliseconds, as clients get it.
+ * event id. If the change marks an unseen notification as seen, that has an event too. Primary key. The row
+ * is locked before it is checked, so that of two concurrent changes one is made and the other sees it. The
+ * time has whole milliseconds, as clients get it.
  */
-export function changeText({ event, set, due }: Change): string {
+export function changeText({ event, set, due, seenEventId = '' }: Change): string {
   return `with found as (
-    select broadcast_id, ${due} as due, date_trunc('milliseconds', clock_timestamp()) as at
+    select broadcast_id, ${due} as due, seen_at is null as unseen,
+      date_trunc('milliseconds', clock_timestamp()) as at
     from notifications
     where user_id = $1 and id = $2 and ${REACHABLE}
     for update
   ),
   changed as (
     update notifications n
-    set ${set}, updated_at = found.at
+    set ${set}, updated_at = found.at${seenEventId && ', seen_at = coalesce(n.seen_at, found.at)'}
     from found
     where found.due and n.user_id = $1 and n.id = $2
     returning n.user_id, n.broadcast_id, n.updated_at
   ),
   event as (
     insert into events (project_id, id, type, broadcast_id, user_ids)
-    select $3, $4, '${event}', broadcast_id, array[user_id]
+    select $3, e.id, e.type, changed.broadcast_id, array[changed.user_id]
     from changed
+    cross join found
+    cross join lateral (
+      values ($4::uuid, '${event}', true)
+      ${seenEventId && `, (${seenEventId}::uuid, 'notification.seen', found.unseen)`}
+    ) e (id, type, occurred)
+    where e.occurred
   )
   select (select updated_at from changed) as changed_at
   from found`;

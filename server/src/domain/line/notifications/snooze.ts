@@ -40,7 +40,8 @@ export async function snoozeNotification(
     throw new ClientError('validation_failed', ["Param 'until' must be within the next 400 days"]);
   }
   const found = await db.transaction(async (tx) => {
-    const values = [userId, id, projectId, newEventId(), new Date(untilMs)];
+    const seenEventId = newEventId();
+    const values = [userId, id, projectId, newEventId(), new Date(untilMs), seenEventId];
     const [row] = await tx.query<FoundToChange>(snooze, values);
     const payload = { user_id: userId, notification_id: id.toLowerCase(), until_ms: untilMs };
     if (row?.changed_at != null) {
@@ -69,8 +70,8 @@ const snooze = sql(
   'snooze_notification',
   changeText({
     event: 'notification.snoozed',
-    set: `snoozed_until = $5, discarded_at = ${HIDDEN}, archived_at = null,
-      seen_at = coalesce(n.seen_at, found.at)`,
+    set: `snoozed_until = $5, discarded_at = ${HIDDEN}, archived_at = null`,
     due: 'snoozed_until is distinct from $5',
+    seenEventId: '$6',
   }),
 );
