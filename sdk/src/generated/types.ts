@@ -698,7 +698,7 @@ export type Errors = {
     errors: Array<ErrorDetail>;
 };
 
-export type Event = BroadcastCreatedEvent | BroadcastProcessedEvent | BroadcastCancelledEvent | NotificationCreatedEvent | NotificationSeenEvent | NotificationReadEvent | NotificationUnreadEvent | NotificationArchivedEvent | NotificationUnarchivedEvent | NotificationDeletedEvent | NotificationSnoozedEvent | NotificationUnsnoozedEvent | DeliveryScheduledEvent | DeliverySentEvent | DeliveryDeliveredEvent | DeliveryBouncedEvent | DeliveryComplainedEvent | DeliveryFailedEvent | DeliveryRetriedEvent | DeliveryReplayedEvent | DeliverySkippedEvent | DeliveryOpenedEvent | DeliveryClickedEvent | DeliveryDroppedEvent | TokenSavedEvent | TokenDiscardedEvent | UserCreatedEvent | UserUpdatedEvent | UserDeletedEvent | UserRestoredEvent | TemplateSavedEvent | TemplateDeletedEvent | WorkflowSavedEvent | WorkflowDeletedEvent | WorkflowRunStartedEvent | WorkflowRunStepEvent | WorkflowRunCompletedEvent | WorkflowRunFailedEvent | WorkflowRunAbortedEvent | WorkflowRunPreventedEvent | IntegrationSavedEvent | IntegrationDeletedEvent | IntegrationPausedEvent | IntegrationResumedEvent | IntegrationReceivedEvent | InstallationSavedEvent | InstallationBrokenEvent | PreferencesUpdatedEvent | SubscriptionSavedEvent | SubscriptionDeletedEvent | SuppressionAddedEvent | SuppressionUpdatedEvent | SuppressionLiftedEvent | CategorySavedEvent | CategoryDeletedEvent | DeliveryWindowsSavedEvent | ProjectSavedEvent | TrackingSavedEvent | WebhookSavedEvent | WebhookDeletedEvent | WebhookDisabledEvent;
+export type Event = BroadcastCreatedEvent | BroadcastProcessedEvent | BroadcastCancelledEvent | NotificationCreatedEvent | NotificationSeenEvent | NotificationReadEvent | NotificationUnreadEvent | NotificationArchivedEvent | NotificationUnarchivedEvent | NotificationDeletedEvent | NotificationSnoozedEvent | NotificationUnsnoozedEvent | DeliveryScheduledEvent | DeliverySentEvent | DeliveryDeliveredEvent | DeliveryBouncedEvent | DeliveryComplainedEvent | DeliveryFailedEvent | DeliveryRetriedEvent | DeliveryReplayedEvent | DeliverySkippedEvent | DeliveryOpenedEvent | DeliveryClickedEvent | DeliveryDroppedEvent | TokenSavedEvent | TokenDiscardedEvent | UserCreatedEvent | UserUpdatedEvent | UserDeletedEvent | UserRestoredEvent | TemplateSavedEvent | TemplateDeletedEvent | WorkflowSavedEvent | WorkflowDeletedEvent | WorkflowRunStartedEvent | WorkflowRunStepEvent | WorkflowRunResumedEvent | WorkflowRunRerunEvent | WorkflowRunCompletedEvent | WorkflowRunFailedEvent | WorkflowRunAbortedEvent | WorkflowRunPreventedEvent | IntegrationSavedEvent | IntegrationDeletedEvent | IntegrationPausedEvent | IntegrationResumedEvent | IntegrationReceivedEvent | InstallationSavedEvent | InstallationBrokenEvent | PreferencesUpdatedEvent | SubscriptionSavedEvent | SubscriptionDeletedEvent | SuppressionAddedEvent | SuppressionUpdatedEvent | SuppressionLiftedEvent | CategorySavedEvent | CategoryDeletedEvent | DeliveryWindowsSavedEvent | ProjectSavedEvent | TrackingSavedEvent | WebhookSavedEvent | WebhookDeletedEvent | WebhookDisabledEvent;
 
 /** What the events of all types have. */
 export type EventBase = {
@@ -723,14 +723,14 @@ export type EventBase = {
     };
 };
 
-export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'notification.snoozed' | 'notification.unsnoozed' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'template.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
+export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'notification.snoozed' | 'notification.unsnoozed' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.resumed' | 'workflow.run.rerun' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'template.*' | 'workflow.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'project.*' | 'tracking.*' | 'webhook.*';
 
 export type EventList = {
     data: Array<Event>;
     links: PageLinks;
 };
 
-export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'notification.snoozed' | 'notification.unsnoozed' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+export type EventType = 'broadcast.created' | 'broadcast.processed' | 'broadcast.cancelled' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'notification.snoozed' | 'notification.unsnoozed' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'template.saved' | 'template.deleted' | 'workflow.saved' | 'workflow.deleted' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.resumed' | 'workflow.run.rerun' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'workflow.run.prevented' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'project.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
 
 export type EventsourceIntegration = {
     name: 'eventsource';
@@ -3097,6 +3097,30 @@ export type WorkflowRunRecord = {
 export type WorkflowRunRecordList = {
     data: Array<WorkflowRunRecord>;
     links: PageLinks;
+};
+
+export type WorkflowRunRerunEvent = EventBase & {
+    type: 'workflow.run.rerun';
+    context: WorkflowRunContext;
+};
+
+export type WorkflowRunRerunMessage = {
+    type: 'workflow.run.rerun';
+    /** The time of the event. */
+    timestamp: string;
+    data: WorkflowRunRerunEvent;
+};
+
+export type WorkflowRunResumedEvent = EventBase & {
+    type: 'workflow.run.resumed';
+    context: WorkflowRunContext;
+};
+
+export type WorkflowRunResumedMessage = {
+    type: 'workflow.run.resumed';
+    /** The time of the event. */
+    timestamp: string;
+    data: WorkflowRunResumedEvent;
 };
 
 export type WorkflowRunStartedEvent = EventBase & {

@@ -72,7 +72,10 @@ export const EVENT_MEANINGS = {
   'workflow.saved': 'A workflow was created or changed.',
   'workflow.deleted': 'A workflow was deleted. Its runs continue.',
   'workflow.run.started': 'A workflow run started.',
-  'workflow.run.step': 'A step of a workflow run ended: completed, skipped or failed.',
+  'workflow.run.step':
+    'A step of a workflow run ended: completed, skipped, failed, or aborted because the run was cancelled.',
+  'workflow.run.resumed': 'A paused workflow run was resumed.',
+  'workflow.run.rerun': 'A failed workflow run continues with the step that failed.',
   'workflow.run.completed': 'A workflow run completed.',
   'workflow.run.failed': 'A workflow run failed.',
   'workflow.run.aborted': 'A workflow run was aborted.',

@@ -158,7 +158,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
         broadcastId: null,
         broadcast: null,
         added: 0,
-        hasActed: false,
+        actedSteps: undefined,
         prepared: null,
         next: { kind: 'continue' } as const,
       }));

@@ -1,8 +1,20 @@
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
-import { claimTurn, ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
+import {
+  claimTurn,
+  ended,
+  inState,
+  runOf,
+  type ShownRun,
+  STATE,
+  startRun,
+  stepsOf,
+} from '../support/workflows.ts';
 
 let service: TestService;
 let project: TestProject;
@@ -27,6 +39,15 @@ const inbox = async (user: string) =>
   (await project.as(user)('GET', '/notifications')).body.data.map(({ title }: { title: string }) => title);
 const events = async (type: string) =>
   (await project.call('GET', `/events?type=${type}&limit=100`)).body.data.toReversed();
+/** The events of a run, in their order, with the places and states of steps. */
+const eventsOf = async (runId: string): Promise<string[]> => {
+  const { data } = (await project.call('GET', '/events?limit=100')).body;
+  return data.toReversed().flatMap(({ type, context, payload }: Record<string, ShownRun>) => {
+    if (context?.run_id !== runId) return [];
+    const name = String(type).replace('workflow.run.', '');
+    return [payload === undefined ? name : `${name} ${payload.place} ${payload.state}`];
+  });
+};
 const ADA = { user: { external_id: 'ada' } };
 const hello = { command: 'broadcast', input: { title: 'Hello' } };
 
@@ -178,6 +199,41 @@ describe('a run', () => {
     expect((await runOf(project, id)).status).toMatchObject({ state: STATE.aborted, error: 'cancelled' });
     expect(stepsOf(await runOf(project, id))).toEqual(['0 wait aborted']);
     expect((await project.call('GET', '/broadcasts')).body.data).toEqual([]);
+  });
+
+  test('records the call that was in flight when it was cancelled, and no step after it', async () => {
+    const held: ServerResponse[] = [];
+    const slow = createServer((_request, response) => held.push(response)).listen(0, '127.0.0.1');
+    onTestFinished(() => void slow.close());
+    await once(slow, 'listening');
+    const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
+    const call = { command: 'http', input: { url, method: 'GET' } };
+    for (const next of [{ command: 'set', input: { a: 1 } }, { command: 'pause' }]) {
+      const id = await startRun(project, [call, next], ADA, `in-flight-${next.command}`);
+      await expect.poll(() => held).toHaveLength(1);
+      await project.call('POST', `/workflows/runs/${id}/cancel`);
+      held.pop()?.end();
+      await expect.poll(async () => stepsOf(await runOf(project, id))).toEqual(['0 http completed']);
+      expect(await eventsOf(id)).toEqual(['started', 'aborted', 'step 0 completed']);
+    }
+  });
+
+  test('records an event when it is cancelled, resumed or run again', async () => {
+    const id = await startRun(project, [{ command: 'pause' }, { command: 'nothing' }], ADA);
+    await inState(project, id, STATE.waiting);
+    await project.call('POST', `/workflows/runs/${id}/resume`);
+    await ended(project, id);
+    await project.call('POST', `/workflows/runs/${id}/rerun`);
+    await expect
+      .poll(() => eventsOf(id))
+      .toEqual([
+        ...['started', 'resumed', 'step 0 completed', 'step 1 failed', 'failed'],
+        ...['rerun', 'step 1 failed', 'failed'],
+      ]);
+    const cancelled = await startRun(project, [{ command: 'pause' }], ADA);
+    await inState(project, cancelled, STATE.waiting);
+    await project.call('POST', `/workflows/runs/${cancelled}/cancel`);
+    expect(await eventsOf(cancelled)).toEqual(['started', 'step 0 aborted', 'aborted']);
   });
 
   test('continues at the failed step when it is run again', async () => {

@@ -28,8 +28,11 @@ export interface Advanced {
   broadcast: PendingBroadcast | null;
   /** The rendered input of the next step as JSON, if the next turn begins with it. */
   prepared: string | null;
-  /** Whether it has changed something outside of the run before it is recorded. */
-  hasActed: boolean;
+  /**
+   * How many of these steps lead up to a change of something outside of the run that was made before this is
+   * recorded, with the step that made it. Undefined if there was none.
+   */
+  actedSteps: number | undefined;
   /** Characters of the outputs of these steps as JSON. */
   added: number;
   next: Next;
@@ -74,7 +77,7 @@ export async function advance(context: WorkflowContext, run: LoadedRun, takenBy:
 export function idleTurn(run: LoadedRun, next: Next): Advanced {
   const { place, stage, data, broadcast_id: broadcastId } = run;
   const state = { place, stage, steps: [], data, broadcastId, broadcast: null, prepared: null };
-  return { run, ...state, hasActed: false, added: 0, next };
+  return { run, ...state, actedSteps: undefined, added: 0, next };
 }
 
 class Turn {
@@ -94,7 +97,7 @@ class Turn {
   readonly #beganMs = performance.now();
   /** Later after a step that has waited for another host. */
   #now: Date;
-  #hasActed = false;
+  #actedSteps: number | undefined;
   /** When the step at the current place began, if it did so in this turn. */
   #startedAt: Date | undefined;
   /** Whether a repetition of this turn could come to another result. */
@@ -128,9 +131,9 @@ class Turn {
 
   #advanced(next: Next): Advanced {
     const { place, stage, steps, data, broadcastId, broadcast, prepared } = this;
-    const hasActed = this.#hasActed;
+    const actedSteps = this.#actedSteps;
     const added = steps.reduce((sum, { output }) => sum + (output?.length ?? 0), 0);
-    const state = { place, stage, steps, data, broadcastId, broadcast, prepared, hasActed };
+    const state = { place, stage, steps, data, broadcastId, broadcast, prepared, actedSteps };
     const advanced = { run: this.#run, ...state, added, next };
     return this.#shared === undefined ? advanced : { ...advanced, shared: this.#shared };
   }
@@ -175,7 +178,7 @@ class Turn {
   async #begin(step: ProgramStep): Promise<Next | undefined> {
     const command = COMMANDS.get(step.command);
     if (command === undefined) return this.#fail(step, `Command not found: ${step.command}`);
-    const hasEffect = this.#hasActed || this.broadcast !== null;
+    const hasEffect = this.#actedSteps !== undefined || this.broadcast !== null;
     if ((command.acts || command.sends) && hasEffect) return { kind: 'continue' };
     const run = this.#run;
     const { id, project_id: projectId, user } = run;
@@ -193,7 +196,7 @@ class Turn {
       if (origin === undefined) return { kind: 'continue' };
       return { kind: 'continue', calls: { attempt: 0, partitionKey: partitionOfCalls(projectId, origin) } };
     }
-    this.#hasActed ||= command.acts === true;
+    if (command.acts) this.#actedSteps = this.steps.length + 1;
     this.#startedAt = this.#now;
     const result = await command.begin(this.#context, {
       projectId,

@@ -34,8 +34,8 @@ export interface Turns {
 
 /**
  * Records turns of runs in the caller's transaction, and accepts their broadcasts. A run that was cancelled,
- * or continued by an event, meanwhile stays as it is, and sends nothing. Steps that have changed something
- * before this are recorded even so. Returns the kinds of jobs that are ready.
+ * or continued by an event, meanwhile stays as it is, and sends nothing. A step that has changed something
+ * before this is recorded even so, with those before it. Returns the kinds of jobs that are ready.
  */
 export async function recordTurns(
   tx: Queryable,
@@ -53,8 +53,11 @@ export async function recordTurns(
     );
   const decided = await decideShared(tx, advanced, { nowMs, stored: starting === undefined });
   const updated = starting ? new Set(decided.map(({ run }) => run.id)) : await updateRuns(tx, decided, nowMs);
-  const turns = decided.filter(({ run, hasActed }) => hasActed || updated.has(run.id));
-  const current = turns.filter(({ run }) => updated.has(run.id));
+  const current = decided.filter(({ run }) => updated.has(run.id));
+  const turns = decided.flatMap((turn) => {
+    if (updated.has(turn.run.id)) return [turn];
+    return turn.actedSteps === undefined ? [] : [{ ...turn, steps: turn.steps.slice(0, turn.actedSteps) }];
+  });
   await markBroadcasts(tx, current);
   // Before the events of their broadcasts.
   const started = starting ? startedEvents(turns.map(({ run }) => subjectOf(run))) : [];
@@ -62,10 +65,7 @@ export async function recordTurns(
     tx,
     current.flatMap(({ broadcast }) => broadcast ?? []),
   );
-  const steps = turns.flatMap(({ run, steps }) => {
-    const recorded = updated.has(run.id) ? steps : steps.map((step) => aborted(step, nowMs));
-    return recorded.map((step) => ({ ...step, runId: run.id }));
-  });
+  const steps = turns.flatMap(({ run, steps }) => steps.map((step) => ({ ...step, runId: run.id })));
   const events = [
     ...started,
     ...runEvents([...turns.flatMap(eventsOfSteps), ...current.flatMap(eventOfEnd)]),
@@ -186,11 +186,6 @@ function columnsOf(turns: readonly Advanced[], now: Date): unknown[] {
     textArray(turns.map(({ next }) => (next.kind === 'wait' ? next.event : undefined))),
     byteaArray(turns.map(({ prepared }) => (prepared === null ? null : packJson(prepared)))),
   ];
-}
-
-/** A step of a cancelled run. It waits no longer. */
-function aborted(step: StepRow, nowMs: number): StepRow {
-  return step.state === 'waiting' ? { ...step, state: 'aborted', completed_at: new Date(nowMs) } : step;
 }
 
 function stateAfter({ kind }: Advanced['next']): RunState {

@@ -5,7 +5,7 @@ import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { priorityFor } from '../../../queue/jobs.ts';
 import { deleteDigests } from './digests.ts';
-import { recordRunEvents } from './events.ts';
+import { type NewRunEvent, recordRunEvents } from './events.ts';
 import { runJob } from './jobs.ts';
 
 interface ChangeContext {
@@ -19,11 +19,13 @@ export function cancelRun(context: ChangeContext, projectId: string, id: string)
     context,
     { projectId, id, statement: abortRun, problem: 'the run has ended' },
     async (tx, run) => {
-      await tx.query(abortWaitingStep, [id, new Date(context.clock.now())]);
+      const steps = await tx.query<AbortedStep>(abortWaitingStep, [id, new Date(context.clock.now())]);
       await deleteDigests(tx, [id]);
-      const { workflow_key: key, user_id: userId } = run;
-      const subject = { projectId, runId: id, key, userId };
-      await recordRunEvents(tx, [{ ...subject, type: 'workflow.run.aborted', log: CANCELLED }]);
+      const subject = subjectOf(run);
+      await recordRunEvents(tx, [
+        ...steps.map((payload) => ({ ...subject, type: 'workflow.run.step' as const, payload })),
+        { ...subject, type: 'workflow.run.aborted', log: CANCELLED },
+      ]);
     },
   );
 }
@@ -33,7 +35,7 @@ export function resumeRun(context: ChangeContext, projectId: string, id: string)
   return change(
     context,
     { projectId, id, statement: resumePaused, problem: 'the run is not paused' },
-    continueRun,
+    (tx, run) => continueRun(tx, run, 'workflow.run.resumed'),
   );
 }
 
@@ -42,7 +44,7 @@ export function rerunFailed(context: ChangeContext, projectId: string, id: strin
   return change(
     context,
     { projectId, id, statement: continueFailed, problem: 'the run has not failed' },
-    continueRun,
+    (tx, run) => continueRun(tx, run, 'workflow.run.rerun'),
   );
 }
 
@@ -76,9 +78,22 @@ async function change(
   });
 }
 
-async function continueRun(tx: Queryable, { id, project_id: projectId, turn, size }: Changed): Promise<void> {
+async function continueRun(tx: Queryable, changed: Changed, type: NewRunEvent['type']): Promise<void> {
+  const { id, project_id: projectId, turn, size } = changed;
   const run = { id, projectId, turn, size, traceparent: activeSpan()?.traceparent };
+  await recordRunEvents(tx, [{ ...subjectOf(changed), type }]);
   await enqueue(tx, [runJob(run, { priority: priorityFor(1) })]);
+}
+
+function subjectOf({ id: runId, project_id: projectId, workflow_key: key, user_id: userId }: Changed) {
+  return { projectId, runId, key, userId };
+}
+
+/** The payload of the event of a step that waited when its run was cancelled. */
+interface AbortedStep extends Record<string, unknown> {
+  place: string;
+  command: string;
+  state: string;
 }
 
 const CANCELLED = 'cancelled';
@@ -111,6 +126,7 @@ const abortWaitingStep = sql(
   'abort_workflow_step',
   `update workflow_run_steps
   set state = 'aborted', completed_at = $2
-  where run_id = $1 and state = 'waiting'`,
+  where run_id = $1 and state = 'waiting'
+  returning place, command, state`,
 );
 const runExists = sql('workflow_run_exists', 'select from workflow_runs where id = $1 and project_id = $2');
