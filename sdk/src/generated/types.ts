@@ -3186,6 +3186,16 @@ export type WorkflowRunUser = ({
     external_id?: string | null;
     /** The user's e-mail address. */
     email?: string | null;
+    first_name?: string | null;
+    last_name?: string | null;
+    /** The user's language as a BCP 47 tag, such as `de` or `pt-BR`. Stored in canonical form. */
+    locale?: string | null;
+    /** Data of your own about the user. */
+    custom_attributes?: {
+        [key: string]: unknown;
+    } | null;
+    /** Phone numbers in international form, such as +15005550001. */
+    phone_numbers?: Array<string>;
     [key: string]: unknown;
 };
 

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
-import { NewBroadcastSchema } from './broadcast.ts';
+import { NamedRecipient, NewBroadcastSchema } from './broadcast.ts';
 import {
   described,
   EmailAddress,
@@ -100,12 +100,15 @@ const eventName = (description: string) =>
     examples: ['order_paid'],
   });
 
+const { external_id: _, email: __, ...details } = NamedRecipient.properties;
+
 /** The user of a run, in its input. */
-const RunUser = Type.Object(
+export const RunUser = Type.Object(
   {
     id: Type.Optional(nullable(Id)),
     external_id: Type.Optional(nullable(ExternalId)),
     email: Type.Optional(nullable(EmailAddress)),
+    ...details,
   },
   {
     title: 'WorkflowRunUser',
@@ -115,7 +118,8 @@ const RunUser = Type.Object(
     description:
       'The user of the run. `id` wins over `external_id`, and that over `email`. A user with an unknown ' +
       '`external_id` or `email` is created, as by a broadcast. An unknown `id` and a deleted user are ' +
-      'rejected. Other members are data for conditions and templates.',
+      'rejected. The details replace stored values, as those of a recipient do. Further members are data ' +
+      'for conditions and templates.',
   },
 );
 

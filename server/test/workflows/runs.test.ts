@@ -433,6 +433,41 @@ describe('starting runs', () => {
     expect((await ended(project, (await start({ id: eve.id })).body.id)).user_id).toBe(eve.id);
   });
 
+  test('saves details of the user, as a broadcast does', async () => {
+    const welcome = { command: 'broadcast', input: { title: 'Welcome, {{ user.first_name }}!' } };
+    await project.call('PUT', '/workflows', { key: 'welcome', steps: [welcome] });
+    const start = (user: object, headers = {}) =>
+      project.call('POST', '/workflows/runs', { key: 'welcome', input: { user } }, headers);
+    const saved = async (name: string) => (await project.call('GET', `/users/external_id:${name}`)).body;
+    const once = { 'idempotency-key': 'details' };
+    const fresh = { external_id: 'fresh', first_name: 'Ada', custom_attributes: { plan: 'pro' } };
+    await ended(project, (await start(fresh, once)).body.id);
+    await expect.poll(() => inbox('fresh')).toEqual(['Welcome, Ada!']);
+    expect(await saved('fresh')).toMatchObject(fresh);
+    const { id } = await saved('fresh');
+    await ended(project, (await start({ id, first_name: 'Eve' })).body.id);
+    await expect.poll(() => inbox('fresh')).toEqual(['Welcome, Eve!', 'Welcome, Ada!']);
+    expect((await start(fresh, once)).headers.get('idempotency-replayed')).toBe('true');
+    expect(await saved('fresh')).toMatchObject({ first_name: 'Eve', custom_attributes: { plan: 'pro' } });
+    const inputs = ['one', 'two'].map((name) => ({ user: { external_id: name, first_name: name } }));
+    const many = await project.call('POST', '/workflows/runs/bulk', { key: 'welcome', inputs });
+    for (const run of many.body.ids) await ended(project, run);
+    await expect.poll(() => inbox('two')).toEqual(['Welcome, two!']);
+    expect((await start({ external_id: 'fresh', first_name: 7, locale: 'x y' })).messages.toSorted()).toEqual(
+      [
+        "Param 'input.user.first_name' must be a string or null",
+        "Param 'input.user.locale' must be a BCP 47 language tag, such as de or pt-BR",
+      ],
+    );
+  });
+
+  test('is of the external id if the address is that of another user', async () => {
+    await project.call('PUT', '/users', { external_id: 'one', email: 'one@example.com' });
+    const { body: two } = await project.call('PUT', '/users', { external_id: 'two' });
+    const user = { external_id: 'two', email: 'one@example.com' };
+    expect((await ended(project, await startRun(project, [], { user }))).user_id).toBe(two.id);
+  });
+
   test('accepts other members of the user', async () => {
     const user = { external_id: 'ada', plan: 'pro' };
     const set = { command: 'set', input: { plan: '{{ input.user.plan }}' } };

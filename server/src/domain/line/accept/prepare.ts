@@ -9,7 +9,7 @@ import { overrideProblem } from '../../../providers/shared/override.ts';
 import { BULK, fanOutWeight, priorityFor } from '../../../queue/jobs.ts';
 import { type Identities, identityKeysOf } from '../../ground/identities/identities.ts';
 import type { IdempotencyKey } from '../../ground/requests/idempotency.ts';
-import type { Person } from '../../people/users/plan.ts';
+import { hasDetails, type Person } from '../../people/users/plan.ts';
 import {
   type BroadcastFormat,
   countRecipients,
@@ -181,10 +181,6 @@ function knownUsers(
     users.add(userId);
   }
   return users.size === 1 ? [...users] : [...users].sort();
-}
-
-function hasDetails({ firstName, lastName, locale, customAttributes, phoneNumbers }: Person): boolean {
-  return [firstName, lastName, locale, customAttributes, phoneNumbers].some((detail) => detail !== undefined);
 }
 
 /** The user of both identities, or of the one that is given; undefined if unknown or if they differ. */

@@ -17,6 +17,17 @@ export interface Person {
   cause?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** Whether a person has details that are to be saved. */
+export function hasDetails({
+  firstName,
+  lastName,
+  locale,
+  customAttributes,
+  phoneNumbers,
+}: Omit<Person, 'projectId'>): boolean {
+  return [firstName, lastName, locale, customAttributes, phoneNumbers].some((detail) => detail !== undefined);
+}
+
 /** What is known of a user whose identities may have to change. */
 export interface KnownUser {
   id: string;

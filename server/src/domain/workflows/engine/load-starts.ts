@@ -34,7 +34,9 @@ type LoadContext = StartContext & { db: Queryable };
 export async function loadStarts(context: LoadContext, runs: readonly NewRun[]): Promise<LoadedStart[]> {
   const { db, clock, identities } = context;
   const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
-  const existing = await findExisting(db, identities, named);
+  const found = await findExisting(db, identities, named);
+  // Those with details are found when these are saved.
+  const existing = found.map((id, index) => (runs[index]?.details === undefined ? id : undefined));
   const { refusalOf: refusalByWorkflow, versionOf, users } = await findWorkflowsAndUsers(db, runs, existing);
   const runnable = runs.filter((run) => refusalByWorkflow(run) === undefined);
   const existingOf = new Map(runs.map((run, index) => [run, existing[index]]));
@@ -42,6 +44,7 @@ export async function loadStarts(context: LoadContext, runs: readonly NewRun[]):
     context,
     runnable.filter((run) => existingOf.get(run) === undefined),
   );
+  for (const id of created.values()) users.delete(id ?? '');
   for (const [index, run] of runs.entries())
     if (named[index]?.id !== undefined && existing[index] === null) problems.set(run, UNKNOWN_USER_ID);
   const refusalOf = (run: NewRun) => refusalByWorkflow(run) ?? refusalByUser(problems.get(run));

@@ -80,7 +80,11 @@ export class RunStarter {
     projectId: string,
     { key, input, idempotency }: Pick<NewRun, 'key' | 'input'> & Pick<PendingRun, 'idempotency'>,
   ): Promise<StartResult> {
-    const run = newRun(projectId, key, input);
+    const run = newRun(projectId, key, input, { savesUser: true });
+    // A replayed request must not save former details once more.
+    const mayReplay = run.details !== undefined && idempotency !== undefined;
+    if (mayReplay && (await findReplay(this.#context, idempotency)) !== undefined)
+      return this.#replay({ ...run, idempotency });
     const loaded = await this.#loads.add(run);
     if ('refusal' in loaded) return this.#commits.add({ ...run, idempotency, refusal: loaded.refusal });
     const taken = takeTurn(this.#context, loaded.run, 'start', run.traceparent);

@@ -1,4 +1,7 @@
 import { MAX_MESSAGES, problemsWithin } from '../../../contract/problems.ts';
+import type { SaveUser } from '../../../contract/user.ts';
+import { validatorFor } from '../../../contract/validation.ts';
+import { RunUser } from '../../../contract/workflow.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
@@ -15,9 +18,11 @@ import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
 import { findUsers } from '../../people/users/find.ts';
-import type { Person } from '../../people/users/plan.ts';
+import { emptyPlan, hasDetails, type Person } from '../../people/users/plan.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
 import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';
+import { personOf } from '../../people/users/save.ts';
+import { writeUsers } from '../../people/users/write-users.ts';
 import { FIRST } from '../definitions/places.ts';
 import { startedEvents } from './events.ts';
 import { runJob } from './jobs.ts';
@@ -41,12 +46,22 @@ export interface NewRun {
   size: number;
   /** How many runs have led to this one by events, with itself. */
   depth: number;
+  /** Details of its user that are saved when it starts. */
+  details: Person | undefined;
   /** The trace context that its first job continues. */
   traceparent: string | undefined;
 }
 
-/** Returns a run to start. */
-export function newRun(projectId: string, key: string, input: NewRun['input'], depth = 0): NewRun {
+const isRunUser = validatorFor('body', RunUser);
+
+/** Returns a run to start. With `savesUser`, its input may have details of its user that are saved. */
+export function newRun(
+  projectId: string,
+  key: string,
+  input: NewRun['input'],
+  { depth = 0, savesUser = false } = {},
+): NewRun {
+  const person = savesUser && isRunUser(input.user) ? personOf(projectId, input.user as SaveUser) : undefined;
   const text = JSON.stringify(input);
   const traceparent = activeSpan()?.traceparent;
   return {
@@ -57,6 +72,7 @@ export function newRun(projectId: string, key: string, input: NewRun['input'], d
     packed: packJson(text),
     size: text.length,
     depth,
+    details: person !== undefined && hasDetails(person) ? person : undefined,
     traceparent,
   };
 }
@@ -72,7 +88,7 @@ export async function startRuns(
   key: string,
   inputs: readonly NewRun['input'][],
 ): Promise<string[]> {
-  const runs = inputs.map((input) => newRun(projectId, key, input));
+  const runs = inputs.map((input) => newRun(projectId, key, input, { savesUser: true }));
   return inStartTransaction(context, async (tx) => {
     const { versionOf, refusalOf } = await findVersions(tx, runs);
     for (const run of runs) {
@@ -194,7 +210,11 @@ export async function resolveUsersOf(
   runs: readonly NewRun[],
 ): Promise<ResolvedUsers> {
   const problems = new Map<number, string>();
-  const named = runs.map(({ projectId, input }) => ({ projectId, ...namedUser(input.user) }));
+  const named = runs.map(({ projectId, input, details }) => ({
+    projectId,
+    ...namedUser(input.user),
+    details,
+  }));
   const userIds = runs.map((): string | undefined => undefined);
   const byId = named.flatMap((one, at) => (one.id === undefined ? [] : [{ ...one, at }]));
   if (byId.length > 0) {
@@ -203,6 +223,10 @@ export async function resolveUsersOf(
       userIds[at] = found[index];
       if (found[index] === undefined) problems.set(at, UNKNOWN_USER_ID);
     }
+    await saveDetails(
+      tx,
+      byId.map(({ details }, index) => ({ userId: found[index], details })),
+    );
   }
   const people = named.flatMap((one, at) =>
     one.external_id === undefined && one.email === undefined ? [] : [{ ...one, at }],
@@ -211,12 +235,31 @@ export async function resolveUsersOf(
   const users = await resolveUsers(
     tx,
     identities,
-    people.map(({ projectId, external_id: externalId, email }): Person => ({ projectId, externalId, email })),
+    people.map(({ projectId, external_id: externalId, email, details }): Person => {
+      return { ...details, projectId, externalId, email };
+    }),
   );
   for (const [index, { at }] of people.entries())
     if (users.refused.has(index)) problems.set(at, DELETED_USER);
     else userIds[at] = users.userIds[index];
   return { userIds, users, problems };
+}
+
+/** Saves details of users that are named by their id. */
+async function saveDetails(
+  tx: Queryable,
+  users: readonly { userId: string | undefined; details: Person | undefined }[],
+): Promise<void> {
+  const described = users.flatMap(({ userId, details }) =>
+    userId === undefined || details === undefined ? [] : [{ userId, details }],
+  );
+  if (described.length === 0) return;
+  await writeUsers(
+    tx,
+    described.map(({ details }) => details),
+    emptyPlan(described.map(({ userId }) => userId)),
+    false,
+  );
 }
 
 interface NamedUser {

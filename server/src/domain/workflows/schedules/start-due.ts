@@ -63,7 +63,9 @@ function startDue(
     const nowMs = context.clock.now();
     const wanted = due
       .filter((row) => starts(row, nowMs))
-      .map((row) => newRun(row.project_id, row.workflow_key, JSON.parse(unpackJson(row.input))));
+      .map((row) =>
+        newRun(row.project_id, row.workflow_key, JSON.parse(unpackJson(row.input)), { savesUser: true }),
+      );
     const { versionOf, refusalOf } = await findVersions(tx, wanted);
     const runs = wanted.filter((run) => refusalOf(run) === undefined);
     const { users } =

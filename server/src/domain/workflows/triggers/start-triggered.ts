@@ -40,7 +40,7 @@ export async function startTriggered(
   for (let at = 0; at < allowed.length; at += RUNS_AT_ONCE) {
     const runs = allowed
       .slice(at, at + RUNS_AT_ONCE)
-      .map(({ key, event, depth }) => newRun(projectId, key, event.value, depth));
+      .map(({ key, event, depth }) => newRun(projectId, key, event.value, { depth }));
     const { versionOf } = await findVersions(tx, runs);
     const how = { versionOf, priority: priorityFor(allowed.length) };
     const resolved = await writeRuns(tx, context, runs, how);
