@@ -3249,7 +3249,7 @@ export type WorkflowTrigger = {
     event?: string;
     /** Only events for which this condition holds start a run: CEL over `event`. If it cannot be evaluated for an event, that event starts no run. */
     if?: string | null;
-    /** A cron expression: minute, hour, day of the month, month and day of the week, or a name such as `@daily`. At most once a minute. If a clock change skips the time, the run starts at the end of the gap. If the time occurs twice, the run starts the first time. */
+    /** A cron expression: minute, hour, day of the month, month and day of the week, or a name such as `@daily`. At most once a minute. If a clock change skips a time of the day, its run starts at the end of the gap. If the time occurs twice, the run starts the first time. An hour that begins with `*` follows the clock instead: a run starts whenever the clock shows the time. */
     schedule?: string;
     /** A time zone by its IANA name. Default: `UTC`. */
     time_zone?: string;

@@ -156,8 +156,9 @@ const WorkflowTrigger = Type.Object(
         maxLength: 100,
         description:
           'A cron expression: minute, hour, day of the month, month and day of the week, or a name such as ' +
-          '`@daily`. At most once a minute. If a clock change skips the time, the run starts at the end of ' +
-          'the gap. If the time occurs twice, the run starts the first time.',
+          '`@daily`. At most once a minute. If a clock change skips a time of the day, its run starts at ' +
+          'the end of the gap. If the time occurs twice, the run starts the first time. An hour that ' +
+          'begins with `*` follows the clock instead: a run starts whenever the clock shows the time.',
         examples: ['0 9 * * 1'],
       }),
     ),

@@ -43,6 +43,49 @@ describe('a schedule', () => {
     expect(times('30 2 * * *', '2026-10-25T00:45:00Z', 1)).toEqual(['2026-10-26T01:30:00.000Z']);
   });
 
+  test.each([
+    // Clocks go from 02:00 to 03:00 on 28 March 2027, and from 03:00 to 02:00 on 31 October.
+    ['30 2,14 * * *', ['01:00', '12:30'], ['00:30', '13:30']],
+    ['0,30 2 * * *', ['01:00'], ['00:00', '00:30']],
+    ['*/30 2 * * *', ['01:00'], ['00:00', '00:30']],
+    ['30 1-3 * * *', ['00:30', '01:00', '01:30'], ['23:30', '00:30', '02:30']],
+    ['0 2-23/6 * * *', ['01:00', '06:00', '12:00', '18:00'], ['00:00', '07:00', '13:00', '19:00']],
+    ['0 0-23 2 * *', [], []],
+  ])('has each listed time of a day with a clock change once: %s', (expression, inSpring, inAutumn) => {
+    const within = (from: string, until: string) =>
+      times(expression, from, 30)
+        .filter((at) => at < until)
+        .map((at) => at.slice(11, 16));
+    expect(within('2027-03-27T22:59:00Z', '2027-03-28T22:00:00Z')).toEqual(inSpring);
+    expect(within('2027-10-30T21:59:00Z', '2027-10-31T23:00:00Z')).toEqual(inAutumn);
+  });
+
+  test('follows the clock if the hour is not listed', () => {
+    expect(times('0 */2 * * *', '2027-03-27T22:30:00Z', 3)).toEqual([
+      '2027-03-27T23:00:00.000Z',
+      '2027-03-28T02:00:00.000Z',
+      '2027-03-28T04:00:00.000Z',
+    ]);
+    expect(times('0 */2 * * *', '2027-10-30T21:30:00Z', 4)).toEqual([
+      '2027-10-30T22:00:00.000Z',
+      '2027-10-31T00:00:00.000Z',
+      '2027-10-31T01:00:00.000Z',
+      '2027-10-31T03:00:00.000Z',
+    ]);
+    // Thursday from 23:00 to 24:00 occurs twice in Cairo.
+    expect(times('0 * * * 4', '2029-10-25T20:30:00Z', 1, 'Africa/Cairo')).toEqual([
+      '2029-10-25T21:00:00.000Z',
+    ]);
+    expect(times('@hourly', '2027-10-30T23:30:00Z', 3)).toEqual(
+      times('0 * * * *', '2027-10-30T23:30:00Z', 3),
+    );
+  });
+
+  test('may have spaces and tabs around its fields', () => {
+    expect(times(' 0  9\t* * *\n', '2026-01-01T00:00:00Z', 1)).toEqual(['2026-01-01T08:00:00.000Z']);
+    expect(times(' @Daily ', '2026-01-01T00:00:00Z', 1, 'UTC')).toEqual(['2026-01-02T00:00:00.000Z']);
+  });
+
   test('has every interval of a day that has 23 or 25 hours', () => {
     expect(times('0 * * * *', '2026-03-28T23:00:00Z', 22)).toHaveLength(22);
     expect(times('0 * * * *', '2026-03-28T23:00:00Z', 23).at(-1)).toBe('2026-03-29T22:00:00.000Z');
@@ -81,7 +124,8 @@ test.each([
   ['60 * * * *', 'Invalid value for minute: 60'],
   ['0 9 * * MONDAY', 'illegal characters'],
   ['*/0 * * * *', 'illegal stepping: 0'],
-  ['@reboot', 'not supported'],
+  ['@reboot', 'the names are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly'],
+  ['@daily * * * *', 'the names are @yearly'],
 ])('rejects %s', (expression, problem) => {
   expect(parseSchedule(expression, 'UTC')).toEqual({ problem: expect.stringContaining(problem) });
 });

@@ -173,12 +173,19 @@ test('a version that is restored keeps the triggers', async () => {
   expect([body.version, body.triggers, body.steps]).toEqual([3, triggers, [set]]);
 });
 
+test('a schedule with several spaces between its fields is saved as it is given', async () => {
+  const triggers = [{ schedule: ' 0  9\t* * * ' }];
+  const saved = await save(triggers);
+  expect([saved.status, saved.body.triggers, await nextStarts()]).toEqual([200, triggers, ['09:00']]);
+});
+
 test('mistakes are reported with their place', async () => {
   const { status, messages } = await save([
     { schedule: '* * * * * *' },
     { schedule: '61 * * * *' },
     { schedule: '0 9 * * *', time_zone: 'Mars/Olympus' },
     { schedule: '0 0 30 2 *' },
+    { schedule: '61 * * * *', time_zone: 'Mars/Olympus' },
   ]);
   expect(status).toBe(422);
   expect(messages).toMatchInlineSnapshot(`
@@ -187,6 +194,8 @@ test('mistakes are reported with their place', async () => {
       "Param 'triggers.1.schedule' is not a cron expression: Invalid value for minute: 61",
       "Param 'triggers.2.time_zone' is not the IANA name of a time zone, such as Europe/Berlin",
       "Param 'triggers.3.schedule' is never due",
+      "Param 'triggers.4.time_zone' is not the IANA name of a time zone, such as Europe/Berlin",
+      "Param 'triggers.4.schedule' is not a cron expression: Invalid value for minute: 61",
     ]
   `);
   expect((await save([{ schedule: 7, missed: 'never' }, {}])).messages.toSorted()).toMatchInlineSnapshot(`

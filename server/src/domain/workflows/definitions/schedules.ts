@@ -18,16 +18,16 @@ export function scheduleProblems(triggers: unknown): string[] {
       memberOf(trigger, 'time_zone'),
     ];
     if (typeof expression !== 'string' || typeof timeZone !== 'string') return [];
-    if (!isTimeZone(timeZone))
-      return [
-        `Param 'triggers.${index}.time_zone' is not the IANA name of a time zone, such as Europe/Berlin`,
-      ];
-    const schedule = parseSchedule(expression, timeZone);
+    const place = `Param 'triggers.${index}`;
+    const isKnown = isTimeZone(timeZone);
+    const problems = isKnown
+      ? []
+      : [`${place}.time_zone' is not the IANA name of a time zone, such as Europe/Berlin`];
+    const schedule = parseSchedule(expression, isKnown ? timeZone : DEFAULT_TIME_ZONE);
     if ('problem' in schedule)
-      return [`Param 'triggers.${index}.schedule' is not a cron expression: ${schedule.problem}`];
-    return schedule.nextAfter(Date.now()) === undefined
-      ? [`Param 'triggers.${index}.schedule' is never due`]
-      : [];
+      problems.push(`${place}.schedule' is not a cron expression: ${schedule.problem}`);
+    else if (schedule.nextAfter(Date.now()) === undefined) problems.push(`${place}.schedule' is never due`);
+    return problems;
   });
 }
 
