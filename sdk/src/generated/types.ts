@@ -2900,8 +2900,11 @@ export type WorkflowBranchInput = {
     branches: Array<WorkflowBranch>;
 };
 
-/** A broadcast, as in `POST /broadcasts`. Without `recipients` it is sent to the user of the run. Its output is `{id}`, the id of the broadcast. A run sends it once, whatever happens to the server. */
-export type WorkflowBroadcastInput = {
+export type WorkflowBroadcastInput = ({
+    title: unknown;
+} | {
+    template: unknown;
+}) & {
     /** The title. Required unless there is a `template`. */
     title?: string;
     /** The text. The inbox and e-mails render HTML. */

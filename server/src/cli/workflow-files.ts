@@ -58,7 +58,7 @@ async function readDefinition(path: string): Promise<{ definition?: NewWorkflow;
   } catch (error) {
     return { problems: [`is not JSON: ${(error as Error).message}`] };
   }
-  const problems = [...shapeProblems(value), ...(await workflowProblems(value))];
+  const problems = [...shapeProblems(value), ...(await workflowProblems(value, Date.now()))];
   if (problems.length > 0) return { problems };
   const definition = value as NewWorkflow;
   if (Buffer.byteLength(JSON.stringify(definition)) > MAX_WORKFLOW_BYTES)

@@ -230,6 +230,12 @@ export const exampleBroadcast = {
   recipients: [{ external_id: '42', email: 'ada@example.com', first_name: 'Ada' }],
 };
 
+/** Keywords of a schema: a broadcast has a title unless it has a template. */
+export const TITLE_OR_TEMPLATE = {
+  anyOf: [Type.Object({ title: Type.Unknown() }), given('template')],
+  'x-missing': 'title',
+};
+
 /** The body of `POST /broadcasts`. Members that only a response has are ignored. */
 export const NewBroadcastSchema = Type.Object(
   {
@@ -246,8 +252,7 @@ export const NewBroadcastSchema = Type.Object(
   {
     title: 'BroadcastInput',
     additionalProperties: false,
-    anyOf: [Type.Object({ title: Type.Unknown() }), given('template')],
-    'x-missing': 'title',
+    ...TITLE_OR_TEMPLATE,
     examples: [exampleBroadcast],
   },
 );

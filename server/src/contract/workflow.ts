@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
-import { NamedRecipient, NewBroadcastSchema } from './broadcast.ts';
+import { NamedRecipient, NewBroadcastSchema, TITLE_OR_TEMPLATE } from './broadcast.ts';
 import {
   described,
   EmailAddress,
@@ -416,6 +416,7 @@ const BroadcastInput = Type.Object(
   {
     title: 'WorkflowBroadcastInput',
     additionalProperties: false,
+    ...TITLE_OR_TEMPLATE,
     description:
       'A broadcast, as in `POST /broadcasts`. Without `recipients` it is sent to the user of the run. Its ' +
       'output is `{id}`, the id of the broadcast. A run sends it once, whatever happens to the server.',

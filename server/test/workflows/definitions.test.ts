@@ -149,6 +149,58 @@ describe('a mistake is reported with its place:', () => {
     `);
   });
 
+  test('an input that no run can use', async () => {
+    const far = { until: '2999-01-01T00:00:00Z' };
+    expect(
+      await problems(
+        { command: 'broadcast' },
+        { command: 'broadcast', input: { content: 'x', template: null, recipients: [{ external_id: '1' }] } },
+        { command: 'broadcast', input: { title: 'Hi {{ user.first_name }}', template: { key: 'hello' } } },
+        { command: 'broadcast', input: { title: 'Hi', recipients: [{ topic: { subscribers: true } }] } },
+        { command: 'broadcast', input: { title: 'Hi', send_at: '2999-01-01T00:00:00Z' } },
+        { command: 'http', input: { url: 'ftp://example.com/file' } },
+        { command: 'http', input: { url: 'http://u:p@example.com/' } },
+        {
+          command: 'http',
+          input: {
+            url: 'https://example.com/',
+            headers: { Host: '{{ input.host }}', 'Content-Length': '1' },
+          },
+        },
+        { command: 'branch', input: { branches: [{ steps: [{ command: 'wait', input: far }] }] } },
+        { command: 'digest', input: { window: 100, max_window: 10 } },
+      ),
+    ).toMatchInlineSnapshot(`
+      [
+        "Param 'steps.0.input.title' is missing",
+        "Param 'steps.1.input.title' is missing",
+        "Param 'steps.2.input.title' is not allowed with a template",
+        "Param 'steps.3.input.topic' is missing: recipients.0 are its subscribers",
+        "Param 'steps.4.input.send_at' must be within the next 400 days",
+        "Param 'steps.5.input.url' must begin with https:// or http://",
+        "Param 'steps.6.input.url' must not contain a password: put credentials into headers",
+        "Param 'steps.7.input.headers' doesn't allow key: Host, which Belfry sets itself",
+        "Param 'steps.7.input.headers' doesn't allow key: Content-Length, which Belfry sets itself",
+        "Param 'steps.8.input.branches.0.steps.0.input.until' must be within the next 400 days",
+        "Param 'steps.9.input.max_window' must not be less than 'window'",
+      ]
+    `);
+  });
+
+  test('but not the values that templates make', async () => {
+    const template = '{{ input.any }}';
+    const steps = [
+      { command: 'broadcast', input: { title: template, send_at: template } },
+      { command: 'broadcast', input: { template } },
+      { command: 'broadcast', input: { template: { key: template } } },
+      { command: 'http', input: { url: 'ftp://{{ input.host }}', headers: template } },
+      { command: 'wait', input: { until: template } },
+      { command: 'wait', input: { until: '2000-01-01T00:00:00Z' } },
+      { command: 'digest', input: { window: template, max_window: 10 } },
+    ];
+    expect((await save({ key: 'flow', steps })).status).toBe(200);
+  });
+
   test('variables that do not exist', async () => {
     const messages = await problems(
       { command: 'broadcast', if: 'notification.unsen', input: { title: 'Hi {{ user.fist_name }}' } },
@@ -271,7 +323,7 @@ describe('a mistake is reported with its place:', () => {
     expect(
       await problems(
         { command: 'wait', input: {} },
-        { command: 'wait', input: { duration: 1, until: '2030-01-01T00:00:00Z' } },
+        { command: 'wait', input: { duration: 1, until: '2020-01-01T00:00:00Z' } },
         { command: 'wait', input: { until: 'tomorrow' } },
         { command: 'wait', input: { duration: '{{ input.seconds }}' } },
         { command: 'broadcast', input: { recipients: '{{ input.to }}', title: 7 } },

@@ -874,9 +874,9 @@ describe('the commands', () => {
   });
 
   test('http fails for addresses that are not allowed', async () => {
+    const steps = [{ command: 'http', input: { url: '{{ input.url }}', retries: 0 } }];
     const attempt = async (url: string) =>
-      (await ended(project, await startRun(project, [{ command: 'http', input: { url, retries: 0 } }])))
-        .status;
+      (await ended(project, await startRun(project, steps, { url }))).status;
     expect((await attempt('ftp://example.com/')).error).toContain(
       "Param 'url' must begin with https:// or http://",
     );

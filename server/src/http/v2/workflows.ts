@@ -73,7 +73,7 @@ function definitionRoutes(app: App): void {
     tags,
     body: NewWorkflow,
     bodyLimit: MAX_WORKFLOW_BYTES,
-    alsoWrong: ({ body }) => workflowProblems(body),
+    alsoWrong: ({ body }) => workflowProblems(body, app.context.clock.now()),
     reply: { 200: Workflow },
     handler: async ({ project, body, context }) =>
       rawJson(workflowJson(await saveWorkflow(context, project.id, body))),

@@ -52,8 +52,8 @@ export function problemsBeyondSchema(value: unknown, nowMs: number): string[] {
 // Every batch of deliveries loads it.
 const MAX_DATA_CHARACTERS = 256 * 1024;
 
-/** A broadcast has either texts or a template. */
-function textsProblems(value: unknown): string[] {
+/** Returns the texts of a value that are not allowed, because a broadcast has either texts or a template. */
+export function textsProblems(value: unknown): string[] {
   const template = memberOf(value, 'template');
   if (typeof template !== 'object' || template === null) return [];
   const texts = ['title', 'content', 'action_url'].filter((name) => memberOf(value, name) != null);

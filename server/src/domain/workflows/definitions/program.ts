@@ -11,6 +11,7 @@ import {
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { type Members, type Shape, unknownVariables } from '../../../lib/variables.ts';
+import { COMMANDS } from '../steps/commands.ts';
 import { parseRendering, type Rendering, TEMPLATE } from './rendering.ts';
 
 /** The steps of a workflow with their conditions and templates parsed. */
@@ -39,10 +40,14 @@ export interface ProgramStep {
 
 /**
  * Parses the steps of a workflow of any shape. Returns the problems that the schema of a workflow does not
- * find as well: each names its place (`steps.2.input.branches.0.if`). Steps with problems are left out.
+ * find as well: each names its place (`steps.2.input.branches.0.if`). Steps with problems are left out. The
+ * inputs of commands are checked if the time of the check is given: those of stored steps were.
  */
-export async function parseProgram(steps: unknown): Promise<{ program: Program; problems: string[] }> {
-  const parser = new Parser();
+export async function parseProgram(
+  steps: unknown,
+  nowMs?: number,
+): Promise<{ program: Program; problems: string[] }> {
+  const parser = new Parser(nowMs);
   const parsed = await parser.list(steps, { path: 'steps', level: 1, allSteps: (before) => before });
   const text = JSON.stringify(steps) ?? '';
   const reads = (name: string) => new RegExp(`\\b${name}\\b`).test(text);
@@ -97,7 +102,12 @@ function readingsOf(step: unknown, command: string): Readings {
 class Parser {
   readonly problems: string[] = [];
   readonly #between = takeTurns();
+  readonly #nowMs: number | undefined;
   #count = 0;
+
+  constructor(nowMs: number | undefined) {
+    this.#nowMs = nowMs;
+  }
 
   async list(given: unknown, list: List): Promise<ProgramStep[]> {
     const { path, level } = list;
@@ -129,7 +139,8 @@ class Parser {
     const data = workflowData(list.allSteps(before));
     const condition = await this.#condition(memberOf(step, 'if'), `${path}.if`, data);
     const input = memberOf(step, 'input') ?? {};
-    this.#checkInput(command, input, `${path}.input`);
+    if (this.#nowMs !== undefined)
+      this.#checkInput(command, input, { path: `${path}.input`, nowMs: this.#nowMs });
     if (command === 'wait_for') return this.#waitFor(condition, input, `${path}.input`, data);
     if (command !== 'branch') {
       const { rendering, problems } = await parseRendering(input, `${path}.input`, {
@@ -190,10 +201,15 @@ class Parser {
   }
 
   /** Validates an input except for the values that templates will make. */
-  #checkInput(command: string, input: unknown, path: string): void {
-    for (const problem of inputProblems(command, input, 'stored')) {
-      const [, place = ''] = /^Param '([^']*)'/.exec(problem) ?? [];
-      if (isRendered(input, place === ROOT ? [] : place.split('.'))) continue;
+  #checkInput(command: string, input: unknown, { path, nowMs }: { path: string; nowMs: number }): void {
+    const { problems, conflicts } = COMMANDS.get(command) ?? {};
+    const found = [...inputProblems(command, input, 'stored'), ...(problems?.(input, nowMs) ?? [])];
+    const ofValues = found.filter((problem) => {
+      const place = placeIn(problem);
+      return !isRendered(input, place === ROOT ? [] : place.split('.'));
+    });
+    for (const problem of new Set([...ofValues, ...(conflicts?.(input) ?? [])])) {
+      const place = placeIn(problem);
       this.problems.push(
         problem.replace(/^Param '[^']*'/, `Param '${place === ROOT ? path : `${path}.${place}`}'`),
       );
@@ -215,6 +231,10 @@ function shapeOf(step: unknown): Shape {
 }
 
 const ROOT = '(root)';
+
+function placeIn(problem: string): string {
+  return /^Param '([^']*)'/.exec(problem)?.[1] ?? '';
+}
 
 /** Whether the value at this place, or one that contains it, is a template. */
 function isRendered(input: unknown, place: readonly string[]): boolean {

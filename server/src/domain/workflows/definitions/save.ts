@@ -16,14 +16,14 @@ const MAX_CHARACTERS = 16 * 1024 * 1024;
 const RESERVED = 'runs';
 
 /** Returns the problems of a workflow of any shape that its schema does not find. */
-export async function workflowProblems(workflow: unknown): Promise<string[]> {
+export async function workflowProblems(workflow: unknown, nowMs: number): Promise<string[]> {
   const key = memberOf(workflow, 'key');
   const problems = key === RESERVED ? [`Param 'key' must not be ${key}`] : [];
   return [
     ...problems,
-    ...scheduleProblems(memberOf(workflow, 'triggers')),
+    ...scheduleProblems(memberOf(workflow, 'triggers'), nowMs),
     ...(await triggerProblems(memberOf(workflow, 'triggers'))),
-    ...(await parseProgram(memberOf(workflow, 'steps'))).problems,
+    ...(await parseProgram(memberOf(workflow, 'steps'), nowMs)).problems,
   ];
 }
 
@@ -36,7 +36,7 @@ export async function saveWorkflow(
   projectId: string,
   workflow: NewWorkflow,
 ): Promise<WorkflowRow> {
-  const problems = await workflowProblems(workflow);
+  const problems = await workflowProblems(workflow, clock.now());
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   return db.transaction((tx) => save(tx, projectId, workflow, new Date(clock.now())));
 }

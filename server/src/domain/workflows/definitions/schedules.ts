@@ -11,7 +11,7 @@ import { type NewJob, priorityFor } from '../../../queue/jobs.ts';
 const DEFAULT_TIME_ZONE = 'UTC';
 
 /** Returns the problems of triggers of any shape that their schema does not find. */
-export function scheduleProblems(triggers: unknown): string[] {
+export function scheduleProblems(triggers: unknown, nowMs: number): string[] {
   return itemsOf(triggers).flatMap((trigger, index) => {
     const [expression, timeZone = DEFAULT_TIME_ZONE] = [
       memberOf(trigger, 'schedule'),
@@ -26,7 +26,7 @@ export function scheduleProblems(triggers: unknown): string[] {
     const schedule = parseSchedule(expression, isKnown ? timeZone : DEFAULT_TIME_ZONE);
     if ('problem' in schedule)
       problems.push(`${place}.schedule' is not a cron expression: ${schedule.problem}`);
-    else if (schedule.nextAfter(Date.now()) === undefined) problems.push(`${place}.schedule' is never due`);
+    else if (schedule.nextAfter(nowMs) === undefined) problems.push(`${place}.schedule' is never due`);
     return problems;
   });
 }

@@ -75,5 +75,12 @@ export interface Command<Input = never> {
   calls?(input: Input): string;
   /** The output if it has waited until its time. */
   timedOut?: object;
+  /**
+   * Returns the problems of an input of any shape that its schema does not find. It may have templates: a
+   * problem counts only if no template makes the value that it names.
+   */
+  problems?(input: unknown, nowMs: number): string[];
+  /** The same for members that cannot be given together, whatever templates make of them. */
+  conflicts?(input: unknown): string[];
   begin(context: WorkflowContext, call: StepCall<Input>): StepResult | SharedResult | Promise<StepResult>;
 }

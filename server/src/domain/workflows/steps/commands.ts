@@ -1,5 +1,7 @@
 import type { NewBroadcast, Recipient } from '../../../contract/broadcast.ts';
 import type { SaveUser } from '../../../contract/user.ts';
+import { memberOf } from '../../../lib/members.ts';
+import { problemsBeyondSchema, textsProblems } from '../../line/accept/prepare.ts';
 import { prepareBroadcast } from '../../line/accept/send-broadcast.ts';
 import { updateUser } from '../../people/users/update.ts';
 import type { Command, StepCall } from './command.ts';
@@ -9,6 +11,8 @@ import { wait } from './wait.ts';
 /** Sends a broadcast, by default to the user of the run. */
 const broadcast: Command<Omit<NewBroadcast, 'recipients'> & Partial<Pick<NewBroadcast, 'recipients'>>> = {
   sends: true,
+  problems: problemsBeyondSchema,
+  conflicts: textsProblems,
   async begin(context, { projectId, user, input, broadcastId: id }) {
     const { recipients = user === null ? undefined : [recipientOf(user)], ...rest } = input;
     if (recipients === undefined)
@@ -62,6 +66,12 @@ const updateUserOfRun: Command<SaveUser> = {
 
 /** Collects the inputs of runs until its window closes. */
 const digest: Command<{ window: number; max_window?: number; key?: string }> = {
+  problems(input) {
+    const [window, maxWindow] = [memberOf(input, 'window'), memberOf(input, 'max_window')];
+    return typeof window === 'number' && typeof maxWindow === 'number' && maxWindow < window
+      ? ["Param 'max_window' must not be less than 'window'"]
+      : [];
+  },
   begin: (_context, { input: { window, max_window: maxWindow = window, key } }) => ({
     kind: 'collect',
     ...(key === undefined ? {} : { key }),

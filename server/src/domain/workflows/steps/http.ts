@@ -1,3 +1,4 @@
+import { memberOf } from '../../../lib/members.ts';
 import { reasonOfError, retryAfter } from '../../../providers/shared/http-outcome.ts';
 import type { HttpResponse } from '../../../providers/shared/transport.ts';
 import { redactor, tidy } from '../../../providers/shared/vendor-text.ts';
@@ -20,15 +21,13 @@ const MAX_REASON = 200;
 export const http: Command<Input> = {
   acts: true,
   calls: ({ url }) => new URL(url).origin,
+  problems: httpProblems,
   async begin({ transport }, { input, attempt, readsBodies }) {
+    const problems = httpProblems(input);
+    if (problems.length > 0) return { kind: 'fail', error: problems.join('; ') };
     const { url, method = 'POST', headers = {}, body, retries = DEFAULT_RETRIES } = input;
-    const { protocol, origin, host, pathname, search, username } = new URL(url);
-    if (protocol !== 'https:' && protocol !== 'http:')
-      return { kind: 'fail', error: "Param 'url' must begin with https:// or http://" };
-    if (username !== '') return { kind: 'fail', error: "Param 'url' must not contain a password" };
+    const { origin, host, pathname, search } = new URL(url);
     const own = lowerCase(headers);
-    const framing = Object.keys(own).find((name) => FRAMING.has(name));
-    if (framing !== undefined) return { kind: 'fail', error: `Param 'headers.${framing}' is not allowed` };
     const response = await transport.at(origin).request({
       method,
       path: `${pathname}${search}`,
@@ -59,6 +58,26 @@ export const http: Command<Input> = {
     return { kind: 'fail', error: `${host}: ${tidy(redact(reason), MAX_REASON)}` };
   },
 };
+
+function httpProblems(input: unknown): string[] {
+  const [url, headers] = [memberOf(input, 'url'), memberOf(input, 'headers')];
+  const problems: string[] = [];
+  const { protocol, username, password } =
+    typeof url === 'string' && URL.canParse(url) ? new URL(url) : NO_URL;
+  if (protocol !== 'https:' && protocol !== 'http:')
+    problems.push("Param 'url' must begin with https:// or http://");
+  if (username !== '' || password !== '')
+    problems.push("Param 'url' must not contain a password: put credentials into headers");
+  if (typeof headers !== 'object' || headers === null) return problems;
+  const framing = Object.keys(headers).filter((name) => FRAMING.has(name.toLowerCase()));
+  return [
+    ...problems,
+    ...framing.map((name) => `Param 'headers' doesn't allow key: ${name}, which Belfry sets itself`),
+  ];
+}
+
+// The schema reports what is no URL.
+const NO_URL = { protocol: 'https:', username: '', password: '' };
 
 const TOO_LONG =
   `the JSON of the response has more than ${MAX_RESPONSE_BYTES} bytes, and the workflow reads its members. ` +

@@ -13,17 +13,24 @@ interface Input {
 
 /** Waits for a time. */
 export const wait: Command<Input> = {
+  problems: untilProblems,
   begin(context, call) {
     const { duration, until, delivery_window: deliveryWindow } = call.input;
     if (deliveryWindow !== undefined) return untilOpen(context, call, deliveryWindow);
     const nowMs = context.clock.now();
+    const problems = untilProblems(call.input, nowMs);
+    if (problems.length > 0) return { kind: 'fail', error: problems.join('; ') };
     const untilMs = until === undefined ? nowMs + (duration ?? 0) * 1_000 : Date.parse(until);
-    if (Number.isNaN(untilMs)) return { kind: 'fail', error: "Param 'until' is not a time" };
-    if (untilMs > nowMs + MAX_WAIT_SECONDS * 1_000)
-      return { kind: 'fail', error: "Param 'until' must be within the next 400 days" };
     return untilMs <= nowMs ? { kind: 'done' } : { kind: 'wait', untilMs };
   },
 };
+
+function untilProblems(input: unknown, nowMs: number): string[] {
+  const until = memberOf(input, 'until');
+  return typeof until === 'string' && Date.parse(until) > nowMs + MAX_WAIT_SECONDS * 1_000
+    ? ["Param 'until' must be within the next 400 days"]
+    : [];
+}
 
 async function untilOpen(
   context: WorkflowContext,
