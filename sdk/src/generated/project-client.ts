@@ -1378,7 +1378,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/templates/${segment(templateKey)}` }, options),
     /**
      * Delete a template.
-     * If the template is created again, its version numbers continue. A layout or a partial that another template uses cannot be deleted. Requires a Project JWT.
+     * If the template is created again, its version numbers continue. A layout or a partial that another template uses cannot be deleted, and neither can a template that the newest version of a workflow names. Requires a Project JWT.
      *
      * `DELETE /templates/{template_key}`
      */

@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 
 export type Located = Pick<
   ErrorObject,
-  'keyword' | 'instancePath' | 'schemaPath' | 'params' | 'parentSchema' | 'message' | 'data'
+  'keyword' | 'instancePath' | 'schemaPath' | 'params' | 'parentSchema' | 'message' | 'propertyName' | 'data'
 >;
 
 // A request can be wrong in a thousand places. A hundred messages say enough, and keep the response small.
@@ -18,7 +18,8 @@ export const MAX_ERRORS = 5_000;
  */
 export function problemsOf(errors: readonly Located[], { rendered = false } = {}): string[] {
   const sentences = new Set<string>();
-  for (const error of withoutUnions(withoutBranches(errors.slice(0, MAX_ERRORS))))
+  const read = errors.slice(0, MAX_ERRORS).filter(({ keyword }) => keyword !== 'propertyNames');
+  for (const error of withoutUnions(withoutBranches(read)))
     sentences.add(rendered && isEmpty(error) ? `${sentence(error)}, not an empty text` : sentence(error));
   const messages = [...sentences];
   if (messages.length <= MAX_MESSAGES) return messages;
@@ -133,10 +134,16 @@ function sentence(error: Located): string {
   const { keyword, params } = error;
   if (keyword === 'required') return `Param '${nameOf(error, String(params.missingProperty))}' is missing`;
   if (keyword === 'additionalProperties') {
-    return `Param '${nameOf(error)}' doesn't allow key: ${shorten(String(params.additionalProperty))}`;
+    return refusedKey(error, String(params.additionalProperty));
   }
+  if (error.propertyName !== undefined)
+    return `${refusedKey(error, error.propertyName)}, which ${complaint(error)}`;
   const words = isNoObject(error) ? undefined : ownWords(error);
   return `Param '${nameOf(error)}' ${typeof words === 'string' ? words : complaint(error)}`;
+}
+
+function refusedKey(error: Located, key: string): string {
+  return `Param '${nameOf(error)}' doesn't allow key: ${shorten(key)}`;
 }
 
 function complaint(error: Located): string {
@@ -170,6 +177,8 @@ function complaint(error: Located): string {
     case 'pattern':
       return `must match the pattern ${params.pattern}`;
     case 'format':
+      if (params.format === 'uri' && /\s/.test(String(error.data)))
+        return 'must be an absolute URI without spaces: encode them as %20';
       return FORMATS[String(params.format)] ?? `must be a valid ${params.format}`;
     case 'uniqueItems':
       return `must not hold the same item twice (${params.j} and ${params.i})`;

@@ -75,7 +75,7 @@ const READS: [string, () => Promise<unknown>, number][] = [
     () => db.query(TEXTS_OF_USERS, [uuidArray(readers.map(() => projectId)), uuidArray(readers)]),
     2 * TEMPLATES,
   ],
-  ['deleting', () => deleteTemplate({ db: joined() }, projectId, 't-1'), TEMPLATES + 1],
+  ['deleting', () => deleteTemplate({ db: joined() }, projectId, 't-1', async () => []), TEMPLATES + 1],
 ];
 
 beforeAll(async () => {

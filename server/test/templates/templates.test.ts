@@ -134,6 +134,24 @@ describe('a template', () => {
     });
   });
 
+  test('is not deleted while the newest version of a workflow names it', async () => {
+    await saved('welcome', content);
+    const send = (template: unknown) => ({ command: 'broadcast', input: { template } });
+    const flow = (...steps: unknown[]) => project.call('PUT', '/workflows', { key: 'flow', steps });
+    await flow({ command: 'branch', input: { branches: [{ steps: [send({ key: 'welcome' })] }] } });
+    const refused = await project.call('DELETE', '/templates/welcome');
+    expect([refused.status, refused.messages]).toEqual([
+      422,
+      ['The template welcome is used by the workflows flow'],
+    ]);
+    expect((await project.call('GET', '/templates/welcome')).status).toBe(200);
+    await flow(send({ key: '{{ input.welcome }}' }), {
+      command: 'set',
+      input: { template: { key: 'welcome' } },
+    });
+    expect((await project.call('DELETE', '/templates/welcome')).status).toBe(204);
+  });
+
   test('is not restored without what that version uses', async () => {
     await partial('footer', 'Bye');
     await saved('welcome', inEnglish({ title: 'Hi', content: "{% render 'footer' %}" }));
@@ -142,7 +160,7 @@ describe('a template', () => {
     const restored = await project.call('POST', '/templates/welcome/versions/1/restore');
     expect([restored.status, restored.messages]).toEqual([
       422,
-      ["Param 'locales' renders footer, which is not a partial of the project"],
+      ["Param 'locales.en.content' renders footer, which is not a partial of the project"],
     ]);
     expect((await project.call('GET', '/templates/welcome')).body).toMatchObject({ version: 2, ...content });
   });
@@ -251,7 +269,7 @@ describe('a mistake is reported with its place:', () => {
     expect(await problems('welcome', using("'header'", { layout: 'footer' }))).toMatchInlineSnapshot(`
       [
         "Param 'layout' must be the key of a layout: footer is none",
-        "Param 'locales' renders header, which is not a partial of the project",
+        "Param 'locales.en.content' renders header, which is not a partial of the project",
       ]
     `);
     expect(await problems('welcome', using('data.name'))).toMatchInlineSnapshot(`

@@ -187,6 +187,20 @@ describe('a mistake is reported with its place:', () => {
     `);
   });
 
+  test('names of headers that are not allowed, and spaces in addresses', async () => {
+    const http = (url: string, headers: object) => ({ command: 'http', input: { url, headers } });
+    expect(
+      await problems(
+        http('https://example.com/', { 'a b': 'x', ok: 'x' }),
+        http('https://example.com/?q=a b', {}),
+      ),
+    ).toEqual([
+      "Param 'steps.0.input.headers' doesn't allow key: a b, which must match the pattern " +
+        "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$",
+      "Param 'steps.1.input.url' must be an absolute URI without spaces: encode them as %20",
+    ]);
+  });
+
   test('but not the values that templates make', async () => {
     const template = '{{ input.any }}';
     const steps = [

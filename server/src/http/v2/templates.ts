@@ -22,6 +22,7 @@ import {
   templateVersions,
 } from '../../domain/setup/templates/get.ts';
 import { deleteTemplate, restoreVersion, saveTemplate } from '../../domain/setup/templates/save.ts';
+import { workflowsWithTemplate } from '../../domain/workflows/definitions/with-template.ts';
 import { ClientError } from '../../errors.ts';
 import { found } from '../found.ts';
 import { versionIn } from '../in-path.ts';
@@ -93,13 +94,15 @@ export function templateRoutes(app: App): void {
     summary: 'Delete a template',
     description:
       'If the template is created again, its version numbers continue. A layout or a partial that another ' +
-      'template uses cannot be deleted.',
+      'template uses cannot be deleted, and neither can a template that the newest version of a workflow ' +
+      'names.',
     tags,
     params: TemplateInPath,
     reply: { 204: NoContent },
     errors: ['validation_failed'],
     async handler({ project, params, context }) {
-      if (!(await deleteTemplate(context, project.id, keyIn(params)))) throw new ClientError('not_found');
+      const isDeleted = await deleteTemplate(context, project.id, keyIn(params), workflowsWithTemplate);
+      if (!isDeleted) throw new ClientError('not_found');
     },
   });
 

@@ -10,8 +10,8 @@ import type { TemplatePart } from './parts.ts';
 /** What a template consists of, apart from its kind. */
 export interface Examined {
   problems: string[];
-  /** The partials that it renders itself. */
-  partials: ReadonlySet<string>;
+  /** The partials that it renders itself, each with the first place that renders it. */
+  partials: ReadonlyMap<string, string>;
 }
 
 /**
@@ -25,7 +25,7 @@ export async function examineTemplate(
   const between = takeTurns();
   const kind = memberOf(template, 'kind') ?? 'message';
   const problems: string[] = [];
-  const partials = new Set<string>();
+  const partials = new Map<string, string>();
   const locales = Object.entries(memberOf(template, 'locales') ?? {}).slice(0, MAX_LOCALES);
   for (const [locale, texts] of locales) {
     const path = `locales.${locale.slice(0, 100)}`;
@@ -38,7 +38,7 @@ export async function examineTemplate(
         problems.push(`Param '${place}' is not a template: ${parsed.problem}`);
         continue;
       }
-      for (const partial of parsed.partials) partials.add(partial);
+      for (const partial of parsed.partials) if (!partials.has(partial)) partials.set(partial, place);
       await between();
       const variables = parsed.variables();
       problems.push(...variableProblems(kind, variables, place));

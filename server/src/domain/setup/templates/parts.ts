@@ -40,21 +40,22 @@ export async function levelsAbove(db: Queryable, projectId: string, key: string)
 
 /**
  * Returns the problems of what a template uses: missing templates, wrong kinds, circles, too many levels.
- * `above` is the number of levels of templates that use it.
+ * `partials` are the places that render them, by key. `above` is the number of levels of templates that use
+ * it.
  */
 export function partProblems(
-  { key, layout, partials }: { key: string; layout: string | null; partials: Iterable<string> },
+  { key, layout, partials }: { key: string; layout: string | null; partials: ReadonlyMap<string, string> },
   parts: ReadonlyMap<string, TemplatePart>,
   above: number,
 ): string[] {
   const problems: string[] = [];
   if (layout !== null && parts.get(layout)?.kind !== 'layout')
     problems.push(`Param 'layout' must be the key of a layout: ${layout} is none`);
-  for (const name of partials)
+  for (const [name, place] of partials)
     if (parts.get(name)?.kind !== 'partial')
-      problems.push(`Param 'locales' renders ${name}, which is not a partial of the project`);
+      problems.push(`Param '${place}' renders ${name}, which is not a partial of the project`);
   if (parts.has(key)) problems.push(`Param 'locales' renders ${key} within itself`);
-  else if (above + depthOf([...partials, ...(layout === null ? [] : [layout])], parts) > MAX_DEPTH)
+  else if (above + depthOf([...partials.keys(), ...(layout === null ? [] : [layout])], parts) > MAX_DEPTH)
     problems.push(`Param 'locales' renders partials that are nested in more than ${MAX_DEPTH} levels`);
   return problems;
 }

@@ -5,7 +5,7 @@ import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { newId } from '../../../lib/ids.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { examineTemplate } from './examine.ts';
+import { type Examined, examineTemplate } from './examine.ts';
 import { getTemplate, type SavedTemplate, type TemplateContent, templateVersions } from './get.ts';
 import { levelsAbove, loadParts, partProblems } from './parts.ts';
 
@@ -32,7 +32,7 @@ async function save(
   tx: Queryable,
   projectId: string,
   key: string,
-  { content, partials }: { content: TemplateContent; partials: ReadonlySet<string> },
+  { content, partials }: { content: TemplateContent; partials: Examined['partials'] },
   now: Date,
 ): Promise<SavedTemplate> {
   await tx.query(lockTemplates, [projectId]);
@@ -42,7 +42,7 @@ async function save(
   const { kind, layout } = content;
   if (before !== undefined && (JSON.parse(before.content) as TemplateContent).kind !== kind)
     refuse(["Param 'kind' cannot be changed"]);
-  const uses = [...partials, ...(layout === null ? [] : [layout])];
+  const uses = [...partials.keys(), ...(layout === null ? [] : [layout])];
   const parts = await loadParts(tx, projectId, uses);
   const above = before === undefined ? 0 : await levelsAbove(tx, projectId, key);
   refuse(partProblems({ key, layout, partials }, parts, above));
@@ -94,12 +94,13 @@ export async function restoreVersion(
 
 /**
  * Deletes a template. Broadcasts that were accepted with it keep its texts. Returns whether there was one.
- * Throws `validation_failed` if other templates use it.
+ * Throws `validation_failed` if other templates use it, or the workflows that `workflowsWith` returns.
  */
 export async function deleteTemplate(
   { db }: { db: Pick<Database, 'transaction'> },
   projectId: string,
   key: string,
+  workflowsWith: (tx: Queryable, projectId: string, key: string) => Promise<readonly string[]>,
 ): Promise<boolean> {
   return db.transaction(async (tx) => {
     await tx.query(lockTemplates, [projectId]);
@@ -108,6 +109,9 @@ export async function deleteTemplate(
       refuse([`The template ${key} is used by ${users.map((user) => user.key).join(', ')}`]);
     const deleted = await tx.query(removeTemplate, [projectId, key]);
     if (deleted.length === 0) return false;
+    const workflows = await workflowsWith(tx, projectId, key);
+    if (workflows.length > 0)
+      refuse([`The template ${key} is used by the workflows ${workflows.join(', ')}`]);
     await recordEvents(tx, [
       { projectId, type: 'template.deleted', details: { context: { template_key: key } } },
     ]);
