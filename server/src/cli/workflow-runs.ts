@@ -40,7 +40,9 @@ export async function listRunsCommand(key: string, options: ListOptions): Promis
   const { state, limit, json } = options;
   const ofState = state === undefined ? '' : `&state=${RUN_STATES[state]}`;
   const path = `/workflows/${encodeURIComponent(key)}/runs?limit=${limit}${ofState}`;
-  const { data } = (await (await request(projectTarget(options), path)).json()) as { data: Run[] };
+  const target = projectTarget(options);
+  const { data } = (await (await request(target, path)).json()) as { data: Run[] };
+  if (data.length === 0) await refuseUnknown(target, key);
   if (json) return printJson(data);
   printTable(
     data.map(({ id, version, created_at, status }) => ({
@@ -52,6 +54,14 @@ export async function listRunsCommand(key: string, options: ListOptions): Promis
     })),
     'no runs',
   );
+}
+
+/** Throws a `CommandError` unless the project has or had a workflow with this key. */
+async function refuseUnknown(target: Target, key: string): Promise<void> {
+  await request(target, `/workflows/${encodeURIComponent(key)}/versions`).catch((error: unknown) => {
+    if (!isNotFound(error)) throw error;
+    throw new CommandError(`there is no workflow ${key} in the project: belfry workflow push saves one`);
+  });
 }
 
 /** `belfry workflow runs show`: shows a run with its steps. */

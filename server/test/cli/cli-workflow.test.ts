@@ -296,6 +296,11 @@ test('run and runs report mistakes', async () => {
     out: '',
     err: 'belfry: there is no workflow nothing in the project: belfry workflow push saves one\n',
   });
+  expect(await run('runs', 'nothing')).toEqual({
+    code: 1,
+    out: '',
+    err: 'belfry: there is no workflow nothing in the project: belfry workflow push saves one\n',
+  });
   for (const input of ['{', '[]', 'null'])
     expect(await run('run', 'waits', '--input', input)).toMatchObject({ code: 2, out: '' });
   expect(await run('runs', 'show', 'x')).toMatchObject({ code: 2, out: '' });
