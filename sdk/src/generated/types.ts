@@ -3050,9 +3050,11 @@ export type WorkflowRunContext = {
     user_id?: string;
 };
 
-/** Data for conditions and templates. Without a `user`, or with `null`, the run has none. */
+/** Data for conditions and templates. The run has no user if `user` is missing, or has no `id`, `external_id` or `email`. */
 export type WorkflowRunData = {
-    user?: WorkflowRunUser | null;
+    user?: WorkflowRunUser | {
+        [key: string]: unknown;
+    } | Array<unknown> | string | number | boolean | null;
     [key: string]: unknown;
 };
 

@@ -118,7 +118,7 @@ function meant(errors: Located[], union: Located): Located[] {
 }
 
 function isOtherKind({ keyword }: Located): boolean {
-  return keyword === 'type' || keyword === 'const' || keyword === 'enum';
+  return keyword === 'type' || keyword === 'const' || keyword === 'enum' || keyword === 'not';
 }
 
 function typesOf({ params }: Located): string[] {

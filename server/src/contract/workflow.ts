@@ -102,6 +102,8 @@ const eventName = (description: string) =>
 
 const { external_id: _, email: __, ...details } = NamedRecipient.properties;
 
+const RUN_USER_IDENTITIES = [given('id'), given('external_id'), given('email')];
+
 /** The user of a run, in its input. */
 export const RunUser = Type.Object(
   {
@@ -113,7 +115,7 @@ export const RunUser = Type.Object(
   {
     title: 'WorkflowRunUser',
     additionalProperties: {},
-    anyOf: [given('id'), given('external_id'), given('email')],
+    anyOf: RUN_USER_IDENTITIES,
     'x-problem': 'needs an id, an external_id or an email',
     description:
       'The user of the run. `id` wins over `external_id`, and that over `email`. A user with an unknown ' +
@@ -123,12 +125,23 @@ export const RunUser = Type.Object(
   },
 );
 
+// Clients may have used `user` for anything, as any other member of the input.
+const NoRunUser = Type.Unsafe<unknown>({
+  type: ['object', 'array', 'string', 'number', 'boolean', 'null'],
+  additionalProperties: {},
+  items: {},
+  not: { type: 'object', anyOf: RUN_USER_IDENTITIES },
+  description: 'Data that names no user.',
+});
+
 const RunInput = Type.Object(
-  { user: Type.Optional(nullable(RunUser)) },
+  { user: Type.Optional(Type.Unsafe<unknown>({ anyOf: [RunUser, NoRunUser] })) },
   {
     title: 'WorkflowRunData',
     additionalProperties: {},
-    description: 'Data for conditions and templates. Without a `user`, or with `null`, the run has none.',
+    description:
+      'Data for conditions and templates. The run has no user if `user` is missing, or has no `id`, ' +
+      '`external_id` or `email`.',
   },
 );
 

@@ -201,6 +201,13 @@ test('a run that names a user that it cannot have shares nothing with others', a
   expect(states(await start())).toEqual([STATE.completed, STATE.completed]);
 });
 
+test('runs whose user is other data share nothing, as it may stand for different people', async () => {
+  await save([digest({})]);
+  const inputs = ['ada', 'bob'].map((name) => ({ user: { externalId: name } }));
+  const { body } = await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs });
+  for (const id of body.ids) await inState(project, id, STATE.waiting);
+});
+
 test('a sliding window is kept open by each run, until its maximum', async () => {
   await save([digest({ window: 600, max_window: 1_500 })]);
   const first = await open(1);
