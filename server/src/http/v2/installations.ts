@@ -118,6 +118,8 @@ function inboxRoutes(app: App): void {
       'Members are `null` if neither exists. Open inboxes get it as `inbox/theme` when it is saved.',
     tags,
     reply: { 200: config },
+    // It only reads: stored responses would be a commit for every inbox that opens.
+    idempotency: 'none',
     async handler({ project, user, context }) {
       const configOf = await inboxConfigsOf(context, { projectId: project.id, userIds: [user.id] });
       return rawJson(JSON.stringify(configOf(user.id)));

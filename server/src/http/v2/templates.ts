@@ -171,6 +171,7 @@ export function templateRoutes(app: App): void {
     params: TemplateInPath,
     body: PreviewTemplate,
     reply: { 200: TemplatePreview },
+    idempotency: 'none',
     async handler({ project, params, body, context }) {
       return found(await previewTemplate(context, project, keyIn(params), body));
     },
