@@ -144,5 +144,6 @@ test('a user that may not create tables can start on a current schema, and docto
   const found = findings.filter(({ check, status }) => check !== 'durability' && status !== 'ok');
   expect(found).toEqual([
     expect.objectContaining({ status: 'warning', message: `user ${guest} may not create tables` }),
+    expect.objectContaining({ status: 'warning', message: expect.stringContaining('does not own') }),
   ]);
 });

@@ -112,10 +112,11 @@ Responses say how many requests per minute you may make (\`RateLimit-Limit\`), h
 (\`RateLimit-Remaining\`), and in how many seconds the next one is available (\`RateLimit-Reset\`). Browsers
 may call the API from every origin, because no credential is a cookie.
 
-Every POST accepts an \`Idempotency-Key\`. For 24 hours, a request with the same key and body gets the stored
-response of the first one, with the header \`Idempotency-Replayed: true\`. 2xx and 4xx responses are stored,
-except 401, 403, 429 and rejected bodies (422), so that you can correct a request under the same key. While
-the first request runs, the second one waits for its response. The same key with another body is a 409.
+Every POST that changes something accepts an \`Idempotency-Key\`. For 24 hours, a request with the same key
+and body gets the stored response of the first one, with the header \`Idempotency-Replayed: true\`. 2xx and
+4xx responses are stored, except 401, 403, 429 and rejected bodies (422), so that you can correct a request
+under the same key. While the first request runs, the second one waits for its response. The same key with
+another body is a 409.
 
 The deprecated [version 1](/docs/v1) is still served.`;
 const PROJECT_JWT =

@@ -134,7 +134,10 @@ async function keep(
         );
         return; // the caller can still post with the new access token
       }
-      deps.log.warn(about, 'renewed tokens of Slack could not be kept yet; trying again');
+      deps.log.warn(
+        { ...about, retryMs: pauseMs },
+        'renewed tokens of Slack could not be kept yet; trying again',
+      );
       await waitMs(pauseMs);
     }
   }
