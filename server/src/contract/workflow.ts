@@ -116,7 +116,6 @@ export const RunUser = Type.Object(
     title: 'WorkflowRunUser',
     additionalProperties: {},
     anyOf: RUN_USER_IDENTITIES,
-    'x-problem': 'needs an id, an external_id or an email',
     description:
       'The user of the run. `id` wins over `external_id`, and that over `email`. A user with an unknown ' +
       '`external_id` or `email` is created, as by a broadcast. An unknown `id` and a deleted user are ' +
