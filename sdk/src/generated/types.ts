@@ -169,7 +169,7 @@ export type BroadcastStatus = {
     /** `processed`: every delivery that was due at once has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that. `summary` and `errors` are correct at any time. */
     status: 'enqueued' | 'processing' | 'processed';
     summary: BroadcastSummary;
-    /** Recipients that could not be used, then up to 1000 deliveries that failed. */
+    /** Recipients that could not be used, then up to 1000 deliveries that failed. In a list of broadcasts, up to 10 deliveries of each. If there are more, the last message says so. */
     errors: Array<BroadcastError> | null;
 };
 

@@ -215,7 +215,9 @@ const BroadcastStatusSchema = Type.Object(
     summary: BroadcastSummary,
     errors: nullable(
       Type.Array(BroadcastError, {
-        description: 'Recipients that could not be used, then up to 1000 deliveries that failed.',
+        description:
+          'Recipients that could not be used, then up to 1000 deliveries that failed. In a list of ' +
+          'broadcasts, up to 10 deliveries of each. If there are more, the last message says so.',
       }),
     ),
   },

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
-import { getBroadcast } from '../../src/domain/line/broadcasts/get.ts';
+import { getBroadcast, listBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
 import { addPending, countDown } from '../../src/domain/line/ledger/finish.ts';
+import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { packJson } from '../../src/lib/packed-json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -120,6 +121,51 @@ test('the errors found before sending come first, and any text is escaped', asyn
   const json = (await getBroadcast(db, projectId, id))?.toString() ?? '';
   const failure = JSON.stringify(`email to user ${userId} failed: ${reason}`);
   expect(json).toContain(`"errors":[{"index": 7, "message": "[no] user"}, {"message": ${failure}}]`);
+});
+
+test('a list has the first ten failures of a broadcast, and the broadcast itself the first thousand', async () => {
+  const failed = (count: number) =>
+    db.query(
+      sql(
+        '',
+        `insert into deliveries
+          (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at, last_attempt_at)
+        select uuidv7(), uuidv7(), 'sms', $1, 'failed', 1, 'no more sms', now(), now()
+        from generate_series(1, $2::int)`,
+      ),
+      [id, count],
+    );
+  await db.query(
+    sql('', `update broadcasts set errors = '[{"message":"[no] user"}]', failed_users = 10 where id = $1`),
+    [id],
+  );
+  const more = `more deliveries failed: GET /v2/broadcasts/${id}/deliveries?state=failed`;
+  const messages = (json: unknown) =>
+    (JSON.parse(String(json)) as { status: { errors: { message: string }[] } }).status.errors.map(
+      ({ message }) => message,
+    );
+  const listed = async () => {
+    const { items } = await listBroadcasts(db, projectId, { direction: 'older', id: NEWEST, limit: 1 });
+    return messages(items[0]);
+  };
+  const one = async () => messages(await getBroadcast(db, projectId, id));
+
+  await failed(10);
+  expect(await listed()).toEqual(await one());
+  expect(await listed()).toHaveLength(11);
+
+  await failed(1);
+  expect(await listed()).toEqual([...(await one()).slice(0, 11), more]);
+  expect(await one()).toHaveLength(12);
+
+  await failed(990);
+  const all = await one();
+  expect(all).toHaveLength(1002);
+  expect(all.slice(0, 2)).toEqual([
+    '[no] user',
+    expect.stringMatching(/^sms to user \S+ failed: no more sms$/),
+  ]);
+  expect(all.at(-1)).toBe(more);
 });
 
 test('failures count while other deliveries of the broadcast have had no attempt', async () => {

@@ -155,50 +155,51 @@ async function textsOf(
   return texts;
 }
 
-// More failures than these are in the events and in the list of deliveries.
-const MAX_ERRORS = 1_000;
+// A page has up to a hundred broadcasts, so that a list has fewer failures of each.
+const FAILURES = 1_000;
+const FAILURES_IN_LIST = 10;
 
 // The errors are those found before anything was sent, then the deliveries that have failed so far: index
 // deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
 // failure of an erased user has no reason. Users by primary key. Joined as text: a jsonb of a thousand
 // messages takes as long as reading them.
-const COLUMNS = `id, category, topic, status, total, send_at, cancelled_at,
+const partsWith = (failures: number) => `select id, category, topic, status, total, send_at, cancelled_at,
     case when part = 0 then template end as template,
     failures + failed_users as failures, pending,
     case
       when part > 0 then null
       when failed_users = 0 then errors::text
       else '[' || concat_ws(', ', nullif(btrim(errors::jsonb::text, '[]'), ''), (
-        select string_agg(
-          '{"message": ' || to_json(
-            failed.channel || ' to user ' || failed.user_id
+        select string_agg('{"message": ' || to_json(
+          case when failed.number > ${failures}
+            then 'more deliveries failed: GET /v2/broadcasts/' || broadcasts.id || '/deliveries?state=failed'
+            else failed.channel || ' to user ' || failed.user_id
               || coalesce(
                 ' (' || nullif(concat_ws(', ', u.external_id, ${maskedEmail('u.email')}), '') || ')',
                 ''
               )
               || ' failed' || coalesce(': ' || failed.reason, '')
-          ) || '}',
-          ', '
-          order by failed.user_id, failed.channel
-        )
+          end
+        ) || '}', ', ' order by failed.number)
         from (
-          select user_id, channel, reason
+          select user_id, channel, reason, row_number() over (order by user_id, channel) as number
           from deliveries d
           where d.broadcast_id = broadcasts.id and d.state = 'failed'
           order by user_id, channel
-          limit ${MAX_ERRORS}
+          limit ${failures} + 1
         ) failed
         left join users u on u.id = failed.user_id and u.deleted_at is null
       )) || ']'
-    end as errors`;
-
-const PARTS = `select ${COLUMNS}, part,
-    ${partOf('message')}, ${partOf('overrides')}, ${partOf('recipients')}
+    end as errors,
+    part, ${partOf('message')}, ${partOf('overrides')}, ${partOf('recipients')}
   from broadcasts, ${partsOf('message', 'overrides', 'recipients')}`;
 
 // Primary key.
-const selectBroadcast = sql('select_broadcast', `${PARTS} where id = $1 and project_id = $2`);
-const selectBroadcasts = sql('select_broadcasts', `${PARTS} where id = any ($1::uuid[]) and project_id = $2`);
+const selectBroadcast = sql('select_broadcast', `${partsWith(FAILURES)} where id = $1 and project_id = $2`);
+const selectBroadcasts = sql(
+  'select_broadcasts',
+  `${partsWith(FAILURES_IN_LIST)} where id = any ($1::uuid[]) and project_id = $2`,
+);
 // Index broadcasts_of_project (project_id, id). The length of a text that is stored apart is known without
 // reading it.
 const BROADCASTS = {
