@@ -62,24 +62,18 @@ export async function categoryPreferences(
     enabledChannels({ integrations }, projectId),
   ]);
   return ({ locale, categories: preferences }) =>
-    listCategories(configured, channels, preferences).map((listed) => ({
-      ...listed,
-      ...textsOf(configured.get(listed.key), locale),
-    }));
+    listCategories(configured, channels, { preferences, tags: fallbacksOf(locale ?? '') });
 }
 
-/** Returns the texts of a category for users with this locale. */
+/** Returns the texts of a category in the first of these languages that it has, or else its own. */
 function textsOf(
-  { label, description, locales = {} }: Partial<Category> = {},
-  locale: string | null,
+  { label, description, locales }: Category,
+  tags: readonly string[],
 ): Pick<Categories[number], 'label' | 'description'> {
-  const tag = fallbacksOf(locale ?? '').find((one) => Object.hasOwn(locales, one));
-  const translated = tag === undefined ? {} : locales[tag];
+  const tag = locales && tags.find((one) => Object.hasOwn(locales, one));
+  const translated = tag === undefined ? undefined : locales?.[tag];
   const text = translated?.description ?? description;
-  return {
-    label: translated?.label ?? label ?? null,
-    ...(text === undefined ? {} : { description: text }),
-  };
+  return { label: translated?.label ?? label ?? null, ...(text !== undefined && { description: text }) };
 }
 
 /** Returns the inbox, and each channel for which the project has an integration. */
@@ -99,46 +93,39 @@ export function categoryOf(key: string, configured: ReadonlyMap<string, Category
 function listCategories(
   configured: ReadonlyMap<string, Category>,
   connectedChannels: readonly string[],
-  preferences: readonly CategoryPreference[],
+  { preferences, tags }: { preferences: readonly CategoryPreference[]; tags: readonly string[] },
 ): Categories {
   const byCategory = Map.groupBy(preferences, ([category]) => category);
-  // Preferences from before the category became critical are kept, but ignored.
-  const requiredEntry = ({ key, channels }: Category) => ({
-    key,
-    label: null,
-    required: true,
-    channels: channels.map(({ channel }) => ({ name: channel as ChannelName, enabled: true })),
-  });
-  const entry = (key: string, stored: string, channels: readonly string[]) => {
-    const off = new Set(
-      (byCategory.get(stored) ?? []).filter(([, , enabled]) => !enabled).map(([, channel]) => channel),
-    );
-    return {
-      key,
-      label: null,
-      channels: [...new Set(channels)].map((name) => ({
-        name: name as ChannelName,
-        enabled: !off.has(name),
-      })),
-    };
-  };
-  const channelsOf = (stored: string) => (byCategory.get(stored) ?? []).map(([, channel]) => channel);
   const listed: Categories = [];
   for (const category of configured.values()) {
-    const { key, disabled, critical, channels } = category;
-    if (disabled && !byCategory.has(key)) continue;
+    const { key, disabled, critical } = category;
+    const saved = byCategory.get(key);
+    if (disabled && saved === undefined) continue;
+    const channels = category.channels.map(({ channel }) => channel);
+    const { label, ...description } = textsOf(category, tags);
     listed.push(
       critical
-        ? requiredEntry(category)
-        : entry(key, key, [...channels.map((one) => one.channel), ...channelsOf(key)]),
+        ? // Preferences from before the category became critical are kept, but ignored.
+          { key, label, required: true, channels: switches(channels), ...description }
+        : { key, label, channels: switches(channels, saved), ...description },
     );
   }
   const keys = new Set(listed.map((one) => one.key));
-  for (const stored of byCategory.keys()) {
+  for (const [stored, saved] of byCategory) {
     const key = stored === storedKey(null) ? UNCATEGORIZED : stored;
     if (keys.has(key)) continue;
     keys.add(key);
-    listed.push(entry(key, stored, [...connectedChannels, ...channelsOf(stored)]));
+    listed.push({ key, label: null, channels: switches(connectedChannels, saved) });
   }
   return listed;
+}
+
+/** Returns which of a category's channels, and of those with a preference, are enabled. */
+function switches(
+  channels: readonly string[],
+  preferences: readonly CategoryPreference[] = [],
+): Categories[number]['channels'] {
+  const off = new Set(preferences.filter(([, , enabled]) => !enabled).map(([, channel]) => channel));
+  const names = new Set([...channels, ...preferences.map(([, channel]) => channel)]);
+  return [...names].map((name) => ({ name: name as ChannelName, enabled: !off.has(name) }));
 }
