@@ -53,11 +53,12 @@ export async function readTextPage<Row extends { id: string }>(
   cursor: Cursor,
   list: List<Row>,
   texts: (rows: Row[]) => Promise<JsonText[]>,
+  any?: Any,
 ): Promise<ListPage<JsonText>> {
-  let page = await readPage(cursor, list);
+  let page = await readPage(cursor, list, any);
   let items = await texts(page.items);
   while (items.length < page.items.length) {
-    page = await readPage({ ...cursor, limit: items.length }, list);
+    page = await readPage({ ...cursor, limit: items.length }, list, any);
     items = await texts(page.items);
   }
   return { ...page, items };

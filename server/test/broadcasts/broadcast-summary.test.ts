@@ -123,13 +123,14 @@ test('the errors found before sending come first, and any text is escaped', asyn
   expect(json).toContain(`"errors":[{"index": 7, "message": "[no] user"}, {"message": ${failure}}]`);
 });
 
-test('a list has the first ten failures of a broadcast, and the broadcast itself the first thousand', async () => {
+test('a list names ten failures of each broadcast, and the broadcast itself a thousand', async () => {
   const failed = (count: number) =>
     db.query(
       sql(
         '',
         `insert into deliveries
-          (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at, last_attempt_at)
+          (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at,
+            last_attempt_at)
         select uuidv7(), uuidv7(), 'sms', $1, 'failed', 1, 'no more sms', now(), now()
         from generate_series(1, $2::int)`,
       ),

@@ -1,5 +1,5 @@
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
-import { listStatements } from '../../../db/list-statements.ts';
+import { bothDirections, listText } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
@@ -52,10 +52,13 @@ export function listBroadcasts(
   { scheduled = false, maxBytes = MAX_PAGE_BYTES }: { scheduled?: boolean; maxBytes?: number } = {},
 ): Promise<ListPage<JsonText>> {
   const list = scheduled ? LIST_SCHEDULED : LIST;
+  const read = ({ direction, id, limit }: Cursor, bytes: number) =>
+    readListed(db, list[direction], [projectId, id, limit, bytes]);
   return readTextPage(
     page,
-    ({ direction, id, limit }) => db.query<ListedBroadcast>(list[direction], [projectId, id, limit]),
-    (rows) => textsOf(db, projectId, rows, { maxBytes }),
+    (cursor) => read(cursor, maxBytes),
+    (listed) => textsOf(listed, { maxBytes }),
+    async (cursor) => (await read(cursor, 0)).length > 0,
   );
 }
 
@@ -81,15 +84,9 @@ export async function listNumberedBroadcasts(
   format: BroadcastFormat,
 ): Promise<{ total: number; rows: readonly { id: string }[]; texts: JsonText[] }> {
   const total = await countBroadcasts(db, projectId);
-  const listed = await db.query<ListedBroadcast>(selectNumbered, [projectId, perPage, (page - 1) * perPage]);
-  const texts = await textsOf(db, projectId, listed, { format });
-  return { total, rows: listed, texts };
-}
-
-interface ListedBroadcast {
-  id: string;
-  /** The length of its texts as they are stored. They are read once it is known which of them fit. */
-  bytes: number;
+  const values = [projectId, perPage, (page - 1) * perPage, MAX_PAGE_BYTES];
+  const listed = await readListed(db, selectNumbered, values);
+  return { total, rows: listed, texts: await textsOf(listed, { format }) };
 }
 
 // A broadcast may have 10 MiB, and a page a hundred of them: more than the memory of the server, and than a
@@ -112,40 +109,49 @@ async function readRows(
   values: readonly unknown[],
 ): Promise<BroadcastRow[]> {
   const rows = await db.query<PartOfRow>(statement, values);
-  return [...Map.groupBy(rows, ({ id }) => id).values()].map((parts) => {
-    parts.sort((a, b) => a.part - b.part);
-    const [first] = parts as [PartOfRow];
-    const joined = (column: LongColumn) => parts.flatMap((one) => (one[column]?.length ? one[column] : []));
-    return {
-      ...first,
-      message: joined('message'),
-      overrides: first.overrides && joined('overrides'),
-      recipients: first.recipients && joined('recipients'),
-    };
+  return [...Map.groupBy(rows, ({ id }) => id).values()].map(joinParts);
+}
+
+function joinParts(parts: PartOfRow[]): BroadcastRow {
+  parts.sort((a, b) => a.part - b.part);
+  const [first] = parts as [PartOfRow];
+  const joined = (column: LongColumn) => parts.flatMap((one) => (one[column]?.length ? one[column] : []));
+  return {
+    ...first,
+    message: joined('message'),
+    overrides: first.overrides && joined('overrides'),
+    recipients: first.recipients && joined('recipients'),
+  };
+}
+
+/** A broadcast of a page. */
+interface ListedBroadcast {
+  id: string;
+  /** Undefined for one that did not fit the page. */
+  row: BroadcastRow | undefined;
+}
+
+async function readListed(
+  db: Queryable,
+  statement: Statement,
+  values: readonly unknown[],
+): Promise<ListedBroadcast[]> {
+  const rows = await db.query<{ id: string } & (PartOfRow | { part: null })>(statement, values);
+  return [...Map.groupBy(rows, ({ id }) => id)].map(([id, parts]) => {
+    const read = parts.filter((one): one is PartOfRow => one.part !== null);
+    return { id, row: read.length === 0 ? undefined : joinParts(read) };
   });
 }
 
 /** The texts of as many broadcasts, in their order, as a page can hold, and of at least one. */
 async function textsOf(
-  db: Queryable,
-  projectId: string,
   listed: readonly ListedBroadcast[],
   { format, maxBytes = MAX_PAGE_BYTES }: { format?: BroadcastFormat; maxBytes?: number },
 ): Promise<JsonText[]> {
-  const ids: string[] = [];
-  let bytes = 0;
-  for (const one of listed) {
-    bytes += one.bytes;
-    if (ids.length > 0 && bytes > maxBytes) break;
-    ids.push(one.id);
-  }
-  const rows = await readRows(db, selectBroadcasts, [ids, projectId]);
-  const byId = new Map(rows.map((row) => [row.id, row]));
   const texts: JsonText[] = [];
   let characters = 0;
-  for (const id of ids) {
-    const row = byId.get(id);
-    if (row === undefined) throw new Error(`broadcast ${id} does not exist`);
+  for (const { row } of listed) {
+    if (row === undefined) break;
     // One by one, because a text may be a thousand times as long as its stored form.
     const text = await broadcastJson(row, format);
     characters += text.length;
@@ -163,7 +169,7 @@ const FAILURES_IN_LIST = 10;
 // deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
 // failure of an erased user has no reason. Users by primary key. Joined as text: a jsonb of a thousand
 // messages takes as long as reading them.
-const partsWith = (failures: number) => `select id, category, topic, status, total, send_at, cancelled_at,
+const partsWith = (failures: number) => `category, topic, status, total, send_at, cancelled_at,
     case when part = 0 then template end as template,
     failures + failed_users as failures, pending,
     case
@@ -195,13 +201,11 @@ const partsWith = (failures: number) => `select id, category, topic, status, tot
   from broadcasts, ${partsOf('message', 'overrides', 'recipients')}`;
 
 // Primary key.
-const selectBroadcast = sql('select_broadcast', `${partsWith(FAILURES)} where id = $1 and project_id = $2`);
-const selectBroadcasts = sql(
-  'select_broadcasts',
-  `${partsWith(FAILURES_IN_LIST)} where id = any ($1::uuid[]) and project_id = $2`,
+const selectBroadcast = sql(
+  'select_broadcast',
+  `select id, ${partsWith(FAILURES)} where id = $1 and project_id = $2`,
 );
-// Index broadcasts_of_project (project_id, id). The length of a text that is stored apart is known without
-// reading it.
+
 const BROADCASTS = {
   select: `id, octet_length(message) + coalesce(octet_length(overrides), 0)
     + coalesce(octet_length(recipients), 0) as bytes`,
@@ -209,28 +213,47 @@ const BROADCASTS = {
   owner: 'project_id',
   pairs: true,
 };
-const LIST = listStatements('broadcasts', BROADCASTS);
-// Index broadcasts_of_project, by pairs like the list.
+
+/**
+ * A statement that reads the broadcasts of a list in its order, with the rows of as many as have `$4` bytes
+ * together, and of at least one unless that is 0. Index broadcasts_of_project (project_id, id), then by
+ * primary key. The length of a text that is stored apart is known without reading it.
+ */
+const withRows = (list: string, order: 'desc' | 'asc') => `select listed.id, broadcast.*
+  from (
+    select id, bytes, sum(bytes) over (order by id ${order}) as through
+    from (${list}) page
+  ) listed
+  left join lateral (
+    select ${partsWith(FAILURES_IN_LIST)}
+    where broadcasts.id = listed.id and $4 > 0 and (through <= $4 or through = bytes)
+  ) broadcast on true
+  order by listed.id ${order}`;
+
+const listWithRows = (name: string, list: Parameters<typeof listText>[0]) =>
+  bothDirections(name, (beyond, order) => withRows(listText(list)(beyond, order), order));
+
+const LIST = listWithRows('broadcasts', BROADCASTS);
+// By pairs like the list.
 const selectNumbered = sql(
   'list_numbered_broadcasts',
-  `select ${BROADCASTS.select}
-  from broadcasts
-  where id = any (array(
-    select id
+  withRows(
+    `select ${BROADCASTS.select}
     from broadcasts
-    where (project_id, id) >= ($1, '${OLDEST}') and (project_id, id) <= ($1, '${NEWEST}')
-    order by project_id desc, id desc
-    limit $2
-    offset $3
-  ))
-  order by id desc`,
+    where id = any (array(
+      select id
+      from broadcasts
+      where (project_id, id) >= ($1, '${OLDEST}') and (project_id, id) <= ($1, '${NEWEST}')
+      order by project_id desc, id desc
+      limit $2
+      offset $3
+    ))`,
+    'desc',
+  ),
 );
 const IS_SCHEDULED = 'waiting and cancelled_at is null';
 // Index broadcasts_scheduled (project_id, id).
-const LIST_SCHEDULED = listStatements('scheduled_broadcasts', {
-  ...BROADCASTS,
-  where: IS_SCHEDULED,
-});
+const LIST_SCHEDULED = listWithRows('scheduled_broadcasts', { ...BROADCASTS, where: IS_SCHEDULED });
 const countScheduled = sql(
   'count_scheduled_broadcasts',
   `select count(*)::int as count from broadcasts where project_id = $1 and ${IS_SCHEDULED}`,
