@@ -149,8 +149,9 @@ async function listShown(
   userId: string,
   cursor: Cursor,
 ): Promise<{ id: string; json: string }[]> {
-  // Only an opened token shows whether it is one of them. A user rarely has more than one chunk.
-  const chunk = Math.max(cursor.limit, MAX_ACTIVE_TOKENS);
+  // Only an opened token shows whether it is one of them. Few are hidden, so that the first chunk usually has
+  // all of them.
+  let chunk = cursor.limit;
   const shown: { id: string; json: string }[] = [];
   let { id } = cursor;
   for (;;) {
@@ -163,6 +164,7 @@ async function listShown(
     const last = rows.at(-1);
     if (last === undefined || rows.length < chunk) return shown;
     id = last.id;
+    chunk = Math.max(cursor.limit, MAX_ACTIVE_TOKENS);
   }
 }
 
