@@ -86,24 +86,28 @@ const PAUSE = `
   order by p.party
   limit 1`;
 
-// Index integrations_of_project (project_id, id). A project has at most 500, so they are sorted, and other
-// providers are filtered. The list continues at the creation of the cursor. If the cursor was deleted, it
-// continues at the time in the id, and begins again if there is none: a client that deletes each page misses
-// nothing.
+// Index integrations_listed (project_id, created_at, id), with other providers filtered out: a project has at
+// most 500. The list continues at the creation of the cursor. If the cursor was deleted, it continues at the
+// time in the id, and begins again if there is none: a client that deletes each page misses nothing. Pauses
+// are read for the page alone.
 const LIST = bothDirections(
   'integrations',
   (beyond, order) => `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason
-  from integrations i
+  from (
+    select project_id, id, provider, sealed_config, created_at, updated_at
+    from integrations i
+    where i.project_id = $1 and ($4::text is null or i.provider = $4)
+      and (i.created_at, i.id) ${beyond} (
+        coalesce(
+          (select c.created_at from integrations c where c.project_id = $1 and c.id = $2),
+          to_timestamp($5::float8),
+          '${beyond === '<' ? '' : '-'}infinity'
+        ),
+        $2
+      )
+    order by i.project_id ${order}, i.created_at ${order}, i.id ${order}
+    limit $3
+  ) i
   left join lateral (${PAUSE}) p on true
-  where i.project_id = $1 and ($4::text is null or i.provider = $4)
-    and (i.created_at, i.id) ${beyond} (
-      coalesce(
-        (select c.created_at from integrations c where c.project_id = $1 and c.id = $2),
-        to_timestamp($5::float8),
-        '${beyond === '<' ? '' : '-'}infinity'
-      ),
-      $2
-    )
-  order by i.created_at ${order}, i.id ${order}
-  limit $3`,
+  order by i.created_at ${order}, i.id ${order}`,
 );
