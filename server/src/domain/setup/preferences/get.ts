@@ -125,6 +125,7 @@ function switches(
   channels: readonly string[],
   preferences: readonly CategoryPreference[] = [],
 ): Categories[number]['channels'] {
+  if (preferences.length === 0) return channels.map((name) => ({ name: name as ChannelName, enabled: true }));
   const off = new Set(preferences.filter(([, , enabled]) => !enabled).map(([, channel]) => channel));
   const names = new Set([...channels, ...preferences.map(([, channel]) => channel)]);
   return [...names].map((name) => ({ name: name as ChannelName, enabled: !off.has(name) }));
