@@ -2,6 +2,7 @@ import pg from 'pg';
 import { FirstOfTransaction } from './first-of-transaction.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { DatabaseSilent, Pulse, type Wait } from './pulse.ts';
+import { parseTimestamp } from './timestamp.ts';
 import { WriteFailures } from './write-failures.ts';
 
 /** A named statement is prepared once on each connection, and only executed after that. */
@@ -421,6 +422,7 @@ const UNAVAILABLE_MESSAGE = new RegExp(
 // int8 as number: counts and sizes stay far below 2^53. json stays text, because it is mostly passed on.
 function typeParser(oid: number, format?: string): (text: string) => unknown {
   if (oid === pg.types.builtins.INT8) return Number;
+  if (oid === pg.types.builtins.TIMESTAMPTZ) return parseTimestamp;
   if (oid === pg.types.builtins.JSON || oid === pg.types.builtins.JSONB) return (text) => text;
   return pg.types.getTypeParser(oid, format as 'text') as (text: string) => unknown;
 }
