@@ -258,7 +258,7 @@ const exportHeavy = async () => {
 const inbox = (filter: Parameters<typeof listNumberedPage>[2], page = 1) =>
   listNumberedPage(db, { projectId, id: heavy }, filter, { page, perPage: 15 });
 const ofLarge = (page: number) =>
-  notificationsOfBroadcast({ db, brand: 'service' }, large, { page, perPage: 20 });
+  notificationsOfBroadcast({ db, brand: 'service', projectId }, large, { page, perPage: 20 });
 
 /** Operations, and the most rows that each reads. */
 const READS: [what: string, work: () => Promise<unknown>, most: number][] = [
@@ -295,7 +295,7 @@ const READS: [what: string, work: () => Promise<unknown>, most: number][] = [
     'the deliveries of notifications of a user',
     () =>
       deliveriesOfUser(
-        { db, brand: 'service' },
+        { db, brand: 'service', projectId },
         heavy,
         [large, ...ofHeavy.slice(0, 20)].map((id) => ({ id: notificationId(id, heavy), broadcast_id: id })),
       ),

@@ -18,7 +18,7 @@ import { rowsOf } from '../support/rows.ts';
 const PAGES = 40;
 const USERS = 1_000;
 const clock = { now: Date.now };
-const deps = () => ({ db, brand: 'service' });
+const ledger = () => ({ db, brand: 'service', projectId });
 let database: TestDatabase;
 let db: Database;
 let projectId: string;
@@ -68,17 +68,17 @@ async function readAll(): Promise<void> {
     for (const state of [undefined, 'failed', 'retrying', 'scheduled'] as const)
       for (const channel of [undefined, 'email'])
         await listDeliveries(
-          deps(),
+          ledger(),
           id,
           { ...(state ? { state } : {}), ...(channel ? { channel } : {}) },
           { direction, id: `${PAGES / 2}-${user}.email`, limit: 101 },
         );
-  await listDeliveries(deps(), id, {}, { direction: 'older', id: NEWEST, limit: 101 });
-  await listDeliveries(deps(), id, {}, { direction: 'newer', id: OLDEST, limit: 101 });
-  await listFirstDeliveries(deps(), [id], { channel: 'email', limit: 100 });
+  await listDeliveries(ledger(), id, {}, { direction: 'older', id: NEWEST, limit: 101 });
+  await listDeliveries(ledger(), id, {}, { direction: 'newer', id: OLDEST, limit: 101 });
+  await listFirstDeliveries(ledger(), [id], { channel: 'email', limit: 100 });
   await countDeliveries(db, [id], { channel: undefined, failed: false });
   await countDeliveries(db, [id], { channel: undefined, failed: true });
-  await deliveriesOfNotification(deps(), projectId, notificationId(id, user));
+  await deliveriesOfNotification(ledger(), notificationId(id, user));
   await replayDeliveries({ db, clock }, projectId, id, { user_ids: [user], channel: 'sms' });
   await replayDeliveries({ db, clock }, projectId, id, { user_ids: [newId()], state: 'skipped' });
 }
@@ -92,7 +92,7 @@ test('a page in the middle of a large broadcast reads as few rows as the first o
     ['last', OLDEST, 'newer'],
   ] as const) {
     const reads = await readsOf(db, () =>
-      listDeliveries(deps(), id, {}, { direction, id: cursor, limit: 100 }),
+      listDeliveries(ledger(), id, {}, { direction, id: cursor, limit: 100 }),
     );
     expect([name, reads.scanned, reads.rows < 120]).toEqual([name, [], true]);
   }
@@ -101,20 +101,22 @@ test('a page in the middle of a large broadcast reads as few rows as the first o
 test('the first pages of several broadcasts read only their own rows, and continue in the list', async () => {
   let pages: Awaited<ReturnType<typeof listFirstDeliveries>> | undefined;
   const reads = await readsOf(db, async () => {
-    pages = await listFirstDeliveries(deps(), [id, newId()], { channel: 'email', limit: 3 });
+    pages = await listFirstDeliveries(ledger(), [id, newId()], { channel: 'email', limit: 3 });
   });
   expect([reads.scanned, reads.rows < 120]).toEqual([[], true]);
   const [page, none] = [...(pages?.values() ?? [])];
   expect(none).toEqual({ items: [], older: undefined, newer: undefined });
   const whole = await listDeliveries(
-    deps(),
+    ledger(),
     id,
     { channel: 'email' },
     { direction: 'older', id: NEWEST, limit: 5 },
   );
   expect(page?.items).toEqual(whole.items.slice(0, 3));
   const rest = { direction: 'older', id: page?.older ?? '', limit: 2 } as const;
-  expect((await listDeliveries(deps(), id, { channel: 'email' }, rest)).items).toEqual(whole.items.slice(3));
+  expect((await listDeliveries(ledger(), id, { channel: 'email' }, rest)).items).toEqual(
+    whole.items.slice(3),
+  );
 });
 
 test('the deliveries of several broadcasts are counted by index', async () => {
@@ -139,10 +141,10 @@ test('the deliveries of several broadcasts are counted by index', async () => {
 });
 
 test('pages of users without the wanted channel are skipped', async () => {
-  const page = (await listFirstDeliveries(deps(), [id], { channel: 'sms', limit: 3 })).get(id);
+  const page = (await listFirstDeliveries(ledger(), [id], { channel: 'sms', limit: 3 })).get(id);
   expect(page?.items).toEqual([]);
   const rest = { direction: 'older', id: page?.older ?? '', limit: 3 } as const;
-  expect((await listDeliveries(deps(), id, { channel: 'sms' }, rest)).items).toEqual([]);
+  expect((await listDeliveries(ledger(), id, { channel: 'sms' }, rest)).items).toEqual([]);
 });
 
 test('a search for a rare state ends after some thousand rows, and returns where to continue', async () => {
@@ -154,7 +156,7 @@ test('a search for a rare state ends after some thousand rows, and returns where
     let list: Awaited<ReturnType<typeof listDeliveries>> | undefined;
     const reads = await readsOf(db, async () => {
       list = await listDeliveries(
-        deps(),
+        ledger(),
         id,
         { state: 'retrying' },
         { direction: 'older', id: from, limit: 100 },
@@ -188,7 +190,7 @@ test('failed deliveries are read by their index, in order', async () => {
   const user = users[PAGES / 2]?.[USERS / 2];
   const reads = await readsOf(db, () =>
     listDeliveries(
-      deps(),
+      ledger(),
       id,
       { state: 'failed' },
       { direction: 'older', id: `failed-${user}.email`, limit: 100 },

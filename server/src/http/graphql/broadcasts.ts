@@ -9,14 +9,11 @@ import { problemsBeyondSchema } from '../../domain/line/accept/prepare.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { cancelBroadcast } from '../../domain/line/broadcasts/cancel.ts';
 import { countBroadcasts, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
-import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
-import type { ListedDelivery } from '../../domain/line/ledger/list-cursor.ts';
 import { ClientError } from '../../errors.ts';
 import { NEWEST } from '../../lib/cursor.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
-import type { ListPage } from '../../lib/page.ts';
 import { found } from '../found.ts';
 import { type Connection, connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { argumentReader, type Builder, nonNull } from './fields.ts';
@@ -133,16 +130,8 @@ function deliveriesOf(
     ...(args.state ? { state: args.state } : {}),
     ...(args.channel ? { channel: args.channel } : {}),
   };
-  const deps = { db, brand: config.BRAND };
-  const search = async (): Promise<ListPage<ListedDelivery>> => {
-    const found = await listDeliveries(deps, broadcastId, filter, page);
-    const listed = found.items.map(({ delivery }) => delivery);
-    const explained = await explainWaiting(deps, caller.project.id, listed);
-    return {
-      ...found,
-      items: found.items.map((one, index) => ({ ...one, delivery: explained[index] ?? one.delivery })),
-    };
-  };
+  const ledger = { db, brand: config.BRAND, projectId: caller.project.id };
+  const search = () => listDeliveries(ledger, broadcastId, filter, page);
   const { channel, state } = filter;
   const isFirst = page.direction === 'older' && page.id === NEWEST && state === undefined;
   return connect({

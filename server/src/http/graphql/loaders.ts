@@ -1,9 +1,8 @@
 import DataLoader from 'dataloader';
-import type { Queryable } from '../../db/client.ts';
 import { countDeliveries } from '../../domain/line/ledger/count.ts';
-import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import type { ListedDelivery } from '../../domain/line/ledger/list-cursor.ts';
 import { listFirstDeliveries } from '../../domain/line/ledger/list-first.ts';
+import type { LedgerContext } from '../../domain/line/ledger/read-planned.ts';
 import type { ListPage } from '../../lib/page.ts';
 
 /** Reads for many records what a query selects of each, with one call. */
@@ -17,25 +16,14 @@ export interface Loaders {
 type Load<Options, Value> = (id: string, options: Options) => Promise<Value>;
 
 /** The loaders of one operation. */
-export function createLoaders(deps: { db: Queryable; brand: string }, projectId: string): Loaders {
+export function createLoaders(ledger: LedgerContext): Loaders {
   return {
     firstDeliveries: loader(async (ids, page) => {
-      const found = await listFirstDeliveries(deps, ids, page);
-      const listed = [...found.values()].flatMap(({ items }) => items);
-      const explained = await explainWaiting(
-        deps,
-        projectId,
-        listed.map(({ delivery }) => delivery),
-      );
-      const byId = new Map(explained.map((delivery) => [delivery.id, delivery]));
-      return ids.map((id) => {
-        const { items = [], ...rest } = found.get(id) ?? { older: undefined, newer: undefined };
-        const known = items.map((one) => ({ ...one, delivery: byId.get(one.delivery.id) ?? one.delivery }));
-        return { items: known, ...rest };
-      });
+      const found = await listFirstDeliveries(ledger, ids, page);
+      return ids.map((id) => found.get(id) ?? { items: [], older: undefined, newer: undefined });
     }),
     deliveryCount: loader(async (ids, filter) => {
-      const counts = await countDeliveries(deps.db, ids, filter);
+      const counts = await countDeliveries(ledger.db, ids, filter);
       return ids.map((id) => counts.get(id) ?? 0);
     }),
   };

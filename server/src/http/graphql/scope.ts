@@ -24,13 +24,12 @@ export function createScope(
   { clientId, listen }: Partial<Pick<Scope, 'clientId' | 'listen'>>,
 ): Scope {
   const { project, user } = api.credentials;
-  const deps = { db: context.db, brand: context.config.BRAND };
   return {
     context,
     caller,
     credentialNames: { project: project.name, user: user.name },
     clientId,
-    loaders: createLoaders(deps, caller.project.id),
+    loaders: createLoaders({ db: context.db, brand: context.config.BRAND, projectId: caller.project.id }),
     listen,
   };
 }

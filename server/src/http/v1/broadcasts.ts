@@ -107,10 +107,8 @@ export function broadcastRoutes(app: App): void {
       const { db, config } = context;
       const id = params.broadcast_id.toLowerCase();
       if (!(await broadcastExists(db, project.id, id))) throw notFound('broadcast');
-      const { total, notifications } = await notificationsOfBroadcast({ db, brand: config.BRAND }, id, {
-        page,
-        perPage,
-      });
+      const ledger = { db, brand: config.BRAND, projectId: project.id };
+      const { total, notifications } = await notificationsOfBroadcast(ledger, id, { page, perPage });
       const rows = notifications.map(({ row }) => row);
       const texts = whole(await notificationsJson(context, rows), rows);
       const userIds = rows.map((row) => row.user_id);

@@ -111,7 +111,8 @@ export function notificationRoutes(app: App): void {
       const owner = { projectId: project.id, id: user.id };
       const listed = await listNumberedPage(db, owner, { archived: 'any' }, { page, perPage });
       const texts = whole(await notificationsJson(context, listed.rows), listed.rows);
-      const deliveries = await deliveriesOfUser({ db, brand: config.BRAND }, user.id, listed.rows);
+      const ledger = { db, brand: config.BRAND, projectId: project.id };
+      const deliveries = await deliveriesOfUser(ledger, user.id, listed.rows);
       const recipient = `{"user":${recipientJson(user, ['phone_numbers'])}}`;
       const records = listed.rows.map(({ id, sent_at: sentAt }, index) =>
         deliveredJson(texts[index] ?? '', { recipient, sentAt, deliveries: deliveries.get(id) ?? [] }),

@@ -9,7 +9,6 @@ import {
 import { replayDeliveries, replayProblems } from '../../domain/after/replay/replay.ts';
 import { REPLAY_KINDS } from '../../domain/after/replay/replay-failed.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
-import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import { deliveriesOfNotification } from '../../domain/line/ledger/of-notification.ts';
 import { ClientError } from '../../errors.ts';
@@ -40,10 +39,9 @@ export function deliveryRoutes(app: App): void {
       if (!(await broadcastExists(db, project.id, id))) throw new ClientError('not_found');
       const { state, channel, ...pageOf } = query;
       const filter = { ...(state ? { state } : {}), ...(channel ? { channel } : {}) };
-      const page = await listDeliveries({ db, brand }, id, filter, readCursor(pageOf));
-      const listed = page.items.map(({ delivery }) => delivery);
-      const explained = await explainWaiting({ db, brand }, project.id, listed);
-      return textPage({ ...page, items: explained.map((delivery) => JSON.stringify(delivery)) });
+      const ledger = { db, brand, projectId: project.id };
+      const page = await listDeliveries(ledger, id, filter, readCursor(pageOf));
+      return textPage({ ...page, items: page.items.map(({ delivery }) => JSON.stringify(delivery)) });
     },
   });
 
@@ -83,11 +81,11 @@ export function deliveryRoutes(app: App): void {
     reply: { 200: DeliveryPage },
     async handler({ project, params, paginate, context: { db } }) {
       const id = params.notification_id.toLowerCase();
-      const known = found(await deliveriesOfNotification({ db, brand }, project.id, id));
-      const explained = await explainWaiting({ db, brand }, project.id, known);
+      const ledger = { db, brand, projectId: project.id };
+      const deliveries = found(await deliveriesOfNotification(ledger, id));
       return paginate(
-        { limit: explained.length },
-        async () => explained,
+        { limit: deliveries.length },
+        async () => deliveries,
         (delivery) => delivery,
       );
     },

@@ -48,7 +48,7 @@ export async function* exportUser(
   yield '],"subscriptions":[';
   yield* listed(subscriptions(db, user.id));
   yield '],"notifications":[';
-  yield* listed(notifications(context, user.id));
+  yield* listed(notifications(context, owner));
   yield `],"suppressions":${JSON.stringify(await suppressionsOfUser(db, projectId, user))}`;
   yield ',"import_failures":[';
   yield* listed(importFailuresOfUser(db, { projectId, user, former }));
@@ -94,13 +94,17 @@ async function* subscriptions(db: Queryable, userId: string): AsyncGenerator<str
 }
 
 /** Yields the notifications with their deliveries. */
-async function* notifications(context: ExportContext, userId: string): AsyncGenerator<string> {
+async function* notifications(
+  context: ExportContext,
+  { projectId, userId }: { projectId: string; userId: string },
+): AsyncGenerator<string> {
   const { db, brand } = context;
   for (let id = OLDEST; ; ) {
     const rows = await db.query<NotificationRow>(selectNotifications, [userId, id, PER_PAGE]);
     // Fewer than there are rows, if these fill the memory that a page may take.
     const texts = await notificationsJson(context, rows);
-    const deliveries = await deliveriesOfUser({ db, brand }, userId, rows.slice(0, texts.length));
+    const shown = rows.slice(0, texts.length);
+    const deliveries = await deliveriesOfUser({ db, brand, projectId }, userId, shown);
     for (const [index, text] of texts.entries()) {
       id = rows[index]?.id ?? id;
       yield `${text.slice(0, -1)},"deliveries":${JSON.stringify(deliveries.get(id) ?? [])}}`;

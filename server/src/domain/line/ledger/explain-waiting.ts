@@ -8,22 +8,25 @@ import { IS_CURRENT } from '../../setup/integrations/pauses.ts';
 const AFTER_PAUSE_MS = 15_000;
 
 /**
- * Adds to scheduled deliveries why they wait, where they become due while the integrations of their channel
- * are paused. Taken from what is known of the integrations, so nothing is written for each delivery when an
- * integration is paused.
+ * Returns a function that adds to a scheduled delivery why it waits, if it becomes due while the integrations
+ * of its channel are paused. Taken from what is known of the integrations, so nothing is written for each
+ * delivery when an integration is paused.
  */
-export async function explainWaiting(
-  { db, brand }: { db: Queryable; brand: string },
-  projectId: string,
-  deliveries: readonly DeliveryRecord[],
-): Promise<DeliveryRecord[]> {
-  if (!deliveries.some(({ state }) => state === 'scheduled')) return [...deliveries];
+export async function explainWaiting({
+  db,
+  brand,
+  projectId,
+}: {
+  db: Queryable;
+  brand: string;
+  projectId: string;
+}): Promise<(delivery: DeliveryRecord) => DeliveryRecord> {
   const rows = await db.query<Row>(selectIntegrations, [projectId]);
   const byChannel = Map.groupBy(
     rows,
     ({ provider }): string | undefined => delivering.get(provider)?.channel,
   );
-  return deliveries.map((one) => {
+  return (one) => {
     if (one.state !== 'scheduled') return one;
     const pause = pauseOf(one.channel, byChannel.get(one.channel) ?? []);
     const dueMs = one.due_at === null ? 0 : Date.parse(one.due_at);
@@ -38,7 +41,7 @@ export async function explainWaiting(
       integration_id: id,
       due_at: new Date(Math.max(dueMs, until.getTime())).toISOString(),
     };
-  });
+  };
 }
 
 /**

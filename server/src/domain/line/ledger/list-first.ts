@@ -1,12 +1,12 @@
 import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import type { ListPage } from '../../../lib/page.ts';
 import { cursorOf, type ListedDelivery } from './list-cursor.ts';
 import { readPlan } from './page-plan.ts';
-import { readPlanned } from './read-planned.ts';
+import { type LedgerContext, readPlanned } from './read-planned.ts';
 import type { Planned } from './wire.ts';
 
 // Pages of users that are read for each broadcast. A page holds up to a thousand users, and the first one
@@ -18,11 +18,11 @@ const PAGES = 4;
  * with a constant number of statements.
  */
 export async function listFirstDeliveries(
-  deps: { db: Queryable; brand: string },
+  context: LedgerContext,
   broadcastIds: readonly string[],
   { channel, limit }: { channel: string | undefined; limit: number },
 ): Promise<Map<string, ListPage<ListedDelivery>>> {
-  const rows = await deps.db.query<PageRow>(selectFirst, [uuidArray(broadcastIds), limit + 1, PAGES]);
+  const rows = await context.db.query<PageRow>(selectFirst, [uuidArray(broadcastIds), limit + 1, PAGES]);
   const pages = Map.groupBy(rows, (row) => row.broadcast_id);
   const planned = new Map(
     broadcastIds.map((id) => {
@@ -31,7 +31,7 @@ export async function listFirstDeliveries(
     }),
   );
   const listed = [...planned.values()].flatMap(({ wanted }) => wanted);
-  const read = await readPlanned(deps, listed);
+  const read = await readPlanned(context, listed);
   const items = listed.map((one, index) => ({ id: placeOf(one), delivery: read[index] as DeliveryRecord }));
   const byBroadcast = Map.groupBy(items, ({ delivery }) => delivery.broadcast_id);
   return new Map(

@@ -6,7 +6,7 @@ import { isAny, type ListPage, readPage } from '../../../lib/page.ts';
 import { cursorOf, type ListedDelivery, type Place, readPlace } from './list-cursor.ts';
 import { listFailed } from './list-failed.ts';
 import { type ChannelPlan, readPlan } from './page-plan.ts';
-import { findInState, readPlanned } from './read-planned.ts';
+import { findInState, type LedgerContext, readPlanned } from './read-planned.ts';
 import type { DeliveryRow, Planned } from './wire.ts';
 
 /** A filter of a broadcast's deliveries. */
@@ -29,12 +29,12 @@ const LONG_PAGES = 6;
  * a few thousand more. Throws `validation_failed` for a cursor of another list.
  */
 export async function listDeliveries(
-  deps: { db: Queryable; brand: string },
+  context: LedgerContext,
   broadcastId: string,
   filter: DeliveryFilter,
   cursor: Cursor,
 ): Promise<ListPage<ListedDelivery>> {
-  const list = { db: deps.db, broadcastId, filter };
+  const list = { db: context.db, broadcastId, filter };
   if (filter.state === 'failed') return readPage(cursor, (at) => failedBeyond(list, at));
   const found = await readPage(
     cursor,
@@ -43,7 +43,7 @@ export async function listDeliveries(
   );
   const planned = found.items.map((one) => one.planned);
   const known = filter.state === undefined ? undefined : found.items.map(({ row }) => row);
-  const read = await readPlanned(deps, planned, known);
+  const read = await readPlanned(context, planned, known);
   const items = found.items.map(({ id }, index) => ({ id, delivery: read[index] as DeliveryRecord }));
   return { ...found, items };
 }

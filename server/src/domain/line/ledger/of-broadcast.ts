@@ -1,10 +1,10 @@
 import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { COLUMNS, type NotificationRow } from '../notifications/row.ts';
 import { readPlan } from './page-plan.ts';
-import { readPlanned } from './read-planned.ts';
+import { type LedgerContext, readPlanned } from './read-planned.ts';
 
 /** A notification of a broadcast with its deliveries, in the order of the channels. */
 export interface DeliveredNotification {
@@ -18,11 +18,11 @@ export interface DeliveredNotification {
  * about 10 ms for a million users.
  */
 export async function notificationsOfBroadcast(
-  deps: { db: Queryable; brand: string },
+  context: LedgerContext,
   broadcastId: string,
   { page, perPage }: { page: number; perPage: number },
 ): Promise<{ total: number; notifications: DeliveredNotification[] }> {
-  const { db } = deps;
+  const { db } = context;
   const [counted] = await db.query<{ total: number }>(countUsers, [broadcastId]);
   const total = counted?.total ?? 0;
   const members = await db.query<Member>(selectMembers, [broadcastId, (page - 1) * perPage, perPage]);
@@ -39,7 +39,7 @@ export async function notificationsOfBroadcast(
       place: place - 1,
     })),
   );
-  const read = await readPlanned(deps, planned);
+  const read = await readPlanned(context, planned);
   const deliveries = Map.groupBy(read, (delivery) => delivery.notification_id);
   const byId = new Map(rows.map((row) => [row.id, row]));
   const notifications = ids.flatMap((id) => {

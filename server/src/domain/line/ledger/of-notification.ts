@@ -1,29 +1,28 @@
 import type { DeliveryRecord } from '../../../contract/delivery.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { sql } from '../../../db/client.ts';
 import { locateNotification, TIME_CHARACTERS } from './locate.ts';
-import { readPlanned } from './read-planned.ts';
+import { type LedgerContext, readPlanned } from './read-planned.ts';
 
 /**
  * Returns the delivery of a notification on each planned channel, in their order; undefined if the project
  * has no such notification.
  */
 export async function deliveriesOfNotification(
-  deps: { db: Queryable; brand: string },
-  projectId: string,
+  context: LedgerContext,
   id: string,
 ): Promise<DeliveryRecord[] | undefined> {
   const half = id.slice(0, TIME_CHARACTERS);
   // The half that is its broadcast's. Two nodes may make a broadcast in the same millisecond.
-  const broadcasts = await deps.db.query<{ id: string }>(selectBroadcasts, [
-    projectId,
+  const broadcasts = await context.db.query<{ id: string }>(selectBroadcasts, [
+    context.projectId,
     `${half}0000-000000000000`,
     `${half}ffff-ffffffffffff`,
   ]);
   for (const { id: broadcastId } of broadcasts) {
-    const found = await locateNotification(deps.db, broadcastId, id);
+    const found = await locateNotification(context.db, broadcastId, id);
     if (found === undefined) continue;
     return readPlanned(
-      deps,
+      context,
       found.plan.map((plan) => ({ ...found, broadcastId, plan })),
     );
   }

@@ -1,18 +1,18 @@
 import type { DeliveryRecord } from '../../../contract/delivery.ts';
 import { uuidArray } from '../../../db/arrays.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import { sql } from '../../../db/client.ts';
 import { readPlan } from './page-plan.ts';
-import { readPlanned } from './read-planned.ts';
+import { type LedgerContext, readPlanned } from './read-planned.ts';
 
 /** Returns the deliveries of some notifications of a user, by their ids, in the order of the channels. */
 export async function deliveriesOfUser(
-  deps: { db: Queryable; brand: string },
+  context: LedgerContext,
   userId: string,
   notifications: readonly { id: string; broadcast_id: string }[],
 ): Promise<ReadonlyMap<string, DeliveryRecord[]>> {
   if (notifications.length === 0) return new Map();
   const idOf = new Map(notifications.map((one) => [one.broadcast_id, one.id]));
-  const rows = await deps.db.query<Row>(selectPlaces, [uuidArray([...idOf.keys()]), userId]);
+  const rows = await context.db.query<Row>(selectPlaces, [uuidArray([...idOf.keys()]), userId]);
   const planned = rows.flatMap(({ broadcast_id: broadcastId, plan, place }) =>
     readPlan(plan).map((one) => ({
       broadcastId,
@@ -22,7 +22,7 @@ export async function deliveriesOfUser(
       place,
     })),
   );
-  return Map.groupBy(await readPlanned(deps, planned), (delivery) => delivery.notification_id);
+  return Map.groupBy(await readPlanned(context, planned), (delivery) => delivery.notification_id);
 }
 
 interface Row {

@@ -3,6 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { userNames } from '../../ground/identities/user-names.ts';
 import { dueTimes } from './due-times.ts';
+import { explainWaiting } from './explain-waiting.ts';
 import {
   COLUMNS,
   type DeliveryRow,
@@ -13,15 +14,24 @@ import {
   stateOf,
 } from './wire.ts';
 
+/** What reading deliveries of a project needs. */
+export interface LedgerContext {
+  db: Queryable;
+  /** The provider name of the inbox. */
+  brand: string;
+  projectId: string;
+}
+
 /**
  * Returns planned deliveries with their present state, in their order. `known` are their rows, if they were
- * read before. Three statements at once for any number, and one more if some have not ended.
+ * read before. Three statements at once for any number, and two more at once if some have not ended.
  */
 export async function readPlanned(
-  { db, brand }: { db: Queryable; brand: string },
+  context: LedgerContext,
   planned: readonly Planned[],
   known?: readonly (DeliveryRow | undefined)[],
 ): Promise<DeliveryRecord[]> {
+  const { db, brand } = context;
   const [rows, shown, names] = await Promise.all([
     known ?? readRows(db, planned),
     readShown(db, planned),
@@ -30,10 +40,14 @@ export async function readPlanned(
       planned.map(({ userId }) => userId),
     ),
   ]);
-  const due = await dueTimes(
-    db,
-    planned.filter((one, index) => isOpen(stateOf(one, rows[index]))),
-  );
+  const states = planned.map((one, index) => stateOf(one, rows[index]));
+  const [due, explained] = await Promise.all([
+    dueTimes(
+      db,
+      planned.filter((_, index) => states[index] === 'scheduled' || states[index] === 'retrying'),
+    ),
+    states.includes('scheduled') ? explainWaiting(context) : (delivery: DeliveryRecord) => delivery,
+  ]);
   return planned.map((one, index) => {
     const delivery = plannedDelivery(one, {
       row: rows[index],
@@ -41,7 +55,7 @@ export async function readPlanned(
       due: due(one.userId, one.broadcastId, one.plan.channel),
       brand,
     });
-    return { ...delivery, user: names.get(one.userId) ?? null };
+    return explained({ ...delivery, user: names.get(one.userId) ?? null });
   });
 }
 
@@ -77,10 +91,6 @@ type FoundRow = { number: number } & (DeliveryRow | { state: null });
 
 function isStored(row: FoundRow): row is FoundRow & DeliveryRow {
   return row.state !== null;
-}
-
-function isOpen(state: DeliveryStatus): boolean {
-  return state === 'scheduled' || state === 'retrying';
 }
 
 /** The rows of planned deliveries, in their order; undefined for those that are not stored. */
