@@ -4,6 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isDatabaseUnavailable } from '../db/client.ts';
 import { whyNotWritten } from '../db/write-failures.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
+import type { Api } from './api.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,11 +17,20 @@ declare module 'fastify' {
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const clientError = toClientError(error);
   if (clientError.status >= 500) request.failure = error;
-  const body = request.routeOptions?.config?.api?.errorBody ?? errorList;
-  reply.code(clientError.status).headers(clientError.headers);
+  return sendError(clientError, reply, request.routeOptions?.config?.api?.errorBody);
+}
+
+/** Sends an error in the shape of an API. */
+export function sendError(
+  error: ClientError,
+  reply: FastifyReply,
+  body: Api['errorBody'] = errorList,
+): FastifyReply {
   return reply
+    .code(error.status)
+    .headers(error.headers)
     .header('content-type', 'application/json; charset=utf-8')
-    .send(JSON.stringify(body(clientError)));
+    .send(JSON.stringify(body(error)));
 }
 
 /** The body of an error response: a list with all problems of the request. */

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import type { Role } from '../config.ts';
 import { ClientError, missingRole } from '../errors.ts';
+import type { KnownPaths } from './methods.ts';
 import { refuse } from './realtime/web-sockets.ts';
 
 declare module 'fastify' {
@@ -18,12 +19,15 @@ export type PassOn = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
 /** Rejects requests for roles that this node does not have. Passes realtime connections on, if it can. */
 export function checkRole(
   fastify: FastifyInstance,
-  roles: readonly Role[],
-  passOn: PassOn | undefined,
+  {
+    roles,
+    passOn,
+    knownPaths,
+  }: { roles: readonly Role[]; passOn: PassOn | undefined; knownPaths: KnownPaths },
 ): void {
   fastify.addHook('onRequest', (request, reply, done) => {
     const { role = 'api' } = request.routeOptions.config;
-    if (request.is404 || role === 'any' || roles.includes(role)) done();
+    if (role === 'any' || roles.includes(role) || (request.is404 && !knownPaths.has(request))) done();
     else if (role === 'realtime' && passOn !== undefined) {
       reply.hijack();
       passOn(request.raw, request.raw.socket, Buffer.alloc(0));

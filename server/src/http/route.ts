@@ -442,12 +442,10 @@ function published(
 
 /** Counts a request by its caller if it has a valid credential, else by its address. */
 export async function countCaller(
-  limits: RateLimits,
+  { limits, api }: Pick<App, 'limits' | 'api'>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const { api } = request.routeOptions.config;
-  if (api === undefined) throw new Error(`${request.url} is not a route of the API`);
   try {
     request.caller = await api.authenticate(request.headers);
   } catch (error) {

@@ -119,14 +119,13 @@ export async function createServer(
   if (isTracing()) traceRequests(fastify, config);
   fastify.decorate('closing', options.front?.closing ?? closing(fastify, options.listens ?? true));
   observe(fastify, context, addressOf);
+  fastify.setErrorHandler(handleError); // of the routes from here on
   await allowOrigins(fastify, config.BRAND);
   checkHost(fastify);
-  checkRole(fastify, config.ROLE, options.passOn);
+  checkRole(fastify, { roles: config.ROLE, passOn: options.passOn, knownPaths });
   closeAfterEarlyResponses(fastify, timeouts.lingerMs);
-  fastify.setErrorHandler(handleError);
   fastify.setNotFoundHandler(async (request, reply) => {
     await shared.limits.stranger(request, reply);
-    knownPaths.refuse(request);
     return sendNothing(request, reply);
   });
   fastify.setValidatorCompiler(({ schema, httpPart }) => validatorFor(httpPart, schema as object));
@@ -152,7 +151,7 @@ export async function createServer(
   serveDescriptions(fastify, [v2.api, v1.api]);
   docsRoutes(v2, options.docsCache);
   if (options.front === undefined) demoPage(v2); // only the first cell has the project `demo`
-  knownPaths.finish((request, reply) => countCaller(shared.limits, request, reply));
+  knownPaths.finish((request, reply, api) => countCaller({ ...shared, api }, request, reply));
   checkRoleOfSockets(fastify, config.ROLE, options.passOn);
   await fastify.ready();
   return fastify;

@@ -489,6 +489,7 @@ describe('a path', () => {
     expect((await it.request('POST', '/v2/things/x')).headers.get('allow')).toBe(
       'GET, HEAD, DELETE, OPTIONS',
     );
+    expect((await it.request('PUT', '/v2/%74hings')).headers.get('allow')).toBe('POST, OPTIONS');
     const options = await it.request('OPTIONS', '/v2/things/x');
     expect([options.status, options.headers.get('allow')]).toEqual([204, 'GET, HEAD, DELETE, OPTIONS']);
   });

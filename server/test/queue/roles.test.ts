@@ -134,10 +134,13 @@ test('every node serves its state, and rejects what it has no role for', async (
       const response = await fetch(`${address}${path}`, { headers });
       expect(response.status).toBe(404);
     }
-  const rejected = await fetch(`${worker.address}/v2/broadcasts`, { headers });
-  expect(await rejected.json()).toMatchObject({
-    errors: [{ message: 'This node does not have the role api; send this to one that has' }],
-  });
+  // Also with a method that the path does not have.
+  for (const method of ['GET', 'PUT', 'OPTIONS']) {
+    const rejected = await fetch(`${worker.address}/v2/broadcasts`, { method, headers });
+    expect(await rejected.json()).toMatchObject({
+      errors: [{ message: 'This node does not have the role api; send this to one that has' }],
+    });
+  }
   for (const { address } of [api, worker]) {
     const jwt = api.project.userJwt({ user_external_id: 'ada' });
     const stream = await fetch(`${address}/v2/notifications/stream`, {
