@@ -13,8 +13,15 @@ export interface Migration {
   transaction: boolean;
 }
 
+let known: readonly Migration[] | undefined;
+
 /** The migrations of this release, oldest first. */
-export function migrations(): Migration[] {
+export function migrations(): readonly Migration[] {
+  known ??= readMigrations(); // a start needs them seven times
+  return known;
+}
+
+function readMigrations(): Migration[] {
   return readdirSync(directory)
     .filter((file) => /^\d{4}_.+\.sql$/.test(file))
     .sort()

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { Ajv } from 'ajv';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EVENT_TYPES } from '../../src/contract/event.ts';
 import { COMMAND_INPUTS } from '../../src/contract/workflow.ts';
@@ -42,6 +43,12 @@ describe.each(['v2', 'v1'] as const)('the description of %s', (version) => {
     const isOfRuns = (message: string) =>
       message.startsWith('no-ambiguous-paths') && message.includes('`/workflows/runs/{run_id}`');
     expect(messages.filter((message) => !isOfRuns(message))).toEqual([]);
+  });
+
+  test('has only valid schemas', () => {
+    const { document } = versions[version];
+    expect(schemasIn(document).length).toBeGreaterThan(100);
+    for (const schema of schemasIn(document)) expectSchema(schema);
   });
 
   test('has all methods of its paths: others are 405, also if a path with a parameter has them', async () => {
@@ -220,6 +227,25 @@ function hasExample(content: Content | undefined): boolean {
   if (json === undefined) return true; // a stream of events
   if (json.schema?.properties !== undefined && Object.keys(json.schema.properties).length === 0) return true;
   return json.example !== undefined || json.examples !== undefined || json.schema?.examples !== undefined;
+}
+
+test('the inputs of commands have valid schemas', () => {
+  for (const schema of Object.values(COMMAND_INPUTS)) expectSchema(schema);
+});
+
+const ajv = new Ajv({ validateFormats: false });
+
+/** The validator of the service does not check the schemas that it compiles. */
+function expectSchema(schema: object): void {
+  expect(ajv.validateSchema(schema), `${ajv.errorsText()}: ${JSON.stringify(schema)}`).toBe(true);
+}
+
+function schemasIn(value: unknown): object[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, member]) => [
+    ...(key === 'schema' ? [member as object] : []),
+    ...schemasIn(member),
+  ]);
 }
 
 test.each(['openapi.json', 'openapi-v1.json'])(

@@ -112,10 +112,9 @@ export function argumentReader<Args extends TObject>(schema: Args): (given: unkn
 }
 
 function argumentChecker(schema: TObject): (given: unknown) => { args: unknown; problems: string[] } {
-  let check: ((value: unknown) => string[]) | undefined;
+  const check = problemsIn(schema);
   return (given) => {
     const args = toContract(schema, given);
-    check ??= problemsIn(schema); // most fields are not used by a process
     return { args, problems: [...textProblems(undefined, args), ...check(args)] };
   };
 }

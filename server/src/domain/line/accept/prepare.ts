@@ -31,13 +31,11 @@ import type { KnownRecipients, PendingBroadcast } from './write-accepted.ts';
 
 /** Everything that is wrong with a value as a broadcast, each problem naming its field. */
 export function broadcastProblems(value: unknown, nowMs: number): string[] {
-  schemaProblems ??= problemsIn(NewBroadcastSchema);
   const beyond = problemsBeyondSchema(value, nowMs);
   return [...new Set([...textProblems(undefined, value), ...schemaProblems(value), ...beyond])];
 }
 
-// Compiled when first used: requests are validated by the validator of their route.
-let schemaProblems: ((value: unknown) => string[]) | undefined;
+const schemaProblems = problemsIn(NewBroadcastSchema);
 
 /** The part of `broadcastProblems` that no schema expresses. The value need not match the schema. */
 export function problemsBeyondSchema(value: unknown, nowMs: number): string[] {
