@@ -55,7 +55,7 @@ async function start(name: string): Promise<BelfryProcess> {
 }
 
 function signalTo(node: BelfryProcess, signal: 'SIGSTOP' | 'SIGCONT'): void {
-  for (const pid of node.tree().flatMap(descendants)) kill(pid, signal);
+  for (const pid of node.tree().flatMap((pid) => descendants(pid))) kill(pid, signal);
 }
 
 interface LeasedJob {

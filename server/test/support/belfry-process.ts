@@ -7,7 +7,8 @@ import type { CredentialsFile } from '../../src/credentials.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, open } from '../../src/open.ts';
 import { PATIENCE_MS } from './patience.ts';
-import { BUNDLE, BUNDLE_CACHE } from './program.ts';
+import { BUNDLE, BUNDLE_CACHE, BUNDLE_OPTIONS } from './program.ts';
+import { until } from './service.ts';
 
 // The last lines of its output, shown when a test fails.
 const LINES_KEPT = 60;
@@ -51,7 +52,8 @@ export async function startBelfry(
   main: string = BUNDLE,
 ): Promise<BelfryProcess> {
   const startedAt = performance.now();
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, 'start'], {
+  const options = ['--disable-warning=ExperimentalWarning', ...(main === BUNDLE ? BUNDLE_OPTIONS : [])];
+  const child = spawn(process.execPath, [...options, main, 'start'], {
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
@@ -99,10 +101,15 @@ export async function startBelfry(
     ended,
     tree,
     async killTree() {
-      for (const pid of tree()) kill(pid, 'SIGKILL');
+      const killAll = () => {
+        const running = tree();
+        for (const pid of running) kill(pid, 'SIGKILL');
+        return running;
+      };
+      killAll();
       await ended;
-      // A guard of the database that was started meanwhile has lost its parent.
-      for (const pid of tree()) kill(pid, 'SIGKILL');
+      // A guard of the database that was started meanwhile has lost its parent, and ends a moment later.
+      await until(killAll, (running) => running.length === 0);
     },
     signal: (signal) => void child.kill(signal),
   };
@@ -114,8 +121,8 @@ export function postmasterOf(dataDir: string): number {
 }
 
 /** A process with all its descendants. */
-export function descendants(root: number): number[] {
-  const children = Map.groupBy(processes(), ({ parent }) => parent);
+export function descendants(root: number, all: readonly Process[] = processes()): number[] {
+  const children = Map.groupBy(all, ({ parent }) => parent);
   const found = [root];
   for (const pid of found) found.push(...(children.get(pid) ?? []).map((child) => child.pid));
   return found;
@@ -140,13 +147,19 @@ async function endOf(child: ChildProcess): Promise<number | string> {
  */
 function processTree(root: number, dataDir: string): number[] {
   const all = processes();
-  const below = new Set(descendants(root));
+  const below = new Set(descendants(root, all));
   return all
     .filter(({ pid, command }) => below.has(pid) || command.includes(`${dataDir}/postgres`))
     .map(({ pid }) => pid);
 }
 
-function processes(): { pid: number; parent: number; command: string }[] {
+interface Process {
+  pid: number;
+  parent: number;
+  command: string;
+}
+
+function processes(): Process[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 import { PATIENCE_MS } from './patience.ts';
-import { BUNDLE, BUNDLE_CACHE } from './program.ts';
+import { BUNDLE, BUNDLE_CACHE, BUNDLE_OPTIONS } from './program.ts';
 
 export interface Ended {
   code: number | null;
@@ -18,7 +18,7 @@ const environment = (settings: Record<string, string>, NODE_COMPILE_CACHE: strin
 
 /** Starts `belfry …` in a process of its own, with only these settings. */
 export function belfry(args: readonly string[], settings: Record<string, string> = {}): ChildProcess {
-  return spawn(process.execPath, [BUNDLE, ...args], {
+  return spawn(process.execPath, [...BUNDLE_OPTIONS, BUNDLE, ...args], {
     env: environment(settings, BUNDLE_CACHE),
     // The launcher has this IPC channel, too. It must not keep a command from ending.
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
