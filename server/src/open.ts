@@ -551,11 +551,12 @@ function reportDurability(durability: Durability, log: Logger): void {
 }
 
 async function migrated(db: Database, setting: string, report: (line: string) => void): Promise<number[]> {
-  const { problems, warnings } = await planMigration(db).catch((error: unknown) => {
+  const { problems, warnings, migrations } = await planMigration(db).catch((error: unknown) => {
     throw unreachable(setting, connectionObstacle(error), error);
   });
   const [problem] = problems;
   if (problem !== undefined) throw new StartError(problem);
+  if (migrations.length === 0) return [];
   warnings.forEach(report);
   const client = await db.connect();
   try {

@@ -62,14 +62,28 @@ async function createTestDatabaseOnCitus(coordinator: ConnectionSettings): Promi
 
 const newDatabaseName = () => `test_${randomUUID().replaceAll('-', '')}`;
 
+let shared: Promise<pg.Client> | undefined;
+
 async function run(server: ConnectionSettings, statement: string): Promise<void> {
-  const client = new pg.Client(server);
-  await client.connect();
+  if (urlOf(server) === urlOf(inject('testServer'))) {
+    // One for all test files of this process: a new connection costs as much as a quarter of a database.
+    shared ??= connect(server);
+    await (await shared).query(statement);
+    return;
+  }
+  const client = await connect(server);
   try {
     await client.query(statement);
   } finally {
     await client.end();
   }
+}
+
+async function connect(server: ConnectionSettings): Promise<pg.Client> {
+  const client = new pg.Client(server);
+  client.on('error', () => {}); // the server stops before the processes of the tests
+  await client.connect();
+  return client;
 }
 
 /** The URL of a connection. The socket's folder is in its query, because a path is not a host name. */
