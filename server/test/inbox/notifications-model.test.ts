@@ -272,8 +272,8 @@ interface Operation {
   action: NotificationAction | 'get';
   started: number;
   ended: number;
-  /** The result: of a get the state, of a change whether it was found. */
-  saw: State | boolean;
+  /** The result: of a get the state, of a change whether it was found, or undefined if it does not say. */
+  saw: State | boolean | undefined;
 }
 
 async function play(
@@ -298,12 +298,22 @@ async function play(
       const action = rare === 0 ? 'delete' : (actions[what % actions.length] ?? 'get');
       clock += 1;
       const started = clock;
+      let readsAfterwards = false;
       const saw =
         action === 'get'
           ? stateOf(await inbox.by(by, (one) => one.get(id)))
-          : await inbox.by(by, (one) => one.change(action, id));
+          : await inbox.by(by, (one) => {
+              readsAfterwards = one.readsAfterwards === true && action !== 'delete';
+              return one.change(action, id);
+            });
       clock += 1;
-      history.push({ id, action, started, ended: clock, saw });
+      const operation = { id, started, ended: clock };
+      if (saw === false && readsAfterwards)
+        history.push(
+          { ...operation, action, saw: undefined },
+          { ...operation, started: started + 0.5, action: 'get', saw: 'gone' },
+        );
+      else history.push({ ...operation, action, saw });
     }
   };
   await Promise.all(Array.from({ length: clients }, client));
@@ -347,7 +357,7 @@ function explain(operations: readonly Operation[]): boolean {
 /** The state after the operation; undefined if its result is impossible in this state. */
 function applied({ action, saw }: Operation, state: State): State | undefined {
   if (action === 'get') return saw === state ? state : undefined;
-  if (saw !== (state !== 'gone')) return undefined;
+  if (saw !== undefined && saw !== (state !== 'gone')) return undefined;
   if (state === 'gone') return state;
   if (action === 'delete') return 'gone';
   let [seen, read, archived] = state.split('/').map((part) => part === 'true') as [boolean, boolean, boolean];

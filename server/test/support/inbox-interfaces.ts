@@ -6,6 +6,8 @@ import type { ApiResponse, Caller, TestProject } from './service.ts';
 export interface InboxInterface {
   /** Resolves with whether the notification was found; undefined if there is no such operation. */
   change(action: NotificationAction, id: string): Promise<boolean> | undefined;
+  /** A change other than `delete` reads the notification afterwards, and may not find it any more. */
+  readsAfterwards?: true;
   /** Undefined if there is no such operation. */
   changeAll(action: BulkAction, filter: InboxFilter): Promise<void> | undefined;
   /** Like `change`. */
@@ -84,6 +86,7 @@ function graphql(call: Caller): InboxInterface {
     return codes.length === 0;
   };
   return {
+    readsAfterwards: true,
     change(action, id) {
       const selection = action === 'delete' ? '' : '{ id }';
       return change(`mutation ($id: ID!) { ${action}Notification(id: $id) ${selection} }`, { id });
