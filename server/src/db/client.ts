@@ -133,7 +133,8 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   const connections = { pool, pulse, failures, isPooled: direct !== settings };
   return {
     isDistributed: isDistributed ?? false,
-    query: (statement, values) => withConnection(connections, (run) => run(statement, values)),
+    query: (statement, values) =>
+      afterDeadlocks(() => withConnection(connections, (run) => run(statement, values))),
     transaction: (work) => transaction(connections, work),
     async connect() {
       const client = new GuardedClient({
@@ -154,6 +155,22 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
       await pool.end();
     },
   };
+}
+
+const DEADLOCK = '40P01';
+const MAX_DEADLOCKS = 3;
+
+/**
+ * Runs a statement that is its own transaction, and repeats it after a deadlock: it was rolled back, and the
+ * other transaction continues.
+ */
+async function afterDeadlocks<Result>(work: () => Promise<Result>): Promise<Result> {
+  for (let deadlocks = 1; ; deadlocks += 1)
+    try {
+      return await work();
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== DEADLOCK || deadlocks === MAX_DEADLOCKS) throw error;
+    }
 }
 
 /** Adds startup options to those of the settings and of the URL; the driver alone would ignore some. */

@@ -25,7 +25,13 @@ export function completeSql(jobIds: string, leaseId: string): string {
   // All by primary key. With `lease_id = ` the planner may choose jobs_leased instead, which has an entry for
   // every job that this worker completed since the last vacuum: 250 pages read for ten jobs.
   return `delete from jobs
-    where id = any (${jobIds}::bigint[]) and lease_id is not distinct from ${leaseId}::uuid
+    where id = any (array(
+      select id
+      from jobs
+      where id = any (${jobIds}::bigint[]) and lease_id is not distinct from ${leaseId}::uuid
+      order by id
+      for update
+    ))
     returning id`;
 }
 
@@ -70,7 +76,13 @@ const deleteJobs = sql('complete_jobs', completeSql('$1', '$2'));
 const deleteHeldJobs = sql(
   'complete_held_jobs',
   `delete from jobs
-  using unnest($1::bigint[], $2::uuid[]) as f (id, lease_id)
-  where jobs.id = any ($1::bigint[]) and jobs.id = f.id and jobs.lease_id = f.lease_id
-  returning jobs.id`,
+  where id = any (array(
+    select jobs.id
+    from unnest($1::bigint[], $2::uuid[]) as f (id, lease_id)
+    join jobs using (id, lease_id)
+    where jobs.id = any ($1::bigint[])
+    order by jobs.id
+    for update of jobs
+  ))
+  returning id`,
 );

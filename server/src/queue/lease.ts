@@ -254,8 +254,16 @@ const renewLease = sql(
 // Index jobs_leased (lease_id).
 const endLease = sql(
   'lease_end',
-  `with ended as (delete from leases where id = $1 returning id)
-  update jobs set lease_id = null from ended where jobs.lease_id = ended.id`,
+  `with ended as (delete from leases where id = $1)
+  update jobs
+  set lease_id = null
+  where id = any (array(
+    select id
+    from jobs
+    where id = any (array(select id from jobs where lease_id = $1)) and lease_id = $1
+    order by id
+    for update
+  ))`,
 );
 // Index jobs_leased (lease_id). A lease that does not exist has expired before: a worker that had not noticed
 // may have claimed under it afterwards. The lease is compared again when the row is locked: meanwhile another
@@ -267,14 +275,22 @@ const endLease = sql(
 const rescueJobs = sql(
   'rescue',
   `with ahead as (
-    update leases set expires_at = now() + $2::interval where expires_at > now() + 2 * $2::interval
+    update leases
+    set expires_at = now() + $2::interval
+    where id = any (array(
+      select id from leases where expires_at > now() + 2 * $2::interval for update skip locked
+    ))
   ),
   dead as (
     delete from leases
-    using unnest($3::uuid[], $4::timestamptz[]) as silent (id, ends_at)
-    where leases.id = silent.id and expires_at < now() and expires_at = silent.ends_at
-      and leases.id <> $1
-    returning leases.id
+    where id = any (array(
+      select leases.id
+      from unnest($3::uuid[], $4::timestamptz[]) as silent (id, ends_at)
+      join leases on leases.id = silent.id and expires_at = silent.ends_at
+      where expires_at < now() and leases.id <> $1
+      for update of leases skip locked
+    ))
+    returning id
   ),
   stale as materialized (
     select id, lease_id
@@ -310,27 +326,54 @@ const rescueJobs = sql(
 // Primary key.
 const delayJobs = sql(
   'delay_jobs',
-  `update jobs
-  set lease_id = null, due_at = s.due_at, cut_offs = jobs.cut_offs + 1
-  from unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) as s (id, lease_id, due_at)
-  where jobs.id = any ($1::bigint[]) and jobs.id = s.id and jobs.lease_id = s.lease_id
+  `with suspect as (
+    select jobs.id, s.due_at
+    from unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) as s (id, lease_id, due_at)
+    join jobs using (id, lease_id)
+    where jobs.id = any ($1::bigint[])
+    order by jobs.id
+    for update of jobs
+  )
+  update jobs
+  set lease_id = null, due_at = suspect.due_at, cut_offs = jobs.cut_offs + 1
+  from suspect
+  where jobs.id = any ($1::bigint[]) and jobs.id = suspect.id
   returning jobs.id, jobs.kind, jobs.project_id, jobs.partition_key, jobs.due_at, jobs.attempt,
     jobs.cut_offs, jobs.payload`,
 );
 // leases has a row per process. Index jobs_leased (lease_id).
 const releaseJobsOfNode = sql(
   'release_node',
-  `with ended as (delete from leases where node = $1 returning id)
+  `with ended as materialized (
+    delete from leases
+    where id = any (array(select id from leases where node = $1 order by id for update))
+    returning id
+  )
   update jobs
   set lease_id = null, cut_offs = cut_offs + 1
-  from ended
-  where jobs.lease_id = ended.id and cut_offs < ${CUT_OFFS_AT_ONCE}
-  returning jobs.kind`,
+  where id = any (array(
+    select id
+    from jobs
+    where id = any (array(select id from jobs where lease_id = any (array(select id from ended))))
+      and lease_id = any (array(select id from ended)) and cut_offs < ${CUT_OFFS_AT_ONCE}
+    order by id
+    for update
+  ))
+  returning kind`,
 );
 const rescueEverything = sql(
   'rescue_everything',
-  `with dead as (delete from leases)
+  `with dead as (
+    delete from leases where id = any (array(select id from leases order by id for update))
+  )
   update jobs
   set lease_id = null, cut_offs = cut_offs + 1
-  where lease_id is not null and cut_offs < ${CUT_OFFS_AT_ONCE}`,
+  where id = any (array(
+    select id
+    from jobs
+    where id = any (array(select id from jobs where lease_id is not null))
+      and lease_id is not null and cut_offs < ${CUT_OFFS_AT_ONCE}
+    order by id
+    for update
+  ))`,
 );

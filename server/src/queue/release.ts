@@ -73,7 +73,13 @@ export class ReleaseQueue {
 // Primary key; see complete.ts for the comparison of the lease.
 const releaseJobs = (set: string) => `update jobs
   set lease_id = null, due_at = $3${set}
-  where id = any ($1::bigint[]) and lease_id is not distinct from $2`;
+  where id = any (array(
+    select id
+    from jobs
+    where id = any ($1::bigint[]) and lease_id is not distinct from $2
+    order by id
+    for update
+  ))`;
 const releaseFailed = sql('release_jobs', releaseJobs(''));
 // The next attempt is not the first one: parts may be done.
 const releaseInterrupted = sql(
@@ -85,6 +91,15 @@ const releaseUnknownJobs = sql(
   'release_unknown_jobs',
   `update jobs
   set lease_id = null
-  where lease_id = $1 and kind = $2 and id <> all ($3::bigint[])
+  where id = any (array(
+    select id
+    from jobs
+    where id = any (array(
+        select id from jobs where lease_id = $1 and kind = $2 and id <> all ($3::bigint[])
+      ))
+      and lease_id = $1
+    order by id
+    for update
+  ))
   returning id`,
 );

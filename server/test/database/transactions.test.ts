@@ -149,3 +149,26 @@ test('a connection to a server that became read-only is replaced', async () => {
     await db.query(sql('', 'delete from marks'));
   }
 });
+
+test('a statement of its own is repeated after a deadlock, a transaction is not', async () => {
+  await db.query(sql('', 'create sequence tries'));
+  const raise = "raise exception using errcode = 'deadlock_detected'";
+  await db.query(
+    sql(
+      '',
+      `create function mark_third_time() returns text language plpgsql as $$ begin
+        if nextval('tries') < 3 then ${raise}; end if;
+        insert into marks values ('third');
+        return 'done';
+      end $$`,
+    ),
+  );
+  const third = sql('', 'select mark_third_time() as done');
+  expect(await db.query(third)).toEqual([{ done: 'done' }]);
+  expect(await marks()).toEqual(['third']);
+  await db.query(sql('', 'alter sequence tries restart'));
+  await expect(db.transaction((tx) => tx.query(third))).rejects.toMatchObject({ code: '40P01' });
+  await db.query(sql('', 'alter sequence tries restart'));
+  await db.query(sql('', 'alter sequence tries increment by -1 no minvalue'));
+  await expect(db.query(third)).rejects.toMatchObject({ code: '40P01' });
+});

@@ -102,14 +102,27 @@ export async function bringForward({ context }: TestService): Promise<void> {
   await context.db.query(
     sql(
       '',
-      `with brought as (
-        update deliveries
+      // Locks jobs before deliveries, and both in the order of their keys, as the service does.
+      `with deferred as materialized (
+        select id from jobs where kind = 'deliver' and due_at is not null order by id for update
+      ),
+      begun as materialized (
+        select user_id, notification_id, channel
+        from deliveries
+        where progress is not null and (select count(*) from deferred) >= 0
+        order by user_id, notification_id, channel
+        for update
+      ),
+      brought as (
+        update deliveries d
         set progress = ${withoutTimes('progress')}
-        where progress is not null
+        from begun
+        where d.user_id = begun.user_id and d.notification_id = begun.notification_id
+          and d.channel = begun.channel and progress is not null
       )
       update jobs
       set due_at = now() - interval '1 second', payload = ${withoutTimes('payload')}
-      where kind = 'deliver' and due_at is not null`,
+      where id = any (array(select id from deferred))`,
     ),
   );
 }

@@ -177,7 +177,12 @@ export async function expectExactlyOnce(
 /** Makes all jobs due, so that the test need not wait for retries. */
 export async function dueNow({ context }: Pick<TestService, 'context'>): Promise<void> {
   await context.db.query(
-    sql('', "update jobs set due_at = now() - interval '1 hour' where due_at is not null"),
+    sql(
+      '',
+      `update jobs
+      set due_at = now() - interval '1 hour'
+      where id = any (array(select id from jobs where due_at is not null order by id for update))`,
+    ),
   );
 }
 

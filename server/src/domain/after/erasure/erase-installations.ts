@@ -46,7 +46,17 @@ interface Row {
 // Index installations_by_installer, like the next: the owner of an installation has installed it.
 const deleteOwn = sql(
   'delete_own_installations',
-  'delete from installations where installed_by = any($1::uuid[]) and owner_id = installed_by',
+  `with own as (
+    select project_id, provider, id, owner_id
+    from installations
+    where installed_by = any($1::uuid[]) and owner_id = installed_by
+    order by project_id, provider, id, owner_id
+    for update
+  )
+  delete from installations i
+  using own
+  where i.project_id = own.project_id and i.provider = own.provider and i.id = own.id
+    and i.owner_id = own.owner_id`,
 );
 const lockInstalled = sql(
   'lock_installed_installations',

@@ -229,8 +229,15 @@ const selectMentions = sql(
 );
 const deleteNotifications = sql(
   'purge_notifications_of_users',
-  `delete from notifications n
-  using unnest($1::uuid[], $2::uuid[]) as gone (user_id, id)
+  `with gone as materialized (
+    select n.user_id, n.id
+    from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
+    cross join lateral (
+      select user_id, id from notifications n where n.user_id = g.user_id and n.id = g.id for update
+    ) n
+  )
+  delete from notifications n
+  using gone
   where n.user_id = gone.user_id and n.id = gone.id`,
 );
 const deleteRefused = sql(
@@ -262,8 +269,15 @@ const deleteOwners = sql(
 );
 const deleteTokens = sql(
   'purge_tokens',
-  `delete from tokens t
-  using unnest($1::uuid[], $2::uuid[]) as gone (user_id, id)
+  `with gone as (
+    select t.user_id, t.id
+    from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
+    cross join lateral (
+      select user_id, id from tokens t where t.user_id = g.user_id and t.id = g.id for update
+    ) t
+  )
+  delete from tokens t
+  using gone
   where t.user_id = gone.user_id and t.id = gone.id`,
 );
 // Tables with few rows per user, and last the user. Primary keys.
@@ -272,7 +286,13 @@ const deleteRuns = sql(
   'purge_workflow_runs_of_users',
   `with deleted as (
     delete from workflow_runs
-    where id = any (array(select id from workflow_runs where user_id = any ($1::uuid[]) limit $2))
+    where id = any (array(
+      select id
+      from workflow_runs
+      where id = any (array(select id from workflow_runs where user_id = any ($1::uuid[]) limit $2))
+      order by id
+      for update
+    ))
     returning id
   ),
   steps as (

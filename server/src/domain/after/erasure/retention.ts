@@ -190,6 +190,7 @@ const deleteOldMessages = sql(
       where webhook_id = w.id and id < $1 and state <> 'retrying'
       order by id
       limit $2
+      for update skip locked
     ) m
     limit $2
   ))
@@ -207,6 +208,7 @@ const deleteLeftMessages = sql(
       from webhook_messages
       where webhook_id = w.id
       limit $1
+      for update skip locked
     ) m
     where w.deleted_at is not null
     limit $1
@@ -219,7 +221,9 @@ const deleteReplays = sql(
   where ctid = any (array(
     select r.ctid
     from webhooks w
-    cross join lateral (select ctid from webhook_replays where webhook_id = w.id limit $1) r
+    cross join lateral (
+      select ctid from webhook_replays where webhook_id = w.id limit $1 for update skip locked
+    ) r
     where w.deleted_at is not null
     limit $1
   ))
@@ -235,6 +239,7 @@ const deleteWebhooks = sql(
     where w.deleted_at is not null
       and (select m.webhook_id from webhook_messages m where m.webhook_id = w.id limit 1) is null
     limit $1
+    for update of w skip locked
   ))
   returning 1`,
 );
@@ -249,6 +254,7 @@ const deleteImports = sql(
       where id < $1 and status = 'processed'
       order by id
       limit $2
+      for update skip locked
     ))
     returning id
   ),
@@ -282,6 +288,7 @@ const deleteCauses = sql(
     where broadcast_id < $1
     order by broadcast_id
     limit $2
+    for update skip locked
   ))
   returning 1`,
 );
@@ -296,6 +303,7 @@ const deleteRuns = sql(
       where completed_at < $1
       order by completed_at
       limit $2
+      for update skip locked
     ))
     returning id
   ),
@@ -340,6 +348,7 @@ const deleteEvents = sql(
       where project_id = p.id and id < $1
       order by id
       limit $2
+      for update skip locked
     ) e
     limit $2
   ))
@@ -387,15 +396,33 @@ const claimPages = sql(
 // Primary keys: a notification's id follows from its broadcast and its user (lib/ids.ts).
 const deleteNotifications = sql(
   'purge_notifications',
-  `delete from notifications n
-  using unnest($1::uuid[], $2::uuid[]) as d (user_id, id)
+  `with d as materialized (
+    select n.user_id, n.id
+    from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
+    cross join lateral (
+      select user_id, id from notifications n where n.user_id = g.user_id and n.id = g.id for update
+    ) n
+  )
+  delete from notifications n
+  using d
   where n.user_id = d.user_id and n.id = d.id`,
 );
 const deleteDeliveries = sql(
   'purge_deliveries',
-  `delete from deliveries
-  using unnest($1::uuid[], $2::uuid[]) as d (user_id, id)
-  where deliveries.user_id = d.user_id and deliveries.notification_id = d.id`,
+  `with gone as materialized (
+    select d.user_id, d.notification_id, d.channel
+    from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
+    cross join lateral (
+      select user_id, notification_id, channel
+      from deliveries d
+      where d.user_id = g.user_id and d.notification_id = g.id
+      order by channel
+      for update
+    ) d
+  )
+  delete from deliveries d
+  using gone
+  where d.user_id = gone.user_id and d.notification_id = gone.notification_id and d.channel = gone.channel`,
 );
 // Primary key.
 const countLeft = sql(
@@ -429,7 +456,11 @@ const deleteBroadcasts = sql(
   `with deleted as (
     delete from broadcasts b
     where b.id = any (array(
-      ${expired}
+      select id from broadcasts where id = any (array(
+        ${expired}
+      ))
+      order by id
+      for update
     ))
       and (select u.broadcast_id from broadcast_users u where u.broadcast_id = b.id limit 1) is null
     returning id

@@ -119,11 +119,18 @@ const NONE = '00000000-0000-0000-0000-000000000000';
 // Index installations_by_id. A report can arrive late: an installation made since then has a newer record.
 const breakThem = sql(
   'break_gone_installations',
-  `update installations i
-  set broken_code = g.code, renewing_until = null, retry_at = null, updated_at = now()
-  from unnest($2::text[], $3::text[], $4::timestamptz[]) as g (id, code, gone_at)
-  where i.provider = $1 and i.id = g.id and i.broken_code is null and i.updated_at <= g.gone_at
-    and ($5::uuid is null or i.project_id = $5)
+  `with gone as (
+    select i.project_id, i.id, i.owner_id, g.code
+    from unnest($2::text[], $3::text[], $4::timestamptz[]) as g (id, code, gone_at)
+    join installations i on i.provider = $1 and i.id = g.id
+    where i.broken_code is null and i.updated_at <= g.gone_at and ($5::uuid is null or i.project_id = $5)
+    order by i.project_id, i.id, i.owner_id
+    for no key update of i
+  )
+  update installations i
+  set broken_code = gone.code, renewing_until = null, retry_at = null, updated_at = now()
+  from gone
+  where i.project_id = gone.project_id and i.provider = $1 and i.id = gone.id and i.owner_id = gone.owner_id
   returning i.project_id, i.id, i.owner_id, i.broken_code`,
 );
 const selectProjects = sql(

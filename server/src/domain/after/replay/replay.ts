@@ -104,9 +104,7 @@ async function skippedOf(
         skippedByPlan: one.skippedAt(place) !== undefined,
       })),
   );
-  const skippedByPlan = planned
-    .filter((one) => one.skippedByPlan)
-    .sort((a, b) => (a.userId < b.userId ? -1 : 1));
+  const skippedByPlan = planned.filter((one) => one.skippedByPlan);
   await tx.query(insertSkipped, [
     broadcastId,
     uuidArray(skippedByPlan.map((one) => one.userId)),
@@ -144,5 +142,6 @@ const insertSkipped = sql(
   )
   select user_id, notification_id, channel, $1, 'skipped', 0, now(), now()
   from unnest($2::uuid[], $3::uuid[], $4::text[]) as s (user_id, notification_id, channel)
+  order by user_id, notification_id, channel
   on conflict do nothing`,
 );

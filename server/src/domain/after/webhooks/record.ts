@@ -130,12 +130,14 @@ async function write(
 async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promise<void> {
   const nameOf = ({ webhookId, id }: MessageOutcome) => webhookId + id;
   const known = new Map(outcomes.filter(({ type }) => type !== null).map((one) => [nameOf(one), one]));
-  // Replays last. If a message and its replay end at once on two servers, these may deadlock: the writer then
-  // tries again.
-  for (const isReplay of [false, true]) {
-    const rows = [...known.values()].filter(({ replay }) => replay === isReplay);
+  const purged = outcomes.filter(({ type }) => type === null);
+  const [replays = [], messages = []] = [true, false].map((isReplay) =>
+    [...known.values()].filter(({ replay }) => replay === isReplay),
+  );
+  await lockMessages(tx, [messages, replays, purged]);
+  for (const rows of [messages, replays]) {
     if (rows.length === 0) continue;
-    await tx.query(isReplay ? upsertReplays : upsertMessages, [
+    await tx.query(rows === replays ? upsertReplays : upsertMessages, [
       uuidArray(rows.map((row) => row.webhookId)),
       uuidArray(rows.map((row) => row.id)),
       textArray(rows.map((row) => row.type)),
@@ -148,7 +150,6 @@ async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promi
       rows.map((row) => (row.nextAttemptMs === null ? null : new Date(row.nextAttemptMs))),
     ]);
   }
-  const purged = outcomes.filter(({ type }) => type === null);
   if (purged.length > 0) {
     await tx.query(failMessages, [
       uuidArray(purged.map(({ webhookId }) => webhookId)),
@@ -156,6 +157,16 @@ async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promi
       textArray(purged.map(({ reason }) => reason)),
     ]);
   }
+}
+
+/** Locks messages that several statements change: each of them locks its own in order, not those of all. */
+async function lockMessages(tx: Queryable, parts: readonly (readonly MessageOutcome[])[]): Promise<void> {
+  if (parts.filter(({ length }) => length > 0).length < 2) return;
+  const all = parts.flat();
+  await tx.query(selectForUpdate, [
+    uuidArray(all.map(({ webhookId }) => webhookId)),
+    uuidArray(all.map(({ id }) => id)),
+  ]);
 }
 
 interface Disabled {
@@ -188,6 +199,20 @@ async function updateHealthOf(
   return rows.flatMap(({ reason, ...row }) => (reason === null ? [] : [{ ...row, reason }]));
 }
 
+// Primary key.
+const selectForUpdate = sql(
+  'lock_webhook_messages',
+  `select count(*)
+  from (
+    select m.webhook_id
+    from (
+      select * from unnest($1::uuid[], $2::uuid[]) as l (webhook_id, id) order by webhook_id, id
+    ) l
+    cross join lateral (
+      select webhook_id from webhook_messages m where m.webhook_id = l.webhook_id and m.id = l.id for update
+    ) m
+  ) locked`,
+);
 // Primary key (webhook_id, id), and written in its order, so that two servers cannot deadlock.
 const UPSERT = `insert into webhook_messages as m (
     webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
@@ -213,10 +238,24 @@ const upsertReplays = sql('record_webhook_replays', UPSERT);
 // Primary key. Adds no row for an event that was purged.
 const failMessages = sql(
   'fail_webhook_messages',
-  `update webhook_messages m
+  `with gone as (
+    select m.webhook_id, m.id, purged.reason
+    from (
+      select *
+      from unnest($1::uuid[], $2::uuid[], $3::text[]) as purged (webhook_id, id, reason)
+      order by webhook_id, id
+    ) purged
+    cross join lateral (
+      select webhook_id, id
+      from webhook_messages m
+      where m.webhook_id = purged.webhook_id and m.id = purged.id and m.state = 'retrying'
+      for update
+    ) m
+  )
+  update webhook_messages m
   set state = 'failed', reason = gone.reason, next_attempt_at = null
-  from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (webhook_id, id, reason)
-  where m.webhook_id = gone.webhook_id and m.id = gone.id and m.state = 'retrying'`,
+  from gone
+  where m.webhook_id = any ($1::uuid[]) and m.webhook_id = gone.webhook_id and m.id = gone.id`,
 );
 // Primary key. Runs with every batch, so it neither writes nor locks a webhook that is healthy and stays so.
 // Returns a reason if this update disables the webhook.

@@ -104,5 +104,6 @@ const insertKeys = sql(
   `insert into suppression_keys (project_id, sealed_key, created_at)
   select project_id, sealed_key, now()
   from unnest($1::uuid[], $2::bytea[]) as k (project_id, sealed_key)
+  order by project_id
   on conflict do nothing`,
 );

@@ -213,7 +213,7 @@ function acceptText(once: Once | undefined, fannedOut: boolean): string {
     select id, project_id, category, topic, message, in_app, overrides, recipients, template, total, send_at,
       case when due_at is not null then true end, errors::json,
       ${fannedOut ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
-    from ${once === 'by id' ? 'input on conflict (id) do nothing returning id' : from}
+    from ${once === 'by id' ? 'input order by id on conflict (id) do nothing returning id' : from}
   ),
   ${once === 'by id' ? `${CHOSEN_BY_ID},` : ''}
   queued as (
@@ -244,6 +244,7 @@ const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
     select project_id, scope, key, request_hash, 201, to_json(id)::text, $21
     from input
+    order by project_id, scope, key
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at

@@ -10,7 +10,7 @@ import { type EventDetails, type NewEvent, recordEvents } from '../../ground/eve
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
 import { countDown, type Tally } from '../ledger/finish.ts';
-import { removeMarks } from '../sending/text-marks.ts';
+import { removeMarks, type TextRef } from '../sending/text-marks.ts';
 import type { DeliveryOutcome, FinishedJob, TargetCounts } from './delivery.ts';
 import { receiptJobs } from './follow-up-jobs.ts';
 
@@ -68,34 +68,52 @@ export async function writeOutcomes(
   finished: readonly FinishedJob[],
 ): Promise<readonly DeliveryOutcome[]> {
   const outcomes = onePerDelivery(reported);
-  const changed = new Set([
-    ...(await upsert(
-      tx,
-      outcomes.filter(({ continues }) => !continues),
-    )),
-    ...(await updateSent(
-      tx,
-      outcomes.filter(({ continues }) => continues),
-    )),
-  ]);
+  const first = outcomes.filter(({ continues }) => !continues);
+  const further = outcomes.filter(({ continues }) => continues);
+  // The jobs, the deliveries, the suppressions, the broadcasts: the order of locks.
+  const held = await endJobs(tx, finished);
+  await lockDeliveries(tx, [first, further, marksOf(finished)]);
+  const changed = new Set([...(await upsert(tx, first)), ...(await updateSent(tx, further))]);
   const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
+  // Each attempt removes its own mark, even if two workers report the same delivery. A repeat removes only
+  // marks of outcomes that changed a delivery: a mark removed twice is another attempt's, and the text
+  // message would be sent a third time.
+  const unusedMarks = [
+    ...(isRepeat ? written : reported).filter(({ hasUnusedMark }) => hasUnusedMark),
+    ...marksOf(isRepeat ? held : finished),
+  ];
+  if (unusedMarks.length > 0) await removeMarks(tx, unusedMarks);
   await recordEvents(tx, eventsOf(written));
   // Not with the end of the job: a repeat after a crash finds the outcome, and would never enqueue the poll.
   const accepted = written.flatMap((one) => one.accepted ?? []);
   if (accepted.length > 0) await enqueue(tx, receiptJobs(accepted));
   const suppressions = reported.flatMap(suppressionsOf);
   if (suppressions.length > 0) await suppressAddresses({ db: tx, addressKeys }, suppressions);
-  const held = await endJobs(tx, finished);
-  // Each attempt removes its own mark, even if two workers report the same delivery. A repeat removes only
-  // marks of outcomes that changed a delivery: a mark removed twice is another attempt's, and the text
-  // message would be sent a third time.
-  const unusedMarks = [
-    ...(isRepeat ? written : reported).filter(({ hasUnusedMark }) => hasUnusedMark),
-    ...(isRepeat ? held : finished).flatMap((one) => one.unusedMarks ?? []),
-  ];
-  if (unusedMarks.length > 0) await removeMarks(tx, unusedMarks);
+  await enqueue(
+    tx,
+    held.flatMap(({ retries, polls = [] }) => [...retries, ...polls]),
+  );
+  await recordEvents(
+    tx,
+    held.flatMap(({ events = [] }) => events),
+  );
   await countDown(tx, talliesOf(written, held));
   return written;
+}
+
+function marksOf(finished: readonly FinishedJob[]): TextRef[] {
+  return finished.flatMap(({ unusedMarks = [] }) => unusedMarks);
+}
+
+/** Locks deliveries that several statements change: each of them locks its own in order, not those of all. */
+async function lockDeliveries(tx: Queryable, parts: readonly (readonly TextRef[])[]): Promise<void> {
+  if (parts.filter(({ length }) => length > 0).length < 2) return;
+  const all = parts.flat();
+  await tx.query(selectForUpdate, [
+    uuidArray(all.map(({ userId }) => userId)),
+    uuidArray(all.map(({ notificationId }) => notificationId)),
+    textArray(all.map(({ channel }) => channel)),
+  ]);
 }
 
 /**
@@ -112,7 +130,7 @@ function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[]
     if (before === undefined || now > since || (now === since && before.state === 'retrying'))
       chosen.set(name, outcome);
   }
-  return [...chosen.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
+  return [...chosen.values()];
 }
 
 const nameOf = (notificationId: string, channel: string) => `${notificationId}${channel}`;
@@ -195,23 +213,13 @@ async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Prom
 }
 
 /**
- * Ends the jobs that are still leased, and enqueues what remains of them. Returns these jobs. A job may be
- * ended twice under one lease: by a run that still went on when the worker claimed the job once more, and by
- * that claim's run. The first end counts.
+ * Ends the jobs that are still leased, and returns them. A job may be ended twice under one lease: by a run
+ * that still went on when the worker claimed the job once more, and by the run of that claim. The first one
+ * counts.
  */
 async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
-  if (finished.length === 0) return [];
   const ended = new Set(await completeHeld(tx, finished));
-  const held = finished.filter(({ jobId }) => ended.delete(jobId));
-  await enqueue(
-    tx,
-    held.flatMap(({ retries, polls = [] }) => [...retries, ...polls]),
-  );
-  await recordEvents(
-    tx,
-    held.flatMap(({ events = [] }) => events),
-  );
-  return held;
+  return finished.filter(({ jobId }) => ended.delete(jobId));
 }
 
 const EVENT_TYPES = {
@@ -264,6 +272,25 @@ function countsWithoutIds({ accepted, gone, failed }: TargetCounts): Record<stri
   return { accepted, gone, failed };
 }
 
+// Primary key.
+const selectForUpdate = sql(
+  'lock_deliveries',
+  `select count(*)
+  from (
+    select d.user_id
+    from (
+      select *
+      from unnest($1::uuid[], $2::uuid[], $3::text[]) as l (user_id, notification_id, channel)
+      order by user_id, notification_id, channel
+    ) l
+    cross join lateral (
+      select user_id
+      from deliveries d
+      where d.user_id = l.user_id and d.notification_id = l.notification_id and d.channel = l.channel
+      for update
+    ) d
+  ) locked`,
+);
 // Primary key (user_id, notification_id, channel). A final state is never overwritten, the same attempt is
 // not written twice, and outcomes from before a replay are ignored. Only changed rows are returned, so that
 // each state has one event and each end is counted once, however often it is reported. If no integration was
@@ -288,6 +315,7 @@ const upsertDeliveries = sql(
       code, reason, first_attempt_at, targets, replay, progress
     )
     where broadcast_id in (select id from existing)
+    order by user_id, notification_id, channel
     on conflict (user_id, notification_id, channel) do update
       set state = excluded.state, attempts = excluded.attempts,
         integration_id = coalesce(excluded.integration_id, d.integration_id),
@@ -302,12 +330,27 @@ const upsertDeliveries = sql(
 // it.
 const updateSentDeliveries = sql(
   'record_further_targets',
-  `update deliveries d
+  `with o as materialized (
+    select d.user_id, d.notification_id, d.channel, given.attempts, given.targets, given.progress
+    from (
+      select *
+      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[], $7::text[])
+        as given (user_id, notification_id, channel, replay, attempts, targets, progress)
+      order by user_id, notification_id, channel
+    ) given
+    cross join lateral (
+      select user_id, notification_id, channel
+      from deliveries d
+      where d.user_id = given.user_id and d.notification_id = given.notification_id
+        and d.channel = given.channel and d.replays = given.replay
+        and d.state = 'sent' and d.progress is not null
+        and (given.attempts > d.attempts or given.progress is null)
+      for update
+    ) d
+  )
+  update deliveries d
   set attempts = o.attempts, targets = o.targets::json, progress = o.progress::json, last_attempt_at = now()
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[], $7::text[])
-    as o (user_id, notification_id, channel, replay, attempts, targets, progress)
+  from o
   where d.user_id = o.user_id and d.notification_id = o.notification_id and d.channel = o.channel
-    and d.state = 'sent' and d.replays = o.replay and d.progress is not null
-    and (o.attempts > d.attempts or o.progress is null)
   returning d.notification_id, d.channel`,
 );

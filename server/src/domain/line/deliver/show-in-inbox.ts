@@ -32,14 +32,22 @@ const release = sql(
     select user_id, id
     from unnest($1::uuid[], $2::uuid[]) as w (user_id, id)
   ),
+  hidden as materialized (
+    select n.user_id, n.id
+    from (select * from wanted order by user_id, id) w
+    cross join lateral (
+      select user_id, id
+      from notifications n
+      where n.user_id = w.user_id and n.id = w.id
+        and n.discarded_at = ${HIDDEN} and n.snoozed_until is null
+      for update
+    ) n
+  ),
   shown as (
     update notifications n
     set ${SHOW}
-    from wanted
-    where n.user_id = wanted.user_id
-      and n.id = wanted.id
-      and n.discarded_at = ${HIDDEN}
-      and n.snoozed_until is null
+    from hidden
+    where n.user_id = hidden.user_id and n.id = hidden.id
     returning n.user_id, n.sent_at
   )
   select user_id, sent_at

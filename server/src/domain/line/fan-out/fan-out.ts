@@ -25,7 +25,7 @@ import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from '../ledger/
 import { CONTENT_COLUMNS, type ContentRow, contentOf } from '../notifications/contents.ts';
 import { renderInboxTexts } from './inbox-texts.ts';
 import { type BroadcastPlan, loadPlanInputs, planDeliveries } from './plan-deliveries.ts';
-import { addGroups, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
+import { addGroups, countDownPages, jobsOfNextPages, lockKnown } from './topic-pages.ts';
 import {
   type AddressedPage,
   type BroadcastPage,
@@ -149,10 +149,8 @@ async function write(
       : { pages, events: [] };
     const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
     const following: NewJob[] = plans.flatMap((plan) => plan.jobs);
-    if (isPaged) {
-      following.push(...jobsOfNextPages(broadcasts));
-      await lockForPages(tx, broadcasts);
-    }
+    if (isPaged) following.push(...jobsOfNextPages(broadcasts));
+    await lockKnown(tx, broadcasts);
     const ids = jobs.map((job) => job.id);
     const events = [...failures, ...plans.flatMap((plan) => plan.events)];
     const fannedOut = broadcasts.map((broadcast, index) => toWrite(broadcast, plans[index] as BroadcastPlan));

@@ -84,14 +84,17 @@ export function jobsOfNextPages(broadcasts: readonly AddressedPage[]): NewJob<'f
   );
 }
 
-/** Called before pages are written: deliveries of earlier pages may be counting down the same broadcasts. */
-export async function lockForPages(tx: Queryable, broadcasts: readonly AddressedPage[]): Promise<void> {
-  const later = broadcasts.filter(({ page }) => page > 0);
+/**
+ * Called before pages are written: deliveries of earlier pages may be counting down the same broadcasts, and
+ * users may be erased from those that were scheduled.
+ */
+export async function lockKnown(tx: Queryable, broadcasts: readonly AddressedPage[]): Promise<void> {
+  const known = broadcasts.filter(({ page, scheduled }) => page > 0 || scheduled);
   // A single one is locked by its own update, which cannot deadlock.
-  if (later.length > 1)
+  if (known.length > 1)
     await lockBroadcasts(
       tx,
-      later.map(({ id }) => id),
+      known.map(({ id }) => id),
     );
 }
 

@@ -194,7 +194,8 @@ export const SENT_AT = `date_trunc('milliseconds', now())`;
  * topic, page, user_ids, notification_ids, hidden (empty if none is), texts (likewise), plan and scheduled.
  */
 export function fanOutRows(from: string, insertion: Insertion): string {
-  const onConflict = insertion === 'careful' ? 'on conflict do nothing' : '';
+  const onConflict = (key: string) =>
+    insertion === 'careful' ? `order by ${key} on conflict do nothing` : '';
   return `notified as (
     insert into notifications
       (user_id, id, broadcast_id, texts, sent_at, category, topic, discarded_at, place, updated_at)
@@ -202,14 +203,14 @@ export function fanOutRows(from: string, insertion: Insertion): string {
       case when scheduled and n.hidden is not true then ${placeNow('n.id')} end,
       case when scheduled and n.hidden is not true then ${SENT_AT} end
     from ${from} f, unnest(user_ids, notification_ids, hidden, texts) as n (user_id, id, hidden, texts)
-    ${onConflict}
+    ${onConflict('n.user_id, n.id')}
   ),
   listed as (
     insert into broadcast_users (broadcast_id, page, user_ids, plan)
     select id, page, user_ids, plan
     from ${from}
     where user_ids <> '{}'
-    ${onConflict}
+    ${onConflict('id, page')}
   )`;
 }
 

@@ -81,7 +81,8 @@ interface Shown {
   sent_at: Date;
 }
 
-// Primary key. No condition is that of a partial index: the planner would read all of the user's rows in it.
+// Primary keys. No condition is that of a partial index: the planner would read all of the user's rows in it.
+// Locks the users first: a change of all notifications of a user locks them in the order of their places.
 // Clients that reconnect find a returned notification by updated_at, however old its id is. The second part
 // finds what has returned already, unless its user changed it since.
 const show = sql(
@@ -91,14 +92,32 @@ const show = sql(
     from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::boolean[])
       as w (user_id, id, until, project_id, event_id, is_repeat)
   ),
+  owners as materialized (
+    select id
+    from users
+    where id = any ($1::uuid[])
+    order by id
+    for no key update
+  ),
+  snoozed as materialized (
+    select n.user_id, n.id, w.project_id, w.event_id
+    from (
+      select * from wanted where (select count(*) from owners) >= 0 order by user_id, id
+    ) w
+    cross join lateral (
+      select user_id, id
+      from notifications n
+      where n.user_id = w.user_id and n.id = w.id
+        and coalesce(n.snoozed_until = coalesce(w.until, n.snoozed_until), false)
+      for update
+    ) n
+  ),
   shown as (
     update notifications n
     set ${SHOW}
-    from wanted
-    where n.user_id = wanted.user_id
-      and n.id = wanted.id
-      and coalesce(n.snoozed_until = coalesce(wanted.until, n.snoozed_until), false)
-    returning wanted.project_id, wanted.event_id, n.user_id, n.broadcast_id, n.sent_at
+    from snoozed
+    where n.user_id = snoozed.user_id and n.id = snoozed.id
+    returning snoozed.project_id, snoozed.event_id, n.user_id, n.broadcast_id, n.sent_at
   ),
   event as (
     insert into events (project_id, id, type, broadcast_id, user_ids)

@@ -164,23 +164,32 @@ const mark = sql(
 // The row of a delivery that was never attempted is deleted, unless the delivery was replayed.
 const remove = sql(
   'remove_text_marks',
-  `with wanted as (
-    select *
-    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[])
-      as w (user_id, notification_id, channel, replay)
+  `with marked as materialized (
+    select d.user_id, d.notification_id, d.channel,
+      d.attempts = 0 and d.${MARKS} = 1 and d.replays = 0 as is_new
+    from (
+      select *
+      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[])
+        as w (user_id, notification_id, channel, replay)
+      order by user_id, notification_id, channel
+    ) w
+    cross join lateral (
+      select *
+      from deliveries d
+      where d.user_id = w.user_id and d.notification_id = w.notification_id and d.channel = w.channel
+        and d.replays = w.replay and d.state = 'retrying' and d.${MARKS} > 0
+      for update
+    ) d
   ),
   removed as (
     delete from deliveries d
-    using wanted
-    where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id
-      and d.channel = wanted.channel and d.replays = wanted.replay
-      and d.state = 'retrying' and d.attempts = 0 and d.${MARKS} = 1 and d.replays = 0
+    using marked
+    where d.user_id = marked.user_id and d.notification_id = marked.notification_id
+      and d.channel = marked.channel and is_new
   )
   update deliveries d
   set ${MARKS} = d.${MARKS} - 1
-  from wanted
-  where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id
-    and d.channel = wanted.channel and d.replays = wanted.replay
-    and d.state = 'retrying' and d.${MARKS} > 0
-    and not (d.attempts = 0 and d.${MARKS} = 1 and d.replays = 0)`,
+  from marked
+  where d.user_id = marked.user_id and d.notification_id = marked.notification_id
+    and d.channel = marked.channel and not is_new`,
 );

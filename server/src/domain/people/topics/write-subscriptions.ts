@@ -187,6 +187,7 @@ const updateSubscriptions = sql(
   `insert into subscriptions (user_id, topic, id, project_id, categories)
   select user_id, $4, id, $5, categories::jsonb
   from unnest($1::uuid[], $2::uuid[], $3::text[]) as given (user_id, id, categories)
+  order by user_id
   on conflict (user_id, topic) do update
   set categories = excluded.categories`,
 );

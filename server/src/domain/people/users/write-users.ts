@@ -352,7 +352,8 @@ const clearReleased = sql(
 // gets no row, or an error.
 const INSERT_KEYS = `insert into user_keys (project_id, kind, value, user_id)
     select project_id, kind, value, user_id
-    from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as k (project_id, kind, value, user_id)`;
+    from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as k (project_id, kind, value, user_id)
+    order by project_id, kind, value`;
 const insertNewKeys = sql('insert_new_keys', INSERT_KEYS);
 const insertKeys = sql(
   'insert_keys',

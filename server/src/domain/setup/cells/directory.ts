@@ -195,7 +195,9 @@ const insertProjectOfCell = sql(
 const upsertProjectsOfCell = sql(
   'upsert_projects_of_cell',
   `insert into cell_projects (project_id, api_key, cell)
-  select id, api_key, $3 from unnest($1::uuid[], $2::text[]) as projects (id, api_key)
+  select id, api_key, $3
+  from unnest($1::uuid[], $2::text[]) as projects (id, api_key)
+  order by id
   on conflict (project_id) do update set cell = excluded.cell`,
 );
 

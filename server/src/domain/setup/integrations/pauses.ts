@@ -160,6 +160,7 @@ const upsertPauses = sql(
     project_id, integration_id, party, version, since, until, code, reason
   )
   select * from found
+  order by project_id, integration_id, party
   on conflict (project_id, integration_id, party) do update
   set version = excluded.version,
     since = case when known.version = excluded.version then known.since else excluded.since end,
@@ -173,8 +174,15 @@ const upsertPauses = sql(
 // Primary key.
 const deletePauses = sql(
   'delete_integration_pauses',
-  `delete from integration_pauses p
-  using unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (project_id, integration_id, party)
+  `with ended as (
+    select p.project_id, p.integration_id, p.party
+    from unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (project_id, integration_id, party)
+    join integration_pauses p using (project_id, integration_id, party)
+    order by p.project_id, p.integration_id, p.party
+    for update of p
+  )
+  delete from integration_pauses p
+  using ended
   where p.project_id = ended.project_id
     and p.integration_id = ended.integration_id
     and p.party = ended.party`,
@@ -204,11 +212,18 @@ const updateProbe = sql(
 // Primary key.
 const deleteProbes = sql(
   'release_integration_probes',
-  `update integration_pauses p
+  `with probed as (
+    select p.project_id, p.integration_id, p.party
+    from unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (project_id, integration_id, party)
+    join integration_pauses p using (project_id, integration_id, party)
+    where p.probed_by = $4
+    order by p.project_id, p.integration_id, p.party
+    for update of p
+  )
+  update integration_pauses p
   set probed_by = null
-  from unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (project_id, integration_id, party)
-  where p.project_id = ended.project_id
-    and p.integration_id = ended.integration_id
-    and p.party = ended.party
-    and p.probed_by = $4`,
+  from probed
+  where p.project_id = probed.project_id
+    and p.integration_id = probed.integration_id
+    and p.party = probed.party`,
 );

@@ -230,13 +230,19 @@ const updateDueTimes = sql(
   'date_workflow_turns',
   `with held as (
     select id from jobs where id = any ($3::bigint[]) and lease_id = $4 order by id for share
+  ),
+  late as materialized (
+    select r.id
+    from unnest($1::uuid[], $2::int[], $3::bigint[]) as t (id, turn, job_id)
+    join workflow_runs r using (id, turn)
+    where r.id = any ($1::uuid[]) and t.job_id = any (array(select id from held))
+    order by r.id
+    for update of r
   )
-  update workflow_runs r
+  update workflow_runs
   set due_at = $5
-  from unnest($1::uuid[], $2::int[], $3::bigint[]) as late (id, turn, job_id)
-  join held on held.id = late.job_id
-  where r.id = late.id and r.turn = late.turn
-  returning r.id`,
+  where id = any (array(select id from late))
+  returning id`,
 );
 const selectRuns = sql(
   'workflow_runs_in_turn',

@@ -16,6 +16,7 @@ const insertBroadcasts = sql(
   'mark_broadcasts_of_runs',
   `insert into workflow_broadcasts (broadcast_id, depth)
   select *
-  from unnest($1::uuid[], $2::smallint[])
+  from unnest($1::uuid[], $2::smallint[]) as b (broadcast_id, depth)
+  order by broadcast_id
   on conflict (broadcast_id) do nothing`,
 );

@@ -282,7 +282,15 @@ const lockRunsInTurn = sql(
 );
 const updateRunsInTurn = sql(
   'record_workflow_turns',
-  `update workflow_runs r
+  `with locked as materialized (
+    select r.id
+    from unnest($1::uuid[], $2::int[]) as t (id, turn)
+    join workflow_runs r using (id, turn)
+    where r.id = any ($1::uuid[])
+    order by r.id
+    for update of r
+  )
+  update workflow_runs r
   set state = t.state, place = t.place, stage = t.stage, turn = r.turn + 1, due_at = t.due_at,
     size = r.size + t.added, prepared = t.prepared, data = coalesce(t.data::json, r.data),
     broadcast_id = t.broadcast_id, waits_for = t.waits_for, error = t.error,
@@ -291,7 +299,7 @@ const updateRunsInTurn = sql(
     $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
     $8::uuid[], $9::text[], $11::int[], $12::text[], $13::bytea[]
   ) as t (id, turn, state, place, stage, due_at, data, broadcast_id, error, added, waits_for, prepared)
-  where r.id = any ($1::uuid[]) and r.id = t.id and r.turn = t.turn
+  where r.id = any (array(select id from locked)) and r.id = t.id and r.turn = t.turn
   returning r.id`,
 );
 const insertStepsText = `insert into workflow_run_steps as s (

@@ -36,5 +36,6 @@ const insertFeeds = sql(
   `insert into workflow_feeds (project_id, feed_xact, feed_id)
   select id, (pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1)::text::xid8, $2
   from unnest($1::uuid[]) as f (id)
+  order by id
   on conflict (project_id) do nothing`,
 );

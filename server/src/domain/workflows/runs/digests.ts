@@ -32,7 +32,14 @@ const selectItems = sql(
 );
 const removeDigests = sql(
   'delete_workflow_digests',
-  'delete from workflow_digests where run_id = any ($1::uuid[])',
+  `delete from workflow_digests
+  where run_id = any (array(
+    select run_id
+    from workflow_digests
+    where run_id = any ($1::uuid[])
+    order by key
+    for update
+  ))`,
 );
 const removeItems = sql(
   'delete_workflow_digest_items',
