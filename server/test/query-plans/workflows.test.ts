@@ -226,14 +226,16 @@ const READS: [string, () => Promise<unknown>, number][] = [
 ];
 
 const arrive = (name: string, userId: string | null) =>
-  continueWaiting(db, projectId, [{ name, userId, broadcastId: null, value: { name } }], {
+  continueWaiting(db, projectId, [{ name, userId, broadcastId: null, xact: null, value: { name } }], {
     nowMs: Date.now(),
   });
 
 const context = () => ({ db: joined(), clock, bus, identities: new Identities(bus) });
 const startByEvent = (name: string, userId: string | null) => {
   const value = { context: { run_id: middle } };
-  return startTriggered(db, context(), projectId, [{ name, userId, broadcastId: newId(), value }]);
+  return startTriggered(db, context(), projectId, [
+    { name, userId, broadcastId: newId(), xact: null, value },
+  ]);
 };
 
 beforeAll(async () => {

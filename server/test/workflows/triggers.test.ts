@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
-import { sql } from '../../src/db/client.ts';
+import { type Queryable, sql } from '../../src/db/client.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { recordEvents } from '../../src/domain/ground/events/record.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
@@ -260,6 +260,35 @@ describe('a run that waits for an event of Belfry', () => {
       return run;
     });
     expect((await ended(project, id)).steps[0].output.event.type).toBe('user.updated');
+  });
+
+  test('does not continue with an event that was committed before it waits, and is read after', async () => {
+    const ada = await putUser('ada');
+    const update = (on: Queryable, code: string) =>
+      recordEvents(on, [{ projectId: project.id, type: 'user.updated', userIds: [ada], details: { code } }]);
+    // The feed is read from now on.
+    await inState(project, await startRun(project, [waitFor('token.saved')], {}, 'other'), STATE.waiting);
+    const id = await service.context.db.transaction(async (open) => {
+      // Events of later transactions are not read before this one ends.
+      await recordEvents(open, [{ projectId: project.id, type: 'user.created', userIds: [ada] }]);
+      await update(service.context.db, 'before');
+      const run = await startRun(project, [set, waitFor('user.updated')], ADA);
+      await inState(project, run, STATE.waiting);
+      return run;
+    });
+    await readAll();
+    expect((await runOf(project, id)).status.state).toBe(STATE.waiting);
+    await update(service.context.db, 'after');
+    expect((await ended(project, id)).steps[1].output.event.context.code).toBe('after');
+  });
+
+  test('does not continue with an event of the turn in which it began to wait', async () => {
+    const id = await startRun(project, [set, waitFor('workflow.run.step')], ADA);
+    await inState(project, id, STATE.waiting);
+    await readAll();
+    expect((await runOf(project, id)).status.state).toBe(STATE.waiting);
+    await startRun(project, [set], ADA, 'other');
+    expect((await ended(project, id)).steps[1].output.event.payload.run_id).not.toBe(id);
   });
 
   test('continues at once if the event came shortly before', async () => {

@@ -15,7 +15,8 @@ const TABLES_OF_MOVES = [
 
 /**
  * Every table of the schema with its stored columns, in an order that satisfies the foreign keys. Without
- * transaction ids, which mean nothing to another server: restored rows get the id of the restoring one.
+ * transaction ids and snapshots, which mean nothing to another server: restored rows get the id of the
+ * restoring transaction, and no snapshot.
  */
 export async function listTables(client: pg.Client): Promise<TableOf[]> {
   const { rows } = await client.query<TableOf & { needs: string[] }>(LIST_TABLES, [
@@ -33,6 +34,7 @@ const LIST_TABLES = `
       select a.attname::text
       from pg_attribute a
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+        and a.atttypid <> 'pg_snapshot'::regtype
         and not exists (
           select from pg_attrdef d
           where d.adrelid = a.attrelid and d.adnum = a.attnum

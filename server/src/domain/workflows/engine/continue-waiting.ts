@@ -10,6 +10,7 @@ import { runJob } from '../runs/jobs.ts';
 import { STAGES } from '../runs/row.ts';
 import { type LoadedRun, loadRuns } from './load.ts';
 import { readableOf } from './readable.ts';
+import { visibilityIn } from './snapshot.ts';
 
 // Runs that are in memory at the same time, with their inputs.
 const RUNS_AT_ONCE = 500;
@@ -17,6 +18,8 @@ const RUNS_AT_ONCE = 500;
 /**
  * Continues the runs that wait for these events, in the caller's transaction: each with the first event that
  * its condition accepts. If a run and an event both have a user, it must be the same, and so with broadcasts.
+ * An event that was recorded before a run began to wait does not continue it, unless it is of the broadcast
+ * that the run has sent.
  * `only` are the ids of the runs to continue. Returns their number.
  */
 export async function continueWaiting(
@@ -49,6 +52,15 @@ interface Waiting {
   name: string;
 }
 
+/** A run that is locked. */
+interface Locked {
+  id: string;
+  turn: number;
+  waits_for: string | null;
+  /** The snapshot in which it began to wait; null if that is not known, or does not matter. */
+  waits_since: string | null;
+}
+
 /** A run, and the index of the event that continues it. */
 interface Accepted {
   run: LoadedRun;
@@ -61,24 +73,26 @@ async function acceptEvents(
   candidates: readonly Waiting[],
   events: readonly ArrivedEvent[],
 ): Promise<Accepted[]> {
-  const locked = await tx.query<{ id: string; turn: number; waits_for: string | null }>(lockWaiting, [
-    uuidArray(candidates.map(({ id }) => id)),
-  ]);
+  const locked = await tx.query<Locked>(lockWaiting, [uuidArray(candidates.map(({ id }) => id))]);
   const runs = await loadRuns(
     tx,
     locked.map(({ id, turn }) => ({ payload: { run_id: id, turn } })),
   );
-  const waitsFor = new Map(locked.map((row) => [row.id, row.waits_for]));
+  const waits = new Map(locked.map((row) => [row.id, row]));
   const byName = Map.groupBy(events.keys(), (index) => events[index]?.name);
   const between = takeTurns();
   const accepted: Accepted[] = [];
   for (const { id, user_id: userId, name } of candidates) {
     const run = runs.get(id);
     // It may have come to another step before it was locked.
-    if (run === undefined || name !== waitsFor.get(id)) continue;
+    const { waits_for: waitsFor, waits_since: since } = waits.get(id) ?? {};
+    if (run === undefined || name !== waitsFor) continue;
+    const isEarlier = since == null ? () => false : visibilityIn(since);
     for (const index of byName.get(name) ?? []) {
       const event = events[index] as ArrivedEvent;
       if (!isSameOrNone(event.userId, userId) || !isSameOrNone(event.broadcastId, run.broadcast_id)) continue;
+      const isOfOwnBroadcast = event.broadcastId !== null && event.broadcastId === run.broadcast_id;
+      if (event.xact !== null && !isOfOwnBroadcast && isEarlier(event.xact)) continue;
       await between();
       if (!accepts(run, event.value)) continue;
       accepted.push({ run, event: index });
@@ -169,7 +183,7 @@ const selectWaiting = sql(
 // Primary key. In the order of the ids, so that two transactions lock runs in the same order.
 const lockWaiting = sql(
   'lock_waiting_runs',
-  `select id, turn, waits_for
+  `select id, turn, waits_for, waits_since::text as waits_since
   from workflow_runs
   where id = any ($1::uuid[])
   order by id

@@ -37,7 +37,7 @@ export async function lookBack(tx: Queryable, turns: readonly Advanced[], nowMs:
     const users = new Set(runs.map(({ run }) => run.user_id));
     const events = rows.flatMap((row) => {
       const { from, to } = numbersOf(row, types);
-      return expand(row, from, to, 0).flatMap(arrivedEvents);
+      return expand(row, from, to, 0).flatMap((event) => arrivedEvents(event, null));
     });
     const of = events.filter(({ userId }) => users.has(null) || userId === null || users.has(userId));
     const only = new Set(runs.map(({ run }) => run.id));

@@ -19,6 +19,7 @@ import type { LoadedRun, RunJob } from './load.ts';
 import { lookBack } from './look-back.ts';
 import { markBroadcasts } from './mark-broadcasts.ts';
 import type { SharedStep } from './shared-steps.ts';
+import { takeSnapshot } from './snapshot.ts';
 import { passThrottles } from './throttles.ts';
 
 /** The turns of a batch of runs. */
@@ -46,13 +47,18 @@ export async function recordTurns(
     return [];
   }
   const following = advanced.filter(waitsForOwnEvent);
-  if (following.length > 0)
+  let waitsSince: string | null = null;
+  if (following.length > 0) {
     await followEvents(
       tx,
       following.map(({ run }) => run.project_id),
     );
+    waitsSince = await takeSnapshot(tx);
+  }
   const decided = await decideShared(tx, advanced, { nowMs, stored: starting === undefined });
-  const updated = starting ? new Set(decided.map(({ run }) => run.id)) : await updateRuns(tx, decided, nowMs);
+  const updated = starting
+    ? new Set(decided.map(({ run }) => run.id))
+    : await updateRuns(tx, decided, { nowMs, waitsSince });
   const current = decided.filter(({ run }) => updated.has(run.id));
   const turns = decided.flatMap((turn) => {
     if (updated.has(turn.run.id)) return [turn];
@@ -71,7 +77,7 @@ export async function recordTurns(
     ...runEvents([...turns.flatMap(eventsOfSteps), ...current.flatMap(eventOfEnd)]),
   ];
   const history = historyColumns(steps, events);
-  if (starting) await insertRuns(tx, decided, { starting, nowMs, history });
+  if (starting) await insertRuns(tx, decided, { starting, nowMs, waitsSince, history });
   else if (steps.length > 0 || events.length > 0) await tx.query(writeHistory, history);
   const jobOf = new Map(jobs.map((job) => [job.payload.run_id, job]));
   const ready = await enqueue(
@@ -143,9 +149,10 @@ async function lockRuns(tx: Queryable, turns: readonly Advanced[]): Promise<Read
 async function updateRuns(
   tx: Queryable,
   turns: readonly Advanced[],
-  nowMs: number,
+  { nowMs, waitsSince }: { nowMs: number; waitsSince: string | null },
 ): Promise<ReadonlySet<string>> {
-  const rows = await tx.query<{ id: string }>(updateRunsInTurn, columnsOf(turns, new Date(nowMs)));
+  const values = [...columnsOf(turns, new Date(nowMs)), waitsSince];
+  const rows = await tx.query<{ id: string }>(updateRunsInTurn, values);
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -153,7 +160,17 @@ async function updateRuns(
 async function insertRuns(
   tx: Queryable,
   turns: readonly Advanced[],
-  { starting, nowMs, history }: { starting: ReadonlyMap<string, NewRun>; nowMs: number; history: unknown[] },
+  {
+    starting,
+    nowMs,
+    waitsSince,
+    history,
+  }: {
+    starting: ReadonlyMap<string, NewRun>;
+    nowMs: number;
+    waitsSince: string | null;
+    history: unknown[];
+  },
 ): Promise<void> {
   await tx.query(insertRunsAfterTurn, [
     ...history,
@@ -166,6 +183,7 @@ async function insertRuns(
     byteaArray(turns.map(({ run }) => starting.get(run.id)?.packed ?? null)),
     turns.map(({ run }) => run.created_at),
     turns.map(({ run }) => run.depth),
+    waitsSince,
   ]);
 }
 
@@ -294,6 +312,7 @@ const updateRunsInTurn = sql(
   set state = t.state, place = t.place, stage = t.stage, turn = r.turn + 1, due_at = t.due_at,
     size = r.size + t.added, prepared = t.prepared, data = coalesce(t.data::json, r.data),
     broadcast_id = t.broadcast_id, waits_for = t.waits_for, error = t.error,
+    waits_since = case when t.waits_for is not null then $14::pg_snapshot end,
     started_at = coalesce(r.started_at, $10), completed_at = case when t.state >= ${ENDED} then $10 end
   from unnest(
     $1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[],
@@ -328,10 +347,11 @@ const insertRunsAfterTurn = sql(
   events as (${insertEventsText(9)})
   insert into workflow_runs (
     id, project_id, workflow_key, version, user_id, state, place, stage, turn, due_at, size, input, prepared,
-    data, broadcast_id, waits_for, error, created_at, started_at, completed_at, depth
+    data, broadcast_id, waits_for, waits_since, error, created_at, started_at, completed_at, depth
   )
   select id, project_id, key, version, user_id, state, place, stage, turn + 1, due_at, size + added, input,
-    prepared, data::json, broadcast_id, waits_for, error, created_at,
+    prepared, data::json, broadcast_id, waits_for, case when waits_for is not null then $36::pg_snapshot end,
+    error, created_at,
     $24::timestamptz, case when state >= ${ENDED} then $24::timestamptz end, depth
   from unnest(
     $15::uuid[], $16::int[], $17::smallint[], $18::text[], $19::smallint[], $20::timestamptz[], $21::text[],

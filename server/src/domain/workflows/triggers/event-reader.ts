@@ -131,6 +131,7 @@ interface FeedRow {
 
 /** The events of a row that may be wanted: those with the numbers `from` to `to - 1`. */
 interface WantedRow {
+  xact: string;
   id: string;
   from: number;
   to: number;
@@ -146,7 +147,7 @@ function firstPage(
   let events = 0;
   for (const row of rows) {
     const { from, to } = numbersOf(row, types);
-    if (to > from) page.push({ id: row.id, from, to });
+    if (to > from) page.push({ xact: row.xact, id: row.id, from, to });
     events += to - from;
     if (events >= MAX_EVENTS) return { page, last: row };
   }
@@ -160,9 +161,9 @@ async function loadEvents(
 ): Promise<ArrivedEvent[]> {
   const rows = await tx.query<EventRow>(selectEvents, [projectId, uuidArray(page.map(({ id }) => id))]);
   const rowOf = new Map(rows.map((row) => [row.id, row]));
-  return page.flatMap(({ id, from, to }) => {
+  return page.flatMap(({ xact, id, from, to }) => {
     const row = rowOf.get(id);
-    return row === undefined ? [] : expand(row, from, to, 0).flatMap(arrivedEvents);
+    return row === undefined ? [] : expand(row, from, to, 0).flatMap((event) => arrivedEvents(event, xact));
   });
 }
 

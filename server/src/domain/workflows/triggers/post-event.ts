@@ -35,7 +35,7 @@ export async function postEvent(
   const result = await inStartTransaction(context, async (tx) => {
     const [found] = user ? await findUsers(tx, [{ projectId, ...user }]) : [];
     const userId = user ? (found ?? UNKNOWN_USER) : null;
-    const events = [{ name, userId, broadcastId: null, value }];
+    const events = [{ name, userId, broadcastId: null, xact: null, value }];
     const continued = await continueWaiting(tx, projectId, events, { nowMs: context.clock.now() });
     const { started, users } = await startTriggered(tx, context, projectId, events);
     return { users, result: { continued, started } };
