@@ -40,6 +40,7 @@ import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { RunStarter } from './domain/workflows/engine/starter.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
+import { continueHandler } from './domain/workflows/triggers/continue-later.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
 import { CellRouter } from './http/cells.ts';
 import type { HttpContext } from './http/context.ts';
@@ -371,6 +372,7 @@ function startWorker(
       import_users: importHandler(workerContext),
       run_workflow: runHandler(workflowDeps),
       call_workflow: callHandler(workflowDeps),
+      continue_workflows: continueHandler(workerContext),
       start_workflow: scheduleHandler(workerContext),
       unsnooze: unsnoozeHandler(workerContext),
     },
@@ -392,7 +394,10 @@ function startWorker(
   });
   relay.start();
   undo.push(() => relay.stop());
-  const reader = new EventReader(workerContext, () => wake('run_workflow'));
+  const reader = new EventReader(workerContext, () => {
+    wake('run_workflow');
+    wake('continue_workflows');
+  });
   reader.start();
   undo.push(() => reader.stop());
   const abort = async () => {

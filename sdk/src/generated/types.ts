@@ -1423,7 +1423,7 @@ export type PingEmailIntegrationList = {
 };
 
 export type PostedWorkflowEvent = {
-    /** How many runs waited for the event. */
+    /** How many runs waited for the event. If more than 2,000 have a matching name and user, the others are continued soon after, and counted before their conditions are evaluated. */
     continued: number;
     /** How many runs it started. */
     started: number;

@@ -408,7 +408,12 @@ export function isOwnEvent(name: string): boolean {
 
 export const PostedWorkflowEvent = Type.Object(
   {
-    continued: Type.Integer({ minimum: 0, description: 'How many runs waited for the event.' }),
+    continued: Type.Integer({
+      minimum: 0,
+      description:
+        'How many runs waited for the event. If more than 2,000 have a matching name and user, the others ' +
+        'are continued soon after, and counted before their conditions are evaluated.',
+    }),
     started: Type.Integer({ minimum: 0, description: 'How many runs it started.' }),
   },
   { title: 'PostedWorkflowEvent' },

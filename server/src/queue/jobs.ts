@@ -1,4 +1,7 @@
-/** The kinds of jobs and their payloads: JSON with ids and numbers, never content or secrets. */
+/**
+ * The kinds of jobs and their payloads: JSON with ids and numbers, never secrets. Only an event that a program
+ * has posted is there with its content, because nothing else stores it.
+ */
 export interface JobPayloads {
   /**
    * Create the notifications and deliveries of a broadcast: for the first page of its users or, if `page` is
@@ -82,11 +85,21 @@ export interface JobPayloads {
    * partition key is of the project and the host, so that a slow host does not delay requests to others.
    */
   call_workflow: { run_id: string; turn: number; attempt: number; traceparent?: string };
+  /**
+   * Continue those of these runs that are still in these turns, and whose condition accepts an event: the
+   * posted one, or those of Belfry with these names in rows of events, each with the numbers of its events.
+   */
+  continue_workflows: WorkflowEvents & { runs: readonly (readonly [id: string, turn: number])[] };
   /** Start a run of a workflow by one of its schedules: that of this trigger, at this time. */
   start_workflow: { workflow_key: string; place: number; at_ms: number };
   /** Return a notification that is snoozed until this time to its inbox. */
   unsnooze: { user_id: string; notification_id: string; until_ms: number };
 }
+
+/** Events that continue runs. */
+export type WorkflowEvents =
+  | { posted: { name: string; user_id: string | null; value: Readonly<Record<string, unknown>> } }
+  | { names: readonly string[]; rows: readonly { id: string; from: number; to: number }[] };
 
 /** The progress of a delivery to several targets. */
 export interface Progress {
@@ -114,6 +127,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   'import_users',
   'run_workflow',
   'call_workflow',
+  'continue_workflows',
   'start_workflow',
   'unsnooze',
 ];

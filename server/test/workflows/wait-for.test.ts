@@ -3,8 +3,9 @@ import { startService } from '../../src/app.ts';
 import { namedStatements, sql } from '../../src/db/client.ts';
 import { GRACE_MS } from '../../src/domain/after/erasure/purge-users.ts';
 import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { continueWaiting } from '../../src/domain/workflows/engine/continue-waiting.ts';
 import { promote } from '../../src/queue/promote.ts';
-import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { claimTurn, ended, inState, runOf, STATE, startRun, stepsOf } from '../support/workflows.ts';
 
 let service: TestService;
@@ -257,6 +258,74 @@ describe('a run that waits for an event', () => {
     await expect.poll(() => count(STATE.completed)).toBe(2_000);
     const { steps } = await runOf(project, ids[7] ?? '');
     expect(steps).toMatchObject([{ output: { event: {} } }, { output: { done: true } }]);
+  });
+});
+
+describe('an event for which very many runs wait', () => {
+  const limits = { now: 2, perJob: 3 };
+  const arrive = (event: { name: string; userId: string | null }, order: number) => {
+    const { name, userId } = event;
+    const value = { name, data: { order } };
+    const later = { posted: { name, user_id: userId, value } };
+    const events = [{ ...event, broadcastId: null, xact: null, value }];
+    return service.context.db.transaction((tx) =>
+      continueWaiting(tx, project.id, events, { nowMs: clock.now(), later, limits }),
+    );
+  };
+  const ORDER_PAID = { name: 'order.paid', userId: null };
+  const twice = [waitFor(), waitFor()];
+  const startAll = async (users: number, steps: Parameters<typeof startRun>[1]) => {
+    await project.call('PUT', '/workflows', { key: 'flow', steps });
+    const inputs = Array.from({ length: users }, (_, n) => ({ user: { external_id: `user-${n}` } }));
+    const { body } = await project.call('POST', '/workflows/runs/bulk', { key: 'flow', inputs });
+    for (const id of body.ids) await inState(project, id, STATE.waiting);
+    return body.ids as string[];
+  };
+  const stepsOfAll = (ids: readonly string[]) =>
+    Promise.all(ids.map(async (id) => stepsOf(await runOf(project, id)).join()));
+  const continuedLater = () =>
+    until(
+      () =>
+        service.rows("select from jobs where kind = 'continue_workflows' and project_id = $1", [project.id]),
+      ({ length }) => length === 0,
+    );
+  const ONCE = '0 wait_for completed,1 wait_for waiting';
+
+  test('continues each of them once, by several jobs', async () => {
+    const ids = await startAll(12, twice);
+    expect(await arrive(ORDER_PAID, 1)).toEqual({ continued: 2, later: 10 });
+    await expect.poll(() => stepsOfAll(ids)).toEqual(ids.map(() => ONCE));
+    await continuedLater();
+    expect(await stepsOfAll(ids)).toEqual(ids.map(() => ONCE));
+    const { steps } = await runOf(project, ids[11] ?? '');
+    expect(steps[0].output).toEqual({ event: { name: 'order.paid', data: { order: 1 } } });
+  });
+
+  test('does not continue runs that begin to wait before their job runs', async () => {
+    const ids = await startAll(6, twice);
+    // The jobs are written, but not committed, while another event continues two of the runs.
+    const [first, second] = [await runOf(project, ids[4] ?? ''), await runOf(project, ids[5] ?? '')];
+    const { db } = service.context;
+    const late: string[] = [];
+    await db.transaction(async (tx) => {
+      const value = { name: 'order.paid', data: { order: 1 } };
+      const later = { posted: { name: 'order.paid', user_id: null, value } };
+      const events = [{ ...ORDER_PAID, broadcastId: null, xact: null, value }];
+      expect(await continueWaiting(tx, project.id, events, { nowMs: clock.now(), later, limits })).toEqual({
+        continued: 2,
+        later: 4,
+      });
+      for (const { user_id: userId } of [first, second])
+        expect(await arrive({ name: 'order.paid', userId }, 2)).toMatchObject({ continued: 1 });
+      await expect.poll(() => stepsOfAll(ids.slice(4))).toEqual([ONCE, ONCE]);
+      late.push(await startRun(project, twice, ADA, 'other'));
+      await inState(project, late[0] ?? '', STATE.waiting);
+    });
+    await expect.poll(() => stepsOfAll(ids)).toEqual(ids.map(() => ONCE));
+    await continuedLater();
+    expect(await stepsOfAll(ids)).toEqual(ids.map(() => ONCE));
+    expect(await stepsOfAll(late)).toEqual(['0 wait_for waiting']);
+    expect((await runOf(project, ids[5] ?? '')).steps[0].output.event.data).toEqual({ order: 2 });
   });
 });
 

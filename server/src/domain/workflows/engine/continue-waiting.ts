@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { ConditionError, evaluate } from '../../../lib/expression.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import { priorityFor } from '../../../queue/jobs.ts';
+import { type NewJob, priorityFor, type WorkflowEvents } from '../../../queue/jobs.ts';
 import { stepAt } from '../definitions/places.ts';
 import type { ArrivedEvent } from '../feed/arrived-event.ts';
 import { runJob } from '../runs/jobs.ts';
@@ -14,20 +14,35 @@ import { visibilityIn } from './snapshot.ts';
 
 // Runs that are in memory at the same time, with their inputs.
 const RUNS_AT_ONCE = 500;
+// Runs that are continued in the caller's transaction, and in that of a job.
+const LIMITS = { now: 2_000, perJob: 1_000 };
 
 /**
  * Continues the runs that wait for these events, in the caller's transaction: each with the first event that
  * its condition accepts. If a run and an event both have a user, it must be the same, and so with broadcasts.
  * An event that was recorded before a run began to wait does not continue it, unless it is of the broadcast
  * that the run has sent.
- * `only` are the ids of the runs to continue. Returns their number.
+ *
+ * Of very many runs, only the first are continued now. With `later`, which names the same events, jobs do the
+ * others; a run that has another turn by then is not continued. `only` are the ids of the runs to continue.
  */
 export async function continueWaiting(
   tx: Queryable,
   projectId: string,
   events: readonly ArrivedEvent[],
-  { nowMs, only }: { nowMs: number; only?: ReadonlySet<string> },
-): Promise<number> {
+  {
+    nowMs,
+    only,
+    later,
+    limits = LIMITS,
+  }: {
+    nowMs: number;
+    only?: ReadonlySet<string>;
+    later?: WorkflowEvents;
+    /** Replaced only by tests. */
+    limits?: typeof LIMITS;
+  },
+): Promise<Continued> {
   const found = await tx.query<Waiting>(selectWaiting, [
     projectId,
     textArray(events.map(({ name }) => name)),
@@ -36,20 +51,50 @@ export async function continueWaiting(
   // A run may be found by its user and by its event alone.
   const runs = new Map(found.map((run) => [run.id, run]));
   const candidates = [...runs.values()].filter(({ id }) => only?.has(id) ?? true);
+  const now = later === undefined ? candidates : candidates.slice(0, limits.now);
+  const rest = candidates.slice(now.length);
+  const priority = priorityFor(candidates.length);
+  const continued = await continueThose(tx, now, events, { priority, nowMs });
+  const jobs = Array.from({ length: Math.ceil(rest.length / limits.perJob) }, (_, index) =>
+    rest.slice(index * limits.perJob, (index + 1) * limits.perJob),
+  );
+  if (later !== undefined)
+    await enqueue(
+      tx,
+      jobs.map((runs): NewJob<'continue_workflows'> => {
+        const payload = { ...later, runs: runs.map(({ id, turn }) => [id, turn] as const) };
+        return { kind: 'continue_workflows', projectId, priority, weight: runs.length, payload };
+      }),
+    );
+  return { continued, later: rest.length };
+}
+
+/** How many runs were continued, and how many are left to jobs. */
+export interface Continued {
+  continued: number;
+  later: number;
+}
+
+/** Continues those of these runs that are still in these turns, and accept an event. Returns their number. */
+export async function continueThose(
+  tx: Queryable,
+  runs: readonly Waiting[],
+  events: readonly ArrivedEvent[],
+  { priority, nowMs }: { priority: number; nowMs: number },
+): Promise<number> {
   let continued = 0;
-  for (let at = 0; at < candidates.length; at += RUNS_AT_ONCE) {
-    const accepted = await acceptEvents(tx, candidates.slice(at, at + RUNS_AT_ONCE), events);
-    await continueRuns(tx, accepted, { events, priority: priorityFor(candidates.length), nowMs });
+  for (let at = 0; at < runs.length; at += RUNS_AT_ONCE) {
+    const accepted = await acceptEvents(tx, runs.slice(at, at + RUNS_AT_ONCE), events);
+    await continueRuns(tx, accepted, { events, priority, nowMs });
     continued += accepted.length;
   }
   return continued;
 }
 
-/** A run that waits for an event with this name. */
+/** A run that waits in this turn. */
 interface Waiting {
   id: string;
-  user_id: string | null;
-  name: string;
+  turn: number;
 }
 
 /** A run that is locked. */
@@ -82,15 +127,16 @@ async function acceptEvents(
   const byName = Map.groupBy(events.keys(), (index) => events[index]?.name);
   const between = takeTurns();
   const accepted: Accepted[] = [];
-  for (const { id, user_id: userId, name } of candidates) {
+  for (const { id, turn } of candidates) {
     const run = runs.get(id);
     // It may have come to another step before it was locked.
-    const { waits_for: waitsFor, waits_since: since } = waits.get(id) ?? {};
-    if (run === undefined || name !== waitsFor) continue;
-    const isEarlier = since == null ? () => false : visibilityIn(since);
-    for (const index of byName.get(name) ?? []) {
+    if (run?.turn !== turn) continue;
+    const { waits_for: name, waits_since: since } = waits.get(id) as Locked;
+    const isEarlier = since === null ? () => false : visibilityIn(since);
+    for (const index of byName.get(name ?? '') ?? []) {
       const event = events[index] as ArrivedEvent;
-      if (!isSameOrNone(event.userId, userId) || !isSameOrNone(event.broadcastId, run.broadcast_id)) continue;
+      if (!isSameOrNone(event.userId, run.user_id) || !isSameOrNone(event.broadcastId, run.broadcast_id))
+        continue;
       const isOfOwnBroadcast = event.broadcastId !== null && event.broadcastId === run.broadcast_id;
       if (event.xact !== null && !isOfOwnBroadcast && isEarlier(event.xact)) continue;
       await between();
@@ -152,28 +198,28 @@ const selectWaiting = sql(
     select distinct name, user_id
     from unnest($2::text[], $3::uuid[]) as e (name, user_id)
   )
-  select r.id, a.user_id, a.name
+  select r.id, r.turn
   from arrived a
   cross join lateral (
-    select id
+    select id, turn
     from workflow_runs
     where project_id = $1 and waits_for = a.name and user_id = a.user_id
     offset 0
   ) r
   union all
-  select r.id, null, a.name
+  select r.id, r.turn
   from (select distinct name from arrived) a
   cross join lateral (
-    select id
+    select id, turn
     from workflow_runs
     where project_id = $1 and waits_for = a.name and user_id is null
     offset 0
   ) r
   union all
-  select r.id, r.user_id, a.name
+  select r.id, r.turn
   from (select distinct name from arrived where user_id is null) a
   cross join lateral (
-    select id, user_id
+    select id, turn
     from workflow_runs
     where project_id = $1 and waits_for = a.name and (user_id is null) is false
     offset 0

@@ -1,15 +1,15 @@
 import { type EventType, isEventType } from '../../../contract/event.ts';
-import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { textArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
-import { type EventRow, expand } from '../../ground/events/expand.ts';
 import { type FeedDatabase, feedHorizon } from '../../ground/events/feed.ts';
 import { FeedLoop, type FeedLoopOptions } from '../../ground/events/feed-loop.ts';
 import { numbersOf, typesOfRow } from '../../ground/events/stored-types.ts';
 import { continueWaiting } from '../engine/continue-waiting.ts';
-import { type ArrivedEvent, arrivedEvents } from '../feed/arrived-event.ts';
+import type { ArrivedEvent } from '../feed/arrived-event.ts';
 import { lockFeed } from '../feed/feed.ts';
 import { inStartTransaction, type StartContext } from '../runs/start.ts';
+import { eventsOfRows, type RowPart } from './events-of-rows.ts';
 import { startTriggered } from './start-triggered.ts';
 
 // Rows of events in one transaction, and events of those rows that are wanted.
@@ -68,7 +68,7 @@ export class EventReader {
   }
 }
 
-/** Reads the next events of a project. Returns how many runs they continued or started. */
+/** Reads the next events of a project. Returns how many runs they continued, or left to jobs, or started. */
 export async function readEvents(context: ReaderContext, projectId: string): Promise<number> {
   const horizon = await feedHorizon(context.db);
   return inStartTransaction(context, async (tx) => {
@@ -86,7 +86,7 @@ export async function readEvents(context: ReaderContext, projectId: string): Pro
       await tx.query(deleteUnneeded, [projectId]);
       return { users: undefined, result: 0 };
     }
-    const events = await loadEvents(tx, projectId, page);
+    const events = await eventsOfRows(tx, projectId, page);
     const vendors = await wantedOf(
       tx,
       projectId,
@@ -96,10 +96,11 @@ export async function readEvents(context: ReaderContext, projectId: string): Pro
     const starts = new Set([...types.starts, ...vendors.starts]);
     const awaited = await ofWaitingUsers(tx, projectId, { events, names: continues });
     const nowMs = context.clock.now();
-    const continued = await continueWaiting(tx, projectId, awaited, { nowMs });
+    const later = { names: [...continues], rows: page };
+    const waited = await continueWaiting(tx, projectId, awaited, { nowMs, later });
     const starting = events.filter(({ name }) => starts.has(name));
     const { started, users } = await startTriggered(tx, context, projectId, starting);
-    return { users, result: continued + started };
+    return { users, result: waited.continued + waited.later + started };
   });
 }
 
@@ -129,42 +130,21 @@ interface FeedRow {
   size: number;
 }
 
-/** The events of a row that may be wanted: those with the numbers `from` to `to - 1`. */
-interface WantedRow {
-  xact: string;
-  id: string;
-  from: number;
-  to: number;
-}
-
 /** Returns the rows with wanted events, until they are many, and the last row up to which all are read. */
 function firstPage(
   rows: readonly FeedRow[],
   { continues, starts }: Wanted,
-): { page: WantedRow[]; last: FeedRow | undefined } {
+): { page: RowPart[]; last: FeedRow | undefined } {
   const types = [...continues, ...starts, INBOUND].filter(isEventType);
-  const page: WantedRow[] = [];
+  const page: RowPart[] = [];
   let events = 0;
   for (const row of rows) {
     const { from, to } = numbersOf(row, types);
-    if (to > from) page.push({ xact: row.xact, id: row.id, from, to });
+    if (to > from) page.push({ id: row.id, from, to });
     events += to - from;
     if (events >= MAX_EVENTS) return { page, last: row };
   }
   return { page, last: rows.at(-1) };
-}
-
-async function loadEvents(
-  tx: Queryable,
-  projectId: string,
-  page: readonly WantedRow[],
-): Promise<ArrivedEvent[]> {
-  const rows = await tx.query<EventRow>(selectEvents, [projectId, uuidArray(page.map(({ id }) => id))]);
-  const rowOf = new Map(rows.map((row) => [row.id, row]));
-  return page.flatMap(({ xact, id, from, to }) => {
-    const row = rowOf.get(id);
-    return row === undefined ? [] : expand(row, from, to, 0).flatMap((event) => arrivedEvents(event, xact));
-  });
 }
 
 /** Returns the events with these names, without those of users for whom no run waits, if few runs wait. */
@@ -221,13 +201,6 @@ const selectWanted = sql(
     exists (select from workflow_runs where project_id = $1 and waits_for = name) as continues,
     exists (select from workflow_triggers where project_id = $1 and event = name) as starts
   from unnest($2::text[]) as n (name)`,
-);
-// Primary key (project_id, id).
-const selectEvents = sql(
-  'events_for_workflows',
-  `select id, type, size, broadcast_id, broadcast_ids, user_ids, details
-  from events
-  where project_id = $1 and id = any ($2::uuid[])`,
 );
 // Index workflow_runs_waiting (project_id, waits_for, user_id).
 const selectWaitingUsers = sql(

@@ -36,10 +36,13 @@ export async function postEvent(
     const [found] = user ? await findUsers(tx, [{ projectId, ...user }]) : [];
     const userId = user ? (found ?? UNKNOWN_USER) : null;
     const events = [{ name, userId, broadcastId: null, xact: null, value }];
-    const continued = await continueWaiting(tx, projectId, events, { nowMs: context.clock.now() });
+    const later = { posted: { name, user_id: userId, value } };
+    const waited = await continueWaiting(tx, projectId, events, { nowMs: context.clock.now(), later });
     const { started, users } = await startTriggered(tx, context, projectId, events);
-    return { users, result: { continued, started } };
+    return { users, result: { ...waited, started } };
   });
-  if (result.continued + result.started > 0) context.wake('run_workflow');
-  return result;
+  const { continued, later, started } = result;
+  if (continued + started > 0) context.wake('run_workflow');
+  if (later > 0) context.wake('continue_workflows');
+  return { continued: continued + later, started };
 }
