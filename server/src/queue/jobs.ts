@@ -1,6 +1,6 @@
 /**
- * The kinds of jobs and their payloads: JSON with ids and numbers, never secrets. Only an event that a program
- * has posted is there with its content, because nothing else stores it.
+ * The kinds of jobs and their payloads: JSON with ids and numbers, never secrets. Only of an event that a
+ * program has posted they have the content, because nothing else stores it.
  */
 export interface JobPayloads {
   /**
