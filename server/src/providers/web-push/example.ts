@@ -14,5 +14,6 @@ export const rejections: Rejections = [
   ['400 errno 110', response(400, { errno: 110 }), 'destination'],
   ['400 UnauthorizedRegistration', response(400, 'UnauthorizedRegistration'), 'destination'],
   ['keys that are no pair', { error: { code: 'BAD_VAPID_KEYS', message: '' } }, 'integration'],
+  ['406', response(406), 'vendor'],
   ['503', response(503), 'vendor'],
 ];

@@ -24,6 +24,7 @@ export const guide: Guide = {
     ['400 with errno 110 (Mozilla)', response(400, { errno: 110 })],
     ['400', response(400)],
     ['413', response(413)],
+    ['406 with `Retry-After: 900` (Windows)', response(406, '', { 'retry-after': '900' })],
     ['429 with `Retry-After: 60`', response(429, '', { 'retry-after': '60' })],
     ['503 with errno 202 (Mozilla)', response(503, { errno: 202 })],
     ['500', response(500)],

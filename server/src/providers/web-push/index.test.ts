@@ -212,6 +212,7 @@ describe('classify', () => {
     [400, 'UnauthorizedRegistration', either],
     [400, mozilla(113), { ...message, code: '400' }],
     [413, mozilla(104), message],
+    [406, '', { kind: 'retry', ambiguous: false, code: '406' }],
     [429, '', { kind: 'retry', ambiguous: false }],
     [500, '', { kind: 'retry', ambiguous: false }],
     [503, mozilla(201), { kind: 'retry', ambiguous: false, retryAfterMs: undefined }],
@@ -219,6 +220,17 @@ describe('classify', () => {
   ])('%d %s', (status, text, expected) => {
     const outcome = webPush.classify({ status, headers: {}, text });
     expect({ retryAfterMs: undefined, ...outcome }).toMatchObject(expected);
+  });
+
+  test('a push service of Windows that throttles with 406 is tried again when it asks for that', () => {
+    const headers = { 'retry-after': '900', 'x-wns-status': 'appthrottled' };
+    expect(webPush.classify({ status: 406, headers, text: '' })).toEqual({
+      kind: 'retry',
+      code: '406',
+      reason: 'the push service limits the rate: it responded with 406',
+      ambiguous: false,
+      retryAfterMs: 900_000,
+    });
   });
 
   test('the provider id is the push service’s id of the message', () => {

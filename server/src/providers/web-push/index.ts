@@ -257,10 +257,14 @@ function meaning(response: ParsedResponse): SendOutcome | undefined {
   // The keys or their headers are wrong: `errno` of Mozilla, the error name of Google.
   if (status === 400 && (errno === 110 || errno === 111 || /UnauthorizedRegistration/i.test(text)))
     return rejectedForEither(response, code);
+  // The push service of Windows sends it in place of 429: “The cloud service exceeded its throttle limit.”
+  if (status === THROTTLED)
+    return retry({ ...response, reason: `the push service limits the rate: it responded with ${status}` });
   if (status === 503 && errno === 202) return retry(response, { code, retryAfterMs: 0 }); // "try again"
   return undefined;
 }
 
+const THROTTLED = 406;
 const UNUSABLE_KEYS = 'UNUSABLE_KEYS';
 const BAD_VAPID_KEYS = 'BAD_VAPID_KEYS';
 
