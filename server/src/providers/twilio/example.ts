@@ -15,7 +15,7 @@ export const example = {
 };
 
 export const rejections: Rejections = [
-  ...[20003, 20008, 20404, 21212, 21603].map(
+  ...[20003, 20008, 20404, 21212, 21603, 21660].map(
     (code) => [`${code}`, response(400, { code }), 'integration'] as const,
   ),
   ...[21408, 21606, 21608, 21612, 21659].map(

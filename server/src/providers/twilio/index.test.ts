@@ -118,7 +118,9 @@ describe('classify', () => {
   test.each<[status: number, code: number, outcome: Record<string, unknown>]>([
     [400, 21211, address],
     [400, 21217, address],
+    [400, 21265, address],
     [400, 21614, address],
+    [400, 21635, address],
     [400, 21610, address],
     [401, 20003, config],
     [401, 20008, config],
@@ -127,6 +129,7 @@ describe('classify', () => {
     [400, 21408, either],
     [400, 21606, either],
     [400, 21659, either],
+    [400, 21660, config],
     [400, 21603, config],
     [400, 21212, config],
     [400, 21612, either],

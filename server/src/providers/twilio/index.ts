@@ -170,11 +170,12 @@ function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
 }
 
 /**
- * https://www.twilio.com/docs/api/errors: not a phone number, unreachable, not a mobile phone, replied STOP.
+ * https://www.twilio.com/docs/api/errors: not a phone number, unreachable, not a mobile phone, a landline, a
+ * short code, replied STOP.
  */
-const ADDRESS = new Set([21211, 21217, 21614, 21610]);
+const ADDRESS = new Set([21211, 21217, 21614, 21635, 21265, 21610]);
 /** Errors of the account, its key or the sender. */
-const CONFIG = new Set([20003, 20008, 20404, 21603, 21212]);
+const CONFIG = new Set([20003, 20008, 20404, 21603, 21212, 21660]);
 /**
  * The region is not enabled, the sender cannot reach this number or country, or a trial account may send to
  * verified numbers only.
