@@ -220,6 +220,20 @@ test.each([
     { eventType: 'Reject', reject: { reason: 'Bad content' } },
     [{ kind: 'dropped', at: new Date(MAIL.timestamp), code: 'Reject', reason: 'Bad content' }],
   ],
+  [
+    {
+      eventType: 'Rendering Failure',
+      failure: { templateName: 'welcome', errorMessage: "Attribute 'name' is not present" },
+    },
+    [
+      {
+        kind: 'dropped',
+        at: new Date(MAIL.timestamp),
+        code: 'Rendering Failure',
+        reason: "Attribute 'name' is not present",
+      },
+    ],
+  ],
 ])('%j is %j', (event, receipts) => {
   expect(receiptsOf(event)).toEqual(receipts.map((receipt) => ({ ...receipt, reference: 'r' })));
 });

@@ -180,6 +180,16 @@ function meaningOf(event: Members): Meaning | undefined {
         ...(reason === undefined ? {} : { reason }),
       };
     }
+    case 'Rendering Failure': {
+      // An override may name a template. SES accepts the message, and renders it later.
+      const reason = nonEmptyText(membersOf(event.failure).errorMessage);
+      return {
+        kind: 'dropped',
+        about: undefined,
+        code: 'Rendering Failure',
+        ...(reason === undefined ? {} : { reason }),
+      };
+    }
     default:
       return undefined; // not final, or an action of the recipient
   }
