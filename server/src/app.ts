@@ -24,6 +24,7 @@ import { Acceptor } from './domain/line/accept/send-broadcast.ts';
 import { cancelHandler } from './domain/line/broadcasts/cancel.ts';
 import { deliverHandler } from './domain/line/deliver/deliver.ts';
 import { createOutcomeRecorder } from './domain/line/deliver/record.ts';
+import { wakeHandler } from './domain/line/deliver/wake-waiting.ts';
 import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
 import { unsnoozeHandler } from './domain/line/notifications/unsnooze.ts';
 import { Dispatcher } from './domain/line/sending/dispatcher.ts';
@@ -367,6 +368,7 @@ function startWorker(
       }),
       replay: replayHandler(workerContext),
       cancel: cancelHandler(workerContext),
+      wake_waiting: wakeHandler(workerContext),
       poll_receipts: pollHandler(workerContext),
       send_webhook: webhookHandler(workerContext, messages),
       import_users: importHandler(workerContext),

@@ -395,7 +395,7 @@ export type Delivery = {
     user: UserName | null;
     channel: Channel;
     state: DeliveryState;
-    /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. `outside_window`: it waits for the next window. `quiet_hours`: it waits for the end of the quiet hours. */
+    /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. `rate_limited`: it waits for the rate limit of the integration or its provider. `outside_window`: it waits for the next window. `quiet_hours`: it waits for the end of the quiet hours. */
     code: string | null;
     /** The reason for its state, for people. */
     reason: string | null;

@@ -32,8 +32,9 @@ export const DeliveryRecord = Type.Object(
       Type.String({
         description:
           'The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is ' +
-          'due and waits for a paused integration. `outside_window`: it waits for the next window. ' +
-          '`quiet_hours`: it waits for the end of the quiet hours.',
+          'due and waits for a paused integration. `rate_limited`: it waits for the rate limit of the ' +
+          'integration or its provider. `outside_window`: it waits for the next window. `quiet_hours`: it ' +
+          'waits for the end of the quiet hours.',
       }),
     ),
     reason: nullable(Type.String({ description: 'The reason for its state, for people.' })),

@@ -21,7 +21,8 @@ export interface JobPayloads {
    * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
    * `progress` is, by user, what is left of started deliveries to devices, browsers and chats. `back` marks a
    * job that ran before: `waited` if it was only deferred to the opening of a delivery window, `begun` if it
-   * ran in an open window, where its time to live started. `closed` says what a deferred job waits for.
+   * ran in an open window, where its time to live started. `closed` and `waits_for` say what a deferred job
+   * waits for; `woken` says that the latter has changed, so that its targets are due before their times.
    * `replay` is the number of replays when the job was
    * written: deliveries that were replayed later belong to another job. `awaited` marks first attempts,
    * without which the broadcast is not processed. `traceparent` as above: retries continue the same trace.
@@ -34,6 +35,8 @@ export interface JobPayloads {
     first_attempt_ms: number;
     back?: 'waited' | 'begun';
     closed?: 'outside_window' | 'quiet_hours';
+    waits_for?: 'rate' | 'integration';
+    woken?: true;
     replay?: number;
     awaited?: true;
     traceparent?: string;
@@ -52,6 +55,11 @@ export interface JobPayloads {
   };
   /** Make the scheduled jobs of a cancelled broadcast due; in a second pass those that were written late. */
   cancel: { broadcast_id: string; second_pass?: true };
+  /**
+   * Make the deliveries of the project on this channel due that wait for an integration or its rate, because
+   * one was saved; in a second pass those that were written late. `up_to` is the last job of this pass.
+   */
+  wake_waiting: { channel: string; up_to?: number; second_pass?: true };
   /**
    * Ask a provider for the delivery status of messages that it accepted at `sent_ms`, by its own ids. `round`
    * counts the requests so far, `failures` those of this round without a response.
@@ -122,6 +130,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   'deliver',
   'replay',
   'cancel',
+  'wake_waiting',
   'poll_receipts',
   'send_webhook',
   'import_users',

@@ -207,7 +207,7 @@ describe('bounds', () => {
       kind: 'deferred',
       untilMs: nowMs,
       reason: 'the server is stopping',
-      waitsFor: 'rate',
+      waitsFor: 'server',
     });
     expect(events).toEqual([]);
   });

@@ -1,6 +1,7 @@
 /** An integration that its provider rejects, through the whole service. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { checkProjects } from '../../src/cli/doctor/projects.ts';
+import { newId } from '../../src/lib/ids.ts';
 import { processed, startTestService, type TestService } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
@@ -14,6 +15,7 @@ beforeAll(async () => {
     clock: { now: () => Date.now() + aheadMs },
     pollMs: 50,
     logLevel: 'info',
+    settings: { PROVIDER_EXPO_BASE_URL: mailer.address },
   });
   await save();
 });
@@ -69,10 +71,8 @@ test('the rejected message fails, and the others wait without an attempt until i
 
   mailer.reply({ status: 200 });
   await save();
-  // Saved, it is tried again.
+  // Saved, it is tried again, and what waits with it.
   expect(await stateOfIntegration()).toBeUndefined();
-  expect(await eventsOf('integration.resumed')).toEqual([]);
-  aheadMs += waitMs + 1_000;
   const sent = await processed(service.project.call, waiting);
   expect(sent).toMatchObject({ status: { summary: { failures: 0 } } });
   expect((await eventsOf('delivery.sent')).filter(isMail)).toMatchObject([{ context: { attempt: 1 } }]);
@@ -137,6 +137,90 @@ async function isShownAsPaused(broadcastId: string): Promise<void> {
     advice: expect.any(String),
   });
 }
+
+test('saving an integration ends its pause, but does not say that it works', async () => {
+  const before = await eventsOf('integration.resumed');
+  mailer.reply({ status: 403, body: 'unknown account' });
+  await processed(service.project.call, await broadcast());
+  await expect.poll(stateOfIntegration).toMatchObject({ status: 'paused' });
+  await save();
+  expect(await stateOfIntegration()).toBeUndefined();
+  expect(await eventsOf('integration.resumed')).toEqual(before);
+});
+
+test('what waits for a paused integration uses one that is saved beside it', async () => {
+  mailer.reply({ status: 403, body: 'unknown account' });
+  await processed(service.project.call, await broadcast());
+  const waiting = await broadcast();
+  await expect.poll(dueTimes).toHaveLength(1);
+  mailer.reply(({ path }) => ({ status: path === '/other' ? 200 : 403 }));
+  const id = newId();
+  await service.project.call('PUT', `/integrations/ping_email?id=${id}`, { url: `${mailer.address}/other` });
+  const sent = await processed(service.project.call, waiting);
+  expect(sent).toMatchObject({ status: { summary: { failures: 0 } } });
+  await service.project.call('DELETE', `/integrations/ping_email?id=${id}`);
+});
+
+test('what waits for a permit of a rate is sent when the rate is removed, and says so before', async () => {
+  const url = `${mailer.address}/mail`;
+  await service.project.call('PUT', '/integrations/ping_email', { url, max_per_second: 0.01 });
+  mailer.reply({ status: 200 });
+  const recipients = ['a', 'b', 'c'].map((name) => ({ external_id: name, email: `${name}@example.com` }));
+  const { body } = await service.project.call('POST', '/broadcasts', { title: 'Hello', recipients });
+  await expect.poll(dueTimes).toHaveLength(2);
+  const { body: listed } = await service.project.call(
+    'GET',
+    `/broadcasts/${body.id}/deliveries?channel=email&state=scheduled`,
+  );
+  const limited = {
+    state: 'scheduled',
+    code: 'rate_limited',
+    reason: 'the rate limit of the integration or of its provider is reached',
+    attempts: 0,
+  };
+  expect(listed.data).toMatchObject([limited, limited]);
+
+  // A new rate begins with a permit. The other one waits once more.
+  await service.project.call('PUT', '/integrations/ping_email', { url, max_per_second: 0.02 });
+  await expect.poll(() => mailer.requests.length).toBe(2);
+  await expect.poll(wakingJobs, { timeout: 20_000 }).toEqual([]);
+  await expect.poll(dueTimes).toHaveLength(1);
+  expect(mailer.requests).toHaveLength(2);
+
+  await service.project.call('PUT', '/integrations/ping_email', { url });
+  expect(await processed(service.project.call, body.id)).toMatchObject({
+    status: { summary: { failures: 0 } },
+  });
+  expect(mailer.requests).toHaveLength(3);
+});
+
+const wakingJobs = () => service.rows("select due_at from jobs where kind = 'wake_waiting'");
+
+test('devices that wait for a paused integration are sent to when it is saved', async () => {
+  const config = { access_token: 'expo-access-token' };
+  const expo = () => service.project.call('PUT', '/integrations/expo', config);
+  await expo();
+  for (const device of ['phone', 'tablet'])
+    await service.project.as('42')('PUT', '/channels/mobile_push/expo/tokens', {
+      device_token: `ExponentPushToken[${device}]`,
+    });
+  await save();
+  const rejection = { status: 401, body: { errors: [{ code: 'UNAUTHORIZED', message: 'no' }] } };
+  mailer.reply(({ path }) => (path === '/mail' ? { status: 200 } : rejection));
+  await processed(service.project.call, await broadcast());
+  const waiting = await broadcast();
+  await expect.poll(dueTimes).toHaveLength(1);
+  mailer.reply(({ path, body }) =>
+    path === '/mail'
+      ? { status: 200 }
+      : { status: 200, body: { data: JSON.parse(body).map(() => ({ status: 'ok', id: newId() })) } },
+  );
+  await expo();
+  await processed(service.project.call, waiting);
+  const { body } = await service.project.call('GET', `/broadcasts/${waiting}/deliveries?channel=mobile_push`);
+  expect(body.data).toMatchObject([{ state: 'sent', attempts: 1, targets: { accepted: 2 } }]);
+  await service.project.call('DELETE', '/integrations/expo');
+});
 
 test('deliveries that the provider defers together are retried as one job', async () => {
   mailer.reply({ status: 429, headers: { 'retry-after': '0' } });

@@ -4,6 +4,7 @@ import { listWebhooks } from '../../src/domain/after/webhooks/webhooks.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import { listBroadcasts, listNumberedBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
+import { wakeHandler } from '../../src/domain/line/deliver/wake-waiting.ts';
 import { findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
 import { snoozeNotification } from '../../src/domain/line/notifications/snooze.ts';
 import { SharedRateLimiter } from '../../src/domain/line/sending/shared-rate-limiter.ts';
@@ -15,10 +16,12 @@ import {
   loadPausesOf,
   releaseProbes,
 } from '../../src/domain/setup/integrations/pauses.ts';
+import { wakeWaiting } from '../../src/domain/setup/integrations/waiting-jobs.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
+import type { Job } from '../../src/queue/jobs.ts';
 import { MAX_COUNTED, measureQueue } from '../../src/queue/measure.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { readsOf } from '../support/reads-of.ts';
@@ -205,6 +208,46 @@ test('the job of a snooze is replaced without reading those of others', async ()
   const { scanned, rows } = await readsOf(db, () => snooze(12));
   expect(scanned).not.toContain('jobs');
   expect(rows).toBeLessThan(20);
+});
+
+test('what waits for an integration is found without reading other jobs', async () => {
+  const projectId = newId();
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into jobs (kind, project_id, due_at, payload)
+        select 'deliver', '${projectId}', now() + interval '1 day',
+          json_build_object('channel', 'sms', 'back', 'begun', 'broadcast_id', gen_random_uuid())
+        from generate_series(1, 20000) n;
+        insert into jobs (kind, project_id, due_at, payload)
+        select 'deliver', case when n <= 5 then '${projectId}' else '${PROJECT}' end::uuid,
+          now() + interval '1 day',
+          json_build_object(
+            'channel', 'sms', 'back', 'begun', 'broadcast_id', gen_random_uuid(), 'waits_for', 'rate'
+          )
+        from generate_series(1, 10000) n;
+        analyze jobs;
+      end $$`,
+    ),
+  );
+  // In the transaction that is rolled back.
+  const joined: Database = { ...db, transaction: (work) => work(db) };
+  const handler = wakeHandler({ db: joined, clock: systemClock });
+  const leaseId = newId();
+  const claim = "update jobs set lease_id = $1 where kind = 'wake_waiting' returning id::int";
+  await wakeWaiting(db, projectId, 'sms');
+  const [{ id } = { id: 0 }] = await db.query<{ id: number }>(sql('', claim), [leaseId]);
+  const job = { id, kind: 'wake_waiting', projectId, payload: { channel: 'sms' } } as Job<'wake_waiting'>;
+  const woken = "select from jobs where project_id = $1 and due_at is null and payload ->> 'woken' = 'true'";
+  const { scanned, rows } = await readsOf(db, async () => {
+    await wakeWaiting(db, projectId, 'sms');
+    await handler.run([job], leaseId, () => {});
+  });
+  expect(scanned).not.toContain('jobs');
+  expect(rows).toBeLessThan(60);
+  await handler.run([job], leaseId, () => {});
+  expect(await db.query(sql('', woken), [projectId])).toHaveLength(5);
 });
 
 /** The generic plans of the prepared statements that match the condition. */

@@ -74,6 +74,7 @@ function routesOf(app: App, integration: Integration): void {
       const stored = integration.complete?.(body) ?? body;
       const request = { projectId: project.id, provider, config: stored, ...lowerCased(id) };
       if ((await saveIntegration(context, request)) === undefined) throw new ClientError('not_found');
+      context.wake('wake_waiting');
       return rawJson(JSON.stringify(stored));
     },
   });

@@ -229,7 +229,7 @@ export function concludeTargets(before: BeforeAttempt, given: readonly TargetRes
     failed: (progress?.failed ?? 0) + count(results, 'failed'),
   };
   const providerIds = [...(progress?.provider_ids ?? []), ...results.flatMap(providerIdOf)];
-  const left: Record<string, { delayMs: number } | { atMs: number }> = {};
+  const left: Record<string, Remaining['left'][string]> = {};
   const ambiguous: Record<string, string> = {};
   for (const [id, atMs] of Object.entries(later)) {
     left[id] = { atMs };
@@ -240,7 +240,10 @@ export function concludeTargets(before: BeforeAttempt, given: readonly TargetRes
     delete left[result.targetId];
     if (result.ambiguousId !== undefined) ambiguous[result.targetId] = result.ambiguousId;
     if (result.kind === 'retry') left[result.targetId] = { delayMs: result.delayMs };
-    if (result.kind === 'deferred') left[result.targetId] = { atMs: result.untilMs };
+    if (result.kind === 'deferred') {
+      const { untilMs: atMs, waitsFor } = result;
+      left[result.targetId] = { atMs, ...(waitsFor === undefined ? {} : { waitsFor }) };
+    }
   }
   const wasTried = given.some(({ kind }) => kind !== 'deferred');
   const attempts = before.attempt + (wasTried ? 1 : 0);

@@ -1,5 +1,5 @@
 import type { MessageAddress } from '../../../providers/provider.ts';
-import type { Job, NewJob, Progress } from '../../../queue/jobs.ts';
+import type { Job, JobPayloads, NewJob, Progress } from '../../../queue/jobs.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
 import type { InstallationOfUser, InstallationToken } from '../../people/installations/token.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
@@ -121,8 +121,8 @@ export type TargetResult = { targetId: string; integration?: OpenedIntegration }
   | { kind: 'gone' | 'failed'; reason: string; code?: string }
   /** To be retried, at the latest after `delayMs`. */
   | { kind: 'retry'; delayMs: number; reason: string; code?: string }
-  /** It was not tried, and will be due then. */
-  | { kind: 'deferred'; untilMs: number; reason: string }
+  /** It was not tried, and will be due then, or when what it waits for changes. */
+  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor?: WaitsFor }
 ) & {
     /** The integration that may have sent the message, of a target that is to be tried again. */
     ambiguousId?: string;
@@ -131,6 +131,9 @@ export type TargetResult = { targetId: string; integration?: OpenedIntegration }
     /** A text message was marked, and surely not sent: the mark is to be removed. */
     hasUnusedMark?: boolean;
   };
+
+/** What a deferred delivery waits for: an integration that is paused or does not respond, or its rate. */
+export type WaitsFor = NonNullable<JobPayloads['deliver']['waits_for']>;
 
 export interface RejectedAddress {
   kind: 'email' | 'phone';
@@ -156,8 +159,8 @@ export interface Concluded {
 export interface Remaining extends Omit<Progress, 'left'> {
   /** Attempts that were made. */
   attempt: number;
-  /** By target: the delay until the next attempt, or its time. */
-  left: Readonly<Record<string, { delayMs: number } | { atMs: number }>>;
+  /** By target: the delay until the next attempt, or its time and what it waits for. */
+  left: Readonly<Record<string, { delayMs: number } | { atMs: number; waitsFor?: WaitsFor }>>;
 }
 
 /** How many targets of several ended how. */

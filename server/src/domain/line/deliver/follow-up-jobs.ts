@@ -46,16 +46,24 @@ function atOnce({ dueAtMs: _later, ...job }: NewJob<'deliver'>): NewJob<'deliver
 
 /**
  * The jobs that do what a job leaves to be done: one for all deliveries that are due at the same time after
- * as many attempts. Pure.
+ * as many attempts, and wait for the same. Pure.
  */
 export function retryJobs(
   job: Ended,
   remaining: readonly (Remaining & { userId: string })[],
   nowMs: number,
 ): NewJob<'deliver'>[] {
-  const { progress: _done, awaited: _now, closed: _open, user_ids: all, ...payload } = job.payload;
+  const {
+    progress: _done,
+    awaited: _now,
+    closed: _open,
+    waits_for: _waited,
+    woken: _early,
+    user_ids: all,
+    ...payload
+  } = job.payload;
   const due = remaining.map((one) => dueOf(one, nowMs));
-  const groups = Map.groupBy(due, ({ attempt, dueAtMs }) => `${attempt} ${dueAtMs}`);
+  const groups = Map.groupBy(due, ({ attempt, dueAtMs, waitsFor }) => `${attempt} ${dueAtMs} ${waitsFor}`);
   return [...groups.values()].flatMap((group) => {
     const [first] = group;
     if (first === undefined) return [];
@@ -71,6 +79,7 @@ export function retryJobs(
         user_ids: group.map(({ userId }) => userId),
         attempt: first.attempt,
         back: 'begun',
+        ...(first.waitsFor === undefined ? {} : { waits_for: first.waitsFor }),
         // The address or the numbers are those that the user has when the job is due.
         ...(payload.channel === 'email' || payload.channel === 'sms' ? {} : { progress }),
       },
@@ -86,7 +95,8 @@ function dueOf({ userId, attempt, left, ...counts }: Remaining & { userId: strin
     ]),
   );
   const progress: Progress = { left: times, ...counts };
-  return { userId, attempt, dueAtMs: Math.min(...Object.values(times)), progress };
+  const [waitsFor] = Object.values(left).flatMap((due) => ('atMs' in due ? (due.waitsFor ?? []) : []));
+  return { userId, attempt, dueAtMs: Math.min(...Object.values(times)), waitsFor, progress };
 }
 
 /**

@@ -61,11 +61,20 @@ function deliveriesOf(
         attempts: Math.max(payload.attempt, row?.attempts ?? 0),
         dueAtMs: payload.first_attempt_ms,
         expiresAtMs: payload.first_attempt_ms + timeToLiveMs(channel),
-        progress: stored ?? payload.progress?.[userId],
+        progress: dueOf(stored ?? payload.progress?.[userId], payload),
         wasSent: row?.sent === true,
       },
     ];
   });
+}
+
+/** The progress of a delivery; if its job was woken, with all targets due. */
+function dueOf(
+  progress: Progress | undefined,
+  { woken }: Pick<Job<'deliver'>['payload'], 'woken'>,
+): Progress | undefined {
+  if (progress === undefined || !woken) return progress;
+  return { ...progress, left: Object.fromEntries(Object.keys(progress.left).map((id) => [id, 0])) };
 }
 
 const HOUR_MS = 3_600_000;

@@ -251,8 +251,15 @@ function targetResult({ delayMs }: Attempt, { id: targetId }: Target, result: At
   const { ambiguousId } = result;
   const next = ambiguousId === undefined ? {} : { ambiguousId };
   if (result.kind === 'deferred') {
-    const { untilMs, reason } = result;
-    return { targetId, kind: 'deferred', untilMs, reason, ...next };
+    const { untilMs, reason, waitsFor } = result;
+    return {
+      targetId,
+      kind: 'deferred',
+      untilMs,
+      reason,
+      ...(waitsFor === 'server' ? {} : { waitsFor }),
+      ...next,
+    };
   }
   const { outcome, integration } = result;
   if (outcome.kind === 'sent') {

@@ -1,5 +1,6 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import type { JobPayloads } from '../../../queue/jobs.ts';
 import type { Closed } from '../../setup/delivery-windows/closed-until.ts';
 
 // Deliveries beyond this many deferred jobs show their planned times: a list must not read all jobs.
@@ -10,6 +11,8 @@ export interface Due {
   at: Date;
   /** What it waits for, if that is a window or the end of quiet hours. */
   closed: Closed['code'] | null;
+  /** What it waits for, if that is an integration or its rate. */
+  waits_for: JobPayloads['deliver']['waits_for'] | null;
 }
 
 /**
@@ -29,10 +32,7 @@ export async function dueTimes(
   const name = (userId: string, broadcastId: string, channel: string) =>
     `${userId} ${broadcastId} ${channel}`;
   const due = new Map(
-    rows.map(({ user_id, broadcast_id, channel, at, closed }) => [
-      name(user_id, broadcast_id, channel),
-      { at, closed },
-    ]),
+    rows.map(({ user_id, broadcast_id, channel, ...due }) => [name(user_id, broadcast_id, channel), due]),
   );
   return (...delivery) => due.get(name(...delivery));
 }
@@ -47,7 +47,8 @@ interface Row extends Due {
 const selectDeferred = sql(
   'deferred_deliveries',
   `select member.user_id, job.payload ->> 'broadcast_id' as broadcast_id,
-    job.payload ->> 'channel' as channel, job.due_at as at, job.payload ->> 'closed' as closed
+    job.payload ->> 'channel' as channel, job.due_at as at, job.payload ->> 'closed' as closed,
+    job.payload ->> 'waits_for' as waits_for
   from (
     select due_at, payload
     from jobs

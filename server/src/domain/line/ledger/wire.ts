@@ -86,7 +86,7 @@ export function plannedDelivery(planned: Planned, { row, shown, due, brand }: De
   const { plan, place } = planned;
   const state = stateOf(planned, undefined);
   const skipped = plan.skippedAt(place) as SkipReason | undefined;
-  const closed = state === 'scheduled' ? due?.closed : undefined;
+  const waits = state === 'scheduled' ? waitingFor(due) : undefined;
   const inbox = state === 'sent';
   const at = inbox ? iso(shown?.sent_at) : null;
   return {
@@ -97,8 +97,8 @@ export function plannedDelivery(planned: Planned, { row, shown, due, brand }: De
     user: null,
     channel: plan.channel as DeliveryRecord['channel'],
     state,
-    code: skipped ?? closed ?? null,
-    reason: skipped ? skipReasonText(skipped, plan.channel) : closed ? CLOSED_TEXTS[closed] : null,
+    code: skipped ?? waits?.code ?? null,
+    reason: skipped ? skipReasonText(skipped, plan.channel) : (waits?.reason ?? null),
     provider: inbox ? brand : null,
     integration_id: null,
     provider_id: null,
@@ -115,6 +115,17 @@ export function plannedDelivery(planned: Planned, { row, shown, due, brand }: De
     ...clicked,
   };
 }
+
+/** What a deferred delivery waits for. A pause of its integration is added later (explain-waiting.ts). */
+function waitingFor(due: Due | undefined): { code: string; reason: string } | undefined {
+  if (due?.closed) return { code: due.closed, reason: CLOSED_TEXTS[due.closed] };
+  return due?.waits_for === 'rate' ? RATE_LIMITED : undefined;
+}
+
+const RATE_LIMITED = {
+  code: 'rate_limited',
+  reason: 'the rate limit of the integration or of its provider is reached',
+};
 
 function plannedTime({ dueAtMs }: ChannelPlan): Date | undefined {
   return dueAtMs === undefined ? undefined : new Date(dueAtMs);

@@ -43,9 +43,9 @@ export type AttemptResult = (
   | { kind: 'done'; outcome: SendOutcome; integration: OpenedIntegration }
   /**
    * Nothing was tried, and it does not count as an attempt. The message waits for a permit of the rate
-   * limiter (`rate`), or for the integration to work again.
+   * limiter (`rate`), for the integration to work again, or for this server.
    */
-  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor: 'rate' | 'integration' }
+  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor: 'rate' | 'integration' | 'server' }
 ) & {
   /** The integration that may have sent the message, now or before: the next attempt goes the same way. */
   ambiguousId?: string;
@@ -170,9 +170,9 @@ export class Dispatcher {
     const { integration } = connection;
     if (this.#closed) return this.#stopping();
     if (this.#deps.recorder.isBlocked)
-      return deferred(this.#deps.clock.now() + BLOCKED_DEFERRAL_MS, BLOCKED, 'rate');
+      return deferred(this.#deps.clock.now() + BLOCKED_DEFERRAL_MS, BLOCKED, 'server');
     if (this.#deps.cancelled.has(request.broadcastId))
-      return deferred(this.#deps.clock.now(), CANCELLED, 'rate');
+      return deferred(this.#deps.clock.now(), CANCELLED, 'server');
     const admitted = this.health.admit(integration, host);
     if ('untilMs' in admitted) return paused(admitted.untilMs);
     let isRecorded = false;
@@ -217,7 +217,7 @@ export class Dispatcher {
   }
 
   #stopping(): AttemptResult {
-    return deferred(this.#deps.clock.now(), STOPPING, 'rate');
+    return deferred(this.#deps.clock.now(), STOPPING, 'server');
   }
 
   #connectionOf(channel: Draft['channel'], integration: OpenedIntegration): ChannelConnection {
@@ -331,7 +331,11 @@ function done(outcome: SendOutcome, integration: OpenedIntegration): AttemptResu
   return { kind: 'done', outcome, integration };
 }
 
-function deferred(untilMs: number, reason: string, waitsFor: 'rate' | 'integration'): AttemptResult {
+function deferred(
+  untilMs: number,
+  reason: string,
+  waitsFor: 'rate' | 'integration' | 'server',
+): AttemptResult {
   return { kind: 'deferred', untilMs, reason, waitsFor };
 }
 

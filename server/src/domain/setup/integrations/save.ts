@@ -2,12 +2,18 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { newId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { type IntegrationConfig, type IntegrationName, wireNameOf } from '../../../providers/index.ts';
+import {
+  delivering,
+  type IntegrationConfig,
+  type IntegrationName,
+  wireNameOf,
+} from '../../../providers/index.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { lockProject } from '../projects/lock.ts';
 import { sealedFor } from './cache.ts';
 import { type FoundIntegration, findIntegrations, hasIntegration } from './find.ts';
+import { wakeWaiting } from './waiting-jobs.ts';
 
 // All of a project's integrations are kept in memory.
 const MAX_INTEGRATIONS = 500;
@@ -21,6 +27,7 @@ interface Deps {
 
 /**
  * Creates or replaces the integration with this id; without an id, the project's first one of the provider.
+ * Deliveries that wait for an integration of its channel become due.
  * Returns its id, or undefined if the id belongs to an integration of another provider.
  */
 export async function saveIntegration(
@@ -34,6 +41,8 @@ export async function saveIntegration(
       id ?? (await tx.query<{ id: string }>(selectFirst, [projectId, provider]))[0]?.id ?? newId();
     if (!(await write(tx, sealer, { projectId, provider, id: savedId, config }))) return undefined;
     await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: savedId });
+    const channel = delivering.get(provider)?.channel;
+    if (channel !== undefined) await wakeWaiting(tx, projectId, channel);
     return savedId;
   });
   if (saved !== undefined) publishChanged(bus, projectId, provider);
