@@ -9,6 +9,8 @@ export type ReceivedEmail = {
   from: string;
   to: string;
   raw: Buffer;
+  /** What the client called itself in EHLO. */
+  client: string;
   /** The message, parsed with npm's `postal-mime`. */
   parsed(): Promise<Email>;
 };
@@ -127,7 +129,13 @@ export async function startSmtpStandIn({
             done(error);
           });
           if (!refused) {
-            received.push({ from, to, raw, parsed: () => PostalMime.parse(raw) });
+            received.push({
+              from,
+              to,
+              raw,
+              client: session.hostNameAppearsAs,
+              parsed: () => PostalMime.parse(raw),
+            });
             for (const wake of waiting) wake();
           }
           if (!hasFailed) done(null, `2.0.0 Ok: queued as ${received.length}`);

@@ -119,6 +119,17 @@ describe('the message', () => {
     });
   });
 
+  test('comes from the domain of the sender, whatever the name of this machine', async () => {
+    const server = await standIn();
+    for (const [domain, client] of [
+      ['example.com', 'example.com'],
+      ['bücher.example', 'xn--bcher-kva.example'],
+    ]) {
+      await connect({ port: server.port, from: { email: `noreply@${domain}` } }).send(email());
+      expect(server.received.at(-1)?.client).toBe(client);
+    }
+  });
+
   test('is identical when it is retried', async () => {
     const server = await standIn();
     const sender = connect({ port: server.port });

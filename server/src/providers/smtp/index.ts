@@ -232,13 +232,17 @@ function openPool(config: Config, limits: Timeouts, egress: EgressGuard): SMTPPo
 }
 
 function poolOptions(
-  { host, port, username, password, security }: Config,
+  { host, port, username, password, security, from }: Config,
   limits: Timeouts,
 ): SMTPPool.Options {
   const secure = security === 'ssl' || (security === undefined && port === 465);
+  const client = domainOf(from);
   return {
     host,
     port,
+    // The name in EHLO. The default is that of this machine, or `[127.0.0.1]` in a container, with which
+    // Google's servers end the connection.
+    ...(client === '' ? {} : { name: client }),
     secure,
     requireTLS: security === 'starttls',
     ignoreTLS: security === 'none',
@@ -305,8 +309,7 @@ function chunks(raw: Buffer): Buffer | Iterable<Buffer> {
 function build(message: EmailMessage, { from, reply_to: replyTo }: Config): SmtpRequest {
   const sender = withAsciiDomain(from.email);
   const recipient = withAsciiDomain(message.to.email);
-  const domain = domainToASCII(from.email.slice(from.email.lastIndexOf('@') + 1));
-  const messageId = `<${message.deliveryId}@${domain}>`;
+  const messageId = `<${message.deliveryId}@${domainOf(from)}>`;
   return {
     envelope: { from: sender, to: recipient },
     messageId,
@@ -323,6 +326,11 @@ function build(message: EmailMessage, { from, reply_to: replyTo }: Config): Smtp
       html: message.html,
     }),
   };
+}
+
+/** Returns the domain of a mailbox in ASCII; empty if it is not valid. */
+function domainOf({ email }: { email: string }): string {
+  return domainToASCII(email.slice(email.lastIndexOf('@') + 1));
 }
 
 /**
