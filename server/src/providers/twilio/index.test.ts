@@ -193,6 +193,51 @@ describe('sending', () => {
   });
 });
 
+describe('a callback address that Twilio cannot reach', () => {
+  const unreachable = {
+    status: 400,
+    body: {
+      code: 21609,
+      message: 'The StatusCallback URL http://localhost:3000/x is not a valid URL.',
+      status: 400,
+    },
+  };
+  const receiptUrl = 'http://localhost:3000/x';
+  let vendor: VendorStandIn;
+  beforeAll(async () => {
+    vendor = await startVendor();
+  });
+  afterAll(() => vendor.stop());
+
+  async function sent(message: SmsMessage) {
+    const egress = createEgressGuard({ allow: '' });
+    const transport = createTransport({ egress, origins: { PROVIDER_TWILIO_BASE_URL: vendor.address } });
+    const sender = twilio.connect(CONFIG, { egress, transport, clock: systemClock });
+    const outcome = await sender.send(message);
+    await sender.close();
+    await transport.close();
+    const callbacks = vendor.requests.map(({ body }) => new URLSearchParams(body).get('StatusCallback'));
+    return { outcome, callbacks };
+  }
+
+  test('does not keep the message from being sent', async () => {
+    vendor.reply(unreachable, { status: 201, body: { sid: 'SM1' } });
+    expect(await sent(sms({ receiptUrl }))).toEqual({
+      outcome: { kind: 'sent', providerId: 'SM1' },
+      callbacks: [receiptUrl, null],
+    });
+  });
+
+  test('of an override is rejected', async () => {
+    vendor.reply(unreachable);
+    const message = sms({ receiptUrl, override: { StatusCallback: 'http://localhost:3000/y' } });
+    expect(await sent(message)).toMatchObject({
+      outcome: { kind: 'rejected', scope: 'message', code: '21609' },
+      callbacks: ['http://localhost:3000/y'],
+    });
+  });
+});
+
 conforms('twilio', {
   open: (_address, deps) => twilio.connect(CONFIG, deps(['PROVIDER_TWILIO_BASE_URL'])),
   message: () => sms(),

@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox';
 import {
   type Finding,
+  isRejection,
   type Provider,
   type Rejection,
   type Sender,
@@ -24,6 +25,7 @@ import { mergeOverride } from '../shared/override.ts';
 import { notVerified, requestJson, segment } from '../shared/request-json.ts';
 import { cut } from '../shared/shrink.ts';
 import type { HttpRequest, HttpResult } from '../shared/transport.ts';
+import { parseObject } from '../shared/vendor-text.ts';
 import { twilioReceipts } from './receipts.ts';
 
 const config = Type.Object(
@@ -215,7 +217,26 @@ function connect(config: Config, { transport }: SenderDeps): Sender<SmsMessage> 
     concurrency: CONCURRENCY,
     secrets: [config.api_secret, basicAuth(config).slice('Basic '.length)],
     build: (message: SmsMessage) => build(message, config),
-    exchange: (request) => api.request(request),
+    async exchange(request, message) {
+      const response = await api.request(request);
+      if (!rejectsCallback(response, message)) return response;
+      // Sent without the address: a message is worth more than the report on it.
+      const { receiptUrl: _unreachable, ...plain } = message;
+      const without = build(plain, config);
+      return isRejection(without) ? response : api.request(without);
+    },
     classify,
   });
 }
+
+/**
+ * Whether Twilio rejects the message for our callback address: it accepts none that it cannot reach, such as
+ * that of a server in a private network.
+ */
+function rejectsCallback(response: HttpResult, { receiptUrl, override }: SmsMessage): boolean {
+  if (receiptUrl === undefined || override?.StatusCallback !== undefined) return false;
+  if ('error' in response || response.status !== 400) return false;
+  return (parseObject(response.text) as { code?: unknown }).code === INVALID_CALLBACK;
+}
+
+const INVALID_CALLBACK = 21609;
