@@ -1,10 +1,15 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer as createHttp2Server, connect as http2Connect } from 'node:http2';
-import { type AddressInfo, createServer, type Server } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createEgressGuard, EgressRefused } from './egress.ts';
 
 const servers: Server[] = [];
+const children: (() => Promise<void>)[] = [];
 afterEach(async () => {
+  for (const end of children.splice(0)) await end();
   for (const server of servers.splice(0)) await new Promise((resolve) => server.close(resolve));
 });
 
@@ -18,6 +23,32 @@ async function listen(host = '127.0.0.1'): Promise<{ port: number; visits: () =>
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, host, resolve));
   return { port: (server.address() as AddressInfo).port, visits: () => visits };
+}
+
+const isLinux = process.platform === 'linux';
+
+/**
+ * A server on 127.0.0.1 that is as slow to connect to as one on another continent: its queue is full until
+ * `accept` is called, so the kernel ignores requests for connections.
+ */
+async function slowServer(): Promise<{ port: number; accept: () => void }> {
+  const program = `
+    const server = require('node:net').createServer(() => {});
+    server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+      process.stdout.write(server.address().port + '\\n');
+      require('node:fs').readSync(0, Buffer.alloc(1)); // blocks the process, which accepts nothing meanwhile
+    });`;
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [printed] = await once(child.stdout, 'data');
+  const port = Number(printed);
+  const filling = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => {}));
+  await once(filling[0] as Socket, 'connect');
+  children.push(async () => {
+    for (const socket of filling) socket.destroy();
+    child.kill();
+    await once(child, 'exit');
+  });
+  return { port, accept: () => child.stdin.write('.') };
 }
 
 const resolverOf =
@@ -264,6 +295,42 @@ describe('a connection', () => {
     const socket = await guard.connect({ host: 'mail.example', port, timeoutMs: 2000 });
     expect(socket.remoteAddress).toBe('127.0.0.2');
     socket.destroy();
+  });
+
+  test.runIf(isLinux)('that is slow is not given up for an address that cannot be reached', async () => {
+    const slow = await slowServer();
+    const guard = createEgressGuard({
+      allow: '127.0.0.0/8',
+      resolver: resolverOf(['127.0.0.1', '127.0.0.2']),
+    });
+    const connecting = guard.connect({ host: 'far.example', port: slow.port, timeoutMs: 10_000 });
+    for (let turn = 0; turn < 5; turn += 1) await setImmediate(); // the request was made, and ignored
+    slow.accept();
+    const socket = await connecting; // the kernel repeats the request after a second
+    expect(socket.remoteAddress).toBe('127.0.0.1');
+    socket.destroy();
+  });
+
+  test.runIf(isLinux)('does not wait for an address that is silent, and closes it', async () => {
+    const silent = await slowServer();
+    const server = createServer((socket) => socket.on('error', () => {}));
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(silent.port, '127.0.0.3', resolve));
+    const resolver = resolverOf(['127.0.0.1', '127.0.0.3']);
+    const guard = createEgressGuard({ allow: '127.0.0.0/8', resolver });
+    const socket = await guard.connect({ host: 'mail.example', port: silent.port, timeoutMs: 10_000 });
+    expect(socket.remoteAddress).toBe('127.0.0.3');
+    socket.destroy();
+  });
+
+  test('that all addresses refuse rejects with the reason of the first', async () => {
+    const { port } = await listen();
+    const resolver = resolverOf(['127.0.0.4', '127.0.0.5', '127.0.0.6']);
+    const guard = createEgressGuard({ allow: '127.0.0.0/8', resolver });
+    await expect(guard.connect({ host: 'mail.example', port, timeoutMs: 2000 })).rejects.toMatchObject({
+      code: 'ECONNREFUSED',
+      message: expect.not.stringContaining('127.0.0'),
+    });
   });
 
   test('goes to the address that was checked, even if the name resolves differently since', async () => {

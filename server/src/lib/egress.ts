@@ -126,6 +126,14 @@ export function createEgressGuard({
   return { check, resolve, connect, lookup };
 }
 
+// As browsers do (RFC 8305, section 5).
+const NEXT_ATTEMPT_MS = 250;
+
+/**
+ * Connects to the first address that responds. The next attempt begins when one has failed, or has taken a
+ * while, and then both continue. Node's own `autoSelectFamily` gives each address up after 250 ms: a host
+ * that is farther away cannot be reached if its last address has no route.
+ */
 function open({
   host,
   port,
@@ -135,45 +143,62 @@ function open({
 }: {
   host: string;
   port: number;
-  addresses: LookupAddress[];
+  addresses: readonly LookupAddress[];
   deadline: AbortSignal;
   timeoutMs: number;
 }): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = netConnect({
-      host,
-      port,
-      noDelay: true,
-      autoSelectFamily: true, // tries several addresses like a browser (RFC 8305)
-      lookup: (_host, options, callback) => {
-        if (options.all) callback(null, addresses);
-        else callback(null, addresses[0]?.address ?? '', addresses[0]?.family);
-      },
-    });
+    const left = alternating(addresses);
+    const attempts = new Set<Socket>();
+    let timer: NodeJS.Timeout | undefined;
+    let failure: Error | undefined;
     const settle = (): void => {
+      clearTimeout(timer);
       deadline.removeEventListener('abort', onTimeout);
-      socket.off('connect', onConnect);
-      socket.off('error', onError);
-    };
-    const onConnect = (): void => {
-      settle();
-      resolve(socket);
-    };
-    const onError = (error: Error): void => {
-      settle();
-      reject(failed(`connecting to ${host}:${port}`, error));
+      left.length = 0;
+      for (const attempt of attempts) attempt.destroy();
     };
     const onTimeout = (): void => {
       settle();
-      socket.on('error', () => {}); // ignore later errors
-      socket.destroy();
       reject(timedOut(`connecting to ${host}:${port}`, timeoutMs));
     };
-    socket.once('connect', onConnect);
-    socket.once('error', onError);
-    if (deadline.aborted) onTimeout();
-    else deadline.addEventListener('abort', onTimeout, { once: true });
+    const attemptNext = (): void => {
+      clearTimeout(timer);
+      const next = left.shift();
+      if (next === undefined) return;
+      const socket = netConnect({ host: next.address, port, noDelay: true });
+      const onError = (error: Error): void => {
+        attempts.delete(socket);
+        failure ??= error;
+        if (left.length > 0) attemptNext();
+        else if (attempts.size === 0) {
+          settle();
+          reject(failed(`connecting to ${host}:${port}`, failure));
+        }
+      };
+      attempts.add(socket);
+      socket.once('error', onError);
+      socket.once('connect', () => {
+        attempts.delete(socket);
+        socket.off('error', onError);
+        settle();
+        resolve(socket);
+      });
+      if (left.length > 0) timer = setTimeout(attemptNext, NEXT_ATTEMPT_MS);
+    };
+    if (deadline.aborted) return onTimeout();
+    deadline.addEventListener('abort', onTimeout, { once: true });
+    attemptNext();
   });
+}
+
+/** Returns the addresses with the families in turns, so that a family without a route costs one attempt. */
+function alternating(addresses: readonly LookupAddress[]): LookupAddress[] {
+  const first = addresses.filter(({ family }) => family === addresses[0]?.family);
+  const others = addresses.filter(({ family }) => family !== addresses[0]?.family);
+  return Array.from({ length: Math.max(first.length, others.length) }, (_, index) =>
+    [first[index], others[index]].filter((address) => address !== undefined),
+  ).flat();
 }
 
 function timedOut(what: string, timeoutMs: number): Error {
