@@ -89,6 +89,9 @@ const configs = {
 };
 const fcm = () => ({ ...configs.fcm, token_uri: `${vendor.address}/token` });
 
+/** As from a proxy, or from a setting that names the wrong server. */
+const PAGE = { status: 200, headers: { 'content-type': 'text/html' }, body: '<html><h1>Log in</h1></html>' };
+
 /** The responses of each vendor, and their meaning: accepted, or the message of the rejection. */
 const RESPONSES: Record<
   'sendgrid' | 'mailgun' | 'ses' | 'twilio' | 'expo',
@@ -115,6 +118,7 @@ const RESPONSES: Record<
   ],
   mailgun: [
     ['a domain of the key', [{ status: 200, body: { domain: { state: 'active' } } }], 'ok'],
+    ['the page of another server', [PAGE], /^Param '\(root\)' could not be verified: Mailgun responded: 200/],
     [
       'an unverified domain',
       [{ status: 200, body: { domain: { state: 'unverified' } } }],
@@ -142,6 +146,7 @@ const RESPONSES: Record<
   ],
   ses: [
     ['an account that sends', [{ status: 200, body: { SendingEnabled: true } }], 'ok'],
+    ['the page of another server', [PAGE], /^Param '\(root\)' could not be verified: SES responded: 200/],
     [
       'an account that may not',
       [{ status: 200, body: { SendingEnabled: false } }],
@@ -172,6 +177,7 @@ const RESPONSES: Record<
   ],
   twilio: [
     ['a key of the account', [{ status: 200, body: { messages: [] } }], 'ok'],
+    ['the page of another server', [PAGE], /^Param '\(root\)' could not be verified: Twilio responded: 200/],
     ['a restricted key', [{ status: 403, body: { code: 70051 } }], 'ok'],
     [
       'an unknown key',
@@ -191,6 +197,7 @@ const RESPONSES: Record<
   ],
   expo: [
     ['a known token', [{ status: 200, body: { data: {} } }], 'ok'],
+    ['the page of another server', [PAGE], /^Param '\(root\)' could not be verified: Expo responded: 200/],
     ['a problem with the request', [{ status: 400, body: { errors: [{ code: 'VALIDATION_ERROR' }] } }], 'ok'],
     [
       'an unknown token',
@@ -374,6 +381,11 @@ describe('apns', () => {
 });
 
 describe('fcm', () => {
+  test('is not verified by the page of another server', async () => {
+    vendor.reply(PAGE);
+    await refused('fcm', fcm(), /^Param '\(root\)' could not be verified: Google responded: 200/);
+  });
+
   test('gets an access token with an assertion signed by the key', async () => {
     vendor.reply({ status: 200, body: { access_token: 'x', expires_in: 3599 } });
     await accepted('fcm', fcm());

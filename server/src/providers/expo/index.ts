@@ -186,6 +186,9 @@ async function verify({ access_token }: Config, { transport }: VerifyDeps): Prom
   });
   if (rejectsCredentials(response))
     return [{ field: 'access_token', problem: `was rejected by Expo: ${response.summary}` }];
+  const { data, errors } = response.json as { data?: unknown; errors?: unknown };
   // 400: the list is empty. Expo checks the credentials first.
-  return response.status === 200 || response.status === 400 ? [] : [notVerified('Expo', response)];
+  const isVerified =
+    (response.status === 200 && data !== undefined) || (response.status === 400 && errors !== undefined);
+  return isVerified ? [] : [notVerified('Expo', response)];
 }

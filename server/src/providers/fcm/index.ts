@@ -258,7 +258,8 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
     ...request,
     secrets: [new URLSearchParams(String(request.body)).get('assertion') ?? ''],
   });
-  if (response.status === 200) return [];
+  const { access_token: token } = response.json as { access_token?: unknown };
+  if (response.status === 200 && typeof token === 'string') return [];
   if (response.status === 400 || response.status === 401)
     return [{ field: 'private_key', problem: `was rejected by Google: ${response.summary}` }];
   return [{ ...notVerified('Google', response), ...(response.status === 0 ? { field: 'token_uri' } : {}) }];

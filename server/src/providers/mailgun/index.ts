@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../../contract/common.ts';
+import { isRecord } from '../../lib/members.ts';
 import {
   type EmailMessage,
   type Finding,
@@ -210,8 +211,10 @@ async function verify(config: Config, { transport }: VerifyDeps): Promise<Findin
   return sendResponse.status === 400 ? [] : findings(sendResponse);
 }
 
-function stateOf({ json }: JsonResponse): Finding[] {
-  const { state } = (json as { domain?: { state?: unknown } }).domain ?? {};
+function stateOf(response: JsonResponse): Finding[] {
+  const { domain } = response.json as { domain?: { state?: unknown } };
+  if (!isRecord(domain)) return [notVerified('Mailgun', response)];
+  const { state } = domain;
   if (state !== 'unverified' && state !== 'disabled') return [];
   return [{ field: 'domain', problem: `cannot send: at Mailgun it is ${state}` }];
 }

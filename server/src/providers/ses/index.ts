@@ -269,6 +269,7 @@ async function verify(
   const type = errorType(response.headers['x-amzn-errortype'], response.json);
   if (response.status === 200) {
     const { SendingEnabled } = response.json as { SendingEnabled?: unknown };
+    if (typeof SendingEnabled !== 'boolean') return [notVerified('SES', response)];
     return SendingEnabled === false
       ? [{ field: 'key_id', problem: 'belongs to an account for which SES has disabled sending' }]
       : [];

@@ -100,7 +100,8 @@ async function verify(config: Config, { transport }: VerifyDeps): Promise<Findin
     path: `${messagesPath(account_sid)}?PageSize=1`,
     headers: { authorization: basicAuth(config) },
   });
-  if (response.status === 200 || response.status === 403) return [];
+  const { messages } = response.json as { messages?: unknown };
+  if (response.status === 403 || (response.status === 200 && Array.isArray(messages))) return [];
   if (response.status === 401)
     return [{ field: 'api_key', problem: `was rejected by Twilio: ${response.summary}` }];
   if (response.status === 404)
