@@ -109,6 +109,11 @@ describe('the request', () => {
   test('without a sender is not built', () => {
     const { from: _, ...others } = config;
     expect(mailgun.build(emailMessage(), others)).toMatchObject({ kind: 'rejected', scope: 'config' });
+    // Not the fault of the integration, which has one.
+    expect(mailgun.build(emailMessage({ override: { from: null } }), config)).toMatchObject({
+      scope: 'message',
+      code: 'bad_override',
+    });
   });
 });
 

@@ -28,7 +28,7 @@ import {
   untilDate,
 } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
-import { formatMailbox, mailbox, messageId, NO_ADDRESS, NO_SENDER } from '../shared/mailbox.ts';
+import { formatMailbox, mailbox, messageId, NO_ADDRESS, noSender } from '../shared/mailbox.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox } from '../shared/mime.ts';
 import { multipart } from '../shared/multipart.ts';
@@ -126,7 +126,7 @@ function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRe
     { locked: ['to', 'v:reference'] },
   );
   if (isRejection(merged)) return merged;
-  if (merged.payload.from === undefined) return NO_SENDER;
+  if (merged.payload.from === undefined) return noSender(from);
   const { contentType, body } = multipart(fields(merged.payload), deliveryId);
   if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
   return {

@@ -96,14 +96,16 @@ describe('the request', () => {
     expect(JSON.stringify(payload({ override }))).not.toContain('eve');
   });
 
+  const REMOVED = { scope: 'message', code: 'bad_override', reason: 'the override removes the sender' };
   test.each([
     ['without a recipient', { to: { email: 'none' } }, {}, { scope: 'address' }],
     [
       'without a sender',
       {},
       { from: undefined },
-      { scope: 'config', reason: expect.stringContaining('from') },
+      { scope: 'config', code: 'no_sender', reason: expect.stringContaining('from') },
     ],
+    ['whose override removes the sender', { override: { from: null } }, {}, REMOVED],
     ['that is too big', { html: 'ä'.repeat(15_000_000) }, {}, { scope: 'message', code: 'too_big' }],
     ['with a bad override', { override: { constructor: 1 } }, {}, { scope: 'message' }],
   ])('%s is not built', (_, changes, over, rejection) => {

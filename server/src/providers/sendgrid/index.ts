@@ -24,7 +24,7 @@ import {
   untilDate,
 } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
-import { mailbox, messageId, NO_ADDRESS, NO_SENDER, normalizeMailbox } from '../shared/mailbox.ts';
+import { mailbox, messageId, NO_ADDRESS, normalizeMailbox, noSender } from '../shared/mailbox.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox, withAsciiDomain } from '../shared/mime.ts';
 import { mergeOverride } from '../shared/override.ts';
@@ -115,7 +115,7 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
     { locked: ['personalizations/0/to', 'personalizations/0/custom_args/reference'] },
   );
   if (isRejection(merged)) return merged;
-  if (merged.payload.from === undefined) return NO_SENDER;
+  if (merged.payload.from === undefined) return noSender(from);
   const body = JSON.stringify(merged.payload);
   if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
   return {

@@ -107,6 +107,11 @@ describe('the request', () => {
   test('without a sender is not built', () => {
     const { from: _, ...others } = config;
     expect(ses.build(emailMessage(), others)).toMatchObject({ kind: 'rejected', scope: 'config' });
+    // Not the fault of the integration, which has one.
+    expect(ses.build(emailMessage({ override: { FromEmailAddress: null } }), config)).toMatchObject({
+      scope: 'message',
+      code: 'bad_override',
+    });
   });
 });
 

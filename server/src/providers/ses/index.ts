@@ -26,7 +26,7 @@ import {
   retry,
 } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
-import { formatMailbox, mailbox, NO_ADDRESS, NO_SENDER } from '../shared/mailbox.ts';
+import { formatMailbox, mailbox, NO_ADDRESS, noSender } from '../shared/mailbox.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox } from '../shared/mime.ts';
 import { mergeOverride } from '../shared/override.ts';
@@ -157,7 +157,7 @@ const SENDING = {
 } as const;
 
 function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {
-  if (!REGION.test(region)) return { kind: 'rejected', scope: 'config', reason: `the region ${NO_REGION}` };
+  if (!REGION.test(region)) return BAD_REGION;
   const { reference, to, subject, text, html, headers } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const utf8 = (value: string) => ({ Data: value, Charset: 'UTF-8' });
@@ -182,7 +182,7 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
   );
   if (isRejection(merged)) return merged;
   const { payload } = merged;
-  if (payload.FromEmailAddress === undefined) return NO_SENDER;
+  if (payload.FromEmailAddress === undefined) return noSender(from);
   const tags: readonly { Name: string }[] = Array.isArray(payload.EmailTags) ? payload.EmailTags : [];
   const EmailTags = [...tags.filter((one) => one?.Name !== tag.Name), tag];
   const body = JSON.stringify(message.override === undefined ? payload : { ...payload, EmailTags });
@@ -240,6 +240,12 @@ function api(transport: Transport, region: string): Endpoint {
 /** The region becomes part of a host name, so it must not change the rest of that name. */
 const REGION = /^[a-z0-9-]{1,32}$/;
 const NO_REGION = 'is not an AWS region, such as eu-west-1';
+const BAD_REGION: Rejection = {
+  kind: 'rejected',
+  scope: 'config',
+  code: 'bad_region',
+  reason: `the region ${NO_REGION}`,
+};
 
 /**
  * Verifies the credentials by a request for the account. A key that may only send is valid too: it is

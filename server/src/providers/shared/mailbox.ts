@@ -22,15 +22,26 @@ export const mailbox = (description: string) => described(Mailbox, description);
 export const NO_ADDRESS: Rejection = {
   kind: 'rejected',
   scope: 'address',
+  code: 'invalid_address',
   reason: 'this is not an e-mail address',
 };
 
-/** The outcome if neither the integration nor the override names a sender. */
-export const NO_SENDER: Rejection = {
-  kind: 'rejected',
-  scope: 'config',
-  reason: 'the integration has no sender: set its from',
-};
+/** The outcome without a sender: the integration has none (`from`), or the override removes it. */
+export function noSender(from: Mailbox | undefined): Rejection {
+  return from === undefined
+    ? {
+        kind: 'rejected',
+        scope: 'config',
+        code: 'no_sender',
+        reason: 'the integration has no sender: set its from',
+      }
+    : {
+        kind: 'rejected',
+        scope: 'message',
+        code: 'bad_override',
+        reason: 'the override removes the sender',
+      };
+}
 
 /** Returns the mailbox without an empty name. */
 export function normalizeMailbox({ email, name }: Mailbox): { email: string; name?: string } {

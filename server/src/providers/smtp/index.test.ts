@@ -550,6 +550,7 @@ describe('failures', () => {
     expect(await sender.send(email())).toEqual({
       kind: 'rejected',
       scope: 'config',
+      code: 'EGRESS_REFUSED',
       reason: '127.0.0.1 is a loopback address; set EGRESS_ALLOW=127.0.0.1/32 (or its network) to permit it',
     });
     expect(server.connections().opened).toBe(0);

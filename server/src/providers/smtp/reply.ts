@@ -26,7 +26,8 @@ export type SmtpError = {
 export function classify(reply: SmtpReply): SendOutcome {
   if ('response' in reply) return { kind: 'sent', ...queueId(reply.response) };
   const { error, written } = reply;
-  if (error.code === 'EGRESS_REFUSED') return { kind: 'rejected', scope: 'config', reason: error.message };
+  if (error.code === 'EGRESS_REFUSED')
+    return { kind: 'rejected', scope: 'config', reason: error.message, code: error.code };
   if (error.code === 'ETLS' || isTlsFailure(error)) return classifyTls(error, written);
   const { response = '', responseCode = 0 } = error;
   if (responseCode >= 400 && responseCode < 600) return classifyResponse(error, responseCode);
