@@ -15,7 +15,7 @@ import type {
   SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
-import { httpOutcome, isTlsErrorCode, rejected } from '../shared/http-outcome.ts';
+import { httpOutcome, isTlsErrorCode, reasonOfError, rejected } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { verifyReachable } from '../shared/reachable.ts';
@@ -150,8 +150,8 @@ function signed(
 
 function classify(response: HttpResult): SendOutcome {
   if ('error' in response && isTlsErrorCode(response.error.code)) {
-    const { code, message } = response.error;
-    return { kind: 'rejected', scope: 'config', reason: `TLS with the mailer failed: ${message}`, code };
+    const { code } = response.error;
+    return { kind: 'rejected', scope: 'config', reason: reasonOfError(response.error, 'the mailer'), code };
   }
   return httpOutcome(response, 'the mailer', (parsed) => {
     const { status, json } = parsed;

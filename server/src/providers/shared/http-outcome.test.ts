@@ -74,7 +74,12 @@ describe('no response', () => {
     [
       'CERT_HAS_EXPIRED',
       false,
-      { kind: 'retry', ambiguous: false, suspect: 'config', reason: 'TLS with Acme failed: m' },
+      {
+        kind: 'retry',
+        ambiguous: false,
+        suspect: 'config',
+        reason: 'TLS with Acme failed: the certificate has expired',
+      },
     ],
     ['WHATEVER', true, { kind: 'retry', ambiguous: true, reason: 'no response from Acme: m' }],
     ['EGRESS_REFUSED', false, { kind: 'rejected', scope: 'config', reason: 'm' }],

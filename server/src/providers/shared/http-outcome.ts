@@ -1,5 +1,6 @@
 import type { SendOutcome } from '../provider.ts';
 import type { HttpError } from './http-error.ts';
+import { tlsProblem } from './tls-problem.ts';
 import type { HttpResponse, HttpResult } from './transport.ts';
 import { errorMessageIn, parseObject, tidy } from './vendor-text.ts';
 
@@ -80,7 +81,9 @@ function noResponse({ error, written }: { error: HttpError; written: boolean }, 
 export function reasonOfError(error: HttpError, vendor: string): string {
   const { code, message } = error;
   if (isRejectedAddress(error)) return tidy(message);
-  const reason = isTlsErrorCode(code) ? `TLS with ${vendor} failed: ${message}` : NETWORK_ERRORS[code];
+  const reason = isTlsErrorCode(code)
+    ? `TLS with ${vendor} failed: ${tlsProblem(error)}`
+    : NETWORK_ERRORS[code];
   return tidy(reason?.replace('<vendor>', () => vendor) ?? `no response from ${vendor}: ${message}`);
 }
 

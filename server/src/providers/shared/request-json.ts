@@ -1,4 +1,6 @@
 import type { Finding } from '../provider.ts';
+import { isTlsErrorCode } from './http-outcome.ts';
+import { tlsProblem } from './tls-problem.ts';
 import type { Endpoint, HttpRequest } from './transport.ts';
 import { errorMessageIn, parseObject, tidy, withoutSecrets } from './vendor-text.ts';
 
@@ -28,8 +30,10 @@ export async function requestJson(
   const sent = [...secrets, ...secretsIn(request.headers)];
   const redact = (text: string) => withoutSecrets(text, sent);
   if ('error' in response) {
-    const { code, message } = response.error;
-    return { status: 0, headers: {}, json: {}, summary: tidy(redact(`${message} (${code})`)), code };
+    const { error } = response;
+    const { code } = error;
+    const problem = isTlsErrorCode(code) ? tlsProblem(error) : error.message;
+    return { status: 0, headers: {}, json: {}, summary: tidy(redact(`${problem} (${code})`)), code };
   }
   const json = parseObject(response.text);
   const summary = tidy(redact(errorMessageIn(json) ?? response.text));

@@ -1,6 +1,7 @@
 import type { SendOutcome } from '../provider.ts';
 import { isTlsErrorCode } from '../shared/http-outcome.ts';
 import { hasForeignLocalPart } from '../shared/mime.ts';
+import { tlsProblem } from '../shared/tls-problem.ts';
 import { tidy } from '../shared/vendor-text.ts';
 
 /**
@@ -121,7 +122,7 @@ function classifyTls(error: SmtpError, written: boolean): SendOutcome {
   }
   const reason =
     error.responseCode === undefined
-      ? `TLS with the mail server failed: ${tidy(error.message)}`
+      ? `TLS with the mail server failed: ${tidy(tlsProblem({ code, message: error.message }))}`
       : `the mail server does not offer STARTTLS: ${tidy(error.response ?? '')}`;
   return { kind: 'rejected', scope: 'config', reason, code };
 }

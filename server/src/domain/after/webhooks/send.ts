@@ -1,6 +1,8 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import type { Event } from '../../../contract/event.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import { isTlsErrorCode } from '../../../providers/shared/http-outcome.ts';
+import { tlsProblem } from '../../../providers/shared/tls-problem.ts';
 import type { Endpoint, HttpResult, Transport } from '../../../providers/shared/transport.ts';
 import { tidy } from '../../../providers/shared/vendor-text.ts';
 import { SECRET_PREFIX } from './secrets.ts';
@@ -59,7 +61,8 @@ async function send(
 function resultOf(response: HttpResult, nowMs: number): Omit<Attempt, 'durationMs' | 'atMs'> {
   if ('error' in response) {
     const { code, message } = response.error;
-    const reason = tidy(message === '' ? code : message, MAX_REASON);
+    const said = isTlsErrorCode(code) ? `TLS failed: ${tlsProblem(response.error)}` : message;
+    const reason = tidy(said === '' ? code : said, MAX_REASON);
     return { accepted: false, gone: false, status: null, reason, retryAfterMs: null };
   }
   const { status, headers, text } = response;
