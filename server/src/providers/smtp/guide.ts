@@ -21,6 +21,7 @@ export const guide: Guide<SmtpReply> = {
     rejected('RCPT TO', '550 5.1.1 no such user'),
     rejected('RCPT TO', '450 4.2.1 greylisted'),
     rejected('RCPT TO', '452 4.2.2 mailbox full'),
+    rejected('RCPT TO', '550 5.4.5 daily sending limit exceeded'),
     rejected('RCPT TO', '554 5.7.1 relay access denied'),
     rejected('RCPT TO', '550 5.7.1 looks like spam'),
     rejected('MAIL FROM', '550 5.1.8 bad sender'),

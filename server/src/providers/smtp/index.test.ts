@@ -404,6 +404,7 @@ describe('failures', () => {
   const rejected = (scope: string) => ({ kind: 'rejected', scope });
   const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const FULL = { ...retry, retryAfterMs: 3_600_000 };
+  const LATER = FULL;
 
   const REPLIES: [Stage, string, object][] = [
     ['GREETING', '421 4.3.2 too busy', retry],
@@ -453,6 +454,12 @@ describe('failures', () => {
     ['END', '550 5.6.0 broken', rejected('message')],
     ['END', '550 5.1.1 no such user', rejected('address')],
     ['END', '550 5.7.1 relay access denied', either],
+    // The account has sent what it may in a day. Google and Microsoft say so with a permanent status.
+    ['MAIL', '550 5.7.1 Daily SMTP relay limit exceeded for customer', LATER],
+    ['RCPT', '550 5.4.5 Daily user sending limit exceeded', LATER],
+    ['END', '550 5.4.5 Daily user sending quota exceeded', LATER],
+    ['END', '554 5.2.0 STOREDRV.Submission.Exception:SubmissionQuotaExceededException', LATER],
+    ['END', '552 message size limit exceeded', rejected('message')],
   ];
 
   const STAGES: Stage[] = ['GREETING', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'BODY', 'END'];

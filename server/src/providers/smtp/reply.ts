@@ -61,6 +61,7 @@ function classifyResponse(error: SmtpError, status: number): SendOutcome {
   });
 
   if (enhanced === '5.2.2' || enhanced === '4.2.2') return retry(MAILBOX_FULL_RETRY_MS);
+  if (enhanced === '5.4.5' || DAILY_LIMIT.test(reason)) return retry(DAILY_LIMIT_RETRY_MS);
   if (status < 500 || status === 503) return retry(); // 503: wrong command sequence, a new session will work
   const knowsRecipient = isAboutMessage(error) && error.command !== 'MAIL FROM';
   if (LOGIN_STATUS.has(status)) return knowsRecipient ? forEither() : rejected('config');
@@ -82,6 +83,13 @@ function classifyResponse(error: SmtpError, status: number): SendOutcome {
 const LOGIN_STATUS = new Set([530, 534, 535, 538]);
 /** A mailbox stays full for hours; frequent retries look like an attack. */
 const MAILBOX_FULL_RETRY_MS = 3_600_000;
+/**
+ * Wordings of Google and Microsoft for: the account has sent as much as it may in a day. They use permanent
+ * statuses for it, but accept e-mails later, and another integration may have room now.
+ */
+const DAILY_LIMIT =
+  /\b(?:daily|sending|relay)\b.{0,40}\b(?:limit|quota)\b.{0,20}\bexceeded\b|SubmissionQuotaExceeded/i;
+const DAILY_LIMIT_RETRY_MS = 3_600_000;
 /** Unknown mailbox, unknown host, bad syntax, moved, accepts no mail, disabled. */
 const ADDRESS_STATUS = new Set(['5.1.0', '5.1.1', '5.1.2', '5.1.3', '5.1.6', '5.1.10', '5.2.1']);
 const BARE_ADDRESS_STATUS = new Set([550, 551, 553]);
