@@ -36,6 +36,7 @@ const ALONE = [
   'src/providers/slack/mrkdwn.test.ts',
   'test/database/backup-memory.test.ts',
   'test/database/bus-statements.test.ts',
+  'test/database/lock-order.test.ts',
   'test/database/sql-rules.test.ts',
   'test/deliveries/node-clock.test.ts',
   'test/inbox/realtime.test.ts',
