@@ -24,6 +24,7 @@ const ALLOWED = new Set([
   'rescue: jobs by jobs_leased',
   'rescue_everything: jobs by jobs_leased',
   // With a limit.
+  'last_job: jobs by jobs_pkey',
   'measure_queue: jobs by jobs_leased',
   'measure_queue: jobs by jobs_scheduled',
   // By an index of open digests.
