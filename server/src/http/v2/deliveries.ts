@@ -6,12 +6,14 @@ import {
   ReplayDeliveries,
   ReplayedDeliveries,
 } from '../../contract/delivery.ts';
+import type { Queryable } from '../../db/client.ts';
 import { replayDeliveries, replayProblems } from '../../domain/after/replay/replay.ts';
 import { REPLAY_KINDS } from '../../domain/after/replay/replay-failed.ts';
 import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import { deliveriesOfNotification } from '../../domain/line/ledger/of-notification.ts';
 import { ClientError } from '../../errors.ts';
+import { allEnded } from '../../lib/all-ended.ts';
 import { found } from '../found.ts';
 import { readCursor } from '../pagination.ts';
 import { type App, projectRoute } from '../route.ts';
@@ -36,11 +38,14 @@ export function deliveryRoutes(app: App): void {
     reply: { 200: DeliveryPage },
     async handler({ project, params, query, textPage, context: { db } }) {
       const id = params.broadcast_id.toLowerCase();
-      if (!(await broadcastExists(db, project.id, id))) throw new ClientError('not_found');
       const { state, channel, ...pageOf } = query;
       const filter = { ...(state ? { state } : {}), ...(channel ? { channel } : {}) };
       const ledger = { db, brand, projectId: project.id };
-      const page = await listDeliveries(ledger, id, filter, readCursor(pageOf));
+      // Together, to wait for one statement less. That the broadcast is unknown comes first.
+      const [, page] = await allEnded([
+        checkBroadcast(db, project.id, id),
+        listDeliveries(ledger, id, filter, readCursor(pageOf)),
+      ]);
       return textPage({ ...page, items: page.items.map(({ delivery }) => JSON.stringify(delivery)) });
     },
   });
@@ -90,4 +95,8 @@ export function deliveryRoutes(app: App): void {
       );
     },
   });
+}
+
+async function checkBroadcast(db: Queryable, projectId: string, id: string): Promise<void> {
+  if (!(await broadcastExists(db, projectId, id))) throw new ClientError('not_found');
 }
