@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { UnreachableHosts } from './unreachable-hosts.ts';
 
@@ -26,4 +28,26 @@ test('hosts are independent', async () => {
   const hosts = new UnreachableHosts();
   await expect(hosts.connect(HOST, fails('down'))).rejects.toThrow('down');
   expect(await hosts.connect('https://other.example', async () => 'connected')).toBe('connected');
+});
+
+test('the errors of many hosts are not kept in memory', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  setFlagsFromString('--no-expose-gc');
+  const hosts = new UnreachableHosts();
+  const errors: WeakRef<Error>[] = [];
+  const fail = async (place: number) => {
+    try {
+      await hosts.connect(`https://${place}.example`, fails('down'));
+    } catch (error) {
+      errors.push(new WeakRef(error as Error));
+    }
+  };
+  const kept = () => {
+    collect();
+    return errors.filter((error) => error.deref() !== undefined).length;
+  };
+  for (let place = 0; place < 3_000; place += 1) await fail(place);
+  await expect.poll(kept, { timeout: 10_000 }).toBeLessThanOrEqual(1_000);
+  await expect.poll(kept, { timeout: 10_000 }).toBe(0);
 });
