@@ -1,4 +1,6 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Id } from '../../src/contract/common.ts';
@@ -6,6 +8,7 @@ import { ProjectCache } from '../../src/domain/setup/projects/cache.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { findProject, listProjects } from '../../src/domain/setup/projects/find.ts';
 import { issueToken, listTokens, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
+import { createAuthenticator } from '../../src/http/auth.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
 import { hs256 } from '../support/jwt.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -434,4 +437,24 @@ describe('projects', () => {
     expect(rows[0]?.all).toContain(it.project.apiKey);
     expect(rows[0]?.all).not.toContain(it.project.apiSecret);
   });
+});
+
+test('the cache of verified tokens has a limited size, however long they are', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  setFlagsFromString('--no-expose-gc');
+  const heapUsed = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const authenticate = createAuthenticator(it.http.context);
+  const use = async (number: number) => {
+    const claims = { user_external_id: 'long', number, padding: 'x'.repeat(5_900) };
+    await authenticate({ authorization: `Bearer ${it.project.userJwt(claims)}` });
+  };
+  await use(0);
+  const before = heapUsed();
+  for (let number = 1; number <= 6_000; number += 1) await use(number);
+  expect(heapUsed() - before).toBeLessThan(30_000_000);
+  await use(0);
 });
