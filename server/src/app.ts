@@ -482,6 +482,7 @@ async function startServer(
         server: server.server,
         hub,
         authenticate: createSocketAuthenticator(httpContext),
+        limits,
         log: context.log,
         onRefused: (request) => limits.refusedSocket(request),
       })

@@ -40,6 +40,10 @@ export interface RateLimits {
   unsigned(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Rejects a webhook that `unsigned` would reject, and counts nothing. */
   checkUnsigned(request: FastifyRequest, reply: FastifyReply): void;
+  /** A WebSocket that was opened, by its user or token: their requests do not count with it. */
+  socket(opener: string): void | Promise<void>;
+  /** Rejects a WebSocket that `socket` would reject, and counts nothing. */
+  checkSocket(opener: string): void;
   /** The same as `stranger`, for a rejected WebSocket. */
   refusedSocket(request: IncomingMessage): void | Promise<void>;
 }
@@ -73,8 +77,8 @@ export function createRateLimits({
     enforce(taken, limit, reply);
   }
 
-  function check(name: string, limit: number, reply: FastifyReply): void {
-    const refusal = limit === 0 ? undefined : ofAddresses.refusal(name, limit);
+  function check(name: string, limit: number, reply?: FastifyReply, counting = ofAddresses): void {
+    const refusal = limit === 0 ? undefined : counting.refusal(name, limit);
     if (refusal !== undefined) enforce(refusal, limit, reply);
   }
 
@@ -111,6 +115,12 @@ export function createRateLimits({
     },
     checkUnsigned(request, reply) {
       for (const [name, limit] of unsignedCounts(request)) check(name, limit, reply);
+    },
+    socket(opener) {
+      return count(`s${opener}`, config.RATE_LIMIT_V1_READS, undefined, windows);
+    },
+    checkSocket(opener) {
+      check(`s${opener}`, config.RATE_LIMIT_V1_READS, undefined, windows);
     },
     refusedSocket(request) {
       return count(`i${network(addressOf(request))}`, config.RATE_LIMIT_IP);

@@ -380,6 +380,43 @@ describe('a message is refused', () => {
   });
 });
 
+/** Opens a connection that subscribes to nothing. Resolves when it is authenticated or closed. */
+async function idle(headers: object, address = service.address) {
+  const socket = new WebSocket(`${address.replace('http', 'ws')}/graphql`, ['graphql-transport-ws']);
+  onTestFinished(() => socket.terminate());
+  const opened = { socket, isOpen: true, code: 0 };
+  const closed = once(socket, 'close').then(([code]) => {
+    Object.assign(opened, { isOpen: false, code });
+  });
+  await once(socket, 'open');
+  socket.send(JSON.stringify({ type: 'connection_init', payload: headers }));
+  await Promise.race([once(socket, 'message'), closed]);
+  return opened;
+}
+
+test('a user has at most 100 connections, also without a subscription', async () => {
+  const opened: Awaited<ReturnType<typeof idle>>[] = [];
+  const open = () => opened.filter(({ isOpen }) => isOpen).length;
+  while (opened.length < 101) opened.push(await idle(bearer('many')));
+  await expect.poll(open).toBe(100);
+  expect(opened[0]).toMatchObject({ isOpen: false, code: 4400 });
+  opened[1]?.socket.close();
+  await expect.poll(open).toBe(99);
+  opened.push(await idle(bearer('many')));
+  expect(open()).toBe(100);
+});
+
+test('the connections of a user are counted, beside the requests', async () => {
+  const limited = await startTestService({ settings: { RATE_LIMIT_V1_READS: '2' } });
+  onTestFinished(() => limited.stop());
+  const open = (id: string) => {
+    const token = limited.project.userJwt({ user_external_id: id });
+    return idle({ authorization: `Bearer ${token}` }, limited.address);
+  };
+  for (const id of ['a', 'a', 'b']) expect((await open(id)).isOpen).toBe(true);
+  expect(await open('a')).toMatchObject({ isOpen: false, code: 4403 });
+});
+
 test('a client that does not speak the protocol is disconnected', async () => {
   const url = `${service.address.replace('http', 'ws')}/graphql`;
   const closing = (protocol: string[], ...messages: string[]) => {

@@ -45,6 +45,22 @@ test('every open inbox of a user shows a broadcast, and reading it in one update
   await expect(openSocket(url)).rejects.toEqual(new Refused(401));
 });
 
+test('the WebSockets of an inbox token are counted, beside the requests and those of others', async () => {
+  const limited = await startTestService({ settings: { RATE_LIMIT_V1_READS: '2' } });
+  onTestFinished(() => limited.stop());
+  const { project, address } = limited;
+  const open = async (name: string) => {
+    const url = `${address.replace('http', 'ws')}/?api_key=${project.apiKey}&token=${token}${name}`;
+    const { socket } = await openSocket(url);
+    onTestFinished(() => socket.terminate());
+  };
+  for (const name of ['1', '2'])
+    await project.as(name)('PUT', '/channels/in_app/inbox/tokens', { token: `${token}${name}` });
+  for (const name of ['1', '1', '2']) await open(name);
+  await expect(open('1')).rejects.toEqual(new Refused(429));
+  await open('2');
+});
+
 describe('a change of all notifications', () => {
   /** Opens both kinds of inboxes of a user that has these numbers of notifications by category. */
   async function openInboxes(name: string, categories: Record<string, number>) {

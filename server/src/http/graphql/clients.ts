@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { GraphQLError, getOperationAST, OperationTypeNode, subscribe } from 'graphql';
 import { type Context, makeServer, type Server } from 'graphql-ws';
 import type { RawData } from 'ws';
+import { MAX_CONNECTIONS_PER_USER } from '../../domain/after/realtime/hub.ts';
 import { ClientError } from '../../errors.ts';
 import type { Caller } from '../auth.ts';
 import { toClientError } from '../error-handler.ts';
@@ -33,6 +34,8 @@ export class GraphqlClients {
   readonly #app: ClientApp;
   readonly #documents: Documents;
   readonly #protocol: Server<Client>;
+  /** The authenticated clients by user, the oldest first. The hub knows only those that subscribe. */
+  readonly #byUser = new Map<string, Set<Client>>();
 
   constructor(app: ClientApp, documents: Documents) {
     this.#app = app;
@@ -55,7 +58,7 @@ export class GraphqlClients {
   open(socket: LiveSocket): SocketClient {
     const { webSocket } = socket;
     const client = new Client(socket, this.#app);
-    client.onClosed = this.#protocol.opened(
+    const ended = this.#protocol.opened(
       {
         protocol: webSocket.protocol,
         send: (text) => client.send(text),
@@ -69,7 +72,27 @@ export class GraphqlClients {
       },
       client,
     );
+    client.onClosed = (code, reason) => {
+      this.#leave(client);
+      return ended(code, reason);
+    };
     return client;
+  }
+
+  /** Disconnects the oldest client of a user with too many. */
+  #enter(client: Client, userId: string): void {
+    const clients = this.#byUser.get(userId) ?? new Set();
+    this.#byUser.set(userId, clients.add(client));
+    const [oldest] = clients;
+    if (clients.size <= MAX_CONNECTIONS_PER_USER || oldest === undefined) return;
+    this.#leave(oldest);
+    oldest.close('too_many');
+  }
+
+  #leave(client: Client): void {
+    const { userId = '' } = client.caller ?? {};
+    const clients = this.#byUser.get(userId);
+    if (clients?.delete(client) === true && clients.size === 0) this.#byUser.delete(userId);
   }
 
   /** Authenticates a connection by the headers in the payload of its first message, in its cell. */
@@ -80,13 +103,16 @@ export class GraphqlClients {
       client.app = (await cells?.graphqlOf(headers)) ?? this.#app;
       const caller = await client.app.api.authenticate(headers);
       if (caller.kind !== 'user') throw new ClientError('forbidden');
+      await limits.socket(caller.userId);
       client.caller = caller;
+      if (client.socket.isOpen) this.#enter(client, caller.userId);
       client.closeAfter(caller.credential.expiresAtMs - this.#app.context.clock.now());
       return true;
     } catch (error) {
       const known = toClientError(error);
       if (known.status >= 500) throw error;
-      await Promise.resolve(limits.refusedSocket(client.socket.request)).catch(() => {});
+      if (known.code !== 'rate_limit_exceeded')
+        await Promise.resolve(limits.refusedSocket(client.socket.request)).catch(() => {});
       client.socket.webSocket.close(4403, known.code);
       return false;
     }

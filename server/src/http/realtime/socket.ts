@@ -1,8 +1,10 @@
+import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Frame } from '../../domain/after/realtime/frame.ts';
 import type { Hub } from '../../domain/after/realtime/hub.ts';
 import type { CloseReason, Connection } from '../../domain/after/realtime/subscription.ts';
 import { ClientError } from '../../errors.ts';
+import type { RateLimits } from '../rate-limit.ts';
 import type { SocketAuthenticator, SocketCaller } from './authenticate-socket.ts';
 import { MAX_PENDING_BYTES, whenDrained } from './pending.ts';
 import {
@@ -39,18 +41,21 @@ export const CLOSINGS: Record<CloseReason | 'expired', [code: number, reason: st
 export interface SocketOptions extends WebSocketsOptions {
   hub: Hub;
   authenticate: SocketAuthenticator;
+  /** Counts the sockets of a token, and throws above the limit. */
+  limits?: Pick<RateLimits, 'socket' | 'checkSocket'> | undefined;
 }
 
 /** Serves WebSockets at `/` of the HTTP server: `?api_key=…&token=…[&connection_id=…]`. */
 export function serveSockets({
   hub,
   authenticate,
+  limits,
   ...options
 }: SocketOptions): Pick<WebSockets<SocketCaller>, 'close'> {
   return new WebSockets(options, {
     serves: (path) => path !== GRAPHQL_PATH && path !== STREAM_PATH,
     maxIncomingBytes: MAX_INCOMING_BYTES,
-    admit: (request) => admit(request, authenticate),
+    admit: (request) => admit(request, { authenticate, limits }),
     open(socket, caller) {
       const client = new InboxSocket(socket, caller);
       client.onGone = hub.add(client);
@@ -59,7 +64,10 @@ export function serveSockets({
   });
 }
 
-async function admit(request: IncomingMessage, authenticate: SocketAuthenticator): Promise<SocketCaller> {
+async function admit(
+  request: IncomingMessage,
+  { authenticate, limits }: Pick<SocketOptions, 'authenticate' | 'limits'>,
+): Promise<SocketCaller> {
   if (pathOf(request) !== '/')
     throw new ClientError('not_found', [`There is no WebSocket at this path; it is at / or ${STREAM_PATH}`]);
   const parameters = queryOf(request);
@@ -73,6 +81,9 @@ async function admit(request: IncomingMessage, authenticate: SocketAuthenticator
     );
   }
   const fits = token.length <= MAX_TOKEN_CHARACTERS;
+  // The user of a token is only known from the database, which a client above its limit must not reach.
+  const opener = hash('sha256', `${apiKey} ${token}`, 'base64url');
+  limits?.checkSocket(opener);
   const caller = fits ? await authenticate({ apiKey, token }) : undefined;
   if (caller === undefined) {
     throw new ClientError('jwt_auth_failed', [
@@ -82,6 +93,7 @@ async function admit(request: IncomingMessage, authenticate: SocketAuthenticator
   if (caller.connectionId !== null && caller.connectionId !== parameters.get('connection_id')) {
     throw new ClientError('forbidden', ['The token is meant for another connection: connection_id differs']);
   }
+  await limits?.socket(opener);
   return caller;
 }
 

@@ -113,6 +113,7 @@ export class WebSockets<Admitted> {
   /** Returns the error, or that of the rate limit, so that tokens cannot be guessed here. */
   async #counted(error: unknown, request: IncomingMessage): Promise<unknown> {
     if (!(error instanceof ClientError) || error.status >= 500) return error;
+    if (error.code === 'rate_limit_exceeded') return error; // of a valid token
     try {
       await this.#options.onRefused?.(request);
       return error;

@@ -20,8 +20,8 @@ import { createMissedReader } from './missed.ts';
 import { createConfigReader, createSnapshotReader, type SnapshotDeps } from './snapshot.ts';
 import { type Connection, Subscription, type SubscriptionDeps } from './subscription.ts';
 
-// A person has a few windows open. More come from a program that does not close its connections.
-const MAX_CONNECTIONS_PER_USER = 100;
+/** A person has a few windows open. More come from a program that does not close its connections. */
+export const MAX_CONNECTIONS_PER_USER = 100;
 // Messages that share a query for missing data.
 const MAX_PER_LOAD = 512;
 // If more messages wait for the database, all connections read what they missed from it instead.
