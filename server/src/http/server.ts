@@ -337,12 +337,16 @@ function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
 /** The path without the query, which may be private; only the pattern if the path contains a secret. */
 function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined {
   if (routeOptions.config.secretPath) return routeOptions.url;
-  // Also for a method or a spelling that no route has.
+  // Also for a method or a spelling that no route has: `/preferences%2F<token>`, `/%70references/<token>`.
   return url
     .split('?', 1)[0]
-    ?.slice(0, 300)
-    .replace(/((?:unsubscribe|preferences)\/|\/t\/[co]\/).*/i, '$1:token');
+    ?.replace(/((?:unsubscribe|preferences)\/|\/t\/[co]\/).*/i, '$1:token')
+    .replace(LIKE_TOKEN, ':token')
+    .slice(0, 300);
 }
+
+// The token of a link has 66 characters or more.
+const LIKE_TOKEN = /[\w%-]{60,}/g;
 
 function lineOf(
   request: FastifyRequest,

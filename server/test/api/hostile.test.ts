@@ -76,6 +76,14 @@ test('the token of an unsubscribe link was logged for another method', async () 
     const lines = talkative.logged.filter((line) => line.includes('unsubscribe'));
     expect(lines).toHaveLength(4);
     expect(lines.join()).not.toContain('SECRET');
+    // As mail programs and filters that encode a link call it.
+    const token = `${'Ab_-9'.repeat(14)}SECRET`;
+    for (const path of ['/unsubscribe%2F', '/preferences%2f', '/t%2Fc%2Fe', '/%2570references/', '/u/'])
+      await talkative.request('GET', `${path}${token}`);
+    await talkative.request('PUT', `/%70references/${token}`);
+    const statuses = talkative.logged.filter((line) => /"status":40[45]/.test(line));
+    expect(statuses.length).toBeGreaterThanOrEqual(6);
+    expect(talkative.logged.join()).not.toContain('SECRET');
   } finally {
     await talkative.stop();
   }
