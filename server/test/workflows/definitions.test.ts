@@ -193,11 +193,14 @@ describe('a mistake is reported with its place:', () => {
       await problems(
         http('https://example.com/', { 'a b': 'x', ok: 'x' }),
         http('https://example.com/?q=a b', {}),
+        http('https://example.com/', { Expect: '100-continue', 'Keep-Alive': 'timeout=5' }),
       ),
     ).toEqual([
       "Param 'steps.0.input.headers' doesn't allow key: a b, which must match the pattern " +
         "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$",
       "Param 'steps.1.input.url' must be an absolute URI without spaces: encode them as %20",
+      "Param 'steps.2.input.headers' doesn't allow key: Expect, which Belfry sets itself",
+      "Param 'steps.2.input.headers' doesn't allow key: Keep-Alive, which Belfry sets itself",
     ]);
   });
 

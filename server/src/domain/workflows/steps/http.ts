@@ -88,8 +88,10 @@ function isCutJson({ truncated, headers }: HttpResponse): boolean {
   return truncated === true && /\bjson\b/i.test(headers['content-type'] ?? '');
 }
 
-// Headers of the connection, which Belfry sets itself.
-const FRAMING = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te']);
+// Headers of the connection, which Belfry sets itself. A request with one of them is not sent.
+const FRAMING = new Set(
+  'host connection keep-alive content-length transfer-encoding upgrade te expect'.split(' '),
+);
 const TEMPORARY = /^(408|429|5\d\d)$/;
 
 function contentType(body: unknown): Record<string, string> {
