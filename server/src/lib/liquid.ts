@@ -65,4 +65,13 @@ export function countTags(text: string, before: TagCount = { tags: 0, characters
   return { tags, characters };
 }
 
+// Measured: `{{1}}` takes 600 bytes, each further argument or member of two characters up to 240.
+const BYTES_PER_TAG = 700;
+const BYTES_PER_CHARACTER = 150;
+
+/** Estimates the memory that the parsed outputs and tags take, in bytes. */
+export function parsedBytes({ tags, characters }: TagCount): number {
+  return BYTES_PER_TAG * tags + BYTES_PER_CHARACTER * characters;
+}
+
 const LIQUID_TAG = /^\{%-?\s*liquid\b/;

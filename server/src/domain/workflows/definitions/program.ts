@@ -20,7 +20,13 @@ export interface Program {
   /** What its conditions and templates may read, so that nothing else is loaded. */
   reads: { user: boolean; notification: boolean; steps: boolean; bodies: boolean };
   sendsBroadcasts: boolean;
+  /** An estimate of the memory that it takes. */
+  bytes: number;
 }
+
+// Measured: a step takes 7 bytes for each character of its JSON, a condition up to 260 for each of its own.
+const BYTES_PER_CHARACTER = 10;
+const BYTES_PER_CHARACTER_OF_CONDITION = 300;
 
 export interface ProgramStep {
   command: string;
@@ -62,6 +68,7 @@ export async function parseProgram(
         bodies: READS_BODY.test(text),
       },
       sendsBroadcasts: reads('broadcast'),
+      bytes: BYTES_PER_CHARACTER * text.length + parser.bytes,
     },
     problems: parser.problems,
   };
@@ -101,6 +108,8 @@ function readingsOf(step: unknown, command: string): Readings {
 
 class Parser {
   readonly problems: string[] = [];
+  /** The memory of the conditions and templates. */
+  bytes = 0;
   readonly #between = takeTurns();
   readonly #nowMs: number | undefined;
   #count = 0;
@@ -143,12 +152,7 @@ class Parser {
       this.#checkInput(command, input, { path: `${path}.input`, nowMs: this.#nowMs });
     if (command === 'wait_for') return this.#waitFor(condition, input, `${path}.input`, data);
     if (command !== 'branch') {
-      const { rendering, problems } = await parseRendering(input, `${path}.input`, {
-        data,
-        between: this.#between,
-      });
-      this.problems.push(...problems);
-      return { command, condition, input: rendering };
+      return { command, condition, input: await this.#rendering(input, `${path}.input`, data) };
     }
     const branches: { condition: Condition | undefined; steps: ProgramStep[] }[] = [];
     for (const [index, branch] of itemsOf(memberOf(input, 'branches')).entries()) {
@@ -175,12 +179,17 @@ class Parser {
     const { if: given, ...rest } = input as { if?: unknown };
     const withEvent = { ...data, event: 'open' } satisfies Members;
     const accepts = await this.#condition(given, `${path}.if`, withEvent, DATA_WITH_EVENT);
-    const { rendering, problems } = await parseRendering(rest, path, { data, between: this.#between });
-    this.problems.push(...problems);
     return {
-      ...{ command: 'wait_for', condition, input: rendering },
+      ...{ command: 'wait_for', condition, input: await this.#rendering(rest, path, data) },
       ...(accepts === undefined ? {} : { accepts }),
     };
+  }
+
+  async #rendering(input: unknown, path: string, data: Members): Promise<Rendering> {
+    const parsed = await parseRendering(input, path, { data, between: this.#between });
+    this.problems.push(...parsed.problems);
+    this.bytes += parsed.bytes;
+    return parsed.rendering;
   }
 
   async #condition(
@@ -196,6 +205,7 @@ class Parser {
       this.problems.push(`Param '${path}' is not a condition: ${parsed.problem}`);
       return undefined;
     }
+    this.bytes += BYTES_PER_CHARACTER_OF_CONDITION * given.length;
     this.problems.push(...unknownVariables(variablesOf(parsed), data, `Param '${path}'`));
     return parsed;
   }

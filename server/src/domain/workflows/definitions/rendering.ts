@@ -1,4 +1,5 @@
 import type { ConditionData } from '../../../lib/expression.ts';
+import { countTags, parsedBytes } from '../../../lib/liquid.ts';
 import { isPlainObject } from '../../../lib/members.ts';
 import {
   type Output,
@@ -24,16 +25,17 @@ const MAX_CHARACTERS = 1_048_576;
 
 /**
  * Parses the templates in all strings of a value. The problems name their place: also variables that `data`
- * does not have. Calls `between` between them.
+ * does not have. Calls `between` between them. `bytes` is an estimate of the memory that they take.
  */
 export async function parseRendering(
   value: unknown,
   path: string,
   { data, between }: Pick<Parsing, 'data' | 'between'>,
-): Promise<{ rendering: Rendering; problems: string[] }> {
-  const problems: string[] = [];
-  const parts = await parsePart(value, path, { problems, data, between });
-  return { rendering: (data) => new Budget().render(parts, data), problems };
+): Promise<{ rendering: Rendering; problems: string[]; bytes: number }> {
+  const parsing: Parsing = { problems: [], bytes: 0, data, between };
+  const parts = await parsePart(value, path, parsing);
+  const { problems, bytes } = parsing;
+  return { rendering: (data) => new Budget().render(parts, data), problems, bytes };
 }
 
 /** A parsed value. Values without templates stay as they are. */
@@ -45,6 +47,7 @@ type Part =
 
 interface Parsing {
   problems: string[];
+  bytes: number;
   data: Members;
   between: () => Promise<void>;
 }
@@ -66,7 +69,8 @@ async function parsePart(value: unknown, path: string, parsing: Parsing): Promis
     : { kind: 'object', members };
 }
 
-async function parseString(text: string, path: string, { problems, data, between }: Parsing): Promise<Part> {
+async function parseString(text: string, path: string, parsing: Parsing): Promise<Part> {
+  const { problems, data, between } = parsing;
   if (!TEMPLATE.test(text)) return { kind: 'constant', value: text };
   await between();
   const template = await parseTemplate(text);
@@ -76,6 +80,7 @@ async function parseString(text: string, path: string, { problems, data, between
     problems.push(`Param '${path}' is not a template: ${template.problem}`);
     return { kind: 'constant', value: text };
   }
+  parsing.bytes += (output === undefined ? 1 : 2) * parsedBytes(countTags(text));
   problems.push(...unknownVariables(template.variables(), data, `Param '${path}'`));
   return output === undefined || 'problem' in output
     ? { kind: 'template', template }

@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { cacheLimit } from '../../../lib/cache-limit.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { unpackJson, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { Job } from '../../../queue/jobs.ts';
@@ -110,13 +109,9 @@ export async function withPrograms(
   }));
 }
 
-// About 64 MB when full.
-const MAX_PROGRAMS = 2_000;
-const MAX_CHARACTERS = 16_000_000;
-const programs = new LRUCache<string, { program: Program }>({
-  ...cacheLimit(MAX_PROGRAMS),
-  maxSize: MAX_CHARACTERS,
-});
+// Of an estimate that is about twice what usual programs take.
+const MAX_BYTES = 128_000_000;
+const programs = new LRUCache<string, { program: Program }>({ maxSize: MAX_BYTES });
 
 type OfProgram = Pick<StoredRun, 'id' | 'project_id' | 'workflow_key' | 'version'>;
 
@@ -142,7 +137,7 @@ async function loadPrograms(db: Queryable, runs: readonly OfProgram[]): Promise<
     const text = unpackJson(steps);
     const { program } = await parseProgram(JSON.parse(text));
     const name = names[place - 1] ?? '';
-    programs.set(name, { program }, { size: text.length + 1 });
+    programs.set(name, { program }, { size: program.bytes });
     for (const { id } of missing.get(name) ?? []) found.set(id, program);
   }
   return found;
