@@ -17,8 +17,8 @@ interface Burst {
   jwt: string;
   externalIds: string[];
   broadcasts: number;
-  /** All requests at once, or each after the response to the one before. */
-  together: boolean;
+  /** All requests at once, or each after the response to the one before, or after all of its frames. */
+  order: 'together' | 'after response' | 'after frames';
 }
 
 // Opened together: a storm of handshakes is not measured.
@@ -57,15 +57,18 @@ const TITLE = 'Your order is on its way';
 
 /** Sends broadcasts to all users, and waits for all of their frames. */
 async function burst(options: Burst): Promise<{ frameMs: number[]; totalMs: number }> {
-  const { address, jwt, externalIds, broadcasts, together } = options;
+  const { address, jwt, externalIds, broadcasts, order } = options;
   const body = broadcastBody(externalIds);
   const frameMs: number[] = [];
   const sentMs: number[] = [];
-  const all = Promise.withResolvers<void>();
+  const frames: number[] = Array(broadcasts).fill(0);
+  const delivered = frames.map(() => Promise.withResolvers<void>());
   const onMessage = (data: Buffer) => {
     const at = data.indexOf(' #');
-    frameMs.push(performance.now() - (sentMs[Number(data.toString('latin1', at + 2, at + 5))] ?? 0));
-    if (frameMs.length === sockets.length * broadcasts) all.resolve();
+    const index = Number(data.toString('latin1', at + 2, at + 5));
+    frameMs.push(performance.now() - (sentMs[index] ?? 0));
+    frames[index] = (frames[index] ?? 0) + 1;
+    if (frames[index] === sockets.length) delivered[index]?.resolve();
   };
   for (const socket of sockets) socket.on('message', onMessage);
   const connections = Array.from({ length: broadcasts }, () => new Connection(address));
@@ -79,9 +82,13 @@ async function burst(options: Burst): Promise<{ frameMs: number[]; totalMs: numb
     const status = await connection.send(requests[index] as Buffer);
     if (status !== 201) throw new Error(`the response to a broadcast was ${status}`);
   };
-  if (together) await Promise.all(connections.map(send));
-  else for (const [index, connection] of connections.entries()) await send(connection, index);
-  await all.promise;
+  if (order === 'together') await Promise.all(connections.map(send));
+  else
+    for (const [index, connection] of connections.entries()) {
+      await send(connection, index);
+      if (order === 'after frames') await delivered[index]?.promise;
+    }
+  await Promise.all(delivered.map(({ promise }) => promise));
   const totalMs = performance.now() - startedMs;
   for (const connection of connections) connection.close();
   for (const socket of sockets) socket.off('message', onMessage);
