@@ -38,6 +38,14 @@ export class ConditionError extends Error {}
 
 /** The length limit of a condition. */
 export const MAX_CONDITION_CHARACTERS = 2_000;
+// Measured: up to 260.
+const BYTES_PER_CHARACTER = 300;
+
+/** Estimates the memory that a parsed condition takes, in bytes. */
+export function conditionBytes(text: string): number {
+  return BYTES_PER_CHARACTER * text.length;
+}
+
 // The total length of all outputs: enough for 16 outputs with a name and two filters each.
 const MAX_LIQUID_CHARACTERS = 1_000;
 

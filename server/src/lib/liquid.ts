@@ -44,8 +44,15 @@ export interface TagCount {
   characters: number;
 }
 
-/** Adds the outputs and tags of a text. Throws if they are too many, or too long, to be parsed in one go. */
-export function countTags(text: string, before: TagCount = { tags: 0, characters: 0 }): TagCount {
+/**
+ * Adds the outputs and tags of a text. Throws if they are too many, or too long, to be parsed in one go,
+ * unless the text `isSeveral`.
+ */
+export function countTags(
+  text: string,
+  before: TagCount = { tags: 0, characters: 0 },
+  { isSeveral = false } = {},
+): TagCount {
   let { tags, characters } = before;
   const unclosed = new Set<string>();
   for (let at = text.indexOf('{'); at >= 0; at = text.indexOf('{', at + 1)) {
@@ -57,6 +64,10 @@ export function countTags(text: string, before: TagCount = { tags: 0, characters
     characters += tag.length;
     // Each line of this tag is one.
     tags += LIQUID_TAG.test(tag) ? tag.split('\n').length : 1;
+    if (isSeveral) {
+      at += tag.length - 1;
+      continue;
+    }
     if (tags > MAX_TAGS) throw new Error(`it has more than ${MAX_TAGS} outputs and tags`);
     if (characters > MAX_TAG_CHARACTERS)
       throw new Error(`its outputs and tags have more than ${MAX_TAG_CHARACTERS} characters`);

@@ -3,6 +3,7 @@ import {
   type Condition,
   type ConditionData,
   ConditionError,
+  conditionBytes,
   evaluate,
   parseCondition,
 } from '../../../lib/expression.ts';
@@ -96,7 +97,12 @@ async function skippedByCondition(
 }
 
 type ParsedCondition = Condition | { problem: string };
-const parsed = new LRUCache<string, Promise<ParsedCondition>>({ max: 1_000 });
+// A usual condition takes 20 kB, the longest 600.
+const MAX_BYTES = 32_000_000;
+const parsed = new LRUCache<string, Promise<ParsedCondition>>({
+  maxSize: MAX_BYTES,
+  sizeCalculation: (_condition, text) => 1 + conditionBytes(text),
+});
 
 /** Conditions were valid when their category was saved. */
 function parsedCondition(text: string): Promise<ParsedCondition> {

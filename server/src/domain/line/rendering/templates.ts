@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { cacheLimit } from '../../../lib/cache-limit.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { TemplateContent } from '../../setup/templates/get.ts';
 import { localeIn } from '../../setup/templates/locales.ts';
 import type { TemplateReference } from '../broadcasts/stored-broadcast.ts';
 import { type MessageParts, MessageTemplate } from './message-template.ts';
+import { templateBytes } from './template-bytes.ts';
 
 /** The texts of a template in some versions, by locale. Each is parsed once. */
 export class OpenTemplate {
@@ -44,10 +44,9 @@ export interface BroadcastTemplate {
   data: object;
 }
 
-// A parsed text takes several times the memory of its source.
-const MAX_TEMPLATES = 1_000;
-const MAX_CHARACTERS = 8_000_000;
-const opened = new LRUCache<string, OpenTemplate>({ ...cacheLimit(MAX_TEMPLATES), maxSize: MAX_CHARACTERS });
+// Of an estimate that is about twice what usual templates take.
+const MAX_BYTES = 128_000_000;
+const opened = new LRUCache<string, OpenTemplate>({ maxSize: MAX_BYTES });
 
 /** Opens the templates of broadcasts, by the id of the broadcast, with at most one statement. */
 export async function openTemplates(
@@ -92,23 +91,24 @@ async function loadVersions(
     textArray(wanted.map((one) => one.key)),
     wanted.map((one) => one.version),
   ]);
-  const contents = new Map<string, Map<string, TemplateContent>>();
-  let characters = 0;
+  const contents = new Map<string, Map<string, { content: TemplateContent; json: string }>>();
   for (const { place, content } of rows) {
     const { name = '', key = '' } = wanted[place - 1] ?? {};
     const json = await unpackJsonInTurns([content]);
-    characters += json.length;
-    contents.set(name, (contents.get(name) ?? new Map()).set(key, JSON.parse(json)));
+    contents.set(name, (contents.get(name) ?? new Map()).set(key, { content: JSON.parse(json), json }));
   }
   for (const [name, { reference }] of missing) {
     const { [reference.key]: message, ...others } = Object.fromEntries(contents.get(name) ?? []);
     if (message === undefined) continue;
     const parts = Object.entries(others).map(
-      ([key, content]) => [key, { key, kind: content.kind, content }] as const,
+      ([key, { content }]) => [key, { key, kind: content.kind, content }] as const,
     );
-    const template = new OpenTemplate({ message, parts: new Map(parts) });
+    const template = new OpenTemplate({ message: message.content, parts: new Map(parts) });
     loaded.set(name, template);
-    opened.set(name, template, { size: Math.ceil(characters / missing.size) + 1 });
+    const { locales } = message.content;
+    const ofParts = Object.values(others).map(({ json }) => json);
+    const size = templateBytes(message.json, ofParts, Object.keys(locales).length);
+    opened.set(name, template, { size });
   }
   return loaded;
 }

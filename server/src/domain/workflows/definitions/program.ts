@@ -3,6 +3,7 @@ import { problemsIn } from '../../../contract/validation.ts';
 import { COMMAND_INPUTS, MAX_STEP_LEVELS, MAX_STEPS_IN_ALL } from '../../../contract/workflow.ts';
 import {
   type Condition,
+  conditionBytes,
   DATA_WITH_EVENT,
   MAX_CONDITION_CHARACTERS,
   parseCondition,
@@ -24,9 +25,8 @@ export interface Program {
   bytes: number;
 }
 
-// Measured: a step takes 7 bytes for each character of its JSON, a condition up to 260 for each of its own.
+// Measured: 7, without conditions and templates.
 const BYTES_PER_CHARACTER = 10;
-const BYTES_PER_CHARACTER_OF_CONDITION = 300;
 
 export interface ProgramStep {
   command: string;
@@ -205,7 +205,7 @@ class Parser {
       this.problems.push(`Param '${path}' is not a condition: ${parsed.problem}`);
       return undefined;
     }
-    this.bytes += BYTES_PER_CHARACTER_OF_CONDITION * given.length;
+    this.bytes += conditionBytes(given);
     this.problems.push(...unknownVariables(variablesOf(parsed), data, `Param '${path}'`));
     return parsed;
   }
