@@ -1,7 +1,9 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
-import { Identities } from '../../src/domain/ground/identities/identities.ts';
+import { Identities, identityKey } from '../../src/domain/ground/identities/identities.ts';
 import type { Person } from '../../src/domain/people/users/plan.ts';
 import { resolveUsers } from '../../src/domain/people/users/resolve.ts';
 import { saveUser } from '../../src/domain/people/users/save.ts';
@@ -121,4 +123,22 @@ test('an address that is released while a broadcast looks it up is not cached as
   resolved.remember();
   const after = await db.transaction((tx) => resolveUsers(tx, identities, people));
   expect(after.userIds).not.toEqual([owner]);
+});
+
+test('the cache of identities has a limited size, however long they are', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  setFlagsFromString('--no-expose-gc');
+  const heapUsed = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const identities = new Identities(bus);
+  const before = heapUsed();
+  for (let number = 0; number < 200_000; number += 1) {
+    const externalId = `${'長'.repeat(248)}${number}`;
+    identities.set(Buffer.from(identityKey(projectId, 'external_id', externalId)).toString(), projectId);
+  }
+  expect(heapUsed() - before).toBeLessThan(70_000_000);
+  identities.close();
 });

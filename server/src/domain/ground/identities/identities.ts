@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
-import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Bus } from '../bus/messages.ts';
 
 /** A user is identified by the project's own id or by e-mail address. */
 export type IdentityKind = 'external_id' | 'email';
 
-// About 30 MB when full. Other identities are looked up by primary key.
-const MAX_ENTRIES = 200_000;
+// For 200,000 identities of usual length. Others are looked up by primary key.
+const MAX_BYTES = 30_000_000;
+const BYTES_BESIDE_KEY = 90;
 // Identities rarely move to another user. Other nodes are notified on the bus; if that message is lost, they
 // notice within this time.
 const TTL_MS = 60_000;
@@ -18,7 +18,8 @@ const TTL_MS = 60_000;
 export class Identities {
   readonly #unsubscribe: () => void;
   readonly #ids = new LRUCache<string, string>({
-    ...cacheLimit(MAX_ENTRIES),
+    maxSize: MAX_BYTES,
+    sizeCalculation: (_userId, key) => key.length + BYTES_BESIDE_KEY,
     ttl: TTL_MS,
     ttlResolution: 1_000,
   });
