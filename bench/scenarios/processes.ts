@@ -13,9 +13,9 @@ type Probed = { fromRequestMs: number[] };
 type Burst = { frameMs: number[]; totalMs: number };
 
 /**
- * One process and two, in turns on the same data: bursts of broadcasts to inboxes that are open, the way from a
- * request in one process to a frame in another, and the CPU time of a notification. The broadcasts of a burst
- * come together, each after the response to the one before, or each after the frames of the one before.
+ * One process and two, in turns on the same data: bursts of broadcasts to inboxes that are open, the way from
+ * a request in one process to a frame in another, and the CPU time of a notification. The broadcasts of a
+ * burst come together, each after the response to the one before, or each after the frames of the one before.
  */
 export const measureProcesses: Scenario = async (bench) => {
   for (const processes of [1, 2]) {
