@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { newId } from '../../src/lib/ids.ts';
 import { allStatements } from '../support/all-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -58,6 +59,14 @@ afterAll(async () => {
   await database?.drop();
 });
 
+async function planOf(text: string): Promise<Node> {
+  const [row] = await db.query<{ 'QUERY PLAN': string }>(
+    sql('', `explain (generic_plan, format json) ${text}`),
+  );
+  const [{ Plan: plan }] = JSON.parse(row?.['QUERY PLAN'] ?? '') as [{ Plan: Node }];
+  return plan;
+}
+
 /** Reads of a whole table or index, as `table by index`. */
 function wholeReads(node: Node): string[] {
   const below = (node.Plans ?? []).flatMap(wholeReads);
@@ -71,12 +80,29 @@ test('no plan that is made while a queue is empty reads all of it later', async 
   const found = new Set<string>();
   for (const [name, text] of await allStatements()) {
     if (!/^\s*(select|with|insert|update|delete)\b/.test(text)) continue;
-    const [row] = await db.query<{ 'QUERY PLAN': string }>(
-      sql('', `explain (generic_plan, format json) ${text}`),
-    );
-    const [{ Plan: plan }] = JSON.parse(row?.['QUERY PLAN'] ?? '') as [{ Plan: Node }];
-    for (const read of wholeReads(plan))
+    for (const read of wholeReads(await planOf(text)))
       if (TABLES.some((table) => read.startsWith(`${table} `))) found.add(`${name}: ${read}`);
   }
   expect([...found].filter((one) => !ALLOWED.has(one))).toEqual([]);
 });
+
+// A first import or large broadcast comes to a project that had few users when PostgreSQL last looked.
+test.each([0, 1, 100, 1_000])(
+  'identities are looked up by their values if there were %i of them',
+  async (count) => {
+    await db.query(
+      sql(
+        '',
+        `insert into user_keys (project_id, kind, value, user_id)
+      select $1, 'external_id', 'user-' || i, gen_random_uuid()
+      from generate_series(1, $2::int) i`,
+      ),
+      [newId(), count],
+    );
+    await db.query(sql('', 'analyze user_keys'));
+    const plan = await planOf((await allStatements()).get('select_owners') ?? '');
+    expect(JSON.stringify(plan)).toMatch(/"Index Cond":"[^"]*value = ANY/);
+    expect(wholeReads(plan)).toEqual([]);
+    await db.query(sql('', 'truncate user_keys'));
+  },
+);

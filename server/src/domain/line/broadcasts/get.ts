@@ -217,7 +217,8 @@ const BROADCASTS = {
 /**
  * A statement that reads the broadcasts of a list in its order, with the rows of as many as have `$4` bytes
  * together, and of at least one unless that is 0. Index broadcasts_of_project (project_id, id), then by
- * primary key. The length of a text that is stored apart is known without reading it.
+ * primary key, one by one: a join would be planned as a hash of all broadcasts while there are few. The
+ * length of a text that is stored apart is known without reading it.
  */
 const withRows = (list: string, order: 'desc' | 'asc') => `select listed.id, broadcast.*
   from (
@@ -227,6 +228,7 @@ const withRows = (list: string, order: 'desc' | 'asc') => `select listed.id, bro
   left join lateral (
     select ${partsWith(FAILURES_IN_LIST)}
     where broadcasts.id = listed.id and $4 > 0 and (through <= $4 or through = bytes)
+    offset 0
   ) broadcast on true
   order by listed.id ${order}`;
 
