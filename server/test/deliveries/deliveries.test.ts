@@ -364,6 +364,19 @@ describe('the deliveries of a broadcast', () => {
     expect((await project.call('GET', path)).body.data).toEqual([delivery]);
   });
 
+  test('reject two cursors, also for a broadcast that is unknown', async () => {
+    const known = await send({ recipients: [person('ada')] });
+    // A server ends if a promise that nothing awaits rejects: here, the one that looks the broadcast up.
+    for (const id of [known, newId()]) {
+      const cursors = `starting_after=${newId()}.email&ending_before=${newId()}.email`;
+      const response = await project.call('GET', `/broadcasts/${id}/deliveries?${cursors}`);
+      expect([response.status, response.body.errors[0].message]).toEqual([
+        422,
+        "Param 'ending_before' cannot be combined with 'starting_after'",
+      ]);
+    }
+  });
+
   test('reject a cursor that is an id, but not of this list', async () => {
     const id = await send({ recipients: [person('ada')] });
     await processed(project.call, id);

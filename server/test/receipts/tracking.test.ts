@@ -1,4 +1,4 @@
-import { createECDH } from 'node:crypto';
+import { createECDH, createSecretKey, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,6 +8,7 @@ import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users
 import { linksOf } from '../../src/domain/ground/links/links.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createVapidKeys } from '../../src/providers/web-push/vapid.ts';
+import { createTestDatabase } from '../support/database.ts';
 import { saveSmtp } from '../support/faults.ts';
 import { decryptPush } from '../support/http-ece.ts';
 import {
@@ -18,6 +19,7 @@ import {
   until,
 } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const PUBLIC_URL = 'https://notify.example.com';
 const ONE_PIXEL = Buffer.from('GIF89a\x01\0\x01\0', 'latin1');
@@ -350,6 +352,34 @@ describe('no other redirects', () => {
     expect(await deliveryOf(broadcastId, 'email')).toMatchObject({ clicks: 0, opens: 0 });
     for (const of of [project, other]) expect(await eventsOf('delivery.clicked', of)).toEqual([]);
   });
+});
+
+test('above the limit of an address, no key is read for its forged links', async () => {
+  const database = await createTestDatabase();
+  onTestFinished(() => database.drop());
+  const { host, port } = inject('testServer');
+  const proxy = await startTcpProxy({ path: `${host}/.s.PGSQL.${port}` });
+  onTestFinished(() => proxy.close());
+  const DATABASE_URL = `postgres://belfry@127.0.0.1:${proxy.port}/${database.connection.database}`;
+  const SECRET_KEY = randomBytes(32).toString('hex');
+  const limited = await startTestService({ settings: { DATABASE_URL, SECRET_KEY, RATE_LIMIT_IP: '1' } });
+  onTestFinished(() => limited.stop());
+  let reads = 0;
+  proxy.onRequest = (bytes) => {
+    if (bytes.includes('read_projects')) reads += 1;
+  };
+  const forged = async () => {
+    const keys = { id: newId(), signingKey: createSecretKey(randomBytes(32)) };
+    const about = { broadcastId: newId(), userId: newId(), channel: 'email' as const };
+    const links = linksOf({ PUBLIC_URL: limited.address }, keys, { opens: true, clicks: true }, about);
+    return (await follow(links?.clickUrl?.({ target: SHOP, encoded: encodeURIComponent(SHOP) }) ?? ''))
+      .status;
+  };
+  expect([await forged(), await forged()]).toEqual([404, 429]);
+  expect(reads).toBe(2);
+  expect(await forged()).toBe(429);
+  await limited.context.projects.byId(newId()); // reads are one after the other: this is the last one
+  expect(reads).toBe(3);
 });
 
 test('the picture is the same for every request', async () => {

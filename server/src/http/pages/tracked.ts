@@ -73,9 +73,8 @@ function tokenReader({ context, limits }: App): Reader {
   return async (request, reply, kind, target) => {
     const given = (request.params as { token: string }).token.replace(IMAGE_SUFFIX, '');
     const token = readTrackedToken(given);
-    const found = token && context.projects.linkKeys(token.projectId);
-    if (found instanceof Promise) limits.checkStranger(request, reply);
-    const signers = await found;
+    if (token !== undefined && !context.projects.has(token.projectId)) limits.checkStranger(request, reply);
+    const signers = token && (await context.projects.linkKeys(token.projectId));
     if (token === undefined || !signers?.some(({ key }) => token.isSigned(key, kind, target))) {
       await limits.stranger(request, reply);
       return undefined;

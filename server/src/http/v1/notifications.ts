@@ -51,9 +51,10 @@ export function notificationRoutes(app: App): void {
     reply: { 200: LegacyNotificationPage },
     async handler({ project, user: { id }, query, context }) {
       const { page = 1, per_page: perPage = 15 } = query;
+      const filter = filterOf(query);
       const [user, listed] = await Promise.all([
         getUser(context.db, project.id, id),
-        listNumberedPage(context.db, { projectId: project.id, id }, filterOf(query), { page, perPage }),
+        listNumberedPage(context.db, { projectId: project.id, id }, filter, { page, perPage }),
       ]);
       const toJson = recordJson(config, found(user, 'user'));
       const texts = whole(await notificationsJson(context, listed.rows, toJson), listed.rows);

@@ -41,10 +41,11 @@ export function deliveryRoutes(app: App): void {
       const { state, channel, ...pageOf } = query;
       const filter = { ...(state ? { state } : {}), ...(channel ? { channel } : {}) };
       const ledger = { db, brand, projectId: project.id };
+      const cursor = readCursor(pageOf);
       // Together, to wait for one statement less. That the broadcast is unknown comes first.
       const [, page] = await allEnded([
         checkBroadcast(db, project.id, id),
-        listDeliveries(ledger, id, filter, readCursor(pageOf)),
+        listDeliveries(ledger, id, filter, cursor),
       ]);
       return textPage({ ...page, items: page.items.map(({ delivery }) => JSON.stringify(delivery)) });
     },

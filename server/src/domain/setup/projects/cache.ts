@@ -93,6 +93,11 @@ export class ProjectCache {
     return entry.project;
   }
 
+  /** Whether a project is in memory: its link keys need no query then. */
+  has(id: string): boolean {
+    return this.#entries.has(id);
+  }
+
   /**
    * Returns the keys that verify a project's links, if it exists. While the database is unavailable, returns
    * the keys that were read last, so that links in messages still work.
