@@ -1,5 +1,7 @@
 import { createSecretKey } from 'node:crypto';
+import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
+import { Agent, get } from 'node:http';
 import { expect, test } from 'vitest';
 import { partOf, planProcesses } from '../../src/cli/processes/plan.ts';
 import { readConfig } from '../../src/config.ts';
@@ -152,6 +154,33 @@ test('a process that hangs is replaced, and others have its jobs', async ({ onTe
   belfry.signal('SIGTERM');
   expect(await belfry.ended).toBe(0);
   await withDatabaseOf(dataDir, (opened) => expectExactlyOnce({ context: opened }, running));
+});
+
+test('no process outlives its supervisor, even one that is passing a connection on', async ({
+  onTestFinished: undo,
+}) => {
+  const dataDir = await newDataDir('outlived');
+  undo(() => rm(dataDir, { recursive: true, force: true }));
+  const { belfry } = await start(undo, dataDir);
+  const [first, second] = [new Agent({ keepAlive: true }), new Agent({ keepAlive: true })];
+  undo(async () => [first, second].forEach((agent) => void agent.destroy()));
+  const request = (path: string, agent: Agent) => get(`${belfry.address}${path}`, { agent });
+  const healthy = async (agent: Agent) => {
+    const [response] = await once(request('/healthz', agent), 'response');
+    await once(response.resume(), 'end');
+  };
+  await healthy(first);
+  await healthy(second);
+  belfry.signal('SIGSTOP'); // it cannot acknowledge the connection
+  request('/v2/notifications/stream', first).on('error', () => {});
+  // The process that has both connections has read the request before the second of these.
+  await healthy(second);
+  await healthy(second);
+  belfry.signal('SIGKILL');
+  await until(
+    () => belfry.tree(),
+    (pids) => pids.length === 0,
+  );
 });
 
 test('the roles and the jobs are divided over the processes, and each part has one', () => {

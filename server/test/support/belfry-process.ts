@@ -92,7 +92,7 @@ export async function startBelfry(
     clearTimeout(tooLate);
   }
   const credentials = JSON.parse(readFileSync(`${dataDir}/credentials.json`, 'utf8')) as CredentialsFile;
-  const tree = () => processTree(child.pid ?? 0, dataDir);
+  const tree = () => processTree(dataDir);
   return {
     address: credentials.legacy_base_url,
     credentials,
@@ -143,20 +143,23 @@ async function endOf(child: ChildProcess): Promise<number | string> {
 }
 
 /**
- * Descendants, and processes with the data directory in their arguments: guards of a database are orphans.
+ * The processes that use a data directory, with their descendants. Found by the directory, because a process
+ * whose parent was killed descends from none of them, and the id of one that has ended may be reused.
  */
-function processTree(root: number, dataDir: string): number[] {
+function processTree(dataDir: string): number[] {
   const all = processes();
-  const below = new Set(descendants(root, all));
-  return all
-    .filter(({ pid, command }) => below.has(pid) || command.includes(`${dataDir}/postgres`))
-    .map(({ pid }) => pid);
+  const using = all.filter(
+    ({ command, environment }) =>
+      command.includes(`${dataDir}/postgres`) || environment.includes(`DATA_DIR=${dataDir}`),
+  );
+  return [...new Set(using.flatMap(({ pid }) => descendants(pid, all)))];
 }
 
 interface Process {
   pid: number;
   parent: number;
   command: string;
+  environment: readonly string[];
 }
 
 function processes(): Process[] {
@@ -168,8 +171,15 @@ function processes(): Process[] {
         // "pid (name) state parent …": the name may hold spaces and brackets, so count from its end.
         const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
         if (state === 'Z') return [];
-        const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
-        return [{ pid: Number(name), parent: Number(parent), command }];
+        const [command = '', environment = ''] = ['cmdline', 'environ'].map((file) =>
+          readFileSync(`/proc/${name}/${file}`, 'utf8'),
+        );
+        return [
+          {
+            ...{ pid: Number(name), parent: Number(parent) },
+            ...{ command: command.replaceAll('\0', ' '), environment: environment.split('\0') },
+          },
+        ];
       } catch {
         return []; // ended while we looked
       }

@@ -80,7 +80,11 @@ async function start(
     collectLessOften();
     flushCompileCache();
     send({ type: 'ready', address: service.address });
-    const reportAlive = () => send({ type: 'alive', isDebugged: inspector.url() !== undefined });
+    const reportAlive = () => {
+      // Node does not emit `disconnect` while a connection that was passed on is not acknowledged.
+      if (!process.connected) process.exit(1);
+      send({ type: 'alive', isDebugged: inspector.url() !== undefined });
+    };
     setInterval(reportAlive, ALIVE_EVERY_MS).unref();
     return service;
   } catch (error) {
