@@ -7,7 +7,7 @@ import { newEventId, USERS_PER_EVENT_ROW } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { type IdempotencyKey, STORED_MS } from '../../ground/requests/idempotency.ts';
 import type { BroadcastFormat, BroadcastParts } from '../broadcasts/stored-broadcast.ts';
-import { fanOutRows, inboxSentDetails, SENT_AT } from '../fan-out/write-fan-out.ts';
+import { inboxRows, inboxSentDetails, SENT_AT } from '../fan-out/write-fan-out.ts';
 
 /** What a broadcast is accepted at most once by. */
 export type Once = 'by id' | 'by key';
@@ -75,14 +75,14 @@ export async function writeAccepted(
     brand,
   }: { once: Once | undefined; reservation: Reservation | undefined; nowMs: number; brand: string },
 ): Promise<Accepted> {
-  const anyKnown = known.some((one) => one !== undefined);
+  const fannedOut = known.includes(undefined) ? (known.some((one) => one) ? 'some' : 'none') : 'all';
+  const { statement, columns, scalars } = STATEMENTS[once ?? 'always'][fannedOut];
+  const events = fannedOut === 'none' ? NO_EVENTS : sentEvents(broadcasts, known);
+  const batch: Batch = { broadcasts, known, reservation, nowMs, brand, events };
+  const values = [...columns, ...scalars].map(({ of }) => of(batch));
   const [row] = await db.query<{ accepted: string | null; jobs: string | null; sent_at: Date }>(
-    STATEMENTS[once ?? 'always'][anyKnown ? 'fannedOut' : 'queued'],
-    [
-      ...columns(broadcasts, known, reservation),
-      ...(once === 'by key' ? keyColumns(broadcasts, nowMs) : []),
-      ...(anyKnown ? knownColumns(broadcasts, known, brand) : []),
-    ],
+    statement,
+    values,
   );
   const ids = once === undefined ? broadcasts.map(({ id }) => id) : JSON.parse(row?.accepted ?? '[]');
   const jobs: Record<string, number> = JSON.parse(row?.jobs ?? '{}');
@@ -93,31 +93,101 @@ export async function writeAccepted(
   };
 }
 
-function columns(
-  broadcasts: readonly PendingBroadcast[],
-  known: Known,
-  reservation: Reservation | undefined,
-): unknown[] {
-  return [
-    uuidArray(broadcasts.map((one) => one.id)),
-    uuidArray(broadcasts.map((one) => one.projectId)),
-    textArray(broadcasts.map((one) => one.content.category)),
-    textArray(broadcasts.map((one) => one.content.topic)),
-    byteaArray(broadcasts.map((one) => one.content.message)),
-    byteaArray(broadcasts.map((one) => one.content.inApp)),
-    byteaArray(broadcasts.map((one) => one.overrides)),
-    byteaArray(broadcasts.map((one) => one.packedRecipients)),
-    broadcasts.map((one, index) => known[index]?.userIds.length ?? one.named),
-    broadcasts.map((one) => one.priority),
-    broadcasts.map((one) => one.weight),
-    textArray(broadcasts.map((one) => (reservation?.includes(one) ? reservation.leaseId : null))),
-    broadcasts.map((one) => one.sendAt),
-    textArray(broadcasts.map((one) => one.errors)),
-    byteaArray(broadcasts.map((one) => one.template)),
-    textArray(broadcasts.map((one) => one.traceparent)),
-    uuidArray(createdEvents(broadcasts)),
-  ];
+/** What the values of a statement are made of. */
+interface Batch {
+  broadcasts: readonly PendingBroadcast[];
+  known: Known;
+  reservation: Reservation | undefined;
+  nowMs: number;
+  brand: string;
+  /** The rows of the events of the inbox: how many there are, and that of each broadcast. */
+  events: SharedRows;
 }
+
+/** A parameter of a statement. That of a column is a list with a value for each broadcast. */
+interface Parameter {
+  name: string;
+  type: string;
+  of: (batch: Batch) => unknown;
+}
+
+const uuids = (name: string, of: (one: PendingBroadcast) => string): Parameter => ({
+  ...{ name, type: 'uuid[]' },
+  of: ({ broadcasts }) => uuidArray(broadcasts.map(of)),
+});
+const texts = (name: string, of: (one: PendingBroadcast) => string | null | undefined): Parameter => ({
+  ...{ name, type: 'text[]' },
+  of: ({ broadcasts }) => textArray(broadcasts.map(of)),
+});
+const bytes = (name: string, of: (one: PendingBroadcast) => Buffer | null): Parameter => ({
+  ...{ name, type: 'bytea[]' },
+  of: ({ broadcasts }) => byteaArray(broadcasts.map(of)),
+});
+const others = (name: string, type: string, of: (one: PendingBroadcast) => unknown): Parameter => ({
+  ...{ name, type },
+  of: ({ broadcasts }) => broadcasts.map(of),
+});
+
+const COLUMNS: readonly Parameter[] = [
+  uuids('id', ({ id }) => id),
+  uuids('project_id', ({ projectId }) => projectId),
+  texts('category', ({ content }) => content.category),
+  texts('topic', ({ content }) => content.topic),
+  bytes('message', ({ content }) => content.message),
+  bytes('in_app', ({ content }) => content.inApp),
+  bytes('overrides', ({ overrides }) => overrides),
+  bytes('recipients', ({ packedRecipients }) => packedRecipients),
+  {
+    ...{ name: 'total', type: 'int[]' },
+    of: ({ broadcasts, known }) =>
+      broadcasts.map(({ named }, index) => known[index]?.userIds.length ?? named),
+  },
+  {
+    ...{ name: 'created_event', type: 'uuid[]' },
+    of: ({ broadcasts }) => uuidArray(createdEvents(broadcasts)),
+  },
+];
+/** What only the fan-out of a broadcast needs, which broadcasts with known recipients have behind them. */
+const QUEUED_COLUMNS: readonly Parameter[] = [
+  bytes('template', ({ template }) => template),
+  others('send_at', 'timestamptz[]', ({ sendAt }) => sendAt),
+  texts('errors', ({ errors }) => errors),
+  others('priority', 'smallint[]', ({ priority }) => priority),
+  others('weight', 'int[]', ({ weight }) => weight),
+  {
+    ...{ name: 'reserved_under', type: 'uuid[]' },
+    of: ({ broadcasts, reservation }) =>
+      textArray(broadcasts.map((one) => (reservation?.includes(one) ? reservation.leaseId : null))),
+  },
+  texts('traceparent', ({ traceparent }) => traceparent),
+];
+const KNOWN_COLUMNS: readonly Parameter[] = [
+  {
+    ...{ name: 'user_ids', type: 'text[]' },
+    of: ({ known }) => textArray(known.map((one) => one && uuidArray(one.userIds))),
+  },
+  {
+    ...{ name: 'notification_ids', type: 'text[]' },
+    of: ({ known }) => textArray(known.map((one) => one && uuidArray(one.notificationIds))),
+  },
+  { name: 'event_row', type: 'int[]', of: ({ events }) => events.rowOf },
+];
+const KEY_COLUMNS: readonly Parameter[] = [
+  texts('scope', ({ idempotency }) => idempotency?.scope),
+  texts('key', ({ idempotency }) => idempotency?.key),
+  others('request_hash', 'bytea[]', ({ idempotency }) => idempotency?.requestHash),
+];
+const KEY_SCALARS: readonly Parameter[] = [
+  { name: 'now', type: 'timestamptz', of: ({ nowMs }) => new Date(nowMs) },
+  { name: 'oldest', type: 'timestamptz', of: ({ nowMs }) => new Date(nowMs - STORED_MS) },
+];
+// Ids rise: an event is listed after its cause.
+const newEventIds = ({ events }: Batch) => uuidArray(Array.from({ length: events.rows }, newEventId));
+const KNOWN_SCALARS: readonly Parameter[] = [
+  { name: 'sent', type: 'uuid[]', of: newEventIds },
+  { name: 'processed', type: 'uuid[]', of: newEventIds },
+  { name: 'sent_details', type: 'json', of: ({ brand }) => JSON.stringify(inboxSentDetails(brand)) },
+];
 
 /** The row of `broadcast.created` of each broadcast. Those of one project share it. */
 function createdEvents(broadcasts: readonly PendingBroadcast[]): string[] {
@@ -126,41 +196,26 @@ function createdEvents(broadcasts: readonly PendingBroadcast[]): string[] {
   return rowOf.map((row) => ids[(row ?? 1) - 1] as string);
 }
 
-function keyColumns(broadcasts: readonly PendingBroadcast[], nowMs: number): unknown[] {
-  return [
-    broadcasts.map(({ idempotency }) => idempotency?.scope),
-    broadcasts.map(({ idempotency }) => idempotency?.key),
-    broadcasts.map(({ idempotency }) => idempotency?.requestHash),
-    new Date(nowMs),
-    new Date(nowMs - STORED_MS),
-  ];
-}
-
-function knownColumns(broadcasts: readonly PendingBroadcast[], known: Known, brand: string): unknown[] {
-  // Those of one project with the same number of users share the rows of their events.
-  const events = shareEventRows(
+/** The rows of the other events. Broadcasts of one project with the same number of users share them. */
+function sentEvents(broadcasts: readonly PendingBroadcast[], known: Known): SharedRows {
+  return shareEventRows(
     broadcasts.map(({ projectId }, index) => {
       const count = known[index]?.userIds.length;
       return count === undefined ? undefined : { kind: `${projectId} ${count}`, events: count };
     }),
   );
-  const rows = Array.from({ length: events.rows });
-  return [
-    textArray(known.map((one) => one && uuidArray(one.userIds))),
-    textArray(known.map((one) => one && uuidArray(one.notificationIds))),
-    events.rowOf,
-    // Ids rise: an event is listed after its cause.
-    uuidArray(rows.map(newEventId)),
-    uuidArray(rows.map(newEventId)),
-    JSON.stringify(inboxSentDetails(brand)),
-  ];
 }
 
-/** Lets broadcasts of one kind share a row of events. Returns the row of each, counted from 1. */
-function shareEventRows(broadcasts: readonly ({ kind: string; events: number } | undefined)[]): {
+interface SharedRows {
+  /** The row of each broadcast, counted from 1. */
   rowOf: (number | null)[];
   rows: number;
-} {
+}
+
+const NO_EVENTS: SharedRows = { rowOf: [], rows: 0 };
+
+/** Lets broadcasts of one kind share a row of events. */
+function shareEventRows(broadcasts: readonly ({ kind: string; events: number } | undefined)[]): SharedRows {
   let rows = 0;
   const open = new Map<string, { row: number; events: number }>();
   const rowOf = broadcasts.map((one) => {
@@ -177,78 +232,78 @@ function shareEventRows(broadcasts: readonly ({ kind: string; events: number } |
   return { rowOf, rows };
 }
 
-/** The statement for broadcasts of which some are fanned out at the same time, or none is. */
-function acceptText(once: Once | undefined, fannedOut: boolean): string {
-  const firstOfKnown = once === 'by key' ? 23 : 18;
-  const known = (offset: number) => `$${firstOfKnown + offset}`;
-  const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
-  const names = ['id, project_id, category, topic, message, in_app, overrides'];
-  values.push(
-    '$8::bytea[], $9::int[], $10::smallint[], $11::int[], $12::uuid[], $13::timestamptz[], $14::text[]',
-    '$15::bytea[], $16::text[], $17::uuid[]',
-  );
-  names.push(
-    'recipients, total, priority, weight, reserved_under, send_at, errors, template, traceparent',
-    'created_event',
-  );
-  if (once === 'by key') {
-    values.push('$18::text[], $19::text[], $20::bytea[]');
-    names.push('scope, key, request_hash');
-  }
-  if (fannedOut) {
-    values.push(`${known(0)}::text[], ${known(1)}::text[], ${known(2)}::int[]`);
-    names.push('user_ids, notification_ids, event_row');
-  }
+/** Which of the broadcasts of a statement have known recipients. */
+type FannedOut = 'none' | 'some' | 'all';
+
+/**
+ * The statement for a batch, and its parameters. That for broadcasts of which all have known recipients has
+ * no part for jobs: it takes a sixth less of PostgreSQL's time.
+ */
+function acceptStatement(name: string, once: Once | undefined, fannedOut: FannedOut) {
+  const columns = [
+    ...COLUMNS,
+    ...(fannedOut === 'all' ? [] : QUEUED_COLUMNS),
+    ...(fannedOut === 'none' ? [] : KNOWN_COLUMNS),
+    ...(once === 'by key' ? KEY_COLUMNS : []),
+  ];
+  const scalars = [...(once === 'by key' ? KEY_SCALARS : []), ...(fannedOut === 'none' ? [] : KNOWN_SCALARS)];
+  const values = columns.map(({ type }, index) => `$${index + 1}::${type}`);
+  const scalar = (wanted: string) => {
+    const index = scalars.findIndex(({ name }) => name === wanted);
+    return `$${columns.length + index + 1}::${scalars[index]?.type}`;
+  };
+  const text = acceptText(once, fannedOut, {
+    input: `unnest(${values.join(', ')})\n      as i (${columns.map(({ name }) => name).join(', ')})`,
+    scalar,
+  });
+  return { statement: sql(name, text), columns, scalars };
+}
+
+function acceptText(
+  once: Once | undefined,
+  fannedOut: FannedOut,
+  { input, scalar }: { input: string; scalar: (name: string) => string },
+): string {
   const from = once === undefined ? 'input' : 'chosen';
+  const [names, values, status] = {
+    none: [QUEUED_NAMES, QUEUED_VALUES, `'enqueued'`],
+    some: [QUEUED_NAMES, QUEUED_VALUES, `case when user_ids is null then 'enqueued' else 'processed' end`],
+    all: ['', '', `'processed'`],
+  }[fannedOut];
   return `with input as materialized (
-    select *, case when send_at > now() then send_at end as due_at
-    from unnest(${values.join(',\n        ')})
-      as i (${names.join(',\n        ')})
+    select *${fannedOut === 'all' ? '' : ', case when send_at > now() then send_at end as due_at'}
+    from ${input}
   ),
-  ${once === 'by key' ? `${CHOSEN_BY_KEY},` : ''}
+  ${once === 'by key' ? `${chosenByKey(scalar)},` : ''}
   inserted as (
     insert into broadcasts
-      (id, project_id, category, topic, message, in_app, overrides, recipients, template, total, send_at,
-        waiting, errors, status)
-    select id, project_id, category, topic, message, in_app, overrides, recipients, template, total, send_at,
-      case when due_at is not null then true end, errors::json,
-      ${fannedOut ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
+      (id, project_id, category, topic, message, in_app, overrides, recipients, total${names}, status)
+    select id, project_id, category, topic, message, in_app, overrides, recipients, total${values}, ${status}
     from ${once === 'by id' ? 'input order by id on conflict (id) do nothing returning id' : from}
   ),
   ${once === 'by id' ? `${CHOSEN_BY_ID},` : ''}
-  queued as (
-    insert into jobs (kind, project_id, priority, weight, due_at, lease_id, attempt, payload)
-    select 'fan_out', project_id, priority, weight, due_at, lease_id, num_nonnulls(lease_id),
-      case when traceparent is null then json_build_object('broadcast_id', id, 'created', true)
-        else json_build_object('broadcast_id', id, 'created', true, 'traceparent', traceparent) end
-    from ${from}, lateral (select case when due_at is null then reserved_under end as lease_id) held
-    ${fannedOut ? 'where user_ids is null' : ''}
-    returning id, payload, due_at
-  ),
-  created as (
-    insert into events (project_id, id, type, broadcast_id, broadcast_ids)
-    select project_id, created_event, 'broadcast.created',
-      case when count(*) = 1 then (array_agg(id))[1] end, case when count(*) > 1 then array_agg(id) end
-    from ${from}
-    group by project_id, created_event
-  )
-  ${fannedOut ? `, ${fannedOutText(from, [known(3), known(4)], known(5))}` : ''}
+  ${fannedOut === 'all' ? '' : `${queuedText(from, fannedOut)},`}
+  ${fannedOut === 'none' ? '' : `${fannedOutText(from)},`}
+  ${recordedText(from, fannedOut, scalar)}
   select ${once === undefined ? 'null' : '(select json_agg(id) from chosen)'} as accepted,
-    (select json_object_agg(payload ->> 'broadcast_id', id) from queued where due_at is null) as jobs,
-    ${SENT_AT} as sent_at`;
+    ${fannedOut === 'all' ? 'null' : JOB_IDS} as jobs, ${SENT_AT} as sent_at`;
 }
+
+const QUEUED_NAMES = ', template, send_at, waiting, errors';
+const QUEUED_VALUES = ', template, send_at, case when due_at is not null then true end, errors::json';
+const JOB_IDS = `(select json_object_agg(payload ->> 'broadcast_id', id) from queued where due_at is null)`;
 
 // The primary key of idempotency_keys decides: a concurrent request with the same key waits for the first to
 // commit, then gets no row and writes nothing. Of the response only the id is stored, as JSON.
-const CHOSEN_BY_KEY = `fresh as (
+const chosenByKey = (scalar: (name: string) => string) => `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, to_json(id)::text, $21
+    select project_id, scope, key, request_hash, 201, to_json(id)::text, ${scalar('now')}
     from input
     order by project_id, scope, key
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
         created_at = excluded.created_at
-      where k.created_at <= $22
+      where k.created_at <= ${scalar('oldest')}
     returning project_id, scope, key
   ),
   chosen as materialized (
@@ -259,39 +314,61 @@ const CHOSEN_BY_ID = `chosen as materialized (
     select input.* from input join inserted using (id)
   )`;
 
-/** The fan-out of broadcasts with known recipients. An event row of one broadcast has its id alone. */
-function fannedOutText(from: string, [sent, processed]: string[], sentDetails: string): string {
+function queuedText(from: string, fannedOut: FannedOut): string {
+  return `queued as (
+    insert into jobs (kind, project_id, priority, weight, due_at, lease_id, attempt, payload)
+    select 'fan_out', project_id, priority, weight, due_at, lease_id, num_nonnulls(lease_id),
+      case when traceparent is null then json_build_object('broadcast_id', id, 'created', true)
+        else json_build_object('broadcast_id', id, 'created', true, 'traceparent', traceparent) end
+    from ${from}, lateral (select case when due_at is null then reserved_under end as lease_id) held
+    ${fannedOut === 'some' ? 'where user_ids is null' : ''}
+    returning id, payload, due_at
+  )`;
+}
+
+/** The fan-out of the broadcasts with known recipients. */
+function fannedOutText(from: string): string {
   return `fanned_out as materialized (
-    select id, project_id, category, topic, 0 as page, user_ids::uuid[], notification_ids::uuid[],
-      '{}'::boolean[] as hidden, '{}'::text[] as texts, null::json as plan, false as scheduled, total,
-      event_row
+    select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], total, event_row
     from ${from}
     where user_ids is not null
   ),
-  ${fanOutRows('fanned_out', 'plain')},
-  recorded as (
+  ${inboxRows('fanned_out')}`;
+}
+
+/** The events. A row of one broadcast has its id alone. */
+function recordedText(from: string, fannedOut: FannedOut, scalar: (name: string) => string): string {
+  const created = `select project_id, created_event, 'broadcast.created', array_agg(id), null::uuid[],
+        null::json
+      from ${from}
+      group by project_id, created_event`;
+  const ofInbox = () => `union all
+      select project_id, (${scalar('sent')})[event_row], '${CREATED_AND_SENT}', array_agg(id),
+        array_agg(user_id), ${scalar('sent_details')}
+      from fanned_out, unnest(user_ids) as user_id
+      group by project_id, event_row
+      union all
+      select project_id, (${scalar('processed')})[event_row], 'broadcast.processed', array_agg(id), null,
+        json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
+      from fanned_out
+      group by project_id, event_row, total`;
+  return `recorded as (
     insert into events (project_id, id, type, broadcast_id, broadcast_ids, user_ids, details)
     select project_id, id, type,
       case when broadcast_ids[1] = all (broadcast_ids) then broadcast_ids[1] end,
       case when broadcast_ids[1] <> any (broadcast_ids) then broadcast_ids end,
       user_ids, details
     from (
-      select project_id, (${sent}::uuid[])[event_row], '${CREATED_AND_SENT}', array_agg(id),
-        array_agg(user_id), ${sentDetails}::json
-      from fanned_out, unnest(user_ids) as user_id
-      group by project_id, event_row
-      union all
-      select project_id, (${processed}::uuid[])[event_row], 'broadcast.processed', array_agg(id), null,
-        json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
-      from fanned_out
-      group by project_id, event_row, total
+      ${created}
+      ${fannedOut === 'none' ? '' : ofInbox()}
     ) as event (project_id, id, type, broadcast_ids, user_ids, details)
   )`;
 }
 
 const statements = (name: string, once?: Once) => ({
-  queued: sql(name, acceptText(once, false)),
-  fannedOut: sql(`${name}_fanned_out`, acceptText(once, true)),
+  none: acceptStatement(name, once, 'none'),
+  some: acceptStatement(`${name}_some_fanned_out`, once, 'some'),
+  all: acceptStatement(`${name}_fanned_out`, once, 'all'),
 });
 const STATEMENTS = {
   always: statements('accept'),

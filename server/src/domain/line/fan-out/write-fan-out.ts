@@ -20,7 +20,7 @@ import { HIDDEN, placeNow } from '../notifications/row.ts';
  *   broadcasts       status, total, failures, and how many deliveries are pending and awaited
  *
  * `writeFanOut` does it in the transaction of the jobs. The statement that accepts a broadcast
- * (accept/write-accepted.ts) does it for users who are known at that time, with the same `fanOutRows`.
+ * (accept/write-accepted.ts) does it for users who are known at that time, with `inboxRows`.
  */
 
 /** A broadcast to be fanned out, or a page of it. */
@@ -193,7 +193,7 @@ export const SENT_AT = `date_trunc('milliseconds', now())`;
  * The notifications and the lists of users, as common table expressions. `from` has the columns id, category,
  * topic, page, user_ids, notification_ids, hidden (empty if none is), texts (likewise), plan and scheduled.
  */
-export function fanOutRows(from: string, insertion: Insertion): string {
+function fanOutRows(from: string, insertion: Insertion): string {
   const onConflict = (key: string) =>
     insertion === 'careful' ? `order by ${key} on conflict do nothing` : '';
   return `notified as (
@@ -211,6 +211,23 @@ export function fanOutRows(from: string, insertion: Insertion): string {
     from ${from}
     where user_ids <> '{}'
     ${onConflict('id, page')}
+  )`;
+}
+
+/**
+ * The same rows of broadcasts that only the inbox shows, to all their users, at once and with one text: of
+ * these columns, `from` has id, category, topic, user_ids and notification_ids.
+ */
+export function inboxRows(from: string): string {
+  return `notified as (
+    insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
+    select n.user_id, n.id, f.id, ${SENT_AT}, category, topic
+    from ${from} f, unnest(user_ids, notification_ids) as n (user_id, id)
+  ),
+  listed as (
+    insert into broadcast_users (broadcast_id, page, user_ids)
+    select id, 0, user_ids
+    from ${from}
   )`;
 }
 
