@@ -122,6 +122,66 @@ describe('a broadcast with an id from the caller', () => {
   });
 });
 
+describe('broadcasts that are accepted together', () => {
+  const NAMES = { always: 'accept', 'by id': 'accept_by_id', 'by key': 'accept_by_key' };
+  const optionsOf = {
+    always: () => ({}),
+    'by id': () => ({ id: newId() }),
+    'by key': (): SendOptions => {
+      const key = { scope: 'test', key: newId(), requestHash: Buffer.alloc(32) };
+      return { idempotency: { projectId: service.project.id, ...key } };
+    },
+  };
+  const strangers = () => Array.from({ length: 3 }, () => toNewUser(newId()));
+
+  test.each([
+    ['always', 'to known users', '_fanned_out', () => [KNOWN, KNOWN, KNOWN]],
+    ['always', 'to new ones', '', strangers],
+    ['always', 'to both', '_some_fanned_out', () => [KNOWN, ...strangers(), KNOWN]],
+    ['by id', 'to known users', '_fanned_out', () => [KNOWN, KNOWN, KNOWN]],
+    ['by id', 'to new ones', '', strangers],
+    ['by id', 'to both', '_some_fanned_out', () => [KNOWN, ...strangers(), KNOWN]],
+    ['by key', 'to known users', '_fanned_out', () => [KNOWN, KNOWN, KNOWN]],
+    ['by key', 'to new ones', '', strangers],
+    ['by key', 'to both', '_some_fanned_out', () => [KNOWN, ...strangers(), KNOWN]],
+  ] as const)(
+    '%s, %s, are written by one statement, and each reaches its user',
+    async (once, _to, end, make) => {
+      const statements: string[] = [];
+      const { db } = service.context;
+      const together = node({
+        query: (statement, values) => {
+          statements.push(statement.name);
+          return db.query(statement, values);
+        },
+      });
+      const broadcasts = make();
+      const all = broadcasts.map((one) => [one, optionsOf[once]()] as const);
+      const sent = await Promise.all(all.map(([one, options]) => together(one, options)));
+      expect(statements.filter((name) => name.startsWith('accept'))).toEqual([`${NAMES[once]}${end}`]);
+      const repeated = once === 'always' ? [] : all.map(([one, options]) => together(one, options));
+      for (const [index, again] of (await Promise.all(repeated)).entries())
+        expect(again).toEqual({ ...sent[index], replayed: true });
+      for (const [index, { id }] of sent.entries()) {
+        const { status } = await processed(service.project.call, id);
+        expect(status.summary).toMatchObject({ total: 1, failures: 0 });
+        const reached = await service.rows<{ external_id: string }>(
+          `select u.external_id from notifications n join users u on u.id = n.user_id
+          where broadcast_id = $1`,
+          [id],
+        );
+        expect(reached).toEqual(broadcasts[index]?.recipients);
+        const { body } = await service.project.call('GET', '/events?limit=100');
+        const types = body.data
+          .filter(({ context }: { context?: { broadcast_id?: string } }) => context?.broadcast_id === id)
+          .map(({ type }: { type: string }) => type);
+        for (const type of ['broadcast.created', 'broadcast.processed'])
+          expect(types.filter((one: string) => one === type)).toHaveLength(1);
+      }
+    },
+  );
+});
+
 test('a broadcast sent as a value and one sent through HTTP end in the same rows', async () => {
   const broadcast: NewBroadcast = {
     title: 'The same',
