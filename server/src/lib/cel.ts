@@ -121,8 +121,35 @@ function summary(error: unknown): string {
   if (error instanceof RangeError) return 'out of range';
   const thrown = error instanceof Error ? error : new Error(String(error));
   const text = 'summary' in thrown ? String(thrown.summary) : (thrown.message.split('\n')[0] ?? '');
-  return text.slice(0, 300);
+  return inPlainWords(text).slice(0, 300);
 }
+
+/** A syntax error of the library without the names of its tokens. */
+function inPlainWords(text: string): string {
+  const [, expected, found] = /^Expected (\w+), got (\w+)$/.exec(text) ?? [];
+  if (expected !== undefined && found !== undefined)
+    return `expected ${TOKENS[expected] ?? expected}, found ${TOKENS[found] ?? found}`;
+  if (text === 'Unexpected token: EOF') return 'it ends too early';
+  const [, token] = /^Unexpected token: (\w+)$/.exec(text) ?? [];
+  if (token !== undefined) return `unexpected ${TOKENS[token] ?? token}`;
+  return text === 'Unexpected character: =' ? `unexpected '=': equality is '=='` : text;
+}
+
+const TOKENS: Readonly<Record<string, string>> = {
+  ...{ EOF: 'the end', NUMBER: 'a number', STRING: 'a text', BYTES: 'bytes', BOOLEAN: 'a boolean' },
+  ...{
+    NULL: 'null',
+    IDENTIFIER: 'a name',
+    PLUS: `'+'`,
+    MINUS: `'-'`,
+    MULTIPLY: `'*'`,
+    DIVIDE: `'/'`,
+    MODULO: `'%'`,
+  },
+  ...{ EQ: `'=='`, NE: `'!='`, LT: `'<'`, LE: `'<='`, GT: `'>'`, GE: `'>='`, AND: `'&&'`, OR: `'||'` },
+  ...{ NOT: `'!'`, IN: `'in'`, LPAREN: `'('`, RPAREN: `')'`, LBRACKET: `'['`, RBRACKET: `']'` },
+  ...{ LBRACE: `'{'`, RBRACE: `'}'`, DOT: `'.'`, COMMA: `','`, COLON: `':'`, QUESTION: `'?'` },
+};
 
 /** The state of the current evaluation. Only one runs at a time, because evaluation is synchronous. */
 interface Run {

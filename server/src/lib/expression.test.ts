@@ -246,10 +246,13 @@ describe('a member can have any name', () => {
 });
 
 test.each([
-  ['user ==', /Unexpected token/],
+  ['user ==', /^it ends too early$/],
+  ['(user', /^expected '\)', found the end$/],
+  ['user.(x)', /^expected a name, found '\('$/],
+  ['user = 1', /^unexpected '=': equality is '=='$/],
   ['foo == 1', /Unknown variable: foo/],
   ['1 + 1', /must be true or false, not int/],
-  ['', /Unexpected/],
+  ['', /^it ends too early$/],
   ["'abc", /unclosed string: '/],
   ['{{ user.a == 1', /\{\{ without \}\}/],
   ['{{ user.a | nope }} == 1', /undefined filter: nope/],

@@ -46,7 +46,7 @@ test('a category config gets the errors of conditions, channels, windows and sch
       "Param 'channels.3' must be an object",
       "Param 'key' must not be user_preferences",
       "Param 'channels.1.channel' repeats channels.0: list email once",
-      "Param 'channels.0.if' is not a condition: Unexpected token: EOF",
+      "Param 'channels.0.if' is not a condition: it ends too early",
       expect.stringMatching(/^Param 'channels.2.if' is not a condition: undefined filter: shout/),
       expect.stringMatching(/^Param 'channels.4.windows.0.to' is the same as from/),
     ]),

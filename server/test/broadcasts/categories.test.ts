@@ -155,7 +155,7 @@ describe('invalid input is rejected', () => {
         ],
       },
       [
-        "Param 'channels.0.if' is not a condition: Unexpected token: EOF",
+        "Param 'channels.0.if' is not a condition: it ends too early",
         "Param 'channels.1.if' is not a condition: undefined filter: shout, line:1, col:1",
         "Param 'channels.3.if' is not a condition: Unknown variable: users",
       ],

@@ -140,10 +140,10 @@ describe('a mistake is reported with its place:', () => {
       ),
     ).toMatchInlineSnapshot(`
       [
-        "Param 'steps.0.if' is not a condition: Expected IDENTIFIER, got EOF",
+        "Param 'steps.0.if' is not a condition: expected a name, found the end",
         "Param 'steps.0.input.title' is not a template: output "{{ user.name" not closed, line:1, col:1",
         "Param 'steps.0.input.content' is not a template: invalid value expression: "", line:1, col:6",
-        "Param 'steps.1.input.branches.0.if' is not a condition: Unexpected token: EOF",
+        "Param 'steps.1.input.branches.0.if' is not a condition: it ends too early",
         "Param 'steps.1.input.branches.0.steps.0.input.duration' must be 0 or more",
       ]
     `);
