@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './server/test/support/longest-first.ts';
 import { PATIENCE_MS } from './server/test/support/patience.ts';
 
 const common = {
@@ -47,6 +48,7 @@ const ALONE = [
 export default defineConfig({
   test: {
     globalSetup: ['server/test/support/global-setup.ts'],
+    sequence: { sequencer: LongestFirst },
     projects: [
       // The groups run one after the other: a process is shared only with the next file in the queue.
       { resolve, test: { ...common, name: 'alone', include: ALONE, sequence: { groupOrder: 1 } } },
