@@ -189,8 +189,8 @@ test.runIf(process.platform === 'linux')(
     const lines: string[] = [];
     let resumed = await resume();
     await setUp(resumed.server);
-    const hasHit = () => figures.lost > 0 && figures.undelivered > 0;
-    for (let round = 1; round <= ROUNDS || (round <= MOST_ROUNDS && !hasHit()); round += 1) {
+    const hasHit = async () => figures.lost > 0 && figures.undelivered > 0 && (await readStored()).atOnce > 0;
+    for (let round = 1; round <= ROUNDS || (round <= MOST_ROUNDS && !(await hasHit())); round += 1) {
       const { server } = resumed;
       belfry = server;
       const emailsBefore = smtp.received.length;
@@ -307,7 +307,7 @@ async function readStored() {
   return withDatabaseOf(dataDir, async ({ db }) => {
     const rows = <Row>(text: string) => db.query<Row>(sql('', text));
     const count = async (from: string) =>
-      (await rows<{ count: number }>(`select count(*) from ${from}`))[0]?.count;
+      (await rows<{ count: number }>(`select count(*)::int from ${from}`))[0]?.count ?? 0;
     return {
       broadcasts: await rows<{ id: string; topic: string; project_id: string }>(
         'select id, topic, project_id from broadcasts',
