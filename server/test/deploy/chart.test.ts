@@ -1,10 +1,12 @@
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { SETTINGS } from '../../src/config.ts';
 
-// The chart, rendered by a few lines that know the expressions it uses. Helm itself is not run.
+// The chart, rendered by a few lines that know the expressions it uses. If Helm is installed, it renders the
+// same.
 
 const CHART = fileURLToPath(new URL('../../../deploy/helm/belfry/', import.meta.url));
 const read = (name: string) => readFileSync(`${CHART}${name}`, 'utf8');
@@ -190,3 +192,42 @@ test('the chart has the release of the program', () => {
   const { version } = JSON.parse(readFileSync(`${CHART}../../../package.json`, 'utf8'));
   expect(parse(read('Chart.yaml'))).toMatchObject({ version, appVersion: version });
 });
+
+const helm = (args: string[], input = '') => spawnSync('helm', args, { encoding: 'utf8', input });
+
+describe.skipIf(helm(['version']).status !== 0)('Helm', () => {
+  test.each([
+    ['by default', {}],
+    ['with NATS', { nats: { secret: 'bus', key: 'url' } }],
+    ['without migration and ingress', { migrate: false, ingress: { ...values.ingress, enabled: false } }],
+    [
+      'with an image',
+      { image: { repository: 'registry.example.com/belfry', tag: '1', pullPolicy: 'Always' } },
+    ],
+  ])('renders the same objects %s', (_, changes) => {
+    const args = ['template', 'shop', CHART, '--kube-version', '1.32.0', '--values', '-'];
+    const { status, stdout, stderr } = helm(args, stringify(changes));
+    expect([status, stderr]).toEqual([0, '']);
+    const rendered = parseAllDocuments(stdout)
+      .map((document) => document.toJS())
+      .filter((object) => object !== null);
+    expect(sorted(rendered)).toEqual(sorted(objects(changes)));
+  });
+
+  test('finds no fault in the chart', () => {
+    const { status, stdout } = helm(['lint', '--strict', CHART]);
+    expect(status, stdout).toBe(0);
+  });
+
+  test('refuses a Kubernetes that is too old', () => {
+    const { status, stderr } = helm(['template', 'shop', CHART, '--kube-version', '1.29.9']);
+    expect(status).not.toBe(0);
+    expect(stderr).toContain('kubeVersion');
+  });
+});
+
+/** Helm sorts objects by kind, in the order in which they are installed. */
+function sorted(all: Yaml[]): Yaml[] {
+  const key = ({ kind, metadata }: Yaml) => `${kind} ${metadata.name}`;
+  return all.toSorted((a, b) => key(a).localeCompare(key(b)));
+}
