@@ -92,7 +92,7 @@ export interface TestServiceOptions {
 /**
  * Starts Belfry on a database of its own and a free port. Providers can reach loopback, and rate limits are
  * off. With TEST_CELLS=3, it has three cells: the first project lives in the second one, the others in turn,
- * and `context` is that of the first project.
+ * or in the second one too with TEST_SAME_CELL=1. `context` is that of the first project.
  */
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const database = await createTestDatabase();
@@ -128,7 +128,8 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
   const cells = await addCells(service, Number(process.env.TEST_CELLS ?? 1) - 1);
   let created = 0;
   const newProject = async (name: string) => {
-    const cell = cells[created++ % cells.length] ?? DEFAULT_CELL;
+    const place = process.env.TEST_SAME_CELL === '1' ? 0 : created++ % cells.length;
+    const cell = cells[place] ?? DEFAULT_CELL;
     return projectWith(address, await createProjectKeysIn(service, cell, name));
   };
   const contextOfFirst = () => contextIn(service, cells[0] ?? DEFAULT_CELL);
