@@ -43,6 +43,8 @@ type Peer = {
   most: number;
   /** The path of every request. */
   paths: string[];
+  /** Resets all connections. */
+  reset(): void;
 };
 
 /** A server on real sockets. The test responds to its streams, or `respond` does at once. */
@@ -54,8 +56,11 @@ async function startPeer({
   respond?: (stream: ServerHttp2Stream) => void;
 } = {}): Promise<Peer> {
   const server: Http2Server = createServer({ settings });
-  const peer: Peer = { address: '', sessions: [], streams: [], most: 0, paths: [] };
   const sockets = new Set<Socket>();
+  const reset = () => {
+    for (const socket of sockets) socket.resetAndDestroy();
+  };
+  const peer: Peer = { address: '', sessions: [], streams: [], most: 0, paths: [], reset };
   server.on('connection', (socket: Socket) => sockets.add(socket));
   server.on('session', (session) => {
     peer.sessions.push(session);
@@ -540,3 +545,33 @@ async function startRelay(target: string) {
     },
   };
 }
+
+test('a server that pushes a response and breaks the connection does not end this process', async () => {
+  const uncaught: unknown[] = [];
+  const note = (error: unknown) => uncaught.push(error);
+  process.on('uncaughtException', note);
+  open.push(() => process.off('uncaughtException', note));
+  const pushes: boolean[] = [];
+  const peer = await startPeer({
+    respond(stream) {
+      pushes.push(stream.pushAllowed);
+      const end = () => {
+        stream.respond({ ':status': 200 });
+        stream.end('done');
+      };
+      if (!stream.pushAllowed) return end();
+      stream.pushStream({ ':path': '/pushed' }, (_error, pushed) => {
+        pushed.on('error', () => {});
+        pushed.respond({ ':status': 200 });
+        pushed.write('x');
+        end();
+      });
+    },
+  });
+  const pool = poolTo(peer.address);
+  expect(await pool.request(request)).toMatchObject({ status: 200 });
+  await new Promise((resolve) => peer.sessions[0]?.ping(resolve)); // the client has read the push
+  peer.reset();
+  await expect.poll(() => pool.request(request)).toMatchObject({ status: 200 }); // over another connection
+  expect({ uncaught, pushed: pushes.includes(true) }).toEqual({ uncaught: [], pushed: false });
+});

@@ -119,7 +119,9 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     try {
       const startedAt = performance.now();
       const socket = await this.#endpoint.connect({ alpn: 'h2', timeoutMs: connectMs });
-      const http2 = connect(url.origin, { createConnection: () => socket });
+      // Nothing would listen to the errors of a pushed stream, and Node ends the process at the first one.
+      const settings = { enablePush: false };
+      const http2 = connect(url.origin, { createConnection: () => socket, settings });
       const session = new Http2Session({ http2, socket, url }, this.#limits, this.#pingAfterMs, {
         changed: () => this.#next(),
         draining: (it) => {
