@@ -80,6 +80,23 @@ async function notify(externalId: string, members: object = {}): Promise<void> {
   await processed(service.project.call, body.id);
 }
 
+test('a message whose error is too long for a close frame closes the connection', async () => {
+  const socket = new WebSocket(`${service.address.replace('http', 'ws')}/graphql`, 'graphql-transport-ws');
+  onTestFinished(() => socket.terminate());
+  await once(socket, 'open');
+  socket.send(JSON.stringify({ type: 'connection_init', payload: bearer('ada') }));
+  await once(socket, 'message');
+  const subscribe = {
+    type: 'subscribe',
+    id: 'é'.repeat(100),
+    payload: { query: 'subscription { inbox { id } }' },
+  };
+  const closed = once(socket, 'close');
+  for (const _ of [1, 2]) socket.send(JSON.stringify(subscribe));
+  const [code, reason] = await closed;
+  expect([code, String(reason)]).toEqual([4409, expect.stringMatching(/^Subscriber for é+$/)]);
+});
+
 const INBOX = 'subscription { inbox { name notificationId clientId notification { id title status } } }';
 
 describe('a subscription', () => {

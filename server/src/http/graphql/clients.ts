@@ -18,6 +18,7 @@ import { createScope } from './scope.ts';
 
 const MAX_SUBSCRIPTIONS = 10;
 const MAX_HEADERS = 20;
+const MAX_REASON_BYTES = 123; // RFC 6455, 5.5
 
 // The client library connects again after these status codes, except 4400.
 const CLOSINGS: typeof INBOX_CLOSINGS = {
@@ -62,7 +63,7 @@ export class GraphqlClients {
       {
         protocol: webSocket.protocol,
         send: (text) => client.send(text),
-        close: (code, reason) => webSocket.close(code, reason),
+        close: (code, reason) => webSocket.close(code, closeReason(reason)),
         onMessage: (receive) =>
           webSocket.on('message', (data: RawData) => {
             // Each message may be responded to.
@@ -161,6 +162,17 @@ export class GraphqlClients {
     if (status >= 500) this.#app.context.log.error({ err: error }, 'a GraphQL subscription failed');
     socket.webSocket.close(status === 503 ? 1013 : 4500, 'internal error');
   }
+}
+
+/** The reason as a close frame can hold it: some of the library contain an id that the client has chosen. */
+function closeReason(reason = ''): string {
+  let [bytes, fitting] = [0, ''];
+  for (const character of reason) {
+    bytes += Buffer.byteLength(character);
+    if (bytes > MAX_REASON_BYTES) break;
+    fitting += character;
+  }
+  return fitting;
 }
 
 function failed(code: 'bad_request' | 'validation_failed', message: string): GraphQLError {
