@@ -11,10 +11,10 @@ import { SentStatements } from '../support/sent-statements.ts';
 import { type ApiResponse, type Caller, startTestService, type TestService } from '../support/service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
-// Operations of v2 and v1 are requested while its first statement breaks the connection to the database,
-// then its second one, and so on, until it has no more. The request gets a 503 or the response that it gets
-// without the fault, and no promise rejects that nothing awaits: Node would end the server.
-// All are with THOROUGH=1, and otherwise others in each run.
+// An operation is requested while its first statement breaks the connection to the database, then its second
+// one, and so on, until it has no more. The request gets a 503 or the response that it gets without the fault,
+// and no promise rejects that nothing awaits: Node would end the server. With THOROUGH=1 these are all
+// operations of v2 and v1, otherwise some of them, others in each run.
 
 const VERSIONS = ['v2', 'v1'] as const;
 type Version = (typeof VERSIONS)[number];

@@ -113,7 +113,7 @@ export class GraphqlClients {
       const known = toClientError(error);
       if (known.status >= 500) throw error;
       if (known.code !== 'rate_limit_exceeded')
-        await Promise.resolve(limits.refusedSocket(client.socket.request)).catch(() => {});
+        await (async () => limits.refusedSocket(client.socket.request))().catch(() => {});
       client.socket.webSocket.close(4403, known.code);
       return false;
     }
