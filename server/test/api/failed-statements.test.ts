@@ -12,8 +12,8 @@ import { type ApiResponse, type Caller, startTestService, type TestService } fro
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 // An operation is requested while its first statement breaks the connection to the database, then its second
-// one, and so on, until it has no more. The request gets a 503 or the response that it gets without the fault,
-// and no promise rejects that nothing awaits: Node would end the server. With THOROUGH=1 these are all
+// one, and so on, until it has no more. The request gets a 503 or the response that it gets without the
+// fault, and no promise rejects that nothing awaits: Node would end the server. With THOROUGH=1 these are all
 // operations of v2 and v1, otherwise some of them, others in each run.
 
 const VERSIONS = ['v2', 'v1'] as const;
