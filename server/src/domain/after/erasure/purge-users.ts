@@ -5,6 +5,7 @@ import type { Sealer } from '../../../lib/seal.ts';
 import { KEEP_FORMER, keyColumns, keysOf, type ReadUser, VERSION } from '../../ground/identities/keys.ts';
 import { ConflictingChange, retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { deleteDigests } from '../../workflows/runs/digests.ts';
+import { deleteNotifications } from './delete-notifications.ts';
 import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
@@ -226,19 +227,6 @@ const selectMentions = sql(
       limit $2
     )
   ) mention`,
-);
-const deleteNotifications = sql(
-  'purge_notifications_of_users',
-  `with gone as materialized (
-    select n.user_id, n.id
-    from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
-    cross join lateral (
-      select user_id, id from notifications n where n.user_id = g.user_id and n.id = g.id for update
-    ) n
-  )
-  delete from notifications n
-  using gone
-  where n.user_id = gone.user_id and n.id = gone.id`,
 );
 const deleteRefused = sql(
   'purge_refused_recipients',

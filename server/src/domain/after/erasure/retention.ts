@@ -12,6 +12,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { firstIdAt, notificationId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
+import { deleteNotifications } from './delete-notifications.ts';
 import { purgeUsers, TEXTS_OF_USERS } from './purge-users.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -392,20 +393,6 @@ const claimPages = sql(
   from chosen
   join broadcast_users u using (broadcast_id, page)
   for update of u skip locked`,
-);
-// Primary keys: a notification's id follows from its broadcast and its user (lib/ids.ts).
-const deleteNotifications = sql(
-  'purge_notifications',
-  `with d as materialized (
-    select n.user_id, n.id
-    from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
-    cross join lateral (
-      select user_id, id from notifications n where n.user_id = g.user_id and n.id = g.id for update
-    ) n
-  )
-  delete from notifications n
-  using d
-  where n.user_id = d.user_id and n.id = d.id`,
 );
 const deleteDeliveries = sql(
   'purge_deliveries',
