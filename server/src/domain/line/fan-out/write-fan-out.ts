@@ -215,8 +215,8 @@ function fanOutRows(from: string, insertion: Insertion): string {
 }
 
 /**
- * The same rows of broadcasts that only the inbox shows, to all their users, at once and with one text: of
- * these columns, `from` has id, category, topic, user_ids and notification_ids.
+ * The same rows of broadcasts that only the inbox shows, to all their users, at once and with one text.
+ * `from` has the columns id, category, topic, user_ids and notification_ids.
  */
 export function inboxRows(from: string): string {
   return `notified as (
