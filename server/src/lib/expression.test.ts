@@ -1,7 +1,6 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { heapUsed } from '../../test/support/garbage.ts';
 import {
   ConditionError,
   evaluate,
@@ -374,12 +373,6 @@ describe('hostile conditions', () => {
   });
 
   test('the cache of patterns has a limited size, whatever the number of conditions', async () => {
-    setFlagsFromString('--expose-gc');
-    const collect = runInNewContext('gc') as () => void;
-    const heapUsed = () => {
-      collect();
-      return process.memoryUsage().heapUsed;
-    };
     const kept: unknown[] = [];
     const add = async (number: number) => {
       const patterns = Array.from({ length: 16 }, (_none, index) => `[^a]{${800 + index}}${number}`);

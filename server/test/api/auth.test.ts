@@ -1,6 +1,4 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Id } from '../../src/contract/common.ts';
@@ -10,6 +8,7 @@ import { findProject, listProjects } from '../../src/domain/setup/projects/find.
 import { issueToken, listTokens, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
 import { createAuthenticator } from '../../src/http/auth.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
+import { heapUsed } from '../support/garbage.ts';
 import { hs256 } from '../support/jwt.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { TestClock } from '../support/test-clock.ts';
@@ -440,13 +439,6 @@ describe('projects', () => {
 });
 
 test('the cache of verified tokens has a limited size, however long they are', async () => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  setFlagsFromString('--no-expose-gc');
-  const heapUsed = () => {
-    collect();
-    return process.memoryUsage().heapUsed;
-  };
   const authenticate = createAuthenticator(it.http.context);
   const use = async (number: number) => {
     const claims = { user_external_id: 'long', number, padding: 'x'.repeat(5_900) };

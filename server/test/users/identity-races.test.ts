@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
@@ -10,6 +8,7 @@ import { saveUser } from '../../src/domain/people/users/save.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { heapUsed } from '../support/garbage.ts';
 import { until } from '../support/service.ts';
 
 // Two concurrent transactions about the same user: the second writes before the first has committed.
@@ -126,13 +125,6 @@ test('an address that is released while a broadcast looks it up is not cached as
 });
 
 test('the cache of identities has a limited size, however long they are', () => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  setFlagsFromString('--no-expose-gc');
-  const heapUsed = () => {
-    collect();
-    return process.memoryUsage().heapUsed;
-  };
   const identities = new Identities(bus);
   const before = heapUsed();
   for (let number = 0; number < 200_000; number += 1) {

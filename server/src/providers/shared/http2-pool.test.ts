@@ -546,7 +546,7 @@ async function startRelay(target: string) {
   };
 }
 
-test('a server that pushes a response and breaks the connection does not end this process', async () => {
+test('a server cannot push responses, whose errors nothing handles', async () => {
   const uncaught: unknown[] = [];
   const note = (error: unknown) => uncaught.push(error);
   process.on('uncaughtException', note);

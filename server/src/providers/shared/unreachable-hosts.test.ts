@@ -1,6 +1,5 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { collectGarbage } from '../../../test/support/garbage.ts';
 import { UnreachableHosts } from './unreachable-hosts.ts';
 
 const HOST = 'https://push.example';
@@ -31,9 +30,6 @@ test('hosts are independent', async () => {
 });
 
 test('the errors of many hosts are not kept in memory', async () => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  setFlagsFromString('--no-expose-gc');
   const hosts = new UnreachableHosts();
   const errors: WeakRef<Error>[] = [];
   const fail = async (place: number) => {
@@ -44,7 +40,7 @@ test('the errors of many hosts are not kept in memory', async () => {
     }
   };
   const kept = () => {
-    collect();
+    collectGarbage();
     return errors.filter((error) => error.deref() !== undefined).length;
   };
   for (let place = 0; place < 3_000; place += 1) await fail(place);

@@ -1,12 +1,7 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { collectGarbage } from '../../../../test/support/garbage.ts';
 import { templateBytes } from './template-bytes.ts';
 import { OpenTemplate } from './templates.ts';
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-setFlagsFromString('--no-expose-gc');
 
 const COPIES = 30;
 const LOCALES = ['en', 'de', 'fr', 'es', 'ja'];
@@ -19,7 +14,7 @@ const DATA = {
 };
 
 function heapUsed(): number {
-  collect();
+  collectGarbage();
   return process.memoryUsage().heapUsed;
 }
 

@@ -1,11 +1,6 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { collectGarbage } from '../../../../test/support/garbage.ts';
 import { type Program, parseProgram } from './program.ts';
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-setFlagsFromString('--no-expose-gc');
 
 const COPIES = 4;
 const repeated = (text: string) => text.repeat(2_000 / text.length);
@@ -14,7 +9,7 @@ const set = (value: unknown) => times(50, { command: 'set', input: { value } });
 const when = (condition: string) => times(50, { command: 'set', if: condition, input: {} });
 
 function heapUsed(): number {
-  collect();
+  collectGarbage();
   return process.memoryUsage().heapUsed;
 }
 
