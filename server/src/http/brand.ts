@@ -47,23 +47,27 @@ export function spellings(url: string, brand: string): { url: string; published:
 }
 
 /**
- * Problems for every query parameter that is not `known`, every cookie, and every unknown header of the
- * brand.
+ * Returns a function with the problems of every query parameter that is not `known`, every cookie, and every
+ * unknown header of the brand.
  */
-export function unknownParts(request: FastifyRequest, brand: string, known: readonly string[]): string[] {
-  const problems = Object.keys(request.query as object)
-    .filter((name) => !known.includes(name))
-    .map((name) => `Query parameter '${shorten(name)}' is not known`);
-  for (const cookie of cookieNames(request.headers.cookie))
-    problems.push(`Cookie '${shorten(cookie)}' is not known`);
-  for (const name of Object.keys(request.headers)) {
-    const word = brandWords(brand).find((candidate) => name.startsWith(`x-${candidate}-`));
-    if (word === undefined) continue;
-    const rest = name.slice(word.length + 3);
-    if (!BRAND_HEADERS.some((header) => header === rest))
-      problems.push(`Header '${shorten(name)}' is not known`);
-  }
-  return problems.slice(0, 100);
+export function unknownPartsOf(
+  brand: string,
+  known: readonly string[],
+): (request: Pick<FastifyRequest, 'query' | 'headers'>) => string[] {
+  const prefixes = brandWords(brand).map((word) => `x-${word}-`);
+  const names = new Set(prefixes.flatMap((prefix) => BRAND_HEADERS.map((name) => `${prefix}${name}`)));
+  const isKnown = (header: string) =>
+    names.has(header) || !prefixes.some((prefix) => header.startsWith(prefix));
+  return ({ query, headers }) => {
+    const problems: string[] = [];
+    for (const name of Object.keys(query as object))
+      if (!known.includes(name)) problems.push(`Query parameter '${shorten(name)}' is not known`);
+    for (const cookie of cookieNames(headers.cookie))
+      problems.push(`Cookie '${shorten(cookie)}' is not known`);
+    for (const name of Object.keys(headers))
+      if (name.startsWith('x-') && !isKnown(name)) problems.push(`Header '${shorten(name)}' is not known`);
+    return problems.slice(0, 100);
+  };
 }
 
 function cookieNames(header: string | undefined): string[] {

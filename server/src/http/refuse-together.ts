@@ -4,7 +4,7 @@ import type { PageQuery } from '../contract/common.ts';
 import { MAX_MESSAGES, problemsOf } from '../contract/problems.ts';
 import { textProblems } from '../contract/text-problems.ts';
 import { ClientError } from '../errors.ts';
-import { unknownParts } from './brand.ts';
+import { unknownPartsOf } from './brand.ts';
 import { keyProblem } from './idempotency.ts';
 import { cursorsProblem } from './pagination.ts';
 
@@ -35,8 +35,9 @@ export function refusal(errors: readonly ErrorObject[], part: string): ClientErr
  * schema expresses and, if `strict`, unknown headers and parameters.
  */
 export function refuseTogether({ strict, alsoWrong, keyed }: Refusals): preHandlerHookHandler {
+  const unknownParts = strict && unknownPartsOf(strict.brand, strict.known);
   return (request, _reply, done) => {
-    const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
+    const problems = unknownParts?.(request) ?? [];
     problems.push(...(request.textProblems ?? textProblems(request.bodyJson, request.body)));
     const wrong: unknown = request.validationError;
     if (wrong instanceof ClientError && wrong.code === 'validation_failed') {
