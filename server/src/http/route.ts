@@ -190,10 +190,11 @@ export function projectRoute<
   register(app, route, {
     caller: 'project',
     admit: (request, reply) => admit(app, request, reply, 'project'),
-    who({ caller }) {
-      const { project, credential, ...rest } = known(caller);
-      if (rest.kind !== 'project') throw new ClientError('forbidden');
-      return { project, tokenId: rest.tokenId, credential };
+    withCaller(call) {
+      const caller = known(call.request.caller);
+      if (caller.kind !== 'project') throw new ClientError('forbidden');
+      const { project, tokenId, credential } = caller;
+      return { ...call, project, tokenId, credential };
     },
   });
 }
@@ -208,11 +209,12 @@ export function userRoute<
   register(app, route, {
     caller: 'user',
     admit: (request, reply) => admit(app, request, reply, 'user'),
-    who({ caller }) {
-      const { project, credential, ...rest } = known(caller);
-      if (rest.kind !== 'user') throw new ClientError('forbidden');
-      const { userId } = rest;
-      return { project, user: { id: userId }, owner: { projectId: project.id, userId }, credential };
+    withCaller(call) {
+      const caller = known(call.request.caller);
+      if (caller.kind !== 'user') throw new ClientError('forbidden');
+      const { project, userId, credential } = caller;
+      const owner = { projectId: project.id, userId };
+      return { ...call, project, user: { id: userId }, owner, credential };
     },
   });
 }
@@ -224,18 +226,15 @@ export function publicRoute<
   Body extends TSchema,
   const Reply extends Replies,
 >(app: App, route: Route<Params, Query, Body, Reply, unknown>): void {
-  register(
-    app,
-    { idempotency: 'none', ...route },
-    {
-      caller: 'anyone',
-      admit: async (request, reply) => {
-        reply.headers(app.api.headers);
-        await app.limits.stranger(request, reply);
-      },
-      who: () => ({}),
+  const access: Access<unknown> = {
+    caller: 'anyone',
+    admit: async (request, reply) => {
+      reply.headers(app.api.headers);
+      await app.limits.stranger(request, reply);
     },
-  );
+    withCaller: (call) => call,
+  };
+  register(app, { idempotency: 'none', ...route }, access);
 }
 
 declare module 'fastify' {
@@ -277,7 +276,8 @@ interface Access<Who> {
   caller: Caller['kind'] | 'anyone';
   /** Runs before the body is read. Throws for a caller that must not use the route. */
   admit: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
-  who: (request: FastifyRequest) => Who;
+  /** Adds the caller to the argument of a handler. */
+  withCaller: <Given extends { request: FastifyRequest }>(call: Given) => Given & Who;
 }
 
 // A thousand recipients with all their members and 15 attributes each: 25 ms of the event loop.
@@ -297,7 +297,8 @@ function register<
   const checkReply =
     app.checkReplies && status !== 204 ? replyChecker(route.operationId, replySchema) : undefined;
   const brand = app.context.config.BRAND;
-  const how = { status, checkReply, clientIdOf: brandHeader(brand, 'client-id') };
+  const { withCaller } = access;
+  const how = { status, checkReply, clientIdOf: brandHeader(brand, 'client-id'), withCaller };
   const { credentials, limits } = app.api;
   const bodies = limits.bodies[access.caller];
   const security = access.caller === 'anyone' ? [] : credentials[access.caller].security;
@@ -352,7 +353,7 @@ function register<
         // The handler holds the memory of the body, even if the client disconnects before it ends.
         request.heldBody?.hold();
         try {
-          return await respond(app, route, how, access.who(request), request, reply);
+          return await respond(app, route, how, request, reply);
         } finally {
           request.heldBody?.release();
         }
@@ -372,12 +373,13 @@ function withRows(body: TSchema): object {
   };
 }
 
-interface Responding {
+interface Responding<Who> {
   /** The status of success. */
   status: number;
   checkReply: ((reply: unknown) => void) | undefined;
   /** Reads the `x-<brand>-client-id` header. */
   clientIdOf: ReturnType<typeof brandHeader>;
+  withCaller: Access<Who>['withCaller'];
 }
 
 /** Runs the handler, under the request's Idempotency-Key if there is one, and sends its result. */
@@ -390,8 +392,7 @@ async function respond<
 >(
   app: App,
   route: Route<Params, Query, Body, Reply, Who>,
-  { status, checkReply, clientIdOf }: Responding,
-  who: Who,
+  { status, checkReply, clientIdOf, withCaller }: Responding<Who>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -411,7 +412,7 @@ async function respond<
       request,
       reply,
     };
-    const result = await route.handler({ ...call, ...who });
+    const result = await route.handler(withCaller(call));
     if (!reply.raw.headersSent) checkReply?.(result);
     return toJson(result);
   };
