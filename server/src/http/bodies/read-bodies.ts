@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyContextConfig, FastifyRequest } from 'fastify';
 import { ClientError } from '../../errors.ts';
 import type { App } from '../route.ts';
 import { BodyThread } from './body-thread.ts';
@@ -25,7 +25,8 @@ export function readBodies({ fastify, readBody }: Pick<App, 'fastify' | 'readBod
   const parser =
     (format: 'json' | RowFormat) => async (request: FastifyRequest, payload: IncomingMessage) => {
       if (request.is404) return undefined; // no route reads the body
-      const { users } = request.routeOptions.config;
+      const { config, bodyLimit } = request.routeOptions;
+      const { users } = config;
       if (format !== 'json' && !users) throw new ClientError('unsupported_media_type');
       // An inflated body could have any size.
       if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
@@ -34,8 +35,8 @@ export function readBodies({ fastify, readBody }: Pick<App, 'fastify' | 'readBod
           'The request body must not have a Content-Encoding',
         ]);
       }
-      const body = await readBody(request, payload);
-      const rules = rulesOf(request, users ? format : undefined);
+      const body = await readBody(request, payload, bodyLimit);
+      const rules = rulesOf(request, config, users ? format : undefined);
       return body.length <= (users ? USERS_PARSED_HERE_BYTES : PARSED_HERE_BYTES)
         ? parseHere(request, body, rules)
         : parseElsewhere(request, body, rules, thread);
@@ -53,10 +54,10 @@ export function readBodies({ fastify, readBody }: Pick<App, 'fastify' | 'readBod
 }
 
 function rulesOf(
-  { headers, routeOptions: { config } }: FastifyRequest,
+  { headers }: FastifyRequest,
+  { limits = NO_BODY, longArray, unwrap, wrapper }: FastifyContextConfig,
   users: 'json' | RowFormat | undefined,
 ): BodyRules {
-  const { limits = NO_BODY, longArray, unwrap, wrapper } = config;
   const hashed = headers['idempotency-key'] !== undefined;
   const keepWrapper = wrapper !== undefined;
   return { limits, longArray, unwrap: wrapper ?? unwrap, keepWrapper, hashed, ...(users && { users }) };

@@ -16,8 +16,8 @@ declare module 'fastify' {
   }
 }
 
-/** Reads the body of a request. */
-export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>;
+/** Reads the body of a request, of at most `limit` bytes. */
+export type BodyReader = (request: FastifyRequest, payload: Readable, limit: number) => Promise<Buffer>;
 
 /** Reads bodies within the budget of the server. Bodies without a credential count for their address. */
 export function bodyReader(
@@ -26,7 +26,7 @@ export function bodyReader(
 ): BodyReader {
   const mebibytes = config.REQUEST_BODIES_MIB;
   const budget = new BodyBudget(mebibytes === undefined ? bodyBytesForHeap() : mebibytes * 2 ** 20);
-  return (request, payload) => {
+  return (request, payload, limit) => {
     const { caller } = request;
     const credential =
       caller === undefined
@@ -34,7 +34,7 @@ export function bodyReader(
         : caller.kind === 'user'
           ? caller.userId
           : caller.tokenId;
-    return readBody(request, payload, budget, credential);
+    return readBody(request, payload, { limit, budget, credential });
   };
 }
 
@@ -47,10 +47,8 @@ export function bodyReader(
 async function readBody(
   request: FastifyRequest,
   payload: Readable,
-  budget: BodyBudget,
-  credential: string,
+  { limit, budget, credential }: { limit: number; budget: BodyBudget; credential: string },
 ): Promise<Buffer> {
-  const limit = request.routeOptions.bodyLimit;
   const length = Number(request.headers['content-length'] ?? Number.NaN);
   if (length > limit) throw new ClientError('payload_too_large');
   if (length > SMALL_BODY_BYTES) {
@@ -137,10 +135,6 @@ function received(
   { turns, fromBytes } = KEPT,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stop = (end: () => void) => {
-      payload.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
-      end();
-    };
     let length = 0;
     const onData = (chunk: Buffer) => {
       length += chunk.length;
@@ -148,13 +142,18 @@ function received(
       try {
         onChunk(chunk);
       } catch (error) {
-        stop(() => reject(error));
+        payload.off('data', onData);
+        reject(error);
       }
     };
-    const onEnd = () => stop(resolve);
-    const onError = (error: Error) => stop(() => reject(brokenOff(error)));
-    const onClose = () => stop(() => reject(brokenOff()));
-    payload.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
+    // They stay: the promise is settled once.
+    payload
+      .on('data', onData)
+      .on('end', resolve)
+      .on('error', (error) => reject(brokenOff(error)))
+      .on('close', () => {
+        if (!payload.readableEnded) reject(brokenOff());
+      });
     payload.resume();
   });
 }

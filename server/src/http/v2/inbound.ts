@@ -28,7 +28,7 @@ export async function inboundRoutes(app: App): Promise<void> {
   await app.fastify.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
-      const body = await app.readBody(request, payload);
+      const body = await app.readBody(request, payload, request.routeOptions.bodyLimit);
       const encoded = (request.headers['content-encoding'] ?? 'identity') !== 'identity';
       if (encoded) throw new ClientError('unsupported_media_type', [ENCODED]);
       refuseManyValues(body);
