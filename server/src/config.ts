@@ -5,7 +5,7 @@ import { parseNetworks } from './lib/networks.ts';
 import { vendorOrigins } from './providers/index.ts';
 import type { OriginSetting } from './providers/shared/transport.ts';
 
-const ROLES = ['api', 'worker', 'realtime'] as const;
+export const ROLES = ['api', 'worker', 'realtime'] as const;
 
 /** A part of the service that a node runs. */
 export type Role = (typeof ROLES)[number];
