@@ -51,7 +51,7 @@ export function createBus(options: BusOptions): NodeBus {
 export class NodeBus implements Bus {
   readonly #log: Logger;
   readonly #sharesDatabase: boolean;
-  readonly #handlers = new Set<(message: RealtimeMessage) => void>();
+  readonly #subscribers = new Set<{ handler: (message: RealtimeMessage) => void }>();
   readonly #database: Link;
   readonly #nats: Link | undefined;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
@@ -83,14 +83,14 @@ export class NodeBus implements Bus {
   }
 
   subscribe(handler: (message: RealtimeMessage) => void): () => void {
-    // A function of its own, so that the same handler given twice is called twice and ended once.
-    const entry = (message: RealtimeMessage) => handler(message);
-    this.#handlers.add(entry);
+    // An object of its own, so that the same handler given twice is called twice and ended once.
+    const subscriber = { handler };
+    this.#subscribers.add(subscriber);
     for (const link of this.#links()) {
       const sinceMs = link.missingSinceMs();
       if (sinceMs !== undefined) handler({ type: 'missing', sinceMs });
     }
-    return () => this.#handlers.delete(entry);
+    return () => this.#subscribers.delete(subscriber);
   }
 
   /** The connections to other nodes. */
@@ -116,7 +116,7 @@ export class NodeBus implements Bus {
   }
 
   #dispatch(message: RealtimeMessage): void {
-    for (const handler of this.#handlers) {
+    for (const { handler } of this.#subscribers) {
       try {
         handler(message);
       } catch (error) {
