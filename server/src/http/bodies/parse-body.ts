@@ -124,18 +124,15 @@ function scanUnlessBroken(...how: Parameters<typeof scanObject>): ReturnType<typ
 
 /** The text of an object's only member, if the object begins with this key. It may be invalid JSON. */
 function innerText(json: Buffer, key: string): Buffer | undefined {
-  const name = Buffer.from(`"${key}"`);
+  const name = `"${key}"`;
   const brace = skipSpace(json, 0);
   const nameAt = skipSpace(json, brace + 1);
-  const colon = skipSpace(json, nameAt + name.length);
+  const nameEnd = nameAt + name.length;
+  if (json[brace] !== OPENING_BRACE || json.toString('latin1', nameAt, nameEnd) !== name) return undefined;
+  const colon = skipSpace(json, nameEnd);
   let end = json.length - 1;
   while (isSpace(json[end])) end -= 1;
-  const isWrapper =
-    json[brace] === OPENING_BRACE &&
-    name.equals(json.subarray(nameAt, nameAt + name.length)) &&
-    json[colon] === COLON &&
-    json[end] === CLOSING_BRACE;
-  return isWrapper ? json.subarray(colon + 1, end) : undefined;
+  return json[colon] === COLON && json[end] === CLOSING_BRACE ? json.subarray(colon + 1, end) : undefined;
 }
 
 function skipSpace(json: Buffer, start: number): number {
