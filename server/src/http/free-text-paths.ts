@@ -19,10 +19,11 @@ interface Path {
   pattern: RegExp;
 }
 
-/** Paths that begin alike, the most specific first. */
-interface Family {
-  start: string;
-  paths: Path[];
+/** The paths with free texts, by how they start. */
+interface Families {
+  starts: RegExp;
+  /** By start, the most specific first. */
+  paths: ReadonlyMap<string, readonly Path[]>;
 }
 
 /**
@@ -31,7 +32,7 @@ interface Family {
  */
 export class FreeTextPaths {
   readonly #paths = new Map<string, Path>();
-  #families: Family[] | undefined;
+  #families: Families | undefined;
 
   /** Watches the operations that are registered from now on. */
   watch(fastify: FastifyInstance): void {
@@ -52,12 +53,12 @@ export class FreeTextPaths {
     const end = target.search(/\/?(?:[?#]|$)/);
     const path = target.slice(0, end);
     this.#families ??= familiesOf([...this.#paths.values()]);
-    const family = this.#families.find(({ start }) => path.startsWith(start));
-    if (family === undefined || !/[/%]/.test(path.slice(family.start.length))) return target;
+    const start = this.#families.starts.exec(path)?.[0];
+    if (start === undefined || !/[/%]/.test(path.slice(start.length))) return target;
     // What belongs to a user is never a part of the user's id: a wrong method would delete another user.
     const isFor = ({ url, methods }: Path) =>
       !url.includes(':') || url.includes(':user_id/') || methods.has(method === 'HEAD' ? 'GET' : method);
-    const { paths } = family;
+    const paths = this.#families.paths.get(start) ?? [];
     const groups = match(path, paths.filter(isFor)) ?? match(path, paths);
     if (groups === undefined) return target;
     const encoded = groups.map((group, index) => (index % 2 === 0 ? group : encodeText(group)));
@@ -73,18 +74,23 @@ function match(path: string, paths: readonly Path[]): string[] | undefined {
   return undefined;
 }
 
-function familiesOf(paths: readonly Path[]): Family[] {
-  const starts = paths
+function familiesOf(paths: readonly Path[]): Families {
+  const all = paths
     .filter(({ url }) => namesIn(url).some((name) => name in FREE_TEXT))
     .map(({ url }) => url.slice(0, url.indexOf(':')));
-  return [...new Set(starts)]
-    .filter((start, _index, all) => !all.some((other) => other !== start && start.startsWith(other)))
-    .map((start) => ({
-      start,
-      paths: paths
-        .filter(({ url }) => url.startsWith(start))
-        .toSorted((a, b) => fixedLength(b.url) - fixedLength(a.url)),
-    }));
+  const starts = [...new Set(all)].filter(
+    (start, _index, every) => !every.some((other) => other !== start && start.startsWith(other)),
+  );
+  return {
+    starts: new RegExp(`^(?:${starts.map(literal).join('|')})`),
+    paths: new Map(starts.map((start) => [start, pathsBelow(start, paths)])),
+  };
+}
+
+function pathsBelow(start: string, paths: readonly Path[]): Path[] {
+  return paths
+    .filter(({ url }) => url.startsWith(start))
+    .toSorted((a, b) => fixedLength(b.url) - fixedLength(a.url));
 }
 
 const PARAMETER = /:(\w+)/g;
@@ -99,11 +105,16 @@ function fixedLength(url: string): number {
 
 function patternOf(url: string): RegExp {
   const parts = url.split('/').map((part) => {
-    if (!part.startsWith(':')) return part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    if (!part.startsWith(':')) return literal(part);
     const freeText = FREE_TEXT[part.slice(1)];
     return freeText === undefined ? '[^/]+' : `)(${freeText})(`;
   });
   return new RegExp(`^(${parts.join('/')})$`, 's');
+}
+
+/** The pattern that matches a text as it is. */
+function literal(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 }
 
 const BYTE = '%[89ab][\\da-f]';
