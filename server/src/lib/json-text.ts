@@ -24,8 +24,8 @@ export class JsonBytes {
 
   /** Copies the text, unless it has one part. */
   toBuffer(): Buffer {
-    const [first, ...rest] = this.parts;
-    return first !== undefined && rest.length === 0 ? first : Buffer.concat(this.parts, this.length);
+    const [first] = this.parts;
+    return first !== undefined && this.parts.length === 1 ? first : Buffer.concat(this.parts, this.length);
   }
 
   toString(): string {

@@ -134,8 +134,12 @@ export async function prepare(request: BroadcastRequest, clock: Clock): Promise<
     parts,
     format,
     traceparent: activeSpan()?.traceparent ?? null,
-    bytes: [message, overrides, packedRecipients, template].reduce((sum, one) => sum + (one?.length ?? 0), 0),
+    bytes: message.length + lengthOf(overrides) + lengthOf(packedRecipients) + lengthOf(template),
   };
+}
+
+function lengthOf(packed: Buffer | null): number {
+  return packed === null ? 0 : packed.length;
 }
 
 // Small enough that the broadcasts of the same commit do not wait for its rows.

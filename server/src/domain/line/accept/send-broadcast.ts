@@ -181,7 +181,8 @@ export class Acceptor {
   /** Resolves when the broadcast is committed, by this call or by an earlier one with its id or key. */
   accept(given: BroadcastRequest): Promise<SentBroadcast> {
     return inSpan(given, async () => {
-      const filled = await this.#filled(given);
+      const { template } = given.broadcast;
+      const filled = template ? await this.#filled(given, template) : given;
       return 'json' in filled ? filled : this.#accept(filled);
     });
   }
@@ -189,7 +190,8 @@ export class Acceptor {
   /** See `prepareBroadcast`. */
   prepare(given: BroadcastRequest & { id: string }): Promise<PendingBroadcast | undefined> {
     return inSpan(given, async () => {
-      const filled = await this.#filled(given);
+      const { template } = given.broadcast;
+      const filled = template ? await this.#filled(given, template) : given;
       return 'json' in filled ? undefined : prepare(filled, this.#context.clock);
     });
   }
@@ -216,9 +218,10 @@ export class Acceptor {
   }
 
   /** Returns the broadcast with the texts of its template, or that of an earlier call with its id or key. */
-  async #filled(given: BroadcastRequest): Promise<BroadcastRequest | SentBroadcast> {
-    const { template } = given.broadcast;
-    if (!template) return given;
+  async #filled(
+    given: BroadcastRequest,
+    template: NonNullable<NewBroadcast['template']>,
+  ): Promise<BroadcastRequest | SentBroadcast> {
     const named = await withTemplate(this.#context, given.projectId, given.broadcast, template).catch(
       async (error: unknown) => (await this.#earlier(given)) ?? Promise.reject(error),
     );
@@ -258,15 +261,16 @@ export class Acceptor {
       throw error;
     });
     const ids = acceptance.committed();
+    const response = (one: PendingBroadcast) => ({
+      id: one.id,
+      replayed: false,
+      json: responseTo(one, one.id),
+    });
+    if (ids.size === broadcasts.length) return broadcasts.map(response);
     const accepted = new Set(distinct.filter(({ id }) => ids.has(id)));
     // The others were accepted before, or are in this batch twice.
     return Promise.all(
-      broadcasts.map((one) => {
-        const { id } = one;
-        return accepted.has(one)
-          ? { id, replayed: false, json: responseTo(one, id) }
-          : this.#replay(one, once);
-      }),
+      broadcasts.map((one) => (accepted.has(one) ? response(one) : this.#replay(one, once))),
     );
   }
 

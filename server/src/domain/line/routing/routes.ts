@@ -35,6 +35,8 @@ export interface BroadcastRoutes {
 interface ProjectSetup {
   ways: ReadonlyMap<string, readonly Way[]>;
   categories: ProjectCategories;
+  /** The routes of each category that was asked for. */
+  routes: Map<string | null, BroadcastRoutes>;
 }
 
 export const IN_APP = 'in_app';
@@ -48,16 +50,28 @@ export async function loadRoutes(
   projectIds: Iterable<string>,
 ): Promise<(projectId: string, category: string | null) => BroadcastRoutes> {
   const projects = new Map<string, ProjectSetup>();
-  for (const id of new Set(projectIds))
-    projects.set(id, { ways: waysOf(await integrations.of(id)), categories: await categories.of(id) });
+  for (const id of new Set(projectIds)) {
+    const ways = waysOf(await integrations.of(id));
+    projects.set(id, { ways, categories: await categories.of(id), routes: new Map() });
+  }
   return (projectId, category) => {
-    const { ways, categories: of } = projects.get(projectId) as ProjectSetup;
-    const routes = routesOf(of.configured.get(category ?? ''), [IN_APP, ...ways.keys()]);
-    const mayBeOff = routes.some(
-      ({ skip, required, channel }) => skip === undefined && !required && of.mayBeOff(category, channel),
-    );
-    return { routes, ways, mayBeOff };
+    const setup = projects.get(projectId) as ProjectSetup;
+    let routes = setup.routes.get(category);
+    if (routes === undefined) {
+      routes = routesIn(setup, category);
+      setup.routes.set(category, routes);
+    }
+    return routes;
   };
+}
+
+function routesIn({ ways, categories }: ProjectSetup, category: string | null): BroadcastRoutes {
+  const routes = routesOf(categories.configured.get(category ?? ''), [IN_APP, ...ways.keys()]);
+  const mayBeOff = routes.some(
+    ({ skip, required, channel }) =>
+      skip === undefined && !required && categories.mayBeOff(category, channel),
+  );
+  return { routes, ways, mayBeOff };
 }
 
 /** Whether there is nothing to plan: all users have it in the inbox immediately, and nowhere else. */

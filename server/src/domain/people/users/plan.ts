@@ -18,14 +18,14 @@ export interface Person {
 }
 
 /** Whether a person has details that are to be saved. */
-export function hasDetails({
-  firstName,
-  lastName,
-  locale,
-  customAttributes,
-  phoneNumbers,
-}: Omit<Person, 'projectId'>): boolean {
-  return [firstName, lastName, locale, customAttributes, phoneNumbers].some((detail) => detail !== undefined);
+export function hasDetails(person: Omit<Person, 'projectId'>): boolean {
+  return (
+    person.firstName !== undefined ||
+    person.lastName !== undefined ||
+    person.locale !== undefined ||
+    person.customAttributes !== undefined ||
+    person.phoneNumbers !== undefined
+  );
 }
 
 /** What is known of a user whose identities may have to change. */
