@@ -425,6 +425,27 @@ test('a page that is released while the list is fetched stays released', async (
   expect(requested).toHaveLength(2);
 });
 
+test('a page that is released keeps its size when a response lacks what changed in it', async () => {
+  const user = newUser();
+  for (let index = 0; index < 6; index += 1) await send(user, { title: `${index}` });
+  let isHeld = false;
+  const { held, release, fetch } = holding(({ pathname }) => isHeld && pathname.endsWith('/notifications'));
+  const inbox = await open(user, { pageSize: 2, fetch });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toHaveLength(2);
+  await list.loadMore();
+  const { pages, notifications } = list.getSnapshot();
+  isHeld = true;
+  const loaded = list.loadMore();
+  await held;
+  for (const { id } of notifications) await inbox.markRead(id);
+  for (const page of pages) list.release(page);
+  release();
+  await loaded;
+  expect(titles()).toEqual(['1', '0']);
+  expect(list.getSnapshot().pages.map(({ size }) => size)).toEqual([2, 2, 2]);
+});
+
 test('what leaves and enters the end of a page is in that page, and in no other', async () => {
   const user = newUser();
   for (const title of ['d', 'c', 'b', 'a']) await send(user, { title });

@@ -8,7 +8,7 @@ export interface Page {
   readonly key: number;
   /** Undefined while the page is released. */
   readonly notifications: readonly Notification[] | undefined;
-  /** How many notifications it has, also while it is released. */
+  /** How many notifications it has. While it is released, only those that arrive above them are added. */
   readonly size: number;
 }
 
@@ -27,7 +27,8 @@ export interface ListSnapshot {
 interface StoredPage extends Page {
   /** The cursor of the page: the id above its first notification. Undefined for the first page. */
   readonly after: string | undefined;
-  readonly firstId: string | undefined;
+  /** The first notification, as it was when the page was loaded or extended. */
+  readonly first: Notification | undefined;
   /** Where the page ends: its last notification as it was fetched, which may have left the list. */
   readonly last: Notification | undefined;
 }
@@ -177,8 +178,8 @@ export class NotificationList {
       const now = this.#pages[index];
       if (now === undefined) return;
       const next = this.#pages[index + 1];
-      const end = part.ids.indexOf(now.last?.id ?? '') + 1 || part.ids.indexOf(next?.firstId ?? '');
-      const ends = next !== undefined && (end > 0 || part.ids[0] === next.firstId);
+      const end = part.ids.indexOf(now.last?.id ?? '') + 1 || part.ids.indexOf(next?.first?.id ?? '');
+      const ends = next !== undefined && (end > 0 || part.ids[0] === next.first?.id);
       const ids = ends ? part.ids.slice(0, end) : part.ids;
       found.push(...part.notifications.filter(({ id }) => ids.includes(id)));
       const isAtEnd = next === undefined || !part.hasMore;
@@ -251,8 +252,12 @@ export class NotificationList {
     const target = index < 0 ? (hasMore ? -1 : pages.length - 1) : index;
     return pages.map((page, at) => {
       if (at !== target) return page;
-      const { notifications } = page;
-      if (notifications === undefined) return { ...page, size: page.size + 1 };
+      const { notifications, first, size } = page;
+      if (notifications === undefined) {
+        // Below its first one, a released page may have had it before.
+        const isNew = !first || (notification.id !== first.id && compareArrival(notification, first) < 0);
+        return isNew ? { ...page, first: notification, size: size + 1 } : page;
+      }
       const place = notifications.findIndex(isAbove);
       return withThese(
         page,
@@ -317,7 +322,7 @@ function withThese(
   page: Pick<StoredPage, 'key' | 'after' | 'last'>,
   notifications: readonly Notification[],
 ): StoredPage {
-  return { ...page, notifications, size: notifications.length, firstId: notifications[0]?.id };
+  return { ...page, notifications, size: notifications.length, first: notifications[0] };
 }
 
 /** The loaded notifications. Each is the known object if nothing in it changed, so that it is not redrawn. */
