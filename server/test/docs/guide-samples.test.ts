@@ -2,11 +2,12 @@ import { spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../../src/lib/free-port.ts';
 import { until } from '../support/service.ts';
 
 // The programs that guides show to readers, as they are on the page.
@@ -27,14 +28,6 @@ async function save(guide: string, part: string, change = (code: string) => code
   const path = join(folder, `${guide}.mjs`);
   await writeFile(path, change(blocks[0]?.[2] ?? ''));
   return path;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 test('the receiver of webhooks rejects what is not signed or cut off, and keeps running', async () => {

@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../../lib/free-port.ts';
 import { lastLine, removeLeftovers, writeSettings } from './cluster.ts';
 import { type Address, ownerArgument, type Role, readyAddress } from './postmaster.ts';
 import type { Site } from './site.ts';
@@ -127,13 +126,4 @@ async function endsWithin(ended: Promise<string>, waitMs: number): Promise<boole
   const end = await Promise.race([ended, delay(waitMs, undefined, { signal: timer.signal })]);
   timer.abort();
   return end !== undefined;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
