@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { recordEvents } from '../../ground/events/record.ts';
 import { deliveryJobs, type JobsOf } from '../../line/fan-out/plan-deliveries.ts';
 import { addPending } from '../../line/ledger/finish.ts';
 
@@ -12,9 +12,6 @@ export interface DeliveryKey {
   userId: string;
   channel: string;
 }
-
-// The most users of an event.
-const USERS_OF_EVENT = 1_000;
 
 /**
  * Replays those of these deliveries that are in this state, as if they had not been tried: with jobs, events
@@ -33,10 +30,6 @@ export async function replayKeys(
     textArray(keys.map(({ channel }) => channel)),
     state,
   ]);
-  const byChannel = Map.groupBy(rows, (row) => row.channel);
-  const users = [...byChannel].map(
-    ([channel, some]) => [channel, some.map((row) => row.user_id).sort()] as const,
-  );
   const alike = Map.groupBy(rows, (row) => `${row.channel} ${row.replays}`);
   await enqueue(
     tx,
@@ -49,9 +42,14 @@ export async function replayKeys(
       return deliveryJobs(traced, first.channel, userIds, about);
     }),
   );
+  const byChannel = Map.groupBy(rows, (row) => row.channel);
   await recordEvents(
     tx,
-    users.flatMap(([channel, userIds]) => eventsOf(broadcast, channel, userIds)),
+    [...byChannel].map(([channel, some]) => ({
+      ...{ projectId: broadcast.projectId, type: 'delivery.replayed', broadcastId: broadcast.id },
+      userIds: some.map((row) => row.user_id).sort(),
+      details: { level: 'info', context: { channel } },
+    })),
   );
   const replayed = rows.map(({ user_id: userId }) => ({
     userId,
@@ -63,19 +61,6 @@ export async function replayKeys(
       failed: state === 'failed' ? replayed : [],
     });
   return rows.length;
-}
-
-function eventsOf({ projectId, id }: JobsOf, channel: string, userIds: readonly string[]): NewEvent[] {
-  const events: NewEvent[] = [];
-  for (let start = 0; start < userIds.length; start += USERS_OF_EVENT)
-    events.push({
-      projectId,
-      type: 'delivery.replayed',
-      broadcastId: id,
-      userIds: userIds.slice(start, start + USERS_OF_EVENT),
-      details: { level: 'info', context: { channel } },
-    });
-  return events;
 }
 
 // Primary key (user_id, notification_id, channel), locked in the order of users, like outcomes. A concurrent
