@@ -5,12 +5,16 @@ import {
   execute,
   GraphQLError,
   type GraphQLSchema,
+  getOperationAST,
+  getVariableValues,
   type OperationDefinitionNode,
   parse,
   validate,
+  valueFromASTUntyped,
 } from 'graphql';
 import { type CompiledQuery, compileQuery, isCompiledQuery } from 'graphql-jit';
 import { LRUCache } from 'lru-cache';
+import { canCompile } from './can-compile.ts';
 import { limitProblems, MAX_QUERY_CHARACTERS, MAX_TOKENS, pagedFields, sizeOf } from './limits.ts';
 
 // Programs repeat a few queries. A parsed one takes up to a hundred times its text.
@@ -81,18 +85,51 @@ export class Documents {
       program.compiled = this.#compile(document, operationName);
     const { compiled } = program;
     if (compiled === undefined) return execute(args) as ExecutionResult | Promise<ExecutionResult>;
-    return compiled.query(undefined, args.contextValue, args.variableValues);
+    return this.#runCompiled(compiled, args);
   }
 
-  #compile(document: DocumentNode, operationName: string | null | undefined): CompiledQuery | undefined {
+  // graphql-jit has other messages for wrong variables, accepts an array as an object, and misses defaults of
+  // required variables.
+  #runCompiled(
+    { query, operation, defaults }: Compiled,
+    { variableValues, contextValue }: ExecutionArgs,
+  ): ExecutionResult | Promise<ExecutionResult> {
+    const given = variableValues ?? {};
+    const options = { maxErrors: MAX_VARIABLE_ERRORS };
+    const { errors } = getVariableValues(this.schema, operation.variableDefinitions ?? [], given, options);
+    if (errors !== undefined) return { errors };
+    return query(undefined, contextValue, { ...defaults, ...given });
+  }
+
+  #compile(document: DocumentNode, operationName: string | null | undefined): Compiled | undefined {
+    const operation = getOperationAST(document, operationName);
+    if (!operation || !canCompile(document, operation)) return undefined;
     const compiled = compileQuery(this.schema, document, operationName ?? undefined);
-    return isCompiledQuery(compiled) ? compiled : undefined;
+    if (!isCompiledQuery(compiled)) return undefined;
+    return { query: compiled.query, operation, defaults: defaultsOf(operation) };
   }
 }
 
 const MAX_PROBLEMS = 20;
+/** As many as `execute` reports. */
+const MAX_VARIABLE_ERRORS = 50;
 
 interface Program {
   runs: number;
-  compiled: CompiledQuery | undefined;
+  compiled: Compiled | undefined;
+}
+
+interface Compiled {
+  query: CompiledQuery['query'];
+  operation: OperationDefinitionNode;
+  /** The values of variables that a request may leave out, as a client would send them. */
+  defaults: Readonly<Record<string, unknown>>;
+}
+
+function defaultsOf({ variableDefinitions = [] }: OperationDefinitionNode): Record<string, unknown> {
+  return Object.fromEntries(
+    variableDefinitions.flatMap(({ variable, defaultValue }) =>
+      defaultValue === undefined ? [] : [[variable.name.value, valueFromASTUntyped(defaultValue)]],
+    ),
+  );
 }
