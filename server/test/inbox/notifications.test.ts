@@ -121,6 +121,18 @@ describe('the shape of a notification', () => {
 });
 
 describe('lists', () => {
+  test('nothing is newer than the greatest id', async () => {
+    for (const title of ['old', 'new']) await send(['list-0'], { title, category: 'news' });
+    const call = service.project.as('list-0');
+    for (const filter of ['', '&status=unread', '&category=news']) {
+      const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+      const { body } = await call('GET', `/notifications?ending_before=${greatest}${filter}`);
+      expect(body).toMatchObject({ data: [], links: { next: expect.any(String), prev: null } });
+      const { body: next } = await call('GET', pathOfPage(body.links.next));
+      expect(next.data.map((one: { title: string }) => one.title)).toEqual(['new', 'old']);
+    }
+  });
+
   test('by status, category and topic', async () => {
     await send(['list-1'], { title: 'plain' });
     await send(['list-1'], { title: 'news', category: 'news', topic: 'a' });

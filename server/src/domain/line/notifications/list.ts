@@ -30,7 +30,8 @@ export async function listNotifications(
   { status, among, read, seen, ...filter }: KnownFilter & ListedState,
   { direction, id, limit }: Cursor,
 ): Promise<NotificationRow[]> {
-  const name = `${status ?? 'live'}_${id === NEWEST ? 'newest' : direction}` as const;
+  const part = direction === 'older' && id === NEWEST ? 'newest' : direction;
+  const name = `${status ?? 'live'}_${part}` as const;
   const values = [userId, id, limit, ...filterValues(filter)];
   if (among?.length === 0) return [];
   if (read !== undefined || seen !== undefined) {
