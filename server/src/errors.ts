@@ -32,6 +32,10 @@ const TABLE = {
   forbidden: { status: 403, message: 'The token does not permit this operation' },
   not_found: { status: 404, message: 'Not found' },
   method_not_allowed: { status: 405, message: 'The path does not support this method' },
+  not_acceptable: {
+    status: 406,
+    message: 'The Accept header names no type that this path has; send application/json',
+  },
   idempotency_conflict: {
     status: 409,
     message: 'The Idempotency-Key was used for another request; use a new key',

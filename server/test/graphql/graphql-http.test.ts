@@ -43,6 +43,24 @@ describe('the specification of GraphQL over HTTP', () => {
   });
 });
 
+test.each(['application/json; charset="utf-8"', 'application/json; charset=utf8', 'application/json;'])(
+  'the type of a body may have the parameters that it may have for REST: %s',
+  async (type) => {
+    const { status, body } = await post('{ __typename }', {}, { 'content-type': type });
+    expect([status, body]).toEqual([200, { data: { __typename: 'Query' } }]);
+  },
+);
+
+test('an empty name of the operation counts as none', async () => {
+  const { body } = await post('query A { __typename }', { operationName: '' });
+  expect(body).toEqual({ data: { __typename: 'Query' } });
+  const mutation = await post('mutation A { readAllNotifications }', { operationName: '' });
+  expect(mutation.body).toEqual({ data: { readAllNotifications: true } });
+  const path = '/graphql?query=query+A{__typename}&operationName=';
+  const read = await service.request('GET', path, { token: userJwt() });
+  expect(read.body).toEqual({ data: { __typename: 'Query' } });
+});
+
 describe('a request that is refused has the code of REST', () => {
   test('without a valid credential', async () => {
     const body = { query: '{ notifications { totalCount } }' };
@@ -106,6 +124,14 @@ describe('a request that is refused has the code of REST', () => {
     expect(refusal(await send('[{"query":"{ __typename }"}]'))).toEqual([
       400,
       ['bad_request', 'Send one operation per request: batches are not supported'],
+    ]);
+  });
+
+  test('with an Accept header that names no JSON', async () => {
+    const accept = { accept: 'text/event-stream' };
+    expect(refusal(await post('{ __typename }', {}, accept))).toEqual([
+      406,
+      ['not_acceptable', 'The Accept header names no type that this path has; send application/json'],
     ]);
   });
 

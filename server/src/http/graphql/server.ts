@@ -59,7 +59,7 @@ function writesOf(documents: Documents, { method, query, body }: FastifyRequest)
   if (typeof text !== 'string') return 0;
   const document = parsed(documents, text);
   if (document instanceof GraphQLError) return 0;
-  const operation = getOperationAST(document, typeof name === 'string' ? name : undefined);
+  const operation = getOperationAST(document, typeof name === 'string' ? givenName(name) : undefined);
   if (operation?.operation !== OperationTypeNode.MUTATION) return 0;
   return Math.max(1, countWrites(document, operation));
 }
@@ -114,6 +114,7 @@ class NotStored extends Error {}
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 function send(reply: FastifyReply, [body, { status, headers = {} }]: Response): FastifyReply {
+  if (status === 406) throw new ClientError('not_acceptable');
   return reply
     .code(status)
     .headers(headers)
@@ -128,7 +129,8 @@ function createRequestHandler(
   const clientIdOf = brandHeader(app.context.config.BRAND, 'client-id');
   const handle = createHandler<FastifyRequest, undefined, ContextValue>({
     formatError: formatError as (error: Error) => Error, // it is written as JSON
-    onSubscribe({ raw }, { query, operationName, variables }) {
+    onSubscribe({ raw }, { query, operationName: name, variables }) {
+      const operationName = givenName(name);
       const document = parsed(documents, query);
       if (document instanceof GraphQLError) return [document];
       const operation = getOperationAST(document, operationName) ?? undefined;
@@ -152,11 +154,17 @@ function createRequestHandler(
     handle({
       method: request.method === 'HEAD' ? 'GET' : request.method,
       url: request.url,
-      headers: request.headers as Record<string, string>,
+      // The body is JSON: others were rejected. The library accepts fewer parameters of the type than REST.
+      headers: { ...(request.headers as Record<string, string>), 'content-type': 'application/json' },
       body: request.body as Record<string, unknown> | null,
       raw: request,
       context: undefined,
     });
+}
+
+/** The name of an operation. An empty one counts as none, as the specification says. */
+function givenName(name: string | null | undefined): string | undefined {
+  return name || undefined;
 }
 
 function parsed(documents: Documents, query: string): DocumentNode | GraphQLError {

@@ -184,8 +184,8 @@ function errorResponses() {
   return responses;
 }
 
-// Errors of wrong methods, and of requests that reach no route.
-const OF_NO_OPERATION = [405, 417];
+// Errors of wrong methods, of /graphql, and of requests that reach no route.
+const OF_NO_OPERATION = [405, 406, 417];
 
 function byStatus(): { status: number; codes: { code: ErrorCode; message: string }[] }[] {
   return [...Map.groupBy(allErrors(), ({ status }) => status)].map(([status, codes]) => ({ status, codes }));
