@@ -431,6 +431,32 @@ describe('an Idempotency-Key', () => {
     const corrected = await post('mutation { readAllNotifications }', {}, headers);
     expect(corrected.body).toEqual({ data: { readAllNotifications: true } });
   });
+
+  test.each([
+    ['a variable of the wrong type', { input: 5 }],
+    ['a member that is not valid', { input: { externalId: 'corrected', email: 'x' } }],
+    ['no identity', { input: { firstName: 'Ada' } }],
+  ])('may be used for a request that is corrected after %s', async (name, variables) => {
+    const query = 'mutation ($input: UserInput!) { saveUser(input: $input) { externalId } }';
+    const send = (given: object) =>
+      service.request('POST', '/graphql', {
+        token: service.project.jwt,
+        headers: { 'idempotency-key': name.replaceAll(' ', '-') },
+        body: { query, variables: given },
+      });
+    expect(refusal(await send(variables))[1]?.[0]).toBe('validation_failed');
+    const { body } = await send({ input: { externalId: 'corrected' } });
+    expect(body).toEqual({ data: { saveUser: { externalId: 'corrected' } } });
+  });
+
+  test('keeps a response of which only one field was refused', async () => {
+    const query = 'mutation { readAllNotifications snoozeNotification(id: "x", until: null) { id } }';
+    const headers = { 'idempotency-key': 'one-refused' };
+    const [first, second] = [await post(query, {}, headers), await post(query, {}, headers)];
+    expect(refusal(first)[1]?.[0]).toBe('validation_failed');
+    expect(second.body).toEqual(first.body);
+    expect(second.headers.get('idempotency-replayed')).toBe('true');
+  });
 });
 
 describe('limits', () => {

@@ -92,8 +92,11 @@ export class FieldMaker {
           throw invalid([...problems, ...more.slice(0, MAX_MESSAGES).map(inInput)]);
         }
         try {
-          return await resolve(admitted, args as Static<Args>);
+          const result = await resolve(admitted, args as Static<Args>);
+          scope.onRun();
+          return result;
         } catch (error) {
+          if (!isRefusal(error)) scope.onRun();
           throw hasInput ? ofInput(error) : error;
         }
       },
@@ -124,9 +127,14 @@ function invalid(problems: readonly string[]): ClientError {
   return new ClientError('validation_failed', [...new Set(problems)].map(withGraphqlNames));
 }
 
+/** Whether an error says that a request is not valid: nothing was done, and it may be corrected. */
+function isRefusal(error: unknown): error is ClientError {
+  return error instanceof ClientError && error.code === 'validation_failed';
+}
+
 /** Returns an error of the domain, which names the members of the input, in the terms of GraphQL. */
 function ofInput(error: unknown): unknown {
-  if (!(error instanceof ClientError) || error.code !== 'validation_failed') return error;
+  if (!isRefusal(error)) return error;
   return invalid(error.problems.map(({ message }) => inInput(message)));
 }
 

@@ -13,6 +13,8 @@ export interface Scope {
   /** The `x-<brand>-client-id` header, by which a client recognises its own changes in streams. */
   readonly clientId: string | undefined;
   readonly loaders: Loaders;
+  /** Called after each root field, except those that were refused for their arguments or the caller. */
+  readonly onRun: () => void;
   /** The changes of the user's inbox from now on; undefined if the operation is no subscription. */
   readonly listen: (() => AsyncIterable<InboxEventSource>) | undefined;
 }
@@ -21,7 +23,7 @@ export interface Scope {
 export function createScope(
   { context, api }: Pick<App, 'context' | 'api'>,
   caller: Caller,
-  { clientId, listen }: Partial<Pick<Scope, 'clientId' | 'listen'>>,
+  { clientId, onRun = () => undefined, listen }: Partial<Pick<Scope, 'clientId' | 'onRun' | 'listen'>>,
 ): Scope {
   const { project, user } = api.credentials;
   return {
@@ -30,6 +32,7 @@ export function createScope(
     credentialNames: { project: project.name, user: user.name },
     clientId,
     loaders: createLoaders({ db: context.db, brand: context.config.BRAND, projectId: caller.project.id }),
+    onRun,
     listen,
   };
 }

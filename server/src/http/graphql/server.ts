@@ -105,7 +105,7 @@ async function respond(
   }
 }
 
-/** The requests whose operation was executed. */
+/** The requests of which a field did what it was asked, or failed at it. */
 const executed = new WeakSet<FastifyRequest>();
 
 /** The response is not the result of the operation, so a request with the same key may run. */
@@ -138,12 +138,12 @@ function createRequestHandler(
       if (problems.length > 0) return problems;
       const contextValue = createScope(app, callerOf(raw), {
         clientId: clientIdOf(raw.headers),
+        onRun: () => executed.add(raw),
       }) as ContextValue;
       return { schema: documents.schema, document, operationName, variableValues: variables, contextValue };
     },
     execute: (args) => documents.run(args),
     onOperation({ raw }, _args, { errors }) {
-      executed.add(raw);
       for (const error of internalErrors(errors)) {
         raw.failure = error;
         app.context.log.error({ err: error, request_id: raw.id }, 'a GraphQL field failed');
