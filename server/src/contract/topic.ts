@@ -126,8 +126,11 @@ export type Topic = Static<typeof Topic>;
 
 export const TopicPage = page(Topic);
 
+// In links, a name follows a character that it cannot have.
 const cursor = (schema: object) =>
-  Type.Optional(Type.Unsafe<string | null>({ ...schema, format: 'text', maxLength: MAX_TOPIC_CHARACTERS }));
+  Type.Optional(
+    Type.Unsafe<string | null>({ ...schema, format: 'text', maxLength: MAX_TOPIC_CHARACTERS + 1 }),
+  );
 
 /** The query of the list of topics, whose cursors are names of topics. */
 export const TopicPageQuery = Type.Object({

@@ -297,6 +297,24 @@ describe('the list of topics', () => {
     const both = await project.call('GET', '/topics?starting_after=a&ending_before=b');
     expect(both.status).toBe(422);
   });
+
+  test('has working links beside the longest names, and beyond its end', async () => {
+    const longest = ['a'.repeat(255), 'b'.repeat(255), 'z'.repeat(255)];
+    for (const topic of longest) await add(topic, { users: named('a') });
+    const get = async (at: string) => {
+      const { status, body } = await project.call('GET', at);
+      expect(status).toBe(200);
+      const { next, prev } = body.links;
+      return { names: body.data.map((one: { topic: string }) => one.topic), next, prev };
+    };
+    const first = await get('/topics?limit=1');
+    const second = await get(pathOfPage(first.next));
+    expect([...first.names, ...second.names]).toEqual(longest.slice(0, 2));
+    expect((await get(pathOfPage(second.prev))).names).toEqual([longest[0]]);
+    const beyond = await get(`/topics?limit=2&starting_after=${longest[2]}`);
+    expect(beyond).toMatchObject({ names: [], next: null });
+    expect((await get(pathOfPage(beyond.prev))).names).toEqual(longest.slice(1));
+  });
 });
 
 describe('the list of subscribers', () => {

@@ -10,9 +10,10 @@ import {
 import { UserPage } from '../../contract/user.ts';
 import { addSubscribers, removeSubscribers } from '../../domain/people/topics/change-subscribers.ts';
 import { listSubscribers } from '../../domain/people/topics/list-subscribers.ts';
-import { listTopics, topicCursor } from '../../domain/people/topics/list-topics.ts';
+import { AFTER_TOPICS, listTopics, topicCursor } from '../../domain/people/topics/list-topics.ts';
 import { repeatedCategories } from '../../domain/people/topics/save.ts';
 import { userJson } from '../../domain/people/users/get.ts';
+import { OLDEST } from '../../lib/cursor.ts';
 import { readPage } from '../../lib/page.ts';
 import { topicInPath } from '../in-path.ts';
 import { readCursor } from '../pagination.ts';
@@ -43,6 +44,7 @@ export function topicRoutes(app: App): void {
       const page = await readPage(cursor, (at) => listTopics(context.db, project.id, at));
       return textPage({
         ...page,
+        newer: page.newer === OLDEST ? AFTER_TOPICS : page.newer,
         items: page.items.map(({ topic, subscribers }) => JSON.stringify({ topic, subscribers })),
       });
     },

@@ -11,6 +11,9 @@ export function topicCursor(nameOrCursor: string): string {
   return `=${nameOrCursor.replace(/^=/, '')}`;
 }
 
+/** The cursor after all topics, for links: a topic can have the name of `OLDEST`. No name has a `~`. */
+export const AFTER_TOPICS = topicCursor('~');
+
 /**
  * Returns up to `limit` of the project's topics with subscribers beyond the cursor, nearest first. `older` is
  * the alphabetical direction, by bytes.
