@@ -12,18 +12,9 @@ type Theme = Parts<NonNullable<InboxIntegrationConfig['theme']>>;
 type Parts<Value> = Value extends object ? { [Name in keyof Value]?: Parts<Value[Name]> } : Value;
 
 const RETRY_MS = 10_000;
-const ATTRIBUTES = [
-  'base-url',
-  'token',
-  'mode',
-  'locale',
-  'color-scheme',
-  'category',
-  'topic',
-  'status',
-  'open',
-  'preferences',
-];
+const ATTRIBUTES = 'base-url token mode locale color-scheme category topic status open preferences'.split(
+  ' ',
+);
 
 // A server has no elements, but may import this file.
 const Base = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);

@@ -41,5 +41,7 @@ export function createHeaderDetails(
         select.replaceChildren(...options.map(([value, label]) => h('option', { value }, label)));
       select.value = category ?? '';
     },
+
+    focus: () => back.parentElement?.querySelector<HTMLElement>(':scope > button:not([hidden])')?.focus(),
   };
 }

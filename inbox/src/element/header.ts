@@ -17,6 +17,8 @@ export interface HeaderDetails {
   back: HTMLElement;
   filters: readonly HTMLElement[];
   render(selection: Selection, isPreferences: boolean): void;
+  /** Gives the focus to the first button of the header. */
+  focus(): void;
 }
 
 interface HeaderOptions {
@@ -91,9 +93,6 @@ export function createHeader(
         button.tabIndex = isSelected ? 0 : -1;
       }
     },
-
-    /** Gives the focus to the first button. */
-    focus: () => bar.querySelector<HTMLElement>(':scope > button:not([hidden])')?.focus(),
   };
 }
 

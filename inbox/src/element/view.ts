@@ -169,7 +169,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
         scroller,
         isListBroken: () => list?.getSnapshot().status === 'error',
         onDismiss() {
-          header.focus();
+          details?.header.focus();
           if (!shadow.activeElement) scroller.focus();
         },
         onRetry: () => list && run(list.loadMore()),
@@ -194,14 +194,14 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   }
 
   async function showPreferences(): Promise<void> {
-    const { createPreferences } = await loadDetails();
+    const { createPreferences, header: added } = await loadDetails();
     hide();
     preferences = createPreferences();
     area.replaceChildren(preferences.element);
     footer.hidden = true;
     header.render(selection, true);
     preferences.render();
-    header.focus();
+    added.focus();
   }
 
   function select(change: Partial<Selection>): void {

@@ -24,7 +24,7 @@ export function filled(text: string, values: Record<string, string | number>): s
 }
 
 export function isRightToLeft(locale: string): boolean {
-  return ['ar', 'fa', 'he', 'ur', 'ps', 'sd', 'ug', 'yi', 'dv', 'ckb'].includes(languageOf(locale));
+  return 'ar fa he ur ps sd ug yi dv ckb'.split(' ').includes(languageOf(locale));
 }
 
 function languageOf(locale: string): string {

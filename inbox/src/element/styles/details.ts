@@ -14,6 +14,9 @@ export const DETAILS = /* css */ `
 .footer button:hover {
   background: var(--_hover);
 }
+.scroller {
+  outline-offset: -2px;
+}
 .tab:hover {
   color: var(--_text);
 }
@@ -26,6 +29,8 @@ export const DETAILS = /* css */ `
   }
 }
 .item {
+  --_tool: 28px;
+  --_icon: 16px;
   ${over('default', 'var(--_hover)')}
   &.unread {
     ${over('unread', 'var(--_hover)')}
@@ -36,6 +41,13 @@ export const DETAILS = /* css */ `
   &:is(:hover, :focus-within) {
     background: var(--_over);
   }
+}
+/* A click anywhere in an item is one on its title. */
+.primary::after {
+  content: "";
+  position: absolute;
+  inset: 0;
+  border-radius: 8px;
 }
 .primary:focus-visible {
   outline: 0;
@@ -75,6 +87,9 @@ export const DETAILS = /* css */ `
   }
 }
 @media (hover: none) {
+  .item {
+    --_tool: 36px;
+  }
   .tools {
     top: 30px;
     inset-inline-end: -3px; /* the dots stand below the end of the time */

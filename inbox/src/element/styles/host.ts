@@ -125,11 +125,8 @@ button {
   white-space: nowrap;
 }
 @media (prefers-reduced-motion: reduce) {
-  *,
-  ::before,
-  ::after {
+  * {
     animation: none !important;
-    transition: none !important;
   }
 }
 `;

@@ -17,7 +17,6 @@ export const LIST = /* css */ `
   overflow: auto;
   overscroll-behavior: contain;
   scrollbar-width: thin;
-  outline-offset: -2px;
   background: var(--_surface); /* what is opaque is not painted while it scrolls */
 }
 .list {
@@ -51,8 +50,6 @@ export const LIST = /* css */ `
 }
 .item {
   ${colors('default', 'none')}
-  --_tool: 28px;
-  --_icon: 16px;
   position: relative;
   display: flex;
   gap: 10px;
@@ -111,12 +108,6 @@ export const LIST = /* css */ `
   font-weight: inherit;
   line-height: 24px;
   text-decoration: none;
-  &::after {
-    content: "";
-    position: absolute;
-    inset: 0;
-    border-radius: 8px;
-  }
 }
 time {
   color: var(--_muted);
@@ -158,9 +149,6 @@ time {
   display: none;
 }
 @media (hover: none) {
-  .item {
-    --_tool: 36px;
-  }
   :is(.content, .meta, .actions) {
     margin-inline-end: 36px;
   }

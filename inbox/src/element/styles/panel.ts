@@ -65,8 +65,6 @@ export const PANEL = /* css */ `
       inset: 0 !important;
       width: 100vw;
       height: 100dvh;
-      max-width: none;
-      max-height: none;
       border: 0;
       border-radius: 0;
     }
@@ -129,12 +127,11 @@ export const PANEL = /* css */ `
   }
 }
 .close {
-  [data-mode="page"] &,
-  [data-mode="embedded"] & {
-    display: none;
-  }
-  @media (width > 480px) {
-    display: none;
+  display: none;
+  @media (width <= 480px) {
+    [data-mode="popover"] & {
+      display: grid;
+    }
   }
 }
 .area {
