@@ -857,6 +857,23 @@ test.each(['the same inbox', 'another'])(
   },
 );
 
+test('a list that is fetched during an action has what changed after the action began', async () => {
+  const user = newUser();
+  await send(user, { title: 'a' });
+  const { held, release, fetch } = holding(({ pathname }) => pathname.endsWith('/notifications/seen'));
+  const inbox = await open(user, { fetch });
+  const { list, titles } = show(inbox, { status: 'unread' });
+  await expect.poll(titles).toEqual(['a']);
+  const seen = inbox.markAllSeen();
+  await held;
+  await project.as(user)('POST', `/notifications/${list.getSnapshot().notifications[0]?.id}/read`);
+  await expect.poll(titles).toEqual([]);
+  await list.refresh();
+  expect(titles()).toEqual([]);
+  release();
+  await seen;
+});
+
 test('counts are right if a list has a notification before its event comes', async () => {
   const user = newUser();
   await send(user, { title: 'First' });

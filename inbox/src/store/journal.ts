@@ -6,7 +6,7 @@ export interface Entry {
   /** Returns the change of a notification, or undefined if it is another one. */
   change?: (notification: Notification) => Change | undefined;
   /** Notifications that arrived, or that may have entered the list of a response. */
-  arrived?: readonly Notification[];
+  arrived?: readonly Notification[] | undefined;
 }
 
 /**
@@ -20,6 +20,11 @@ export class Journal {
   /** Records a change that the server has made. */
   record(entry: Entry): void {
     for (const reading of this.#readings) reading.add(entry);
+    // A response that comes before that of a pending change would otherwise undo what happened meanwhile.
+    for (const pending of this.#pending)
+      pending.arrived = pending.arrived?.map(
+        (one) => entry.arrived?.find(({ id }) => id === one.id) ?? changed(one, entry.change?.(one)),
+      );
   }
 
   /** Records a change whose request starts. The returned function ends it, and removes it if it failed. */
