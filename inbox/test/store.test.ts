@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy, type TestProxy } from '../../server/test/support/proxy.ts';
+import { rowsOf } from '../../server/test/support/rows.ts';
 import {
   processed,
   startTestService,
@@ -856,6 +857,29 @@ test.each(['the same inbox', 'another'])(
     await expect.poll(archive.titles).toEqual(['Kept']);
   },
 );
+
+test('what arrives while all is marked as read stays unread if the server left it so', async () => {
+  const user = newUser();
+  await send(user, { title: 'Early' });
+  const inbox = await open(user);
+  const [all, unread] = [show(inbox), show(inbox, { status: 'unread' })];
+  await expect.poll(all.titles).toEqual(['Early']);
+  await expect.poll(unread.titles).toEqual(['Early']);
+  const waiting = () => service.rows('select 1 from pg_locks where not granted');
+  const [marking] = await service.context.db.transaction(async (tx) => {
+    await rowsOf(tx, `select id from users where external_id = $1 for no key update`, [user]);
+    const marked = project.as(user)('POST', '/notifications/read');
+    await until(waiting, ({ length }) => length > 0); // it has read which there are
+    await send(user, { title: 'Late' });
+    await expect.poll(all.titles).toEqual(['Late', 'Early']);
+    return [marked];
+  });
+  expect((await marking)?.status).toBe(204);
+  const states = () => all.list.getSnapshot().notifications.map(({ title, status }) => `${title} ${status}`);
+  await expect.poll(states).toEqual(['Late unseen', 'Early read']);
+  expect(unread.titles()).toEqual(['Late']);
+  await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+});
 
 test('a list that is fetched during an action has what changed after the action began', async () => {
   const user = newUser();

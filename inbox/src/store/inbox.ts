@@ -12,7 +12,15 @@ import { deferred } from './deferred.ts';
 import { type Entry, Journal } from './journal.ts';
 import { NotificationList, type NotificationPage, type PageQuery } from './list.ts';
 import { backoffMs, isOffline, Live } from './live.ts';
-import { CHANGES, type Change, type ChangeName, changed, isListed, isUnread } from './notification.ts';
+import {
+  arrival,
+  CHANGES,
+  type Change,
+  type ChangeName,
+  changed,
+  isListed,
+  isUnread,
+} from './notification.ts';
 import { Observable } from './observable.ts';
 import { createOrder } from './order.ts';
 import type { Connection, LiveEvent, Opening, Transport } from './transport.ts';
@@ -61,6 +69,9 @@ const COUNT_AFTER_MS = 500;
 const COUNT_EVERY_MS = 5_000;
 // What the rate limit refuses for longer is reported at once, and fetched later.
 const MAX_RETRY_AFTER_MS = 2_000;
+// An action on all may lack what arrived so shortly before it: the server had not yet written that when the
+// action began. What is seen is not worth a request for each arrival.
+const BULK_MARGIN_MS = 5_000;
 // Without data for this time a stream is lost, so one that catches up has no longer pauses.
 const CATCH_UP_MS = 40_000;
 
@@ -104,6 +115,7 @@ export class Inbox {
   #recoveries = 0;
   /** Whether a request failed that fetches what is shown. */
   #isStale = false;
+  #refreshing: Promise<unknown> = Promise.resolve();
 
   constructor(options: InboxOptions) {
     const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
@@ -238,7 +250,8 @@ export class Inbox {
   /** Fetches the lists that are shown, or only those of a status, which an action on all may have filled. */
   async #refreshLists(byStatus = false): Promise<void> {
     const lists = [...this.#lists.values()].filter((one) => one.isActive && (!byStatus || one.filter.status));
-    await Promise.all(lists.map((list) => list.refresh()));
+    this.#refreshing = Promise.all(lists.map((list) => list.refresh()));
+    await this.#refreshing;
   }
 
   /** Ends the connection for good. */
@@ -354,8 +367,13 @@ export class Inbox {
         void this.#fetchOne(data.id, false);
       return;
     }
-    this.#apply((one) => (isInBulk(one) ? of(one, timestamp) : undefined));
-    void this.#refreshLists(true).catch(() => {});
+    const isNewest = (one: Notification) =>
+      changeName !== 'seen' && arrival(one) > Date.parse(timestamp) - BULK_MARGIN_MS;
+    const hasNewest = this.#loaded().some(isNewest);
+    this.#apply((one) => (isInBulk(one) && !isNewest(one) ? of(one, timestamp) : undefined));
+    // Lists that are being fetched may lack the action.
+    const fetched = this.#refreshing.catch(() => {});
+    void fetched.then(() => this.#refreshLists(!hasNewest)).catch(() => {});
   }
 
   /** A notification as the server has it now. */

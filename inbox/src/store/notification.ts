@@ -52,4 +52,5 @@ export function compareArrival(a: Notification, b: Notification): number {
   return arrival(b) - arrival(a) || (a.id < b.id ? 1 : -1);
 }
 
-const arrival = ({ sent_at, created_at }: Notification): number => Date.parse(sent_at ?? created_at);
+/** When a notification arrived, by the clock of the server. */
+export const arrival = ({ sent_at, created_at }: Notification): number => Date.parse(sent_at ?? created_at);
