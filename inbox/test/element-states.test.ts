@@ -282,6 +282,54 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('preferences that cannot be loaded say so, and are loaded again', async () => {
+    const page = await pages.open(pages.newUser());
+    const headers = { 'access-control-allow-origin': '*' };
+    await page.route('**/user_preferences', (route) => route.fulfill({ status: 400, headers }));
+    await page.locator('.bell').click();
+    await page.getByRole('button', { name: 'Preferences' }).click();
+    await page.getByText('Preferences could not be loaded.').waitFor();
+    await page.unroute('**/user_preferences');
+    await page.getByRole('button', { name: 'Try again' }).press('Enter');
+    await page.getByRole('group', { name: 'Orders' }).waitFor();
+    expect(await page.locator('.view').evaluate((view) => view.matches(':focus'))).toBe(true);
+    await page.context().close();
+  });
+
+  test('quiet hours from and to the same time are reported, and saved when they differ', async () => {
+    const user = pages.newUser();
+    const page = await pages.open(user, { mode: 'page' });
+    await page.getByRole('button', { name: 'Preferences' }).click();
+    await page.getByRole('switch', { name: 'Quiet hours' }).click();
+    const [from, to] = [page.locator('#quiet-from'), page.locator('#quiet-to')];
+    await from.fill('07:00');
+    await to.focus();
+    await page.getByText('Choose two different times').waitFor();
+    const saved = async () =>
+      (await service.project.as(user)('GET', '/channels/user_preferences')).body.quiet_hours;
+    expect(await saved()).toEqual({ from: '22:00', to: '07:00' });
+    await to.fill('09:30');
+    await from.focus();
+    await expect.poll(saved).toEqual({ from: '07:00', to: '09:30' });
+    await page.getByText('Choose two different times').waitFor({ state: 'hidden' });
+    await page.context().close();
+  });
+
+  test('long labels and descriptions of categories stay in the preferences', async () => {
+    const project = await service.createProject('long');
+    const label = 'W'.repeat(100);
+    const config = { key: 'long', label, description: label, channels: [{ channel: 'email' }] };
+    expect((await project.call('PUT', '/channels', config)).status).toBe(200);
+    const token = project.userJwt({ user_external_id: 'ada' });
+    const context = { viewport: { width: 390, height: 800 } };
+    const page = await pages.open('ada', { token, mode: 'page' }, { context });
+    await page.getByRole('button', { name: 'Preferences' }).click();
+    await page.getByRole('heading', { name: label }).waitFor();
+    const excess = await page.locator('.view').evaluate((view) => view.scrollWidth - view.clientWidth);
+    expect(excess).toBe(0);
+    await page.context().close();
+  });
+
   test('a switch that could not be saved is as before, also while it has the focus', async () => {
     const page = await pages.open(pages.newUser(), { mode: 'page' });
     await page.getByRole('button', { name: 'Preferences' }).click();

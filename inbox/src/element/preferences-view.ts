@@ -18,11 +18,20 @@ export class PreferencesView {
   readonly #context: DetailsContext;
   readonly #onSaved: () => void;
   #shown: UserPreferences | undefined;
+  #hasFailed = false;
 
   constructor(context: DetailsContext, onSaved: () => void) {
     this.#context = context;
     this.#onSaved = onSaved;
-    run(context.inbox.loadPreferences());
+    this.#load();
+  }
+
+  #load(): void {
+    this.#hasFailed = false;
+    this.#context.inbox.loadPreferences().catch(() => {
+      this.#hasFailed = true;
+      this.render();
+    });
   }
 
   render(): void {
@@ -35,7 +44,7 @@ export class PreferencesView {
       'div',
       {},
       ...(preferences === undefined
-        ? [h('p', { role: 'status' }, messages.loading)]
+        ? [this.#hasFailed ? this.#failure() : h('p', { role: 'status' }, messages.loading)]
         : [
             h('p', {}, messages.preferencesHint),
             ...preferences.categories.map((category, index) => this.#category(category, index)),
@@ -43,8 +52,10 @@ export class PreferencesView {
           ]),
     );
     if (outline(fresh) !== outline(this.element)) {
+      const hadFocus = this.element.contains(active);
       this.element.replaceChildren(...fresh.childNodes);
-      if (active?.id) this.element.querySelector<HTMLElement>(`#${CSS.escape(active.id)}`)?.focus();
+      const same = active?.id && this.element.querySelector<HTMLElement>(`#${CSS.escape(active.id)}`);
+      if (hadFocus) (same || this.element).focus();
       return;
     }
     // A control that is replaced loses a click or a digit that is on its way.
@@ -54,6 +65,20 @@ export class PreferencesView {
       // Only a time may be half typed.
       if (control !== active || control.type !== 'time') Object.assign(control, { value, checked });
     }
+  }
+
+  #failure(): HTMLElement {
+    const { messages } = this.#context;
+    const retry = () => {
+      this.#load();
+      this.render();
+    };
+    return h(
+      'div',
+      { class: 'failed', role: 'alert' },
+      messages.preferencesFailed,
+      h('button', { class: 'button', onclick: retry }, messages.retry),
+    );
   }
 
   #category({ key, label, description, required = false, channels }: Category, index: number): HTMLElement {
@@ -104,14 +129,20 @@ export class PreferencesView {
     const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
     const zone = time_zone ?? own;
     const save = (change: Extended) => this.#save(change as UserPreferencesInput);
+    const problem = h('p', { role: 'alert' });
     const time = (id: 'from' | 'to') => {
       let isTyping = false;
       const saveTime = () => {
         const { preferences } = this.#context.inbox.getSnapshot();
         const now = { ...DEFAULT_HOURS, ...(preferences as Extended | undefined)?.quiet_hours };
-        const changed = { ...now, [id]: input.value };
-        const isNew = input.value !== '' && input.value !== shownTime(now[id]);
-        if (isNew && changed.from !== changed.to) save({ quiet_hours: changed, time_zone: zone });
+        const timeIn = (name: 'from' | 'to') => {
+          const value = this.element.querySelector<HTMLInputElement>(`#quiet-${name}`)?.value;
+          return value === undefined || value === '' || value === shownTime(now[name]) ? now[name] : value;
+        };
+        const [from, to] = [timeIn('from'), timeIn('to')];
+        problem.textContent = from === to ? messages.quietProblem : '';
+        const isNew = from !== now.from || to !== now.to;
+        if (isNew && from !== to) save({ quiet_hours: { ...now, from, to }, time_zone: zone });
       };
       const input = h('input', {
         type: 'time',
@@ -161,6 +192,7 @@ export class PreferencesView {
           ...(hours === null ? [] : [time('from'), time('to')]),
           h('label', {}, messages.timeZone, zones),
         ),
+        problem,
       ),
     ];
   }

@@ -56,6 +56,7 @@ export const fr: Messages = {
   showAll: 'Afficher tout le texte',
   onlyTopic: 'Seulement ce sujet',
   required: 'Toujours actif',
+  preferencesFailed: 'Impossible de charger les préférences.',
   preferencesHint: 'Choisissez comment vous êtes prévenu de chaque sujet.',
   in_app: 'Boîte',
   email: 'E-mail',
@@ -66,6 +67,8 @@ export const fr: Messages = {
   teams: 'Teams',
   quietHours: 'Heures calmes',
   quietHoursHint: 'Les alertes et messages attendent leur fin. Les e-mails et cette boîte, non.',
+  quietProblem:
+    'Choisissez deux heures différentes. Les heures calmes ne peuvent pas durer toute la journée.',
   from: 'De',
   to: 'À',
   timeZone: 'Fuseau horaire',

@@ -348,6 +348,7 @@ option {
   height: 100%;
   overflow: auto;
   padding: 12px 16px 24px;
+  overflow-wrap: anywhere;
   background: var(--belfry-dialog-background-color, none);
   color: var(--belfry-dialog-text-color, inherit);
   p {
@@ -436,6 +437,14 @@ option {
   }
   .tab[aria-selected="true"] {
     outline: 2px solid Highlight;
+  }
+  /* Backgrounds, of which a switch is made, have no colors of their own. */
+  .switch input {
+    appearance: auto;
+    width: 20px;
+    &::after {
+      content: none;
+    }
   }
 }
 `;
