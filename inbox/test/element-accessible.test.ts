@@ -1,4 +1,4 @@
-import type { Browser, BrowserContextOptions } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import { processed, startTestService, type TestService, until } from '../../server/test/support/service.ts';
@@ -153,6 +153,75 @@ describeInChromium('belfry-inbox is accessible', () => {
           }),
       );
     expect(await moved()).toEqual(expected);
+    await page.context().close();
+  });
+
+  test('switches show their state in forced colors', async () => {
+    const page = await pages.open(pages.newUser(), { mode: 'page' }, { context: { forcedColors: 'active' } });
+    await page.locator('.footer button').click();
+    const quiet = page.getByRole('switch').last();
+    const off = await quiet.screenshot();
+    await quiet.click();
+    await page.locator('input[type=time]').first().waitFor();
+    const on = await quiet.screenshot();
+    expect(off.equals(on)).toBe(false);
+    await page.context().close();
+  });
+
+  /** The name of what has the focus, in all shadow trees. */
+  const focused = (page: Page) =>
+    page.evaluate(() => {
+      let active = document.activeElement;
+      while (active?.shadowRoot?.activeElement) active = active.shadowRoot.activeElement;
+      return active?.getAttribute('aria-label') || active?.getAttribute('role') || active?.textContent;
+    });
+
+  test('a popover that fills the window closes when the focus leaves it', async () => {
+    const page = await pages.open(
+      pages.newUser(),
+      {},
+      { context: { viewport: { width: 320, height: 256 } } },
+    );
+    await page.evaluate(() => document.body.append(document.createElement('button')));
+    await page.locator('.bell').press('Enter');
+    await page.locator('.empty').waitFor();
+    const after = page.locator('body > button');
+    await page.locator('.footer button').press('Tab');
+    await page.locator('.panel').waitFor({ state: 'hidden' });
+    expect(await after.evaluate((button) => button.matches(':focus'))).toBe(true);
+    await page.locator('.bell').press('Enter');
+    await page.locator('.panel').press('Shift+Tab');
+    await page.locator('.panel').waitFor({ state: 'hidden' });
+    expect(await focused(page)).toBe('Notifications');
+    await page.context().close();
+  });
+
+  test('the focus stays in the inbox when a topic is selected, and when all are shown', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { topic: 'trips' });
+    const page = await pages.open(user, { mode: 'page' });
+    await page.locator('.menu-button').press('Enter');
+    await page.getByRole('menuitem', { name: 'Only this topic' }).press('Enter');
+    await page.locator('.chip').waitFor();
+    expect(await focused(page)).toBe('tabpanel');
+    await page.locator('.chip button').press('Enter');
+    await page.locator('.chip').waitFor({ state: 'hidden' });
+    expect(await focused(page)).toBe('tabpanel');
+    await page.context().close();
+  });
+
+  test('the focus returns to the bell, also in the shadow tree of an app', async () => {
+    const page = await pages.open(pages.newUser());
+    await page.evaluate(() => {
+      const app = document.createElement('div');
+      document.body.append(app);
+      app.attachShadow({ mode: 'open' }).append(document.querySelector('belfry-inbox') as Element);
+    });
+    await page.locator('.bell').press('Enter');
+    await page.locator('.tab').first().focus();
+    await page.keyboard.press('Escape');
+    await page.locator('.panel').waitFor({ state: 'hidden' });
+    await expect.poll(() => focused(page)).toBe('Notifications');
     await page.context().close();
   });
 });

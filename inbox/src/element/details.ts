@@ -33,7 +33,7 @@ export interface Details {
   createPreferences(): PreferencesView;
 }
 
-interface DetailsOptions extends BannerOptions, HeaderDetailsOptions {
+interface DetailsOptions extends BannerOptions, Omit<HeaderDetailsOptions, 'onClear'> {
   scroller: HTMLElement;
   onRetry: () => void;
   onSaved: (message: string) => void;
@@ -44,12 +44,30 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
   if (!shadow.adoptedStyleSheets.includes(sheet)) shadow.adoptedStyleSheets.push(sheet);
   const messages: Messages = { ...enDetails, ...context.messages };
   const whole = { ...context, messages };
+  const { scroller, onSelect } = options;
+  /** What was pressed disappears, so the list gets the focus. */
+  const selectTopic = (topic: string | undefined) => {
+    onSelect({ topic });
+    scroller.focus({ preventScroll: true });
+  };
+  closeWithoutFocus(shadow);
   return {
     banner: createBanner(whole, options),
-    header: createHeaderDetails(whole, options),
-    menu: new Menu(whole, (topic) => options.onSelect({ topic })),
-    pill: createPill(whole, options.scroller),
+    header: createHeaderDetails(whole, { ...options, onClear: () => selectTopic(undefined) }),
+    menu: new Menu(whole, selectTopic),
+    pill: createPill(whole, scroller),
     placeholder: createPlaceholder(whole, options.onRetry),
     createPreferences: () => new PreferencesView(whole, () => options.onSaved(messages.saved)),
   };
+}
+
+/** Closes a popover that fills the window when the focus goes to what it covers. */
+function closeWithoutFocus(shadow: ShadowRoot): void {
+  const panel = shadow.querySelector<HTMLElement>('.panel[popover]');
+  panel?.addEventListener('focusout', ({ relatedTarget }) => {
+    const isLeft = relatedTarget instanceof Node && !panel.contains(relatedTarget);
+    // The same width as in its styles.
+    const isWhole = matchMedia('(width <= 480px)').matches;
+    if (isLeft && isWhole && panel.matches(':popover-open')) panel.hidePopover();
+  });
 }

@@ -7,13 +7,15 @@ export interface HeaderDetailsOptions {
   /** The filters that the page sets, which the user cannot change. */
   fixed: Partial<Selection>;
   onSelect: (change: Partial<Selection>) => void;
+  /** Called when the user wants all topics. */
+  onClear: () => void;
   onBack: () => void;
 }
 
 /** What the header gets later: a way back from the preferences, the selected topic, a choice of category. */
 export function createHeaderDetails(
   { messages, categories }: DetailsContext,
-  { fixed, onSelect, onBack }: HeaderDetailsOptions,
+  { fixed, onSelect, onClear, onBack }: HeaderDetailsOptions,
 ): HeaderDetails {
   const back = iconButton('back', messages.back, onBack);
   const select = h('select', {
@@ -23,7 +25,7 @@ export function createHeaderDetails(
     onchange: () => onSelect({ category: select.value || undefined }),
   });
   const topicName = h('span');
-  const clear = iconButton('close', messages.clear, () => onSelect({ topic: undefined }));
+  const clear = iconButton('close', messages.clear, onClear);
   const chip = h('span', { class: 'chip' }, topicName, clear);
 
   return {

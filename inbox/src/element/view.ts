@@ -154,7 +154,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       return;
     }
     hide();
-    if (document.activeElement === host || document.activeElement === document.body) bell.focus();
+    if (shadow.activeElement || document.activeElement === document.body) bell.focus();
   }
 
   function place(): void {
