@@ -124,6 +124,7 @@ describeInChromium('the documentation in a browser', () => {
     const { page, close } = await open('/docs/authentication/', { viewport });
     const width = () => page.evaluate<number>('document.documentElement.scrollWidth');
     expect(await width()).toBe(viewport.width);
+    expect(await axeViolations(page)).toEqual([]);
     const guides = page.getByRole('navigation', { name: 'Guides' });
     await guides.waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Menu' }).click();
