@@ -144,7 +144,8 @@ function page(): void {
 
   const send = async (event: Event) => {
     event.preventDefault();
-    button.disabled = true;
+    if (button.ariaDisabled === 'true') return;
+    button.ariaDisabled = 'true'; // a disabled one would lose the focus
     result.textContent = '';
     const given = body();
     const config = configOf(category.value, chosenChannels());
@@ -158,7 +159,7 @@ function page(): void {
     } catch (error) {
       result.textContent = error instanceof BelfryError ? error.message : String(error);
     } finally {
-      button.disabled = false;
+      button.ariaDisabled = 'false';
     }
   };
 

@@ -203,7 +203,7 @@ describeInFirefox('in Firefox, pushes of Belfry', () => {
         files: { '/belfry-service-worker.js': WORKER },
       });
       const page = await browser.open(own.url);
-      const text = () => page.evaluate(`${button}.disabled ? '' : ${button}.textContent`);
+      const text = () => page.evaluate(`${button}.ariaDisabled === 'true' ? '' : ${button}.textContent`);
       await expect.poll(text).toBe('Turn on');
       await page.evaluate(`${button}.click()`);
       await expect.poll(text).toBe('Turn off');
@@ -549,6 +549,28 @@ describeInChromium('in Chromium', () => {
       expect(await page.evaluate('push.getSnapshot().error')).toBeUndefined();
     }
     expect(await page.getByRole('button').count()).toBe(0);
+    await page.close();
+  });
+
+  test('the button keeps the focus while it waits, and is pressed once', async () => {
+    const page = await browser.newPage();
+    await page.addInitScript(`
+      window.prompts = 0;
+      Object.defineProperty(Notification, 'permission', { get: () => 'default' });
+      Notification.requestPermission = () => {
+        window.prompts += 1;
+        return new Promise((resolve) => (window.dismiss = () => resolve('default')));
+      };
+    `);
+    await page.goto(app.url);
+    const button = page.getByRole('button', { name: 'Turn on' });
+    for (const _press of [1, 2]) await button.press('Enter');
+    const state = () =>
+      button.evaluate((one) => [one.getAttribute('aria-disabled'), one.matches(':focus')] as const);
+    expect(await state()).toEqual(['true', true]);
+    expect(await page.evaluate('window.prompts')).toBe(1);
+    await page.evaluate('window.dismiss()');
+    await expect.poll(state).toEqual(['false', true]);
     await page.close();
   });
 

@@ -24,9 +24,9 @@ button {
   border: 1px solid var(--_accent); border-radius: var(--belfry-border-radius, 8px);
   background: var(--_accent); color: var(--_on-accent);
 }
-button[aria-pressed=true] { background: none; color: var(--_text); border-color: var(--_line) }
+button.on { background: none; color: var(--_text); border-color: var(--_line) }
 button[hidden] { display: none }
-button:disabled { opacity: .6; cursor: default }
+button[aria-disabled=true] { opacity: .6; cursor: default }
 button:focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px }
 `;
 
@@ -142,8 +142,8 @@ export class BelfryWebPush extends Base {
     button.type = 'button';
     button.part.add('button');
     button.addEventListener('click', () => {
-      const isOn = this.#webPush?.getSnapshot().status === 'on';
-      void (isOn ? this.#webPush?.disable() : this.#webPush?.enable());
+      const { status, isBusy } = this.#webPush?.getSnapshot() ?? {};
+      if (!isBusy) void (status === 'on' ? this.#webPush?.disable() : this.#webPush?.enable());
     });
     box.append(text, button);
     root.append(box);
@@ -167,9 +167,9 @@ export class BelfryWebPush extends Base {
     text.dir = button.dir = isRightToLeft(lang) ? 'rtl' : 'ltr';
     text.textContent = status === 'loading' ? '' : error ? texts.failed : texts[status];
     button.textContent = isOn ? texts.turnOff : texts.turnOn;
-    button.ariaPressed = String(isOn);
+    button.classList.toggle('on', isOn);
     button.hidden = status !== 'off' && status !== 'on';
-    button.disabled = isBusy;
+    button.ariaDisabled = String(isBusy); // a disabled one would lose the focus
   }
 }
 

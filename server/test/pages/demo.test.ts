@@ -91,11 +91,13 @@ describeInChromium('the page', () => {
 
   test('shows what is sent on all devices, and what is read on both of its user', async () => {
     await page.getByLabel('Title').fill('From the demo');
-    await page.getByRole('button', { name: 'Send' }).click();
+    const button = page.getByRole('button', { name: 'Send' });
+    await button.press('Enter');
     for (const name of ["Ada's laptop", "Ada's phone", "Ben's phone"])
       await device(name).getByText('From the demo').first().waitFor();
     await expect.poll(() => page.getByRole('status').first().textContent()).toContain('Inbox sent: 2');
     expect(await page.getByRole('status').first().textContent()).toContain('“From the demo” was accepted');
+    expect(await page.locator('button:focus').textContent()).toBe('Send');
     const unread = (name: string) =>
       device(name)
         .getByRole('tab', { name: /Unread/ })

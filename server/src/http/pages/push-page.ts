@@ -109,11 +109,12 @@ function inTime(subscribing) {
 function show(words, isDone) {
   text.textContent = words;
   button.hidden = isDone;
-  button.disabled = false;
+  button.ariaDisabled = 'false';
 }
 
 async function turnOn() {
-  button.disabled = true;
+  if (button.ariaDisabled === 'true') return;
+  button.ariaDisabled = 'true'; // a disabled one would lose the focus
   try {
     await subscribe();
     show(texts.pushDone, true);
