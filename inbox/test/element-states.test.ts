@@ -673,6 +673,25 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a list that is no longer shown takes no memory', async () => {
+    const user = pages.newUser();
+    for (let sent = 0; sent < 10; sent += 1) await pages.send(user, { title: `${sent}` });
+    const page = await pages.open(user, { mode: 'page' });
+    const session = await page.context().newCDPSession(page);
+    const nodesAfterSwitching = async (times: number) => {
+      for (let done = 0; done < times; done += 1)
+        for (const name of [/Snoozed/, /All/]) {
+          await tab(page, name).click();
+          await page.locator(name.source === 'All' ? '.item >> nth=9' : '.empty').waitFor();
+        }
+      await session.send('HeapProfiler.collectGarbage');
+      return (await session.send('Memory.getDOMCounters')).nodes;
+    };
+    const before = await nodesAfterSwitching(2);
+    expect(await nodesAfterSwitching(10)).toBeLessThan(before + 500);
+    await page.context().close();
+  });
+
   test('a category without a label takes no place', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'One', category: 'unknown' }, { title: 'Two', category: 'orders' });

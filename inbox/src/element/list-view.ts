@@ -163,6 +163,7 @@ export class ListView {
   destroy(): void {
     this.#observer.disconnect();
     for (const block of this.#blocks.values()) block.destroy();
+    this.element.remove();
   }
 
   render({ pages, hasMore, isLoadingMore, error }: ListSnapshot): void {
