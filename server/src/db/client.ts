@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { FirstOfTransaction } from './first-of-transaction.ts';
-import { GuardedClient } from './guarded-client.ts';
+import { GuardedClient, isConnectionError } from './guarded-client.ts';
 import { DatabaseSilent, Pulse, type Wait } from './pulse.ts';
 import { parseTimestamp } from './timestamp.ts';
 import { WriteFailures } from './write-failures.ts';
@@ -390,7 +390,7 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = (error as { code?: unknown }).code;
   if (typeof code === 'string' && UNAVAILABLE.some((start) => code.startsWith(start))) return true;
-  return UNAVAILABLE_MESSAGE.test(error.message);
+  return isConnectionError(error) || UNAVAILABLE_MESSAGE.test(error.message);
 }
 
 // 08 connection, 28 login rejected, 3D database missing, 53 resources (disk full, too many connections), 57P

@@ -28,15 +28,33 @@ export class GuardedClient extends pg.Client {
       if (!binding.values?.some((value) => value instanceof LongValue)) bind.call(connection, binding);
       else for (const part of bindMessage(binding)) connection._send(part);
     };
-    // The driver adds its listeners later, so these run first. They throw into the guard.
+    // The driver adds its listeners later, so these run first.
+    connection.on('error', (error: Error) => {
+      connectionErrors.add(error);
+      // After an error of its own, such as a missing password, the driver leaves the socket open. The process
+      // could not end before PostgreSQL closes it, a minute later.
+      connection.stream.destroy();
+    });
+    // These throw into the guard.
     connection.on('errorMessage', refuseForeignError);
     connection.on('readyForQuery', refuseMalformedReady);
     connection.on('commandComplete', refuseMalformedTag);
   }
 }
 
+const connectionErrors = new WeakSet<Error>();
+
+/**
+ * Whether the error ended a connection or its opening, and is no response of PostgreSQL: the driver has no
+ * password, or does not trust the certificate, for example.
+ */
+export function isConnectionError(error: Error): boolean {
+  return connectionErrors.has(error);
+}
+
 /** The part of the driver's connection that is used here, which @types/pg does not describe. */
 interface DriverConnection extends EventEmitter {
+  readonly stream: Duplex;
   attachListeners(stream: Duplex): void;
   bind(binding: Binding): void;
   _send(bytes: Buffer): void;

@@ -85,6 +85,25 @@ const CONNECT_ADVICE: Readonly<Record<string, string>> = {
   '42P05': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
   '26000': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
 };
+const UNKNOWN_AUTHORITY =
+  'the certificate is of an authority that this machine does not know: ' +
+  'add sslmode=verify-full&sslrootcert=/path/of/its/ca.pem to the address';
+const CERTIFICATE_ADVICE: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+  CERT_HAS_EXPIRED: 'renew the certificate of the database server',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'use a host name of its certificate in the address',
+};
+// The driver's own errors have no code.
+const DRIVER_ADVICE: readonly [message: RegExp, advice: string][] = [
+  [
+    /client password must be a/,
+    'add the password to the address: postgres://user:password@host:5432/database',
+  ],
+  [/^The server does not support SSL/, 'remove sslmode from the address, or switch TLS on in PostgreSQL'],
+];
 const IS_POOLER =
   'this is a connection pooler: set DATABASE_DIRECT_URL to the address of the same database without it';
 
@@ -112,7 +131,10 @@ export function obstacleOf(error: unknown): Obstacle {
 function connectAdvice(error: unknown): string | undefined {
   const { code, message } = detailsOf(error);
   if (/^unsupported (options )?startup parameter/.test(message ?? '')) return IS_POOLER;
-  return CONNECT_ADVICE[code ?? (message === 'timeout expired' ? 'ETIMEDOUT' : '')];
+  const ofDriver = DRIVER_ADVICE.find(([text]) => text.test(message ?? ''))?.[1];
+  if (ofDriver !== undefined) return ofDriver;
+  const key = code ?? (message === 'timeout expired' ? 'ETIMEDOUT' : '');
+  return CONNECT_ADVICE[key] ?? CERTIFICATE_ADVICE[key];
 }
 
 function messageOf(error: unknown): string {

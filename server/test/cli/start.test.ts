@@ -21,6 +21,15 @@ beforeAll(async () => {
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
+/** A message of PostgreSQL that asks for the next step of a login. */
+function authentication(step: number, data: string): Buffer {
+  const message = Buffer.alloc(9 + data.length, 'R');
+  message.writeInt32BE(message.length - 1, 1);
+  message.writeInt32BE(step, 5);
+  message.write(data, 9, 'latin1');
+  return message;
+}
+
 const alive = (pid: number) => {
   try {
     process.kill(pid, 0);
@@ -171,6 +180,31 @@ describe('a start that fails prints one line with the remedy, and exit code 1', 
     const printed = await refusal({ DATABASE_URL: 'postgres://someone:hunter2@127.0.0.1:1/x' });
     expect(printed).toMatch(/DATABASE_URL cannot be reached/);
     expect(printed).not.toContain('hunter2');
+  });
+
+  test('a database that asks for a password, which DATABASE_URL does not have', async () => {
+    // As PostgreSQL does, it waits for the password after its two messages. It never closes the connection.
+    const database = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => {
+        socket.write(authentication(10, 'SCRAM-SHA-256\0\0'));
+        socket.once('data', () => socket.write(authentication(11, 'r=nonce,s=c2FsdA==,i=4096')));
+      });
+    });
+    await new Promise<void>((resolve) => database.listen(0, '127.0.0.1', resolve));
+    const { port } = database.address() as { port: number };
+    const DATABASE_URL = `postgres://someone@127.0.0.1:${port}/x`;
+    try {
+      const remedy = 'add the password to the address: postgres://user:password@host:5432/database';
+      expect(await refusal({ DATABASE_URL })).toContain(remedy);
+      const settings = { DATA_DIR: join(dir, 'refused'), DATABASE_URL };
+      const backup = await ended(belfry(['backup', join(dir, 'none.backup')], settings));
+      expect(backup).toMatchObject({ code: 1, out: '' });
+      expect(backup.err).toMatch(/^belfry: the database cannot be reached \(.*\): .*\n$/);
+      expect(backup.err).toContain(remedy);
+    } finally {
+      database.close();
+    }
   });
 
   test('a database that is too old', async () => {
