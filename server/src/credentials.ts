@@ -15,10 +15,33 @@ export interface CredentialsFile extends Credentials {
 
 /** The file in a data directory; undefined if it cannot be read. */
 export function readCredentials(dataDir: string): CredentialsFile | undefined {
+  const found = findCredentials(dataDir);
+  return found.kind === 'found' ? found.file : undefined;
+}
+
+/** The file in a data directory, or why there is none. The next start of the server writes a damaged one. */
+export type FoundCredentials =
+  | { kind: 'found'; file: CredentialsFile }
+  | { kind: 'missing' }
+  | { kind: 'damaged' }
+  | { kind: 'unreadable'; code: string };
+
+/** Looks for the file in a data directory. */
+export function findCredentials(dataDir: string): FoundCredentials {
+  let text: string;
   try {
-    return JSON.parse(readFileSync(pathIn(dataDir), 'utf8')) as CredentialsFile;
+    text = readFileSync(pathIn(dataDir), 'utf8');
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' ? { kind: 'missing' } : { kind: 'unreadable', code };
+  }
+  try {
+    const file = JSON.parse(text) as Partial<CredentialsFile> | null;
+    const needed = [file?.base_url, file?.legacy_base_url, file?.project_jwt];
+    const isComplete = needed.every((member) => typeof member === 'string');
+    return isComplete ? { kind: 'found', file: file as CredentialsFile } : { kind: 'damaged' };
   } catch {
-    return undefined; // missing or damaged: in both cases it is written again
+    return { kind: 'damaged' };
   }
 }
 

@@ -1,5 +1,5 @@
 import { readConfig } from '../config.ts';
-import { type CredentialsFile, readCredentials } from '../credentials.ts';
+import { type CredentialsFile, findCredentials } from '../credentials.ts';
 import { roleMissingBy } from '../errors.ts';
 import { CommandError } from './command.ts';
 import { reasonOf } from './reason-of.ts';
@@ -17,33 +17,53 @@ export class ApiError extends CommandError {
   readonly retryAfterMs: number | undefined;
   /** The role that the node lacks, if that is the reason. */
   readonly missingRole: string | undefined;
+  /** Whether it has the form of an error of Belfry. Otherwise another program responded. */
+  readonly isOfBelfry: boolean;
 
   constructor(
     status: number,
     problems: [string, ...string[]],
-    { retryAfterMs, missingRole }: { retryAfterMs?: number | undefined; missingRole?: string } = {},
+    {
+      retryAfterMs,
+      missingRole,
+      isOfBelfry = true,
+    }: { retryAfterMs?: number | undefined; missingRole?: string; isOfBelfry?: boolean } = {},
   ) {
     super(...problems);
     this.status = status;
     this.retryAfterMs = retryAfterMs;
     this.missingRole = missingRole;
+    this.isOfBelfry = isOfBelfry;
   }
 }
 
 /** Whether the node looked for something that does not exist. */
 export function isNotFound(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 404 && error.missingRole === undefined;
+  if (!(error instanceof ApiError)) return false;
+  return error.status === 404 && error.missingRole === undefined && error.isOfBelfry;
 }
 
 /** The credentials that the server wrote; `instead` names the options that replace them. */
 export function credentials(instead: string): CredentialsFile {
   const { DATA_DIR } = readConfig();
-  const found = readCredentials(DATA_DIR);
-  if (found !== undefined) return found;
-  throw new CommandError(
-    `there is no ${DATA_DIR}/credentials.json: ` +
-      `start or restart the server (npm start), set DATA_DIR, or use ${instead}`,
-  );
+  const found = findCredentials(DATA_DIR);
+  const path = `${DATA_DIR}/credentials.json`;
+  switch (found.kind) {
+    case 'found':
+      return found.file;
+    case 'missing':
+      throw new CommandError(
+        `there is no ${path}: start or restart the server (npm start), set DATA_DIR, or use ${instead}`,
+      );
+    case 'damaged':
+      throw new CommandError(
+        `${path} is damaged: restart the server, which writes it again, or use ${instead}`,
+      );
+    case 'unreadable':
+      throw new CommandError(
+        `${path} cannot be read (${found.code}): run it as the user of the server, or use ${instead}`,
+      );
+  }
 }
 
 /** The address of the API; `url` may end with `/v2`. */
@@ -70,13 +90,16 @@ export async function request(
     if (init.signal?.aborted) throw error;
     throw new CommandError(unreachable(baseUrl, error));
   }
-  if (response.ok) return response;
+  if (response.ok && hasMediaType(response, headers?.accept ?? 'application/json')) return response;
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   const retryAfterMs = Number.isFinite(retryAfter) ? retryAfter * 1000 : undefined;
   const messages = messagesIn(await response.text());
   const role = roleMissingBy(messages[0] ?? '');
   if (role === undefined)
-    throw new ApiError(response.status, problemsIn(response, messages), { retryAfterMs });
+    throw new ApiError(response.status, problemsIn(response, messages), {
+      retryAfterMs,
+      isOfBelfry: messages.length > 0,
+    });
   throw new ApiError(
     response.status,
     [
@@ -85,6 +108,11 @@ export async function request(
     ],
     { missingRole: role },
   );
+}
+
+/** Another program may respond with 200, such as a login page of a proxy. */
+function hasMediaType({ status, headers }: Response, wanted: string): boolean {
+  return status === 204 || (headers.get('content-type') ?? '').startsWith(wanted);
 }
 
 function problemsIn(response: Response, messages: readonly string[]): [string, ...string[]] {

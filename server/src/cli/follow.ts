@@ -85,7 +85,8 @@ async function* untilBroken(body: Response['body'], timer: NodeJS.Timeout): Asyn
 }
 
 function isTemporary(error: unknown): boolean {
-  if (error instanceof ApiError) return error.status === 429 || error.status >= 500;
+  // A 2xx is the page of a proxy, perhaps while the server restarts.
+  if (error instanceof ApiError) return error.status === 429 || error.status >= 500 || error.status < 300;
   return error instanceof CommandError;
 }
 

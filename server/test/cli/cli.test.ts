@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -353,6 +354,52 @@ describe('send', () => {
     const unknown = await run(args, { settings: { DATA_DIR: join(dataDir, 'nothing') } });
     expect(unknown.code).toBe(1);
     expect(unknown.err).toContain('start or restart the server');
+  });
+
+  test('says why credentials.json cannot be used', async () => {
+    const own = join(dataDir, 'own-credentials');
+    const file = join(own, 'credentials.json');
+    const send = async () => {
+      const sent = await run(['send', '--title', 'x', '--to', 'ada'], { settings: { DATA_DIR: own } });
+      expect(sent).toMatchObject({ code: 1, out: '' });
+      return sent.err;
+    };
+    await mkdir(file, { recursive: true }); // a file that cannot be read, also by root
+    expect(await send()).toMatch(/^belfry: .*credentials\.json cannot be read \(EISDIR\): .*\n$/);
+    await rm(file, { recursive: true });
+    for (const content of ['', '{"base_url":', 'null', '{}']) {
+      await writeFile(file, content);
+      expect(await send()).toMatch(/^belfry: .*credentials\.json is damaged: restart the server.*\n$/);
+    }
+  });
+
+  test.each([200, 404])('recognises another program, which responds with %i', async (status) => {
+    const other = createHttpServer((_, response) => response.writeHead(status).end('<html>'));
+    await once(other.listen(0, '127.0.0.1'), 'listening');
+    const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+    const id = '01977777-7777-7777-8777-777777777777';
+    try {
+      for (const args of [
+        ['send', '--title', 'x', '--to', 'ada'],
+        ['status', id],
+        ['events'],
+        ['events', '--follow'],
+        ['listen', 'ada'],
+        ['workflow', 'run', 'onboarding'],
+        ['workflow', 'runs', 'onboarding'],
+        ['workflow', 'runs', 'show', id],
+      ])
+        expect({ args, ...(await run([...args, '--url', url])) }).toMatchObject({
+          code: 1,
+          out: '',
+          err: expect.stringMatching(
+            new RegExp(`^belfry: ${url}/v2/\\S+ responded with ${status}, and not as Belfry does: .*\n$`),
+          ),
+        });
+    } finally {
+      other.close();
+      other.closeAllConnections();
+    }
   });
 });
 
