@@ -1,9 +1,12 @@
 import { lstatSync, rmSync } from 'node:fs';
-import { readConfig } from '../config.ts';
+import { type Config, readConfig } from '../config.ts';
 import { type DraftBackup, draftBackup, type Moved, type Progressed } from '../db/backup.ts';
 import { type ConnectionSettings, openDatabase } from '../db/client.ts';
 import { takeMovesLock } from '../db/move/lock.ts';
+import { keysInUse } from '../domain/setup/projects/sealing-key.ts';
+import { keyPath } from '../lib/seal.ts';
 import { CommandError } from './command.ts';
+import { sealerOf } from './doctor/sealing.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
 import { untilStopped } from './until-stopped.ts';
@@ -18,7 +21,8 @@ export async function backupCommand(
   const shown = progress();
   const signal = untilStopped();
   const onProgress = (moved: Progressed) => shown.show(movedText(moved));
-  const { moved, cells } = await withConnection(file, async (main, others) => {
+  const config = readConfig();
+  const { moved, cells, missingKeys } = await withConnection(file, async (main, others) => {
     const drafts: Draft[] = [];
     const draft = async (cell: string, connection: ConnectionSettings, target: string) => {
       const options = { connection, signal, onProgress };
@@ -41,7 +45,8 @@ export async function backupCommand(
       await moves.end();
     }
     const files = drafts.map(({ cell, file, moved }) => ({ cell, file, ...moved }));
-    return { moved: files.at(-1) as CellFile, cells: files.slice(0, -1) };
+    const missingKeys = await keysMissingHere(config, main.direct);
+    return { moved: files.at(-1) as CellFile, cells: files.slice(0, -1), missingKeys };
   })
     .catch((error: unknown) => {
       if (signal.aborted) throw new CommandError('the backup was stopped: no file was written');
@@ -49,14 +54,33 @@ export async function backupCommand(
       throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? fileExists(file) : error;
     })
     .finally(() => shown.end());
-  const { SECRET_KEY, DATA_DIR } = readConfig();
-  const key = SECRET_KEY.length > 0 ? 'SECRET_KEY' : `${DATA_DIR}/secret.key`;
+  const key = config.SECRET_KEY.length > 0 ? 'SECRET_KEY' : keyPath(config.DATA_DIR);
   const { schema, tables, rows } = moved;
+  if (missingKeys.length > 0)
+    console.error(
+      `belfry: the backup is complete, but its secrets are encrypted with the key ` +
+        `${missingKeys.join(', ')}, which ${key} does not have: keep a copy of the key of the server, ` +
+        'which a restore needs',
+    );
   if (json) return printJson({ file, schema, tables, rows, key, ...(cells.length > 0 ? { cells } : {}) });
   const what = cells.length === 0 ? 'the whole database' : 'the first cell and the directory of cells';
   print(`${file} contains ${what}: ${rows} rows, schema ${schema}.`);
   for (const one of cells) print(`${one.file} contains the cell ${one.cell}: ${one.rows} rows.`);
-  print(`Keep a copy of ${key} in another place: it encrypts the secrets in the backup.`);
+  if (missingKeys.length === 0)
+    print(`Keep a copy of ${key} in another place: it encrypts the secrets in the backup.`);
+}
+
+/** The keys of secrets in the backup that this machine does not have: a copy of its key would be useless. */
+async function keysMissingHere(config: Config, connection: ConnectionSettings): Promise<string[]> {
+  const db = openDatabase(connection, { size: 1, name: 'belfry backup' });
+  try {
+    const known: readonly string[] = sealerOf(config).sealer?.keyIds ?? [];
+    return (await keysInUse(db)).filter((id) => !known.includes(id));
+  } catch {
+    return []; // the schema of another release has other tables
+  } finally {
+    await db.close();
+  }
 }
 
 /** A file with a cell. */

@@ -875,6 +875,25 @@ describe('the database', () => {
     });
   });
 
+  test('a backup warns if this machine does not have the key of its secrets', async () => {
+    const settings = { DATABASE_URL: database.url, DATA_DIR: join(dataDir, 'keys') };
+    expect(await run(['project', 'create', 'sealed'], { settings })).toMatchObject({ code: 0 });
+    const backup = async (name: string, more: Record<string, string>) => {
+      const args = ['backup', join(dataDir, name)];
+      return run(args, { settings: { ...settings, ...more } });
+    };
+    const fitting = await backup('fitting.backup', {});
+    expect(fitting).toMatchObject({ code: 0, err: '' });
+    for (const more of [{ DATA_DIR: join(dataDir, 'no-keys') }, { SECRET_KEY: 'ab'.repeat(32) }]) {
+      const unfit = await backup(`unfit-${Object.keys(more)}.backup`, more);
+      expect(unfit.code).toBe(0);
+      expect(unfit.out).not.toContain('Keep a copy');
+      expect(unfit.err).toMatch(
+        /^belfry: the backup is complete, but .* with the key [0-9a-f]{8}, which .*\n$/,
+      );
+    }
+  });
+
   test('a restore says which secrets cannot be decrypted here, and what to do', async () => {
     const file = join(dataDir, 'keys.backup');
     expect(await run(['backup', file])).toMatchObject({ code: 0 });
