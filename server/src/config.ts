@@ -77,7 +77,7 @@ const OWN_SETTINGS = {
     help:
       'The address at which clients and recipients reach the server, for links in responses and e-mails. ' +
       'Default: `http://HOST:PORT`, and in responses the host of the request.',
-    read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
+    read: (text: string) => optional(text, baseUrl),
   },
   DEMO: {
     default: '',
@@ -101,12 +101,7 @@ const OWN_SETTINGS = {
       'The key that encrypts stored secrets: 32 bytes as 64 hexadecimal or 44 base64 characters. ' +
       'Several keys are separated by commas: the first encrypts, and all decrypt. ' +
       'Default: a key file in DATA_DIR, created at the first start.',
-    read: (text: string) =>
-      text
-        .split(',')
-        .map((part) => part.trim())
-        .filter((part) => part !== '')
-        .map(secretKey),
+    read: (text: string) => optional(text, secretKeys) ?? [],
     secret: true,
   },
   BRAND: {
@@ -380,7 +375,7 @@ const ORIGIN_SETTINGS = Object.fromEntries(
     {
       default: '',
       help: `Replaces ${origin}, for a proxy or a test server. May be a private address.`,
-      read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
+      read: (text: string) => optional(text, baseUrl),
     },
   ]),
 );
@@ -448,13 +443,16 @@ export function readConfig(
     try {
       values[name] = setting.read(text === '' ? setting.default : text);
     } catch (error) {
-      const shown = setting.secret ? '' : ` '${text}'`;
+      const shown = setting.secret || HAS_USER.test(text) ? '' : ` '${text}'`;
       problems.push(`${name}${shown} ${error instanceof Error ? error.message : String(error)}`);
     }
   }
   if (problems.length > 0) throw new InvalidSettings(problems);
   return values as Config;
 }
+
+// A URL with a user, and so perhaps with a password.
+const HAS_USER = /\/\/[^/]*@/;
 
 // An unknown name is a misspelled setting if it has the prefix of a group of settings, or if it differs from
 // a setting of at least 7 letters by one letter. The variables of clients in the guides are not settings.
@@ -529,10 +527,23 @@ function optional<Value>(text: string, read: (text: string) => Value): Value | u
 }
 
 function url(text: string, protocols: readonly string[]): string {
-  const wanted = protocols.map((one) => (one === 'mailto:' ? one : `${one}//`)).join(' or ');
-  if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol))
-    throw new Error(`must be an address that starts with ${wanted}`);
+  const starts = protocols.map((one) => (one === 'mailto:' ? one : `${one}//`));
+  if (!starts.some((start) => text.toLowerCase().startsWith(start)))
+    throw new Error(`must be an address that starts with ${starts.join(' or ')}`);
+  if (!URL.canParse(text))
+    throw new Error(
+      'is not a valid URL: check the host and port, and write / as %2F, ? as %3F, # as %23, @ as %40 and ' +
+        '% as %25 in the user and password',
+    );
   return text;
+}
+
+/** A URL to which paths are added. */
+function baseUrl(text: string): string {
+  const { username, password, search, hash } = new URL(url(text, ['http:', 'https:']));
+  if (username !== '' || password !== '') throw new Error('must not have a user or password');
+  if (search !== '' || hash !== '') throw new Error('must not have a ? or #, because paths are added to it');
+  return text.replace(/\/+$/, '');
 }
 
 function networks(text: string): string {
@@ -542,6 +553,14 @@ function networks(text: string): string {
     throw new Error('must be CIDR blocks separated by commas, such as 10.0.0.0/8,127.0.0.1/32');
   }
   return text;
+}
+
+function secretKeys(text: string): Buffer[] {
+  const parts = text.split(',').map((part) => part.trim());
+  const keys = parts.filter((part) => part !== '').map(secretKey);
+  // Both come from variables that are not set. Without a key, another one would be created.
+  if (keys.length === 0) throw new Error('has no key: set 64 hexadecimal characters (openssl rand -hex 32)');
+  return keys;
 }
 
 function secretKey(text: string): Buffer {
