@@ -10,7 +10,7 @@ import { sealerOf } from './doctor/sealing.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
 import { untilStopped } from './until-stopped.ts';
-import { withConnection } from './with-connection.ts';
+import { describeFileError, withConnection } from './with-connection.ts';
 
 /** `belfry backup`: works while the server runs, and replaces an existing file only with `force`. */
 export async function backupCommand(
@@ -32,7 +32,10 @@ export async function backupCommand(
     try {
       for (const { cell, direct } of await others()) {
         checkPlace(fileOfCell(file, cell), force);
-        await draft(cell, direct, fileOfCell(file, cell));
+        await draft(cell, direct, fileOfCell(file, cell)).catch((error: unknown) => {
+          const known = describeFileError(error, fileOfCell(file, cell));
+          throw known instanceof CommandError ? new CommandError(`cell ${cell}: ${known.message}`) : known;
+        });
       }
       // Last, because it has the directory, which so knows all projects of the others.
       await draft(main.cell, main.direct, file);

@@ -615,6 +615,28 @@ test.skipIf(isPooled)('a backup has a file for each cell, and restores all of th
   );
 });
 
+test('a backup names the cell whose database cannot be reached, and writes no file', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const main = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => main.drop());
+  const away = await createDatabaseOn(inject('testServer'));
+  const own = { DATABASE_URL: main.url, DATA_DIR: join(folder, 'data') };
+  try {
+    const added = await runCommand(['cell', 'add', 'away', '--database-url', away.url], own);
+    expect(added).toMatchObject({ code: 0, err: '' });
+  } finally {
+    await away.drop();
+  }
+  const file = join(folder, 'all.backup');
+  expect(await runCommand(['backup', file], own)).toEqual({
+    code: 1,
+    out: '',
+    err: expect.stringMatching(/^belfry: cell away: the database cannot be reached \(.* does not exist\)/),
+  });
+  expect(await readdir(folder)).toEqual(['data']);
+});
+
 test.skipIf(isPooled)('a restore without the key of a cell says that this cell is missing', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
