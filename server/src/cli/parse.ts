@@ -18,10 +18,16 @@ export function parseExpiry(text: string): Expiry {
   if (text === 'never') return 'never';
   const durationMs = durationOf(text);
   const atMs = DATE.test(text) ? Date.parse(text) : Date.now() + (durationMs ?? Number.NaN);
-  if (!(Math.abs(atMs) <= LAST_MS))
+  if (!(Math.abs(atMs) <= LAST_MS) || (DATE.test(text) && !isDay(text.slice(0, 10))))
     throw new InvalidArgumentError('It must have a form such as 30d, 12h, 2027-01-31 or never.');
   if (atMs <= Date.now()) throw new InvalidArgumentError('It must be in the future.');
   return new Date(atMs);
+}
+
+/** Whether the day exists: `Date.parse` takes February 31 for March 3. */
+function isDay(day: string): boolean {
+  const atMs = Date.parse(day);
+  return !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(day);
 }
 
 // The last moment with a year of four digits; a later one is a typing error.
@@ -31,7 +37,7 @@ const LAST_MS = Date.UTC(9999, 11, 31);
 export function parseDuration(text: string): number {
   const ms = durationOf(text);
   if (ms === undefined || ms > 365 * 86_400_000)
-    throw new InvalidArgumentError('It must be a duration such as 90s, 5m or 1h.');
+    throw new InvalidArgumentError('It must be a duration such as 90s, 5m or 1h, of at most 365d.');
   return ms;
 }
 

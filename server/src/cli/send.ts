@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { projectTarget, request, type ServerOptions } from './api.ts';
 import { type Broadcast, printStatus, waitUntilProcessed } from './broadcast.ts';
-import { UsageError, unreadable } from './command.ts';
+import { CommandError, UsageError, unreadable } from './command.ts';
 import { print, printJson } from './output.ts';
 import { parseUserName, type UserName } from './parse.ts';
 
@@ -55,7 +55,12 @@ async function bodyOf(from: string | undefined, options: SendOptions): Promise<s
         `${from} is not an argument of send: use - to read JSON from standard input, or --file`,
       );
     }
-    return source === '-' ? buffer(process.stdin) : readFile(source).catch(unreadable(source));
+    const body = await (source === '-' ? buffer(process.stdin) : readFile(source).catch(unreadable(source)));
+    if (body.length === 0)
+      throw new CommandError(
+        `${source === '-' ? 'standard input' : source} is empty: it must have the broadcast as JSON`,
+      );
+    return body;
   }
   if (title === undefined || to.length === 0) {
     throw new UsageError('a broadcast needs --title and at least one --to; or use JSON, with - or --file');

@@ -117,6 +117,8 @@ describe('usage', () => {
       'must have a form such as 30d, 12h, 2027-01-31 or never',
     ],
     [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '2020-01-01'], 'in the future'],
+    [['token', 'issue', '--name', 'x', '--expires', '2027-02-31'], 'must have a form such as'],
+    [['project', 'keys', 'roll', 'api-secret', '--overlap', '400d'], 'of at most 365d'],
     [['token', 'user', '--project', 'default'], '--external-id <id> or --email <address>'],
     [
       ['token', 'user', '--project', 'default', '--external-id', '', '--email', 'a@example.com'],
@@ -338,6 +340,14 @@ describe('send', () => {
     const { code, out } = await run(['send', '--title', 'x', '--to', 'leaver', '--to', 'ada', '--wait']);
     expect(code).toBe(1);
     expect(out).toMatch(/processed: 2 addressed, 1 failed\n {2}recipients\.0: /);
+  });
+
+  test('says that standard input is empty', async () => {
+    expect(await run(['send', '-'], { input: '' })).toEqual({
+      code: 1,
+      out: '',
+      err: 'belfry: standard input is empty: it must have the broadcast as JSON\n',
+    });
   });
 
   test('explains how to start a server if none is running', async () => {
@@ -876,7 +886,8 @@ describe('the database', () => {
   });
 
   test('a backup warns if this machine does not have the key of its secrets', async () => {
-    const settings = { DATABASE_URL: database.url, DATA_DIR: join(dataDir, 'keys') };
+    // The data directory of the other commands on this database, with its key.
+    const settings = { DATABASE_URL: database.url, DATA_DIR: join(dataDir, 'other') };
     expect(await run(['project', 'create', 'sealed'], { settings })).toMatchObject({ code: 0 });
     const backup = async (name: string, more: Record<string, string>) => {
       const args = ['backup', join(dataDir, name)];
