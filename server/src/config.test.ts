@@ -21,6 +21,14 @@ test('a password with a character that a URL cannot have is explained, and not s
   ]);
 });
 
+test('a certificate of DATABASE_URL that cannot be read is named, without the password', () => {
+  const url = 'postgres://belfry:hidden@db.example.com/belfry?sslmode=verify-full&sslrootcert=';
+  expect(problems({ DATABASE_URL: `${url}/none/ca.pem` })).toEqual([
+    'DATABASE_URL has sslrootcert=/none/ca.pem, which cannot be read (ENOENT)',
+  ]);
+  expect(problems({ DATABASE_URL: `${url}${process.execPath}` })).toEqual([]);
+});
+
 test.each(['PUBLIC_URL', 'PROVIDER_TWILIO_BASE_URL'])('%s can have paths added to it', (name) => {
   expect(problems({ [name]: 'https://notify.example.com/belfry/' })).toEqual([]);
   expect(problems({ [name]: 'https://notify.example.com/?a=1' })).toEqual([

@@ -1,3 +1,4 @@
+import { accessSync, constants } from 'node:fs';
 import { availableParallelism, homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { natsServers } from './lib/nats-servers.ts';
@@ -53,7 +54,7 @@ const OWN_SETTINGS = {
     help:
       'A PostgreSQL 15 or newer to use instead of the embedded one: ' +
       '`postgres://user:password@host:5432/database`.',
-    read: (text: string) => optional(text, (value) => url(value, ['postgres:', 'postgresql:'])),
+    read: (text: string) => optional(text, databaseUrl),
     secret: true,
   },
   DATABASE_DIRECT_URL: {
@@ -61,7 +62,7 @@ const OWN_SETTINGS = {
     help:
       'The address of the database itself, if DATABASE_URL is that of a connection pooler in transaction ' +
       'mode. Messages between nodes, migrations, backups and the clock use it. Default: DATABASE_URL.',
-    read: (text: string) => optional(text, (value) => url(value, ['postgres:', 'postgresql:'])),
+    read: (text: string) => optional(text, databaseUrl),
     secret: true,
   },
   NATS_URL: {
@@ -535,6 +536,21 @@ function url(text: string, protocols: readonly string[]): string {
       'is not a valid URL: check the host and port, and write / as %2F, ? as %3F, # as %23, @ as %40 and ' +
         '% as %25 in the user and password',
     );
+  return text;
+}
+
+function databaseUrl(text: string): string {
+  const { searchParams } = new URL(url(text, ['postgres:', 'postgresql:']));
+  for (const name of ['sslrootcert', 'sslcert', 'sslkey']) {
+    const file = searchParams.get(name);
+    if (file === null) continue;
+    try {
+      // The driver reads it for each connection, and its error looks like one of a socket.
+      accessSync(file, constants.R_OK);
+    } catch (error) {
+      throw new Error(`has ${name}=${file}, which cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    }
+  }
   return text;
 }
 

@@ -13,12 +13,12 @@ class ProtocolViolation extends Error {
 
 /**
  * A client that survives bytes damaged by a network, proxy or pooler. The driver's parser throws for them in
- * the socket's event, where the error ends the process. Here it ends the connection. And a client that sends
- * a `LongValue` without copying it.
+ * the socket's event, where the error ends the process. Here it ends the connection. The client also verifies
+ * certificates unless the URL forbids it, and sends a `LongValue` without copying it.
  */
 export class GuardedClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
-    super(config);
+    super(verifying(config));
     const { connection } = this as unknown as { connection: DriverConnection };
     const attach = connection.attachListeners;
     // Called once, for the plain socket or for the TLS socket over it.
@@ -40,6 +40,17 @@ export class GuardedClient extends pg.Client {
     connection.on('readyForQuery', refuseMalformedReady);
     connection.on('commandComplete', refuseMalformedTag);
   }
+}
+
+/**
+ * The driver verifies the certificate for each of these modes, and warns in seven lines that its next version
+ * will not. With `verify-full` in their place, it does so in all versions.
+ */
+function verifying(config?: string | pg.ClientConfig): string | pg.ClientConfig | undefined {
+  const url = typeof config === 'string' ? config : config?.connectionString;
+  if (url === undefined || /[?&]uselibpqcompat=true/.test(url)) return config;
+  const strict = url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
+  return typeof config === 'string' ? strict : { ...config, connectionString: strict };
 }
 
 const connectionErrors = new WeakSet<Error>();

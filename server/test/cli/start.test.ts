@@ -207,6 +207,26 @@ describe('a start that fails prints one line with the remedy, and exit code 1', 
     }
   });
 
+  test.each(['require', 'verify-ca', 'verify-full'])(
+    'a database without TLS, with sslmode=%s',
+    async (mode) => {
+      const database = createServer((socket) => {
+        socket.on('error', () => {});
+        socket.once('data', () => socket.write('N'));
+      });
+      await new Promise<void>((resolve) => database.listen(0, '127.0.0.1', resolve));
+      const { port } = database.address() as { port: number };
+      try {
+        const DATABASE_URL = `postgres://someone@127.0.0.1:${port}/x?sslmode=${mode}`;
+        expect(await refusal({ DATABASE_URL })).toContain(
+          'remove sslmode from the address, or switch TLS on',
+        );
+      } finally {
+        database.close();
+      }
+    },
+  );
+
   test('a database that is too old', async () => {
     const database = await createTestDatabase();
     const client = new pg.Client(database.connection);

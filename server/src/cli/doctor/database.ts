@@ -1,11 +1,11 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import pg from 'pg';
 import type { Config } from '../../config.ts';
 import { type ConnectionSettings, type Database, openDatabase, sql } from '../../db/client.ts';
 import { findPackage, packageVersion } from '../../db/embedded/binaries.ts';
 import { DATABASE_NAME, DATABASE_USER, passwordOf } from '../../db/embedded/cluster.ts';
 import { type Found, findPostmaster } from '../../db/embedded/postmaster.ts';
+import { GuardedClient } from '../../db/guarded-client.ts';
 import { notifyArrives, obstacleInPooler, SILENT_BUS } from '../../db/pooler.ts';
 import { newestSchema, type Schema, schemaObstacle } from '../../db/schema.ts';
 import {
@@ -94,7 +94,7 @@ async function checkBus(db: Database): Promise<Finding[]> {
 
 /** Checks IPv4 and IPv6 connections to the database, if its name has both. */
 async function familiesOf(connectionString: string): Promise<Finding[]> {
-  const { host, port } = new pg.Client({ connectionString });
+  const { host, port } = new GuardedClient({ connectionString });
   if (host.startsWith('/')) return []; // a socket
   return checkFamilies(CHECK, { name: `${host}:${port}`, port, addresses: await addressesOf(host) });
 }
