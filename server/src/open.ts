@@ -24,7 +24,7 @@ import { startEmbedded } from './db/embedded.ts';
 import { MigrationFailed, migrate, UnusableDatabase } from './db/migrate.ts';
 import { planMigration } from './db/migration-plan.ts';
 import { notifyArrives, obstacleInPooler, SILENT_BUS } from './db/pooler.ts';
-import { programSuffix } from './db/schema.ts';
+import { newestSchema, programSuffix } from './db/schema.ts';
 import { connectionObstacle, type Obstacle } from './db/usability.ts';
 import { WriteFailures } from './db/write-failures.ts';
 import { describeUnreadableWebhooks } from './domain/after/webhooks/secrets.ts';
@@ -459,14 +459,21 @@ export function rememberCells({ config }: Pick<Opened, 'config'>, count: number)
   return false;
 }
 
+/** The schema of a database after a migration, and the versions that were applied. */
+export interface Migrated {
+  /** Newer than that of this release, if a newer release made it and allows this one. */
+  schema: number;
+  applied: number[];
+}
+
 /**
- * Migrates all cells and closes them. Returns the versions that it applied, by cell. Needs no key, except for
+ * Migrates all cells and closes them. Returns what it did, by cell. Needs no key, except for
  * cells with a URL of their own.
  */
 export async function migrateDatabase(
   config: Config,
   report: (line: string) => void,
-): Promise<Map<string, number[]>> {
+): Promise<Map<string, Migrated>> {
   makeDataDir(config.DATA_DIR);
   return withPlaces(config, async (main, others) => {
     const applied = new Map([[main.cell, (await prepare(main, report)).migrated]]);
@@ -523,7 +530,7 @@ async function ofCell<Result>(cell: string, work: () => Promise<Result>): Promis
 async function prepare(
   place: Omit<Place, 'cell'>,
   report: (line: string) => void,
-): Promise<{ migrated: number[]; durability: Durability; isDistributed: boolean }> {
+): Promise<{ migrated: Migrated; durability: Durability; isDistributed: boolean }> {
   const { connection, direct, schema } = place;
   const db = openDatabase(direct, { size: 1, name: 'belfry start' });
   const setting = direct === connection ? nameOfUrl(place) : nameOfDirectUrl(place);
@@ -550,17 +557,17 @@ function reportDurability(durability: Durability, log: Logger): void {
   }
 }
 
-async function migrated(db: Database, setting: string, report: (line: string) => void): Promise<number[]> {
-  const { problems, warnings, migrations } = await planMigration(db).catch((error: unknown) => {
+async function migrated(db: Database, setting: string, report: (line: string) => void): Promise<Migrated> {
+  const { schema, problems, warnings, migrations } = await planMigration(db).catch((error: unknown) => {
     throw unreachable(setting, connectionObstacle(error), error);
   });
   const [problem] = problems;
   if (problem !== undefined) throw new StartError(problem);
-  if (migrations.length === 0) return [];
+  if (migrations.length === 0) return { schema, applied: [] };
   warnings.forEach(report);
   const client = await db.connect();
   try {
-    return await migrate(client, { observer: db, onWait: report });
+    return { schema: newestSchema(), applied: await migrate(client, { observer: db, onWait: report }) };
   } catch (error) {
     if (error instanceof UnusableDatabase) throw new StartError(error.message);
     if (!(error instanceof MigrationFailed)) throw error;

@@ -4,7 +4,7 @@ import { type MigrationPlan, planMigration } from '../db/migration-plan.ts';
 import { newestSchema } from '../db/schema.ts';
 import { connectionObstacle } from '../db/usability.ts';
 import { DEFAULT_CELL } from '../domain/setup/cells/cells.ts';
-import { migrateDatabase, type Place, withPlaces } from '../open.ts';
+import { type Migrated, migrateDatabase, type Place, withPlaces } from '../open.ts';
 import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 
@@ -12,21 +12,20 @@ import { print, printJson } from './output.ts';
 export async function migrateCommand(options: { json?: boolean; dryRun?: boolean }): Promise<void> {
   if (options.dryRun) return showPlan(options);
   const report = (line: string) => process.stderr.write(`${line}\n`);
-  const { [DEFAULT_CELL]: applied = [], ...cells } = Object.fromEntries(
-    await migrateDatabase(readConfig(), report),
-  );
-  const schema = newestSchema();
-  if (options.json)
-    return printJson({ schema, applied, ...(Object.keys(cells).length === 0 ? {} : { cells }) });
-  print(`The database ${afterwards(applied)}`);
-  for (const [cell, versions] of Object.entries(cells)) print(`The cell ${cell} ${afterwards(versions)}`);
+  const { [DEFAULT_CELL]: own, ...cells } = Object.fromEntries(await migrateDatabase(readConfig(), report));
+  if (own === undefined) throw new Error('the database was not migrated');
+  const others = Object.entries(cells);
+  if (options.json) {
+    const ofCells = Object.fromEntries(others.map(([name, { applied }]) => [name, applied]));
+    return printJson({ ...own, ...(others.length === 0 ? {} : { cells: ofCells }) });
+  }
+  print(`The database ${afterwards(own)}`);
+  for (const [cell, migrated] of others) print(`The cell ${cell} ${afterwards(migrated)}`);
 }
 
-function afterwards(applied: readonly number[]): string {
-  const schema = newestSchema();
-  return applied.length === 0
-    ? `already has schema ${schema}.`
-    : `now has schema ${schema}; applied: ${applied.join(', ')}.`;
+function afterwards({ schema, applied }: Migrated): string {
+  if (applied.length > 0) return `now has schema ${schema}; applied: ${applied.join(', ')}.`;
+  return `already has schema ${schema}${schema > newestSchema() ? ', made by a newer release' : ''}.`;
 }
 
 /** Exit code 1 if the migration fails, or the running servers do not allow it. */

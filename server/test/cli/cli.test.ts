@@ -843,6 +843,10 @@ describe('the database', () => {
       });
       await client.query('update migrations set oldest_program = $1 where version = 9999', [newest]);
       expect(await plan()).toMatchObject({ code: 0, schema: 9999, oldest_program: newest, problems: [] });
+      expect(await run(['migrate'], { settings })).toMatchObject({
+        code: 0,
+        out: 'The database already has schema 9999, made by a newer release.\n',
+      });
       const doctor = await run(['doctor'], { settings: { ...settings, PORT: '0' } });
       expect(doctor.out).toMatch(
         new RegExp(
