@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { InvalidSettings, readConfig } from './config.ts';
+import { InvalidSettings, readConfig } from '../../src/config.ts';
 
 function problems(settings: Record<string, string>): readonly string[] {
   try {
