@@ -157,7 +157,7 @@ export async function removeCellCommand(name: string, { json }: { json?: boolean
     const projects = await listProjects(opened);
     if (projects.length > 0)
       throw new CommandError(
-        `the cell ${name} has ${projects.length} projects: it can only be removed empty`,
+        `the cell ${name} still has projects (${projects.length}): it can only be removed empty`,
       );
     const move = await startedMove(main.db);
     if (move?.from === name || move?.to === name)

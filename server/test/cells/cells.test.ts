@@ -455,7 +455,7 @@ test.skipIf(isPooled)('a cell is removed when it has no project, and closed by t
   await command('cell', 'add', 'brief');
   const isOpen = () => service.contexts().some(({ cell }) => cell === 'brief');
   await until(isOpen, (open) => open);
-  expect((await runCommand(['cell', 'remove', 'near'], settings)).err).toMatch(/has 1 projects/);
+  expect((await runCommand(['cell', 'remove', 'near'], settings)).err).toMatch(/still has projects \(1\)/);
   expect((await runCommand(['cell', 'remove', 'public'], settings)).err).toMatch(/it remains/);
   expect((await runCommand(['cell', 'remove', 'none'], settings)).err).toMatch(/there is no cell none/);
   expect(await command('cell', 'remove', 'brief')).toEqual({ name: 'brief', removed: true });
