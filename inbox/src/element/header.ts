@@ -54,7 +54,7 @@ export function createHeader(
         onclick: () => onSelect({ tab }),
         onfocus: () => tab !== selected && onSelect({ tab }),
       },
-      messages[tab],
+      `${messages[tab]} `,
       tab === 'unread' && count,
     ),
   );

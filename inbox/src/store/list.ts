@@ -255,7 +255,7 @@ export class NotificationList {
       const { notifications, first, size } = page;
       if (notifications === undefined) {
         // Below its first one, a released page may have had it before.
-        const isNew = !first || (notification.id !== first.id && compareArrival(notification, first) < 0);
+        const isNew = !first || (notification.id !== first.id && isAbove(first));
         return isNew ? { ...page, first: notification, size: size + 1 } : page;
       }
       const place = notifications.findIndex(isAbove);

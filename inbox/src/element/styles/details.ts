@@ -10,12 +10,22 @@ const over = (status: string, background: string) => /* css */ `
  * the buttons that appear then.
  */
 export const DETAILS = /* css */ `
+:host {
+  --_raised: var(--belfry-dialog-background-color, light-dark(#fff, #1e2128));
+}
+.root {
+  -webkit-tap-highlight-color: transparent;
+}
+button {
+  touch-action: manipulation;
+}
 .tab:not([aria-selected="true"]):hover,
 .footer button:hover {
   background: var(--_hover);
 }
 .scroller {
   outline-offset: -2px;
+  overscroll-behavior: contain;
 }
 .tab:hover {
   color: var(--_text);

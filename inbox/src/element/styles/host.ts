@@ -14,7 +14,6 @@ export const HOST = /* css */ `
   --_text: var(--belfry-text-color, light-dark(#1c1f26, #eceef2));
   --_muted: var(--belfry-muted-color, light-dark(#5b6270, #a0a7b4));
   --_surface: var(--belfry-background-color, light-dark(#fff, #17191f));
-  --_raised: var(--belfry-dialog-background-color, light-dark(#fff, #1e2128));
   --_hover: light-dark(#f4f5f8, #20232b);
   --_pressed: light-dark(#eceef4, #2b2f39);
   --_line: var(--belfry-border-color, light-dark(#e6e8ee, #2c3039));
@@ -44,7 +43,6 @@ export const HOST = /* css */ `
   font: 14px / 1.45
     var(--belfry-font-family, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif);
   -webkit-font-smoothing: antialiased;
-  -webkit-tap-highlight-color: transparent;
   &[data-scheme="light"] {
     color-scheme: light;
   }
@@ -73,7 +71,6 @@ button {
   background: none;
   cursor: pointer;
   text-align: inherit;
-  touch-action: manipulation;
 }
 :focus-visible {
   outline: 2px solid var(--_accent);

@@ -15,7 +15,6 @@ export const LIST = /* css */ `
 .scroller {
   height: 100%;
   overflow: auto;
-  overscroll-behavior: contain;
   scrollbar-width: thin;
   background: var(--_surface); /* what is opaque is not painted while it scrolls */
 }

@@ -122,7 +122,7 @@ export const PANEL = /* css */ `
     color: var(--_text);
   }
   span {
-    margin-inline-start: 6px;
+    margin-inline-start: 2px;
     color: var(--_accent);
   }
 }
