@@ -881,6 +881,23 @@ test('what arrives while all is marked as read stays unread if the server left i
   await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
 });
 
+test('what is marked as seen while a list is fetched is as read as the server has it', async () => {
+  const user = newUser();
+  await send(user, { title: 'a' });
+  let isHeld = false;
+  const { held, release, fetch } = holding(({ pathname }) => isHeld && pathname.endsWith('/notifications'));
+  const inbox = await open(user, { fetch });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['a']);
+  isHeld = true;
+  // It arrived just before, so the list is fetched.
+  await project.as(user)('POST', '/notifications/read');
+  await held;
+  await inbox.markSeen(list.getSnapshot().notifications[0]?.id ?? '');
+  release();
+  await expect.poll(() => list.getSnapshot().notifications[0]?.status).toBe('read');
+});
+
 test('a list that is fetched during an action has what changed after the action began', async () => {
   const user = newUser();
   await send(user, { title: 'a' });

@@ -379,7 +379,7 @@ export class Inbox {
   /** A notification as the server has it now. */
   #arrive(notification: Notification, isNew: boolean): void {
     const before = this.#find(notification.id);
-    this.#commit([{ before, after: notification }]);
+    this.#journal.record({ arrived: this.#commit([{ before, after: notification }]) });
     // One that was fetched before its event, or that was not known, may be counted already or not.
     if (!before !== isNew) this.#countSoon();
     else if (isNew) this.#addCounts(notification, 1);
@@ -398,9 +398,8 @@ export class Inbox {
 
   /** Applies a change that the server has made. */
   #apply(change: Required<Entry>['change'], id?: string): void {
-    this.#journal.record({ change });
     const before = this.#loaded(id ? new Set([id]) : undefined);
-    this.#commit(changesOf(before, change));
+    this.#journal.record({ change, moved: this.#commit(changesOf(before, change)) });
     // What is not loaded may have changed as well.
     if (id === undefined || before.length === 0) this.#countSoon();
   }
@@ -473,7 +472,7 @@ export class Inbox {
     const countsBefore = this.getSnapshot().counts;
     const change = (one: Notification) => (wanted.has(one.id) ? of(one) : undefined);
     const changes = changesOf(this.#loaded(wanted), change);
-    const end = this.#journal.begin({ change, arrived: this.#commit(changes) });
+    const end = this.#journal.begin({ change, moved: this.#commit(changes) });
     if (counts !== undefined) this.#setCounts(counts);
     const version = this.#countsVersion;
     try {
@@ -492,7 +491,8 @@ export class Inbox {
         this.#rethrow(error as Error);
       }
       const undone = changes.filter(({ after }) => (this.#find(after.id) ?? after) === after);
-      this.#commit(undone.map(({ before, after }) => ({ before: after, after: before ?? after })));
+      const restored = undone.map(({ before, after }) => ({ before: after, after: before ?? after }));
+      this.#journal.record({ moved: this.#commit(restored) });
       if (counts !== undefined) this.#setCounts(countsBefore);
       this.#countSoon();
       this.#rethrow(error as Error);
@@ -501,15 +501,14 @@ export class Inbox {
 
   /** Shows changed notifications in all lists and counts. Returns them as they are now. */
   #commit(changes: Changes): Notification[] {
-    const arrived = changes.map(({ after }) => after);
-    this.#journal.record({ arrived });
-    for (const list of this.#lists.values()) list.update(arrived);
+    const changed = changes.map(({ after }) => after);
+    for (const list of this.#lists.values()) list.update(changed);
     for (const { before, after } of changes) {
       if (before === undefined) continue;
       this.#addCounts(before, -1);
       this.#addCounts(after, 1);
     }
-    return arrived;
+    return changed;
   }
 
   #addCounts(notification: Notification, sign: 1 | -1): void {

@@ -5,8 +5,10 @@ import type { Notification } from './types.ts';
 export interface Entry {
   /** Returns the change of a notification, or undefined if it is another one. */
   change?: (notification: Notification) => Change | undefined;
-  /** Notifications that arrived, or that may have entered the list of a response. */
-  arrived?: readonly Notification[] | undefined;
+  /** Notifications with the change, which may have entered the list of a response. */
+  moved?: readonly Notification[] | undefined;
+  /** Notifications as the server has sent them, perhaps after it made a response. */
+  arrived?: readonly Notification[];
 }
 
 /**
@@ -21,10 +23,10 @@ export class Journal {
   record(entry: Entry): void {
     for (const reading of this.#readings) reading.add(entry);
     // A response that comes before that of a pending change would otherwise undo what happened meanwhile.
+    const { change, moved = [], arrived = [] } = entry;
+    const newer = new Map([...moved, ...arrived].map((one) => [one.id, one]));
     for (const pending of this.#pending)
-      pending.arrived = pending.arrived?.map(
-        (one) => entry.arrived?.find(({ id }) => id === one.id) ?? changed(one, entry.change?.(one)),
-      );
+      pending.moved = pending.moved?.map((one) => newer.get(one.id) ?? changed(one, change?.(one)));
   }
 
   /** Records a change whose request starts. The returned function ends it, and removes it if it failed. */
@@ -39,7 +41,7 @@ export class Journal {
 
   /**
    * Fetches notifications and applies the changes that they lack. Resolves with them and with those that
-   * arrived meanwhile.
+   * arrived or moved meanwhile.
    */
   async read<Result>(
     fetchThem: () => Promise<Result>,
@@ -52,11 +54,14 @@ export class Journal {
       const entries = [...reading];
       const apply = (notification: Notification) =>
         entries.reduce((current, { change }) => changed(current, change?.(current)), notification);
-      return {
-        result,
-        notifications: notificationsOf(result).map(apply),
-        arrived: entries.flatMap(({ arrived = [] }) => arrived.map(apply)),
-      };
+      const notifications = notificationsOf(result).map(apply);
+      // The response has newer ones than those that were changed here.
+      const fetched = new Set(notifications.map(({ id }) => id));
+      const newer = entries.flatMap(({ moved = [], arrived = [] }) => [
+        ...moved.filter(({ id }) => !fetched.has(id)),
+        ...arrived,
+      ]);
+      return { result, notifications, arrived: newer.map(apply) };
     } finally {
       this.#readings.delete(reading);
     }
