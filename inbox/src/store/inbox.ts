@@ -115,6 +115,7 @@ export class Inbox {
   #recoveries = 0;
   /** Whether a request failed that fetches what is shown. */
   #isStale = false;
+  /** Resolves when the lists are fetched that were last requested. */
   #refreshing: Promise<unknown> = Promise.resolve();
 
   constructor(options: InboxOptions) {
@@ -501,14 +502,14 @@ export class Inbox {
 
   /** Shows changed notifications in all lists and counts. Returns them as they are now. */
   #commit(changes: Changes): Notification[] {
-    const changed = changes.map(({ after }) => after);
-    for (const list of this.#lists.values()) list.update(changed);
+    const notifications = changes.map(({ after }) => after);
+    for (const list of this.#lists.values()) list.update(notifications);
     for (const { before, after } of changes) {
       if (before === undefined) continue;
       this.#addCounts(before, -1);
       this.#addCounts(after, 1);
     }
-    return changed;
+    return notifications;
   }
 
   #addCounts(notification: Notification, sign: 1 | -1): void {

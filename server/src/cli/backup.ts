@@ -9,6 +9,7 @@ import { CommandError } from './command.ts';
 import { sealerOf } from './doctor/sealing.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
+import { reasonOf } from './reason-of.ts';
 import { untilStopped } from './until-stopped.ts';
 import { describeFileError, withConnection } from './with-connection.ts';
 
@@ -79,12 +80,19 @@ async function keysMissingHere(config: Config, connection: ConnectionSettings): 
   try {
     const known: readonly string[] = sealerOf(config).sealer?.keyIds ?? [];
     return (await keysInUse(db)).filter((id) => !known.includes(id));
-  } catch {
-    return []; // the schema of another release has other tables
+  } catch (error) {
+    // The backup is complete. That of another release may have other tables.
+    const isOfOtherSchema = UNDEFINED.includes((error as { code?: string }).code ?? '');
+    if (!isOfOtherSchema)
+      console.error(`belfry: the key of the secrets could not be checked (${reasonOf(error)})`);
+    return [];
   } finally {
     await db.close();
   }
 }
+
+// SQLSTATE of a table and of a column that do not exist.
+const UNDEFINED = ['42P01', '42703'];
 
 /** A file with a cell. */
 interface CellFile extends Moved {

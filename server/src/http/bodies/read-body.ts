@@ -146,7 +146,7 @@ function received(
         reject(error);
       }
     };
-    // They stay: the promise is settled once.
+    // The listeners stay with the body. After the promise is settled, they change nothing.
     payload
       .on('data', onData)
       .on('end', resolve)
