@@ -238,7 +238,10 @@ test('what waits for an integration is found without reading other jobs', async 
   const claim = "update jobs set lease_id = $1 where kind = 'wake_waiting' returning id::int";
   await wakeWaiting(db, projectId, 'sms');
   const [{ id } = { id: 0 }] = await db.query<{ id: number }>(sql('', claim), [leaseId]);
-  const job = { id, kind: 'wake_waiting', projectId, payload: { channel: 'sms' } } as Job<'wake_waiting'>;
+  const job: Job<'wake_waiting'> = {
+    ...{ id, kind: 'wake_waiting', projectId, partitionKey: projectId, priority: 0, weight: 1 },
+    ...{ attempt: 1, cutOffs: 0, payload: { channel: 'sms' } },
+  };
   const woken = "select from jobs where project_id = $1 and due_at is null and payload ->> 'woken' = 'true'";
   const { scanned, rows } = await readsOf(db, async () => {
     await wakeWaiting(db, projectId, 'sms');

@@ -1,8 +1,8 @@
 import { type Database, sql } from '../../../db/client.ts';
-import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
-import { BULK, type Job, type JobPayloads, type NewJob } from '../../../queue/jobs.ts';
+import type { Handler } from '../../../queue/handler.ts';
+import { BULK } from '../../../queue/jobs.ts';
+import { makeDueHandler } from '../../../queue/make-due.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { LineContext } from '../context/context.ts';
@@ -22,7 +22,8 @@ export async function cancelBroadcast(
     const cancelled = await tx.query(setCancelled, [broadcastId, projectId]);
     if (cancelled.length === 0) return false;
     await recordEvents(tx, [{ projectId, type: 'broadcast.cancelled', broadcastId }]);
-    await enqueue(tx, [endingJob(projectId, { broadcast_id: broadcastId })]);
+    const payload = { broadcast_id: broadcastId };
+    await enqueue(tx, [{ kind: 'cancel', projectId, priority: BULK, weight: 1, payload }]);
     return true;
   });
   if (!isCancelled) return broadcastExists(db, projectId, broadcastId);
@@ -33,46 +34,12 @@ export async function cancelBroadcast(
 // Jobs in one transaction: a broadcast to a million users may have ten thousand on each channel.
 const CHUNK = 2_000;
 
-// A delivery that was decided before the cancellation may be deferred after it, by a job that is committed
-// behind the first pass. A second pass makes that job due.
-const SECOND_PASS_MS = 3_000;
-
-/** Makes the scheduled jobs of cancelled broadcasts due, a chunk in each transaction. */
+/** Makes the scheduled jobs of cancelled broadcasts due. */
 export function cancelHandler(context: Pick<LineContext, 'db' | 'clock'>): Handler<'cancel'> {
-  const { db } = context;
-  return {
-    slots: 1,
-    slotsPerPartition: 1,
-    ...ONE_JOB,
-    async run(jobs, leaseId) {
-      for (const job of jobs) await runChunk(context, job, leaseId);
-      return ['fan_out', 'deliver', 'cancel'];
-    },
-    discard: (job, leaseId) => complete(db, leaseId, [job.id]),
-  };
-}
-
-function runChunk(
-  { db, clock }: Pick<LineContext, 'db' | 'clock'>,
-  { id, projectId, payload }: Job<'cancel'>,
-  leaseId: string,
-): Promise<void> {
-  return db.transaction(async (tx) => {
-    await complete(tx, leaseId, [id]);
+  return makeDueHandler(context, ['fan_out', 'deliver'], async (tx, { payload }) => {
     const made = await tx.query(makeDue, [payload.broadcast_id, CHUNK]);
-    if (made.length > 0) await enqueue(tx, [endingJob(projectId, payload)]);
-    else if (!payload.second_pass)
-      await enqueue(tx, [
-        {
-          ...endingJob(projectId, { ...payload, second_pass: true }),
-          dueAtMs: clock.now() + SECOND_PASS_MS,
-        },
-      ]);
+    return { isLast: made.length === 0, next: payload };
   });
-}
-
-function endingJob(projectId: string, payload: JobPayloads['cancel']): NewJob<'cancel'> {
-  return { kind: 'cancel', projectId, priority: BULK, weight: 1, payload };
 }
 
 // Primary key.

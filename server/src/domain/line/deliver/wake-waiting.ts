@@ -1,50 +1,21 @@
 import { type Queryable, sql } from '../../../db/client.ts';
-import { complete } from '../../../queue/complete.ts';
-import { enqueue } from '../../../queue/enqueue.ts';
-import { type Handler, ONE_JOB } from '../../../queue/handler.ts';
-import type { Job } from '../../../queue/jobs.ts';
-import { wakingJob } from '../../setup/integrations/waiting-jobs.ts';
+import type { Handler } from '../../../queue/handler.ts';
+import { makeDueHandler } from '../../../queue/make-due.ts';
 import type { LineContext } from '../context/context.ts';
 
 // Jobs in one transaction: those of a large broadcast may wait at a second each for a whole day.
 const CHUNK = 2_000;
 
-// A delivery that was decided before an integration was saved may be deferred after it, by a job that is
-// committed behind the first pass.
-const SECOND_PASS_MS = 3_000;
-
 /**
- * Makes deliveries due that wait for an integration or its rate, a chunk in each transaction: a config that
- * was saved may work, and permit more. Those that still have to wait are deferred once more.
+ * Makes deliveries due that wait for an integration or its rate: a config that was saved may work, and permit
+ * more. Those that still have to wait are deferred once more.
  */
 export function wakeHandler(context: Pick<LineContext, 'db' | 'clock'>): Handler<'wake_waiting'> {
-  return {
-    slots: 1,
-    slotsPerPartition: 1,
-    ...ONE_JOB,
-    async run(jobs, leaseId) {
-      for (const job of jobs) await runChunk(context, job, leaseId);
-      return ['deliver', 'wake_waiting'];
-    },
-    discard: (job, leaseId) => complete(context.db, leaseId, [job.id]),
-  };
-}
-
-function runChunk(
-  { db, clock }: Pick<LineContext, 'db' | 'clock'>,
-  { id, projectId, payload }: Job<'wake_waiting'>,
-  leaseId: string,
-): Promise<void> {
-  const { channel } = payload;
-  return db.transaction(async (tx) => {
-    await complete(tx, leaseId, [id]);
-    const upTo = payload.up_to ?? (await lastJob(tx));
+  return makeDueHandler(context, ['deliver'], async (tx, { projectId, payload }) => {
+    const { channel, up_to: upTo = await lastJob(tx) } = payload;
     const woken = await tx.query(wakeJobs, [projectId, channel, upTo, CHUNK]);
-    if (woken.length === CHUNK) await enqueue(tx, [wakingJob(projectId, { ...payload, up_to: upTo })]);
-    else if (!payload.second_pass)
-      await enqueue(tx, [
-        { ...wakingJob(projectId, { channel, second_pass: true }), dueAtMs: clock.now() + SECOND_PASS_MS },
-      ]);
+    const isLast = woken.length < CHUNK;
+    return { isLast, next: isLast ? { channel } : { ...payload, up_to: upTo } };
   });
 }
 

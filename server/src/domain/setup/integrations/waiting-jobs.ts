@@ -1,6 +1,6 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
-import { type JobPayloads, type NewJob, priorityFor } from '../../../queue/jobs.ts';
+import { priorityFor } from '../../../queue/jobs.ts';
 
 /**
  * Enqueues the job that makes the deliveries due that wait for an integration of a channel, in the
@@ -8,12 +8,9 @@ import { type JobPayloads, type NewJob, priorityFor } from '../../../queue/jobs.
  */
 export async function wakeWaiting(tx: Queryable, projectId: string, channel: string): Promise<void> {
   const [waiting] = await tx.query(hasWaiting, [projectId]);
-  if (waiting !== undefined) await enqueue(tx, [wakingJob(projectId, { channel })]);
-}
-
-/** The job that makes waiting deliveries due. */
-export function wakingJob(projectId: string, payload: JobPayloads['wake_waiting']): NewJob<'wake_waiting'> {
-  return { kind: 'wake_waiting', projectId, priority: priorityFor(1), weight: 1, payload };
+  if (waiting === undefined) return;
+  const priority = priorityFor(1);
+  await enqueue(tx, [{ kind: 'wake_waiting', projectId, priority, weight: 1, payload: { channel } }]);
 }
 
 // Index jobs_that_wait, whose condition is repeated word for word; primary key of the pauses, in which a
