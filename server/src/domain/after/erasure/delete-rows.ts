@@ -1,19 +1,26 @@
-import { sql } from '../../../db/client.ts';
+import { type Statement, sql } from '../../../db/client.ts';
+
+/** Deletes notifications. An id follows from the broadcast and the user (lib/ids.ts). */
+export const deleteNotifications = deletion('purge_notifications', 'notifications');
+/** Deletes tokens. */
+export const deleteTokens = deletion('purge_tokens', 'tokens');
 
 /**
- * Deletes notifications, given the ids of their users and their own. Locks them in the order of decision 61.
- * By primary key: a notification's id follows from its broadcast and its user (lib/ids.ts).
+ * A statement that deletes rows, given the ids of their users and their own. Locks them in the order of
+ * decision 61. By primary key.
  */
-export const deleteNotifications = sql(
-  'purge_notifications',
-  `with gone as materialized (
-    select n.user_id, n.id
+function deletion(name: string, table: 'notifications' | 'tokens'): Statement {
+  return sql(
+    name,
+    `with gone as materialized (
+    select r.user_id, r.id
     from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
     cross join lateral (
-      select user_id, id from notifications n where n.user_id = g.user_id and n.id = g.id for update
-    ) n
+      select user_id, id from ${table} r where r.user_id = g.user_id and r.id = g.id for update
+    ) r
   )
-  delete from notifications n
+  delete from ${table} r
   using gone
-  where n.user_id = gone.user_id and n.id = gone.id`,
-);
+  where r.user_id = gone.user_id and r.id = gone.id`,
+  );
+}

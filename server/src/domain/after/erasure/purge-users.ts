@@ -5,7 +5,7 @@ import type { Sealer } from '../../../lib/seal.ts';
 import { KEEP_FORMER, keyColumns, keysOf, type ReadUser, VERSION } from '../../ground/identities/keys.ts';
 import { ConflictingChange, retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { deleteDigests } from '../../workflows/runs/digests.ts';
-import { deleteNotifications } from './delete-notifications.ts';
+import { deleteNotifications, deleteTokens } from './delete-rows.ts';
 import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
@@ -255,20 +255,6 @@ const deleteOwners = sql(
   using gone
   where o.project_id = gone.project_id and o.channel = gone.channel and o.hash = gone.hash`,
 );
-const deleteTokens = sql(
-  'purge_tokens',
-  `with gone as (
-    select t.user_id, t.id
-    from (select * from unnest($1::uuid[], $2::uuid[]) as g (user_id, id) order by user_id, id) g
-    cross join lateral (
-      select user_id, id from tokens t where t.user_id = g.user_id and t.id = g.id for update
-    ) t
-  )
-  delete from tokens t
-  using gone
-  where t.user_id = gone.user_id and t.id = gone.id`,
-);
-// Tables with few rows per user, and last the user. Primary keys.
 // Index workflow_runs_of_user, and primary keys. A run that waits has a job, which ends without its run.
 const deleteRuns = sql(
   'purge_workflow_runs_of_users',
@@ -289,6 +275,7 @@ const deleteRuns = sql(
   )
   select id from deleted`,
 );
+// Tables with few rows per user, and last the user. Primary keys.
 const LAST = [
   sql('purge_preferences', 'delete from preferences where user_id = any ($1::uuid[])'),
   sql('purge_user_delivery_windows', 'delete from user_delivery_windows where user_id = any ($1::uuid[])'),

@@ -12,7 +12,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { firstIdAt, notificationId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { deleteNotifications } from './delete-notifications.ts';
+import { deleteNotifications } from './delete-rows.ts';
 import { purgeUsers, TEXTS_OF_USERS } from './purge-users.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -79,7 +79,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
     rows(deleteReplays),
     rows(deleteWebhooks),
     rows(deleteImports, before(IMPORTS_DAYS)),
-    rows(deleteTokens, new Date(clock.now() - DISCARDED_TOKENS_DAYS * DAY_MS)),
+    rows(deleteDiscardedTokens, new Date(clock.now() - DISCARDED_TOKENS_DAYS * DAY_MS)),
     rows(deleteCauses, before(CAUSES_DAYS)),
     rows(deleteThrottles, new Date(clock.now())),
     once(() => createPartitions(db, 'events', clock.now())),
@@ -177,8 +177,8 @@ interface Page {
   has_texts: boolean;
 }
 
-// Primary keys of webhooks and of webhook_messages (webhook_id, id). Messages
-// that are retried or replayed now stay.
+// Primary keys of webhooks and of webhook_messages (webhook_id, id). Messages that are retried or replayed
+// now stay.
 const deleteOldMessages = sql(
   'purge_webhook_messages',
   `delete from webhook_messages
@@ -266,7 +266,7 @@ const deleteImports = sql(
   select 1 from expired`,
 );
 // Index tokens_discarded. A token that is being saved again stays.
-const deleteTokens = sql(
+const deleteDiscardedTokens = sql(
   'purge_discarded_tokens',
   `delete from tokens
   where ctid = any (array(
