@@ -5,6 +5,8 @@
 // open.ts and credentials.ts may be imported by app and above, like http.
 
 const LEAVES = ['config', 'errors', 'metrics'];
+const BELOW_DOMAIN = ['lib', 'contract', 'db', 'queue', 'providers', ...LEAVES];
+const BELOW_APP = [...BELOW_DOMAIN, ...['domain', 'http', 'open', 'open-cells', 'credentials', 'telemetry']];
 
 /** Each part of server/src and what it may import besides itself. Main, the last, may import everything. */
 const MAY_IMPORT = {
@@ -17,40 +19,13 @@ const MAY_IMPORT = {
   errors: ['lib'],
   metrics: ['lib'],
   telemetry: ['lib', 'config', 'metrics'],
-  domain: ['lib', 'contract', 'db', 'queue', 'providers', ...LEAVES],
-  http: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', ...LEAVES],
-  open: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', ...LEAVES],
-  'open-cells': ['lib', 'contract', 'db', 'queue', 'providers', 'domain', 'open', ...LEAVES],
-  credentials: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', 'open', ...LEAVES],
-  app: [
-    'lib',
-    'contract',
-    'db',
-    'queue',
-    'providers',
-    'domain',
-    'http',
-    'open',
-    'open-cells',
-    'credentials',
-    'telemetry',
-    ...LEAVES,
-  ],
-  cli: [
-    'lib',
-    'contract',
-    'db',
-    'queue',
-    'providers',
-    'domain',
-    'http',
-    'open',
-    'open-cells',
-    'credentials',
-    'telemetry',
-    'app',
-    ...LEAVES,
-  ],
+  domain: BELOW_DOMAIN,
+  http: [...BELOW_DOMAIN, 'domain'],
+  open: [...BELOW_DOMAIN, 'domain'],
+  'open-cells': [...BELOW_DOMAIN, 'domain', 'open'],
+  credentials: [...BELOW_DOMAIN, 'domain', 'open'],
+  app: BELOW_APP,
+  cli: [...BELOW_APP, 'app'],
 };
 
 /** A part is a folder or a file of that name. */
