@@ -10,7 +10,7 @@ export interface Context {
   times: Times;
   /** The labels of the categories by their keys. */
   categories(): Map<string, string>;
-  /** Called when the user follows a link. Returns false if the page handles it; a new tab it cannot. */
+  /** Called when the user follows a link. Returns false if the page handles it, which excludes new tabs. */
   onFollow(notification: Notification, url: string, action: string | undefined, opensTab: boolean): boolean;
   /** Opens the menu of a notification at a button. */
   openMenu(notification: Notification, anchor: HTMLElement): void;

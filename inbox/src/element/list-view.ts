@@ -7,13 +7,13 @@ import { startOfDay } from './time.ts';
 
 // Pages nearer than this are shown, so that they are there when the user scrolls to them.
 const NEAR_PX = 1_500;
-// So many pages on each side of those that are near are observed, so that scrolling reaches them. Observing
-// thousands costs each frame 5 ms.
+// Pages that are observed on each side of the near ones, so that scrolling reaches them. Observing thousands
+// costs each frame 5 ms.
 const BESIDE = 3;
-// So many pages lie in a group, whose layout the browser keeps while it changes others. With 5,000 pages side
-// by side, a layout takes 8 ms.
+// Pages in a group. The browser keeps the layout of a group while it changes others: with 5,000 pages side by
+// side, a layout takes 8 ms.
 const GROUP_PAGES = 64;
-// The height of a page that was released before it was shown.
+// The assumed height of a notification in a page that was released before it was shown.
 const ITEM_PX = 84;
 // Rendering of a page stops after this time and continues in the next frame.
 const FRAME_BUDGET_MS = 4;
@@ -55,7 +55,7 @@ class Block {
     this.#frame = 0;
     const isReleased = page.notifications === undefined;
     this.element.classList.toggle('released', isReleased);
-    // Also until all is rendered: a page that looks short would make the next ones load.
+    // Keeps the height until all is rendered: a page that looks short would make the next ones load.
     if (isReleased || wasEmpty) this.#reserve(this.#height || page.size * ITEM_PX);
     if (page.notifications === undefined) {
       this.#shown = [];
@@ -90,7 +90,7 @@ class Block {
       else {
         const fresh = createItem(this.#context, one);
         if (element?.classList.contains('expanded')) fresh.classList.add('expanded');
-        // It goes on if the notification is seen at once.
+        // An animation continues if the notification is marked as seen meanwhile.
         if (element?.getAnimations().length || (marksNew && !known && one.status === 'unseen'))
           fresh.classList.add('arrived');
         children.push(fresh);

@@ -132,7 +132,7 @@ export class Menu {
     this.#show(children, role);
   }
 
-  /** The texts of a notification of which only the first lines are shown. */
+  /** The texts of a notification that show only their first lines. */
   #clampedIn(id: string): Element[] {
     const item = this.#itemOf(id);
     return [...(item?.querySelectorAll('.primary, .content') ?? [])].filter(

@@ -38,7 +38,7 @@ export async function backupCommand(
           throw known instanceof CommandError ? new CommandError(`cell ${cell}: ${known.message}`) : known;
         });
       }
-      // Last, because it has the directory, which so knows all projects of the others.
+      // Last, because it has the directory: so the directory knows all projects of the other cells.
       await draft(main.cell, main.direct, file);
       await moves.check();
       await publish(drafts, force);

@@ -241,7 +241,7 @@ async function withCell(
   cell: Cell,
   work: (opened: Opened) => Promise<void>,
 ): Promise<void> {
-  // One that cannot be reached is not the same: this one can be.
+  // Cells that cannot be reached are left out: this cell can be reached, so it is another one.
   const { contexts } = await all();
   const opened = await openCell(main, cell, { role: 'client', log: createLogger({ level: 'silent' }) });
   try {

@@ -210,7 +210,7 @@ function withLengths(ajv: Ajv): Ajv {
 /** Returns whether a text has more characters than `limit`. Reads no further than needed. */
 function hasMoreCharacters(text: string, limit: number): boolean {
   if (text.length <= limit) return false;
-  // So many pairs of surrogates, each one character of two units, would make it fit.
+  // The pairs of surrogates that it needs to fit: each is one character of two units.
   let pairs = text.length - limit;
   for (let index = 0; pairs > 0; index += 1) {
     if (2 * pairs > text.length - index) return true;

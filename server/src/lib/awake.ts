@@ -1,5 +1,5 @@
 const LOOK_EVERY_MS = 250;
-// Longer between two looks, and the process was stopped or its event loop blocked.
+// If more time passes between two looks, the process was stopped or its event loop blocked.
 const BLOCKED_MS = 500;
 
 let awake = 0;
@@ -13,7 +13,7 @@ export function awakeMs(): number {
   const now = performance.now();
   if (lookedAt === undefined) setInterval(awakeMs, LOOK_EVERY_MS).unref();
   const passedMs = now - (lookedAt ?? now);
-  // Less than nothing passes only in tests that replace the clock.
+  // The time is negative only in tests that replace the clock.
   if (passedMs > 0 && passedMs < BLOCKED_MS) awake += passedMs;
   lookedAt = now;
   return awake;
@@ -30,7 +30,7 @@ export function afterAwake(ms: number, late: () => void): () => void {
   function check() {
     const restMs = endsAt - awakeMs();
     if (restMs > 0) timer = setTimeout(check, restMs);
-    // After the sockets are read, which comes between timers and this.
+    // `setImmediate` runs after the sockets are read, timers before.
     else setImmediate(() => ended || late());
   }
   return () => {

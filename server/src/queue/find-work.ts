@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../db/client.ts';
 import { JOB_KINDS, type JobKind } from './jobs.ts';
 
 /**
- * Returns the kinds that a poll has to look at: those of which jobs are ready, or held under this lease. Most
+ * Returns the kinds that a poll has to look at: they have jobs that are ready, or held under this lease. Most
  * of the time there are none, and the poll ends with this statement.
  */
 export async function findWork(db: Queryable, leaseId: string): Promise<ReadonlySet<JobKind>> {

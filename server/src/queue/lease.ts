@@ -14,8 +14,8 @@ const FRESH_MS = 6_000;
 // An expired lease is dead if it was not renewed for this long by the monotonic clock of the observer. If the
 // clock of the database goes forward, all leases have expired at once, and their workers renew them.
 const SILENT_MS = 2 * RENEW_EVERY_MS;
-// Jobs of a worker that has ended are retried at once, but only so often: one of them may be the reason. Then
-// each waits for a random time of its own, so that the others complete between two crashes.
+// Jobs of a worker that has ended are retried at once, but only this often: one of them may be the reason.
+// After that, each waits for a random time of its own, so that the others complete between two crashes.
 const CUT_OFFS_AT_ONCE = 3;
 
 /**

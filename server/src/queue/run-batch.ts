@@ -11,7 +11,7 @@ import type { ReleaseQueue } from './release.ts';
 
 // A job that fails because of a bug is retried for up to two and a quarter hours before it is discarded.
 const MAX_ATTEMPTS = 8;
-// A job that ends its process would do so for ever.
+// A job that has ended this many processes is discarded: it would end each one that runs it.
 const MAX_CUT_OFFS = 8;
 // A batch that failed because of the database is retried immediately, and then after a pause of up to this
 // limit. So a full disk is not written to without end.
@@ -39,7 +39,7 @@ export async function runBatch(
   const batch = { jobs: jobs.filter(({ cutOffs }) => cutOffs < MAX_CUT_OFFS), leaseId };
   for (const job of jobs)
     if (job.cutOffs >= MAX_CUT_OFFS)
-      // This time it does not run.
+      // The attempt does not count, because it does not run.
       await discard(deps, { ...job, attempt: job.attempt - 1 }, leaseId, new WorkerEnded(job));
   if (batch.jobs.length === 0) return [];
   const running = handler.run(batch.jobs, leaseId, heartbeat);
@@ -66,7 +66,7 @@ async function afterFailure(
     }
   } else if (jobs.length > 1) {
     log.warn({ err: error, kind, jobs: jobs.length }, 'a batch failed; its jobs run one by one');
-    // If that cannot be read, all are released. Those that have completed are gone, and stay so.
+    // If the database cannot be read, all are released. That changes nothing for jobs that have completed.
     const held = await stillHeld(deps.db, leaseId, jobs).catch(() => undefined);
     if (held === undefined) releases.addInterrupted(jobs, leaseId);
     const queued: JobKind[] = [];

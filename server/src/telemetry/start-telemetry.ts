@@ -31,7 +31,7 @@ import { waitAtMost } from '../lib/wait.ts';
 import { spansDropped } from '../metrics.ts';
 import { metricsProducer } from './metrics-producer.ts';
 
-// For so long, a stop waits for the collector to take what is left.
+// How long a stop waits for the last export.
 const LAST_EXPORT_MS = 2_000;
 // The SDK reports each export that fails: every few seconds while the collector is away.
 const WARN_EVERY_MS = 60_000;

@@ -66,7 +66,7 @@ function changeFunction(table: MovedTable, projectId: string): string {
   const record = (rows: string) => `
       insert into changed_rows (table_name, key)
       select '${table.name}', ${key} from ${rows} r where ${ofProject(table, 'r', projectId)};`;
-  // Of settings, the last state is copied when no transaction writes any more.
+  // Changes of settings need no record: their last state is copied when no transaction writes any more.
   const recorded =
     table.enters === 'ahead' || table.name === 'jobs'
       ? `if tg_op = 'UPDATE' then ${record('former')} end if; ${record('changed')}`

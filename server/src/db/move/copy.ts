@@ -122,7 +122,7 @@ function within(table: MovedTable, projectId: string, { after, last }: Page): st
   return ofProject(table, 'r', projectId) + bound('>', after) + bound('<=', last);
 }
 
-// Of a type that follows from the column.
+// Without a cast: PostgreSQL takes the type of the column.
 const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 /**

@@ -13,7 +13,7 @@ export interface FeedPlaces {
   readonly first: number;
 }
 
-// Clients that read a stream of events, and are disconnected by the move, have read all that is older.
+// Streams that the move disconnects resume from a younger event than this: they have read all older ones.
 const RECENT_SECONDS = 10;
 // The next ids of the target's transactions. They must not come before the numbers.
 const MARGIN = 100;

@@ -8,8 +8,8 @@ import { ofProject, XACT_COLUMNS } from './tables.ts';
 
 const LOCK_WITHIN_MS = 300;
 
-// What the loops of the source would go on with, and fail. A row that one of them has locked is deleted
-// with all others.
+// Rows that the loops of the source would still work on, and fail. A row that a loop has locked is deleted
+// later, with all others.
 const ACTIVE = ['integration_pauses', 'installations', 'workflow_triggers', 'workflow_feeds'];
 
 /**
@@ -48,7 +48,7 @@ export async function leave(gate: pg.Client, projectId: string): Promise<void> {
   await gate.query(
     [
       AS_MOVER,
-      // Their messages are found by them.
+      // Disabled, not deleted: their messages are found through them.
       `update webhooks set disabled_at = clock_timestamp() where ${unlocked('webhooks')}`,
       ...ACTIVE.map((name) => `delete from ${name} where ${unlocked(name)}`),
       `update leaving_projects set left_at = clock_timestamp() where project_id = '${projectId}'`,

@@ -60,7 +60,7 @@ async function copyChanged(ends: Ends, table: MovedTable): Promise<void> {
   await target.query(`delete from ${table.name} r using changed_keys changed
     where ${matches(table, 'r', 'changed.key')}`);
   await copyRows(ends, table, byKey);
-  // Rows of an owner that is deleted may be deleted after it, and nothing says then whose they were.
+  // Rows may be deleted after their owner. Then nothing shows whose they were, so they are deleted with it.
   for (const owned of ownedBy(tables, table)) {
     if (owned.enters !== 'ahead') continue;
     await target.query(`delete from ${owned.name} r using changed_keys changed

@@ -51,7 +51,10 @@ export async function trackedRoutes(app: App): Promise<void> {
   });
 }
 
-/** Not in the description, and its paths not in the log: the bearer of one counts as the recipient. */
+/**
+ * These routes are not in the API description, and their paths not in the log: anyone with such a path counts
+ * as the recipient.
+ */
 function hidden(operationId: string) {
   return { schema: { hide: true }, config: { operationId, secretPath: true }, bodyLimit: BODY_LIMIT_BYTES };
 }

@@ -6,7 +6,8 @@ import type { App } from '../route.ts';
 /**
  * Runs the work in the cell whose integration has signed the webhook. Projects choose the ids of their
  * integrations, so several cells may have the same one, and only the signature decides. Throws
- * `invalid_signature` if it is that of none, and a 5xx, so that it is repeated, if a cell cannot be asked.
+ * `invalid_signature` if no integration has signed it. Throws a 5xx if a cell cannot be reached, so that the
+ * vendor repeats the request.
  */
 export async function inSigningCell<Result>(
   { context, cells }: Pick<App, 'context' | 'cells'>,

@@ -23,7 +23,8 @@ const WEBHOOK_MESSAGES_DAYS = 30;
 const IMPORTS_DAYS = 7;
 // Long enough to see in a user's export why a device gets nothing.
 const DISCARDED_TOKENS_DAYS = 30;
-// Of broadcasts of runs that events started. An event of an older one counts as that of a first run.
+// How long a broadcast shows the depth of the run that sent it (decision 39). After that, its events count as
+// those of a first run.
 const CAUSES_DAYS = 30;
 const ROWS = 1_000;
 const BROADCASTS = 500;

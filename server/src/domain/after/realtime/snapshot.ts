@@ -38,7 +38,7 @@ export interface Snapshot {
   known: Missed;
 }
 
-// Of each user as many notifications as a page. The texts of many users share a query.
+// Users of one query, each with a page of notifications. Their texts share a query, too.
 const MAX_USERS = 25;
 // A stream writes it at once. An inbox with more lists its notifications by itself.
 const MAX_LIST_CHARACTERS = 256 * 1024;
@@ -191,7 +191,7 @@ type Row = Omit<NotificationRow, 'id'> & {
 };
 type Listed = Row & { id: string; place: string };
 
-// Of each user the counts, the top of the list, and what is new or has changed as in missed.ts. One
+// For each user: the counts, the top of the list, and what is new or has changed as in missed.ts. One
 // statement, so that the stream continues from the same moment. The list reads inbox_unread and inbox_read,
 // the others the primary key and notifications_changed.
 const selectSnapshot = sql(

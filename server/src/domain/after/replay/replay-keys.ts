@@ -14,9 +14,9 @@ export interface DeliveryKey {
 }
 
 /**
- * Replays those of these deliveries that are in this state, as if they had not been tried: with jobs, events
- * and the figures of the broadcast, in the caller's transaction, of which it is the last step. Returns how
- * many they are, without those that another transaction replays now.
+ * Replays the deliveries with these keys that are in this state, as if they had not been tried: with jobs,
+ * events and the figures of the broadcast. Must be the last step of the caller's transaction. Returns their
+ * number, without deliveries that another transaction replays now.
  */
 export async function replayKeys(
   tx: Queryable,

@@ -31,7 +31,7 @@ export class ReadyJobs {
     }, PAUSE_MS).unref();
   }
 
-  /** Calls `wake` for kinds of which other nodes have written jobs. Returns a function that ends it. */
+  /** Calls `wake` for the kinds of jobs that other nodes have written. Returns a function that ends it. */
   follow(wake: (kind: JobKind) => void): () => void {
     return this.#bus.subscribe((message) => {
       if (message.type === 'jobs' && message.nodeId !== this.#nodeId) wake(message.kind);

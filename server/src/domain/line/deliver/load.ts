@@ -79,9 +79,9 @@ function dueOf(
 
 const HOUR_MS = 3_600_000;
 
-/** For how long after it was due a delivery on a channel is tried. Afterwards it has expired. */
+/** How long after it was due a delivery on a channel is tried. After that it has expired. */
 function timeToLiveMs(channel: string): number {
-  // A code by text message, or a call to hurry, is of no use on the day after.
+  // A text message has a code or is urgent: on the next day it is of no use.
   return channel === 'sms' ? 4 * HOUR_MS : 24 * HOUR_MS;
 }
 

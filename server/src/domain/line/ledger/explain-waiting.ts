@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { delivering, wireNameOf } from '../../../providers/index.ts';
 import { IS_CURRENT } from '../../setup/integrations/pauses.ts';
 
-// While a message probes whether an integration works again, the others wait for so long at most (see
+// The longest that other messages wait while one probes whether an integration works again (see
 // circuit-breaker.ts).
 const AFTER_PAUSE_MS = 15_000;
 

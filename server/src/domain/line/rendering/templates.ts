@@ -44,7 +44,7 @@ export interface BroadcastTemplate {
   data: object;
 }
 
-// Of an estimate that is about twice what usual templates take.
+// The estimate (template-bytes.ts) is about twice what a template usually takes.
 const MAX_BYTES = 128_000_000;
 const opened = new LRUCache<string, OpenTemplate>({ maxSize: MAX_BYTES });
 

@@ -120,7 +120,7 @@ function findHrefs(html: string): Href[] {
     },
     onattribname(start, end) {
       if (!link) return;
-      // No name that counts is longer.
+      // The names that matter are shorter.
       name = html.slice(start, Math.min(end, start + 20)).toLowerCase();
       nameEnd = end;
       value = '';
@@ -134,7 +134,7 @@ function findHrefs(html: string): Href[] {
     onattribend(quote, endIndex) {
       if (!link) return;
       if (name === 'data-tracking' && /^\s*off\s*$/i.test(value.slice(0, 50))) off = true;
-      // Of several attributes of a name the first counts.
+      // If an attribute occurs twice, the first one counts.
       if (name !== 'href' || seen) return;
       seen = true;
       if (quote === NO_VALUE) return;

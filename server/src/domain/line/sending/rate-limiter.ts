@@ -48,7 +48,7 @@ export interface ScheduleState {
 }
 
 interface Schedule {
-  /** As which it was stored or read last. */
+  /** The version that was stored or read last. */
   version: number | undefined;
   /** The times that were promised to requests, in their order. */
   promised: SendTimes;
@@ -68,7 +68,7 @@ interface Schedule {
 interface Reservation {
   atMs: number;
   schedule: Schedule;
-  /** Those of the schedule when it was made. */
+  /** The lapses of the schedule when the reservation was made. */
   lapses: number;
 }
 

@@ -20,7 +20,7 @@ export const TEMPLATE = /\{\{|\{%/;
 const SINGLE_OUTPUT = /^\s*\{\{((?:(?!\}\}).)*)\}\}\s*$/s;
 // Rendering blocks the event loop. A single template stops after this time, too.
 const MAX_MS = 100;
-// Of an input. Many runs may render theirs at the same time.
+// The longest rendered input. Many runs may render theirs at the same time.
 const MAX_CHARACTERS = 1_048_576;
 
 /**

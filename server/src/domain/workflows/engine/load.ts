@@ -109,7 +109,7 @@ export async function withPrograms(
   }));
 }
 
-// Of an estimate that is about twice what usual programs take.
+// The estimate of a program (`bytes`) is about twice what it usually takes.
 const MAX_BYTES = 128_000_000;
 const programs = new LRUCache<string, { program: Program }>({ maxSize: MAX_BYTES });
 

@@ -329,7 +329,7 @@ const insertStepsText = `insert into workflow_run_steps as s (
     $1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::text[],
     $8::text[]
   ) as t (run_id, place, command, state, started_at, completed_at, output, error)`;
-// Over what is recorded of the steps.
+// Replaces what earlier turns recorded about the same steps.
 const writeHistory = sql(
   'record_workflow_history',
   `with steps as (

@@ -24,14 +24,14 @@ export async function passThrottles(
   const after = groups.map((group) => {
     const passed: number[] = JSON.parse(before.get(group.key.toString('hex')) ?? '[]');
     const limits = group.steps.map(({ request }) => request.limit);
-    // The others change nothing. Not fewer than before: another version may have a higher limit.
+    // Older passes change no decision. Keeps as many as before: another version may have a higher limit.
     const kept = Math.max(passed.length, ...limits);
     for (const { run, request } of group.steps) {
       const decision = decide(passed, request, nowMs);
       if (decision.kind === 'done') passed.push(nowMs);
       decisions.set(run.id, decision);
     }
-    // The latest by their time, which is not the order of the runs if the clock was set back.
+    // Sorted by time, which is not the order of the runs if the clock was set back.
     const last = passed.sort((a, b) => a - b).slice(-kept);
     const windowMs = Math.max(...group.steps.map(({ request }) => request.windowMs));
     return { key: group.key, passed: last, expiresAt: new Date(Math.max(...last) + windowMs) };
