@@ -26,7 +26,7 @@ export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 
  */
 export type SendOutcome =
   /** The vendor has accepted the message. */
-  | { kind: 'sent'; providerId?: string }
+  | { kind: 'sent'; providerId?: string | undefined }
   /**
    * A temporary failure: retry. `ambiguous`: the vendor may have accepted the message already (the connection
    * broke after the request was written), which matters on channels where a duplicate costs money.
@@ -36,8 +36,8 @@ export type SendOutcome =
   | {
       kind: 'retry';
       reason: string;
-      code?: string;
-      retryAfterMs?: number;
+      code?: string | undefined;
+      retryAfterMs?: number | undefined;
       ambiguous: boolean;
       suspect?: 'config';
     }
@@ -53,7 +53,7 @@ export type SendOutcome =
       kind: 'rejected';
       scope: 'message' | 'address' | 'config';
       reason: string;
-      code?: string;
+      code?: string | undefined;
       suspect?: 'config';
     }
   /**
@@ -66,7 +66,7 @@ export type SendOutcome =
       kind: 'token_gone';
       scope: 'token' | 'installation';
       reason: string;
-      code?: string;
+      code?: string | undefined;
       goneAt?: Date;
       suspect?: 'config';
     };
@@ -162,7 +162,7 @@ export type NotificationContent = {
   /** Not sent after this. */
   expiresAt: Date;
   /** Clients without a token report a click with a POST to this URL. */
-  trackingUrl?: string;
+  trackingUrl?: string | undefined;
   override?: Override;
 };
 
@@ -170,12 +170,12 @@ export type NotificationContent = {
 export type SmsMessage = NotificationContent & {
   to: string;
   /** The URL for delivery-status callbacks about this message, for vendors that accept one per message. */
-  receiptUrl?: string;
+  receiptUrl?: string | undefined;
 };
 
 /** A push to one device. `badge` is counted when the push is sent. */
 export type PushMessage = NotificationContent & {
-  token: { deviceToken: string; appId?: string; installationId?: string };
+  token: { deviceToken: string; appId?: string | undefined; installationId?: string | undefined };
   badge: { unread: number; unseen: number };
 };
 
@@ -222,7 +222,7 @@ export type TokenTarget = {
    * Integrations with this `app_id` are tried first, because the keys of others may not be valid for the
    * token.
    */
-  appId?: string;
+  appId?: string | undefined;
   /** Every integration sends to the same destination, so failover cannot help. */
   isFixed?: boolean;
   /** Texts that identify the recipient and must not appear in events. */
@@ -377,13 +377,13 @@ export type Receipt = {
   /** `unsubscribed`: the recipient unsubscribed from messages like this one. */
   kind: ReceiptKind | 'unsubscribed';
   /** The `reference` of the message; undefined for messages that this server did not send. */
-  reference?: string;
+  reference?: string | undefined;
   at: Date;
   /** The vendor's error code, and its message. */
-  code?: string;
-  reason?: string;
+  code?: string | undefined;
+  reason?: string | undefined;
   /** The e-mail address or phone number to suppress, and why. */
-  suppress?: { address: string; reason: 'rejected' | 'bounced' | 'complained' | 'unsubscribed' };
+  suppress?: { address: string; reason: 'rejected' | 'bounced' | 'complained' | 'unsubscribed' } | undefined;
 };
 
 /** An installation of a chat app, or one of its channels, that has not existed since `goneAt`. */
@@ -412,9 +412,9 @@ export type ReportRequest = ReceivedRequest & {
   /** The URL that the vendor called. */
   url: string;
   /** The reference in the URL, if the URL was created for one message (`receiptUrl`). */
-  reference?: string;
+  reference?: string | undefined;
   /** The certificate in PEM, from `certificateUrl`. */
-  certificate?: string;
+  certificate?: string | undefined;
 };
 
 /** Reads a vendor's delivery-status webhooks. Pure. */
@@ -459,8 +459,8 @@ export type PolledReceipts =
   | { kind: 'failed'; reason: string; retryAfterMs?: number | undefined };
 export type PolledReceipt = {
   kind: ReceiptKind;
-  code?: string;
-  reason?: string;
+  code?: string | undefined;
+  reason?: string | undefined;
   /** The device no longer exists: discard its token. */
   tokenGone?: boolean;
 };

@@ -10,7 +10,7 @@ const LONGEST_MS = 3_600_000;
  */
 export function backoff(
   attempt: number,
-  options: { retryAfterMs?: number; random?: () => number } = {},
+  options: { retryAfterMs?: number | undefined; random?: () => number } = {},
 ): number {
   const step = STEPS_MS[Math.min(attempt, STEPS_MS.length) - 1] ?? LONGEST_MS;
   const own = Math.ceil(step * (options.random ?? Math.random)());

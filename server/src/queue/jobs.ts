@@ -13,9 +13,9 @@ export interface JobPayloads {
     broadcast_id: string;
     created?: true;
     page?: number;
-    after?: string;
+    after?: string | undefined;
     everyone?: true;
-    traceparent?: string;
+    traceparent?: string | undefined;
   };
   /**
    * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
@@ -35,11 +35,11 @@ export interface JobPayloads {
     first_attempt_ms: number;
     back?: 'waited' | 'begun';
     closed?: 'outside_window' | 'quiet_hours';
-    waits_for?: 'rate' | 'integration';
+    waits_for?: 'rate' | 'integration' | undefined;
     woken?: true;
-    replay?: number;
+    replay?: number | undefined;
     awaited?: true;
-    traceparent?: string;
+    traceparent?: string | undefined;
     progress?: Readonly<Record<string, Progress>>;
   };
   /**
@@ -48,7 +48,7 @@ export interface JobPayloads {
    */
   replay: {
     broadcast_id: string;
-    channel?: string;
+    channel?: string | undefined;
     after: { user_id: string; channel: string };
     asked_at: string;
     text_weight: number;
@@ -85,14 +85,14 @@ export interface JobPayloads {
     replay?: boolean;
   };
   /** Import a page of users, and enqueue the next one. `traceparent` as above. */
-  import_users: { import_id: string; page: number; traceparent?: string };
+  import_users: { import_id: string; page: number; traceparent?: string | undefined };
   /** Continue a run of a workflow that is in this turn. `traceparent` as above. */
-  run_workflow: { run_id: string; turn: number; traceparent?: string };
+  run_workflow: { run_id: string; turn: number; traceparent?: string | undefined };
   /**
    * The same, where the next step waits for another host. `attempt` counts the attempts before this one. The
    * partition key is of the project and the host, so that a slow host does not delay requests to others.
    */
-  call_workflow: { run_id: string; turn: number; attempt: number; traceparent?: string };
+  call_workflow: { run_id: string; turn: number; attempt: number; traceparent?: string | undefined };
   /**
    * Continue those of these runs that are still in these turns, and whose condition accepts an event: the
    * posted one, or those of Belfry with these names in rows of events, each with the numbers of its events.
@@ -171,7 +171,7 @@ export interface NewJob<Kind extends JobKind = JobKind> {
   weight: number;
   payload: JobPayloads[Kind];
   /** When it may run, in unix milliseconds. Default: immediately. */
-  dueAtMs?: number;
+  dueAtMs?: number | undefined;
 }
 
 // This much text weighs as much as a recipient, so that a batch has only one or two contents of 10 MiB.

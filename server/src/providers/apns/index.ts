@@ -231,7 +231,7 @@ function classify(response: HttpResult): SendOutcome {
 function meaning(response: ParsedResponse): SendOutcome | undefined {
   const { status, headers, json } = response;
   const id = headers['apns-id'];
-  if (status === 200) return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
+  if (status === 200) return { kind: 'sent', providerId: id };
   const { reason } = response;
   const { reason: word, timestamp } = json as { reason?: unknown; timestamp?: unknown };
   const code = typeof word === 'string' ? word : String(status);

@@ -229,7 +229,7 @@ function meaning(parsed: ParsedResponse): SendOutcome | undefined {
 /** The minimum delay that FCM documents for a response without one. */
 const QUOTA_MS = 60_000;
 
-type Problem = { code?: string; isAboutToken: boolean; retryAfterMs?: number };
+type Problem = { code?: string | undefined; isAboutToken: boolean; retryAfterMs?: number };
 
 /** Parses an error of Google's APIs: https://cloud.google.com/apis/design/errors */
 function problemIn(json: object): Problem {
@@ -241,7 +241,7 @@ function problemIn(json: object): Problem {
   const violations = all.flatMap(({ fieldViolations: some }) => (Array.isArray(some) ? some : []));
   const delay = all.map(({ retryDelay }) => /^(\d+(?:\.\d+)?)s$/.exec(String(retryDelay))?.[1]).find(Boolean);
   return {
-    ...(code === undefined ? {} : { code }),
+    code,
     isAboutToken: violations.some((one: { field?: unknown } | null) => one?.field === 'message.token'),
     ...(delay === undefined ? {} : { retryAfterMs: Number(delay) * 1000 }),
   };

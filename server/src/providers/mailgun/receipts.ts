@@ -55,10 +55,10 @@ function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Rec
   return {
     kind,
     at: dateOfSeconds(event.timestamp, nowMs),
-    ...(reference === undefined ? {} : { reference }),
-    ...(failed && code !== undefined ? { code } : {}),
-    ...(failed && reason !== undefined ? { reason } : {}),
-    ...(why === undefined || address === undefined ? {} : { suppress: { address, reason: why } }),
+    reference,
+    code: failed ? code : undefined,
+    reason: failed ? reason : undefined,
+    suppress: why && address !== undefined ? { address, reason: why } : undefined,
   };
 }
 

@@ -140,7 +140,7 @@ function classify(response: HttpResult): SendOutcome {
     const { status, headers } = parsed;
     if (status === 202) {
       const id = headers['x-message-id'];
-      return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
+      return { kind: 'sent', providerId: id };
     }
     if (status === 402 || /maximum credits exceeded/i.test(parsed.reason)) return rejected('config', parsed);
     if (status === 400 && isAboutRecipient(parsed)) return rejected('address', parsed);

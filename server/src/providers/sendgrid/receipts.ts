@@ -63,10 +63,10 @@ function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Rec
   return {
     kind,
     at: dateOfSeconds(event.timestamp, nowMs),
-    ...(reference === undefined ? {} : { reference }),
-    ...(code === undefined ? {} : { code }),
-    ...(reason === undefined || kind === 'delivered' ? {} : { reason }),
-    ...(why === undefined || address === undefined ? {} : { suppress: { address, reason: why } }),
+    reference,
+    code,
+    reason: kind === 'delivered' ? undefined : reason,
+    suppress: why && address !== undefined ? { address, reason: why } : undefined,
   };
 }
 

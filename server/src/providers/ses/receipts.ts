@@ -146,9 +146,9 @@ function receiptsOf(event: Members, nowMs: number): Receipt[] {
   const receipt: Receipt = {
     kind,
     at: Number.isNaN(at.getTime()) ? new Date(nowMs) : at,
-    ...(reference === undefined ? {} : { reference }),
-    ...(code === undefined ? {} : { code }),
-    ...(reason === undefined ? {} : { reason }),
+    reference,
+    code,
+    reason,
   };
   if (why === undefined || addresses.length === 0) return [receipt];
   return addresses.map((address) => ({ ...receipt, suppress: { address, reason: why } }));
@@ -159,8 +159,8 @@ type Meaning = {
   about: unknown;
   addresses?: string[];
   why?: NonNullable<Receipt['suppress']>['reason'];
-  code?: string;
-  reason?: string;
+  code?: string | undefined;
+  reason?: string | undefined;
 };
 
 function meaningOf(event: Members): Meaning | undefined {
@@ -173,22 +173,12 @@ function meaningOf(event: Members): Meaning | undefined {
       return complaint(membersOf(event.complaint));
     case 'Reject': {
       const reason = nonEmptyText(membersOf(event.reject).reason);
-      return {
-        kind: 'dropped',
-        about: undefined,
-        code: 'Reject',
-        ...(reason === undefined ? {} : { reason }),
-      };
+      return { kind: 'dropped', about: undefined, code: 'Reject', reason };
     }
     case 'Rendering Failure': {
       // An override may name a template. SES accepts the message, and renders it later.
       const reason = nonEmptyText(membersOf(event.failure).errorMessage);
-      return {
-        kind: 'dropped',
-        about: undefined,
-        code: 'Rendering Failure',
-        ...(reason === undefined ? {} : { reason }),
-      };
+      return { kind: 'dropped', about: undefined, code: 'Rendering Failure', reason };
     }
     default:
       return undefined; // not final, or an action of the recipient
@@ -199,9 +189,8 @@ function bounce(about: Members): Meaning {
   const recipients = listOf(about.bouncedRecipients);
   const code = nonEmptyText(recipients[0]?.status);
   const reason = nonEmptyText(recipients[0]?.diagnosticCode) ?? nonEmptyText(about.bounceSubType);
-  const failure = { ...(code === undefined ? {} : { code }), ...(reason === undefined ? {} : { reason }) };
-  if (about.bounceType !== 'Permanent') return { kind: 'bounced', about, ...failure };
-  return { kind: 'bounced', about, addresses: addressesOf(recipients), why: 'bounced', ...failure };
+  if (about.bounceType !== 'Permanent') return { kind: 'bounced', about, code, reason };
+  return { kind: 'bounced', about, addresses: addressesOf(recipients), why: 'bounced', code, reason };
 }
 
 function complaint(about: Members): Meaning | undefined {
@@ -210,7 +199,7 @@ function complaint(about: Members): Meaning | undefined {
   const addresses = addressesOf(listOf(about.complainedRecipients));
   const listed = about.complaintSubType === 'OnAccountSuppressionList'; // SES did not send it
   const kind = listed ? 'dropped' : 'complained';
-  return { kind, about, addresses, why: 'complained', ...(code === undefined ? {} : { code }) };
+  return { kind, about, addresses, why: 'complained', code };
 }
 
 function listOf(value: unknown): Members[] {

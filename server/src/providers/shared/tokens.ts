@@ -78,11 +78,11 @@ function deviceTarget({
     address: {
       token: {
         deviceToken,
-        ...(appId === undefined ? {} : { appId }),
-        ...(installationId === undefined ? {} : { installationId }),
+        appId,
+        installationId,
       },
     },
-    ...(appId === undefined ? {} : { appId }),
+    appId,
     secrets: [deviceToken],
   };
 }

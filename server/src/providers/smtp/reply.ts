@@ -49,7 +49,7 @@ function classifyResponse(error: SmtpError, status: number): SendOutcome {
     reason,
     code,
     ambiguous: false,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    retryAfterMs,
   });
 
   const forEither = (): SendOutcome => ({

@@ -231,5 +231,5 @@ function connect({ webhook }: Static<typeof config>, { transport }: SenderDeps):
 function configOutcome(outcome: SendOutcome): SendOutcome {
   if (outcome.kind !== 'token_gone') return outcome;
   const { reason, code } = outcome;
-  return { kind: 'rejected', scope: 'config', reason, ...(code === undefined ? {} : { code }) };
+  return { kind: 'rejected', scope: 'config', reason, code };
 }

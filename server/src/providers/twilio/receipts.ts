@@ -29,7 +29,7 @@ export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
     if (status === null) return undefined;
     const receipt = receiptOf(status, form, new Date(nowMs));
     if (receipt === undefined) return { receipts: [] };
-    return { receipts: [{ ...receipt, ...(reference === undefined ? {} : { reference }) }] };
+    return { receipts: [{ ...receipt, reference }] };
   },
 };
 
@@ -72,9 +72,9 @@ function receiptOf(status: string, form: URLSearchParams, at: Date): Receipt | u
   return {
     kind,
     at,
-    ...(code === '' ? {} : { code }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(why === undefined || to === null ? {} : { suppress: { address: to, reason: why } }),
+    code: code === '' ? undefined : code,
+    reason,
+    suppress: why && to !== null ? { address: to, reason: why } : undefined,
   };
 }
 

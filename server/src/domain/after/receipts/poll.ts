@@ -42,15 +42,14 @@ async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
   // The integration was deleted, so there are no credentials.
   if (polls === undefined || integration === undefined) return complete(deps.db, leaseId, [job.id]);
   if (integration.unreadable !== undefined)
-    return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now(), {}) });
+    return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now()) });
   const ids = payload.sent.map(({ id }) => id);
   const response = await polls.fetch(ids, integration.config, deps);
   if (response.kind === 'failed') {
-    const wish = response.retryAfterMs === undefined ? {} : { retryAfterMs: response.retryAfterMs };
-    const again = afterFailure(job, deps.clock.now(), wish);
+    const again = afterFailure(job, deps.clock.now(), response.retryAfterMs);
     deps.log.debug(
       { projectId, provider: payload.provider, reason: response.reason },
-      'no receipts were to be had',
+      'the receipts could not be fetched',
     );
     return end(deps, { job, leaseId, again });
   }
@@ -97,8 +96,8 @@ function receiptsOf({ payload }: PollJob, polled: Polled, at: Date): Receipt[] {
         kind,
         at,
         reference: referenceOf({ broadcastId, userId }),
-        ...(code === undefined ? {} : { code }),
-        ...(reason === undefined ? {} : { reason }),
+        code,
+        reason,
       },
     ];
   });
@@ -112,7 +111,7 @@ function goneOf({ payload, projectId }: PollJob, channel: string, polled: Polled
     if (said?.tokenGone !== true) return [];
     const { code, reason = `${payload.provider} reports that the device is gone` } = said;
     const token = { projectId, userId, tokenId, channel: `${channel}/${payload.provider}` };
-    return [{ ...token, scope: 'token' as const, goneAt, reason, ...(code === undefined ? {} : { code }) }];
+    return [{ ...token, scope: 'token' as const, goneAt, reason, code }];
   });
 }
 
@@ -134,13 +133,9 @@ function nextRound(
 
 const MIN_PAUSE_MS = 60_000;
 
-function afterFailure(
-  job: PollJob,
-  nowMs: number,
-  wish: { retryAfterMs?: number },
-): NewJob<'poll_receipts'>[] {
+function afterFailure(job: PollJob, nowMs: number, retryAfterMs?: number): NewJob<'poll_receipts'>[] {
   const failures = job.payload.failures + 1;
-  const dueAtMs = nowMs + backoff(failures, wish);
+  const dueAtMs = nowMs + backoff(failures, { retryAfterMs });
   return dueAtMs > job.payload.sent_ms + LIFETIME_MS ? [] : [nextJob(job, dueAtMs, { failures })];
 }
 

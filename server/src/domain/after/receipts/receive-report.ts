@@ -49,8 +49,8 @@ export async function receiveReport(
 ): Promise<{ challenge?: string }> {
   const given = { ...request, nowMs: deps.clock.now() };
   let signed: Report | undefined;
-  // Ids are unique only within a project, so the secret decides. Where it is none but the name of a topic, as
-  // with SES, another project could save the same: it must not receive a report in place of the first.
+  // Ids are unique only within a project, so the secret decides. SES has only the name of a topic, which
+  // another project could save, too: it must not receive a report in place of the first.
   for (const { projectId, config } of await findIntegrationsById(deps, name, id)) {
     const judged = await withProofs(deps, reader, { projectId, id, config }, given);
     if (!reader.isSigned(judged, config)) continue;
@@ -93,7 +93,7 @@ async function withProofs(
   const certificate = url && (await certificateAt(transport, settingOf(reader), url));
   return {
     ...request,
-    ...(reference === undefined ? {} : { reference }),
+    reference,
     ...(certificate ? { certificate } : {}),
   };
 }

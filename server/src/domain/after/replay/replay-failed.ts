@@ -35,7 +35,7 @@ export async function replayAllFailed(
 ): Promise<number> {
   const first: Chunk = {
     broadcast_id: id,
-    ...(channel === undefined ? {} : { channel }),
+    channel,
     after: { user_id: OLDEST, channel: '' },
     asked_at: askedAt,
     text_weight: textWeight,

@@ -66,6 +66,6 @@ export function webhookJob(
     priority: 1,
     weight: payload.event_ids.length,
     payload,
-    ...(dueAtMs === undefined ? {} : { dueAtMs }),
+    dueAtMs,
   };
 }

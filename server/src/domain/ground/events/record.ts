@@ -5,9 +5,9 @@ import { newId } from '../../../lib/ids.ts';
 
 /** The part of an event that does not follow from its row. Never contains a secret, a token or a config. */
 export interface EventDetails {
-  code?: string;
+  code?: string | undefined;
   level?: 'info' | 'warn' | 'error';
-  log?: string;
+  log?: string | undefined;
   context?: Readonly<Record<string, unknown>>;
   payload?: Readonly<Record<string, unknown>>;
 }

@@ -58,7 +58,7 @@ function concludeSends(
     return {
       delivery,
       accepted,
-      ...(remaining === undefined ? {} : { remaining }),
+      remaining,
       ...(hasUnusedMark && {
         unusedMark: { userId, notificationId: id, channel, replay: job.payload.replay },
       }),
@@ -71,7 +71,7 @@ function concludeSends(
   const rejected = results.flatMap((result) => result.rejected ?? []);
   return {
     delivery,
-    ...(remaining === undefined ? {} : { remaining }),
+    remaining,
     outcome: {
       ...identityOf(job, userId),
       state: outcome.state,
@@ -242,7 +242,7 @@ export function concludeTargets(before: BeforeAttempt, given: readonly TargetRes
     if (result.kind === 'retry') left[result.targetId] = { delayMs: result.delayMs };
     if (result.kind === 'deferred') {
       const { untilMs: atMs, waitsFor } = result;
-      left[result.targetId] = { atMs, ...(waitsFor === undefined ? {} : { waitsFor }) };
+      left[result.targetId] = { atMs, waitsFor };
     }
   }
   const wasTried = given.some(({ kind }) => kind !== 'deferred');
@@ -330,7 +330,7 @@ function inTime(result: TargetResult, { nowMs, expiresAtMs }: BeforeAttempt): Ta
   return {
     kind: 'failed',
     targetId,
-    ...(integration === undefined ? {} : { integration }),
+    integration,
     code: (result.kind === 'retry' ? result.code : undefined) ?? 'expired',
     reason: `expired: not delivered within the time to live of the channel: ${result.reason}`,
   };

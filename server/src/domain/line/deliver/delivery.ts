@@ -116,16 +116,16 @@ export interface Installed {
 }
 
 /** The result of an attempt at one target. */
-export type TargetResult = { targetId: string; integration?: OpenedIntegration } & (
-  | { kind: 'accepted'; providerId?: string }
-  | { kind: 'gone' | 'failed'; reason: string; code?: string }
+export type TargetResult = { targetId: string; integration?: OpenedIntegration | undefined } & (
+  | { kind: 'accepted'; providerId?: string | undefined }
+  | { kind: 'gone' | 'failed'; reason: string; code?: string | undefined }
   /** To be retried, at the latest after `delayMs`. */
-  | { kind: 'retry'; delayMs: number; reason: string; code?: string }
+  | { kind: 'retry'; delayMs: number; reason: string; code?: string | undefined }
   /** It was not tried, and will be due then, or when what it waits for changes. */
-  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor?: WaitsFor }
+  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor?: WaitsFor | undefined }
 ) & {
     /** The integration that may have sent the message, of a target that is to be tried again. */
-    ambiguousId?: string;
+    ambiguousId?: string | undefined;
     /** Addresses that the provider rejected for good. */
     rejected?: readonly RejectedAddress[];
     /** A text message was marked, and surely not sent: the mark is to be removed. */
@@ -146,7 +146,7 @@ export interface Concluded {
   delivery: Delivery;
   /** Left out if nothing was tried: then there is nothing to record. */
   outcome?: Omit<DeliveryOutcome, 'durationMs'>;
-  remaining?: Remaining;
+  remaining?: Remaining | undefined;
   /** Its delivery window is closed. */
   closed?: Closed;
   /** Messages that providers accepted, if no outcome has them. */
@@ -160,7 +160,7 @@ export interface Remaining extends Omit<Progress, 'left'> {
   /** Attempts that were made. */
   attempt: number;
   /** By target: the delay until the next attempt, or its time and what it waits for. */
-  left: Readonly<Record<string, { delayMs: number } | { atMs: number; waitsFor?: WaitsFor }>>;
+  left: Readonly<Record<string, { delayMs: number } | { atMs: number; waitsFor?: WaitsFor | undefined }>>;
 }
 
 /** How many targets of several ended how. */

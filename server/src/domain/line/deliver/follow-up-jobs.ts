@@ -79,7 +79,7 @@ export function retryJobs(
         user_ids: group.map(({ userId }) => userId),
         attempt: first.attempt,
         back: 'begun',
-        ...(first.waitsFor === undefined ? {} : { waits_for: first.waitsFor }),
+        waits_for: first.waitsFor,
         // The address or the numbers are those that the user has when the job is due.
         ...(payload.channel === 'email' || payload.channel === 'sms' ? {} : { progress }),
       },
@@ -145,8 +145,8 @@ export function windowJobs(
         first_attempt_ms: back === 'begun' ? payload.first_attempt_ms + dueAtMs - nowMs : dueAtMs,
         back,
         closed: code,
-        ...(payload.replay === undefined ? {} : { replay: payload.replay }),
-        ...(traceparent === undefined ? {} : { traceparent }),
+        replay: payload.replay,
+        traceparent,
         ...(attempted.length === 0 ? {} : { progress: Object.fromEntries(attempted) }),
       },
     });

@@ -100,9 +100,9 @@ function dispatch(
     userId: content.user.id,
     weight: weightOf(content),
     identifiers,
-    ...(token === undefined ? {} : { token }),
-    ...(ambiguousId === undefined ? {} : { ambiguousId }),
-    ...(text === undefined ? {} : { text }),
+    token,
+    ambiguousId,
+    text,
   });
 }
 
@@ -137,7 +137,7 @@ async function sendToNumbers(
           targetId: target.id,
           delayMs: Math.max(0, made.untilMs - clock.now()),
           reason: made.reason,
-          ...(made.ambiguousId === undefined ? {} : { ambiguousId: made.ambiguousId }),
+          ambiguousId: made.ambiguousId,
         }
       : made;
   const isUnsent = counted.kind === 'deferred' || (counted.kind === 'retry' && !isAmbiguous);
@@ -160,7 +160,7 @@ function sentTwice(result: TargetResult): TargetResult {
   return {
     kind: 'failed',
     targetId,
-    ...(integration === undefined ? {} : { integration }),
+    integration,
     code: 'ambiguous',
     reason: `${NOT_A_THIRD_TIME.reason}${last}`,
   };
@@ -249,29 +249,21 @@ function rejectedAddress(
 
 function targetResult({ delayMs }: Attempt, { id: targetId }: Target, result: AttemptResult): TargetResult {
   const { ambiguousId } = result;
-  const next = ambiguousId === undefined ? {} : { ambiguousId };
   if (result.kind === 'deferred') {
     const { untilMs, reason, waitsFor } = result;
-    return {
-      targetId,
-      kind: 'deferred',
-      untilMs,
-      reason,
-      ...(waitsFor === 'server' ? {} : { waitsFor }),
-      ...next,
-    };
+    const other = waitsFor === 'server' ? undefined : waitsFor;
+    return { targetId, kind: 'deferred', untilMs, reason, waitsFor: other, ambiguousId };
   }
   const { outcome, integration } = result;
   if (outcome.kind === 'sent') {
     const { providerId } = outcome;
-    const id = providerId === undefined ? {} : { providerId: oneLine(providerId, 500) };
-    return { targetId, integration, kind: 'accepted', ...id };
+    return { targetId, integration, kind: 'accepted', providerId: providerId && oneLine(providerId, 500) };
   }
   const { reason, code } = outcome;
-  const failure = { targetId, integration, reason, ...(code === undefined ? {} : { code }) };
+  const failure = { targetId, integration, reason, code };
   if (outcome.kind === 'token_gone') return { ...failure, kind: 'gone' };
   if (outcome.kind === 'rejected') return { ...failure, kind: 'failed' };
-  return { ...failure, ...next, kind: 'retry', delayMs: retryDelay(delayMs, outcome.retryAfterMs) };
+  return { ...failure, ambiguousId, kind: 'retry', delayMs: retryDelay(delayMs, outcome.retryAfterMs) };
 }
 
 /** The provider's `Retry-After` in whole seconds, if it is longer than the job's own delay. */

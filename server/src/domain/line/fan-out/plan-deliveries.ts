@@ -215,8 +215,8 @@ export function deliveryJobs(
         attempt: 0,
         first_attempt_ms: dueAtMs,
         ...(later || replay !== undefined ? {} : { awaited: true }),
-        ...(replay === undefined ? {} : { replay }),
-        ...(broadcast.traceparent === undefined ? {} : { traceparent: broadcast.traceparent }),
+        replay,
+        traceparent: broadcast.traceparent,
       },
     });
   }

@@ -75,9 +75,9 @@ export function jobsOfNextPages(broadcasts: readonly AddressedPage[]): NewJob<'f
             payload: {
               broadcast_id: id,
               page: page + 1,
-              ...(next.after === undefined ? {} : { after: next.after }),
+              after: next.after,
               ...(group?.of === 'everyone' ? { everyone: true } : {}),
-              ...(traceparent === undefined ? {} : { traceparent }),
+              traceparent,
             },
           },
         ],

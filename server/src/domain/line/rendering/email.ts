@@ -70,7 +70,7 @@ export function finishEmail(
     sender?: Sender;
     unsubscribeUrl?: string | undefined;
     preferencesUrl?: string | undefined;
-    tracked?: TrackedLinks;
+    tracked?: TrackedLinks | undefined;
   } = {},
 ): { subject: string; html: string; text: string } {
   const { subject, text } = prepared;

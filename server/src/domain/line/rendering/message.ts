@@ -207,7 +207,7 @@ export function textDraft(content: DraftContent, to: string): Draft {
     render(integration) {
       const rendered = renderContent(content, integration);
       const url = receiptUrl(content.config, content.project, integration, rendered.reference);
-      return { ...rendered, to, ...(url === undefined ? {} : { receiptUrl: url }) };
+      return { ...rendered, to, receiptUrl: url };
     },
   };
 }
@@ -250,7 +250,7 @@ function renderEmail(content: DraftContent, email: string, integration: OpenedIn
       sender: senderOf(project),
       unsubscribeUrl: texts.has?.unsubscribeUrl ? undefined : unsubscribe,
       preferencesUrl: texts.has?.preferencesUrl ? undefined : preferencesUrl(config, project, about),
-      ...(tracked === undefined ? {} : { tracked }),
+      tracked,
     }),
     headers: emailHeaders({ notificationId, brand, unsubscribeUrl: unsubscribe }),
     critical: broadcast.critical,
@@ -290,7 +290,7 @@ function renderContent(content: DraftContent, integration: OpenedIntegration): N
     topic: broadcast.topic,
     customAttributes: broadcast.message.custom_attributes ?? null,
     expiresAt: new Date(content.expiresAtMs),
-    ...(trackingUrl === undefined ? {} : { trackingUrl }),
+    trackingUrl,
     ...overrideFor(broadcast, integration),
   };
 }

@@ -21,7 +21,7 @@ export interface SendRequest {
   /** Identifies the target in every attempt: the ids of the notification and of the token or the address. */
   targetId: string;
   /** The integration that may have sent the message at the last attempt. */
-  ambiguousId?: string;
+  ambiguousId?: string | undefined;
   /** Its broadcast: nothing more is sent of a cancelled one. */
   broadcastId: string;
   /** The delivery was deferred or tried before. */
@@ -31,11 +31,11 @@ export interface SendRequest {
   /** Characters of the message that are in memory while it is sent. */
   weight: number;
   /** The token that it is sent to, if it is sent to one. */
-  token?: TokenRef;
+  token?: TokenRef | undefined;
   /** The address, number or token itself: removed from what the provider says, which is kept in events. */
   identifiers?: readonly string[];
   /** Only for a text message, which is marked right before it is sent. */
-  text?: TextSend;
+  text?: TextSend | undefined;
 }
 
 /** The result of an attempt to send a message over one integration. */

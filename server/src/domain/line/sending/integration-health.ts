@@ -212,7 +212,7 @@ export class IntegrationHealth {
       kind: 'rejected',
       scope: 'config',
       reason: `the tokens of many users are rejected in a row, so the config is wrong: ${reason}`,
-      ...(code === undefined ? {} : { code }),
+      code,
     };
     this.#update(admitted, 'rejects', rejection);
     return rejection;
@@ -277,8 +277,7 @@ export class IntegrationHealth {
     }
     if (breaker.state !== 'open' || verdict === 'inconclusive') return;
     const isKnown = reportedVersion === integration.version;
-    // That one of many downstream hosts does not respond is no event of the integration: any server can be
-    // one.
+    // If one of many downstream hosts does not respond, that is no event of the integration: users name them.
     if (!isKnown && host !== '' && verdict === 'no_response') return;
     const { reason = '', code } = (outcome ?? {}) as { reason?: string; code?: string };
     const why = { code, reason: withoutRecipients(reason) };
@@ -286,7 +285,7 @@ export class IntegrationHealth {
     const sinceMs = this.#deps.clock.now();
     const pause = { ...key, version, sinceMs, untilMs: breaker.probeAtMs, ...why };
     health.reportedVersion = version;
-    const details = { level: 'error' as const, log: why.reason, ...(code === undefined ? {} : { code }) };
+    const details = { level: 'error' as const, log: why.reason, code };
     const event = isKnown ? undefined : this.#event('integration.paused', integration, host, details);
     this.#deps.pauses.paused(pause, event);
   }
@@ -295,7 +294,7 @@ export class IntegrationHealth {
     type: 'integration.paused' | 'integration.resumed',
     { projectId, id, provider, channel }: OpenedIntegration,
     host: string,
-    details: { level: 'info' | 'error'; log?: string; code?: string },
+    details: { level: 'info' | 'error'; log?: string; code?: string | undefined },
   ): IntegrationEvent {
     const name = wireNameOf(provider, this.#deps.config.BRAND);
     const payload = { id, name, ...(host === '' ? {} : { party: host }) };

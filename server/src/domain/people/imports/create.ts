@@ -31,7 +31,7 @@ export function createImport(
       pages.map((page) => page.size),
     ]);
     const traceparent = activeSpan()?.traceparent;
-    const payload = { import_id: id, page: 0, ...(traceparent === undefined ? {} : { traceparent }) };
+    const payload = { import_id: id, page: 0, traceparent };
     await enqueue(tx, [{ kind: 'import_users', projectId, priority: BULK, weight: 1, payload }]);
     const created = await getImport(tx, projectId, id);
     if (created === undefined) throw new Error(`import ${id} does not exist after it was stored`);

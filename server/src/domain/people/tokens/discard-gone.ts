@@ -149,11 +149,7 @@ async function discardBatch({ db, bus }: Deps, gone: readonly GoneToken[]): Prom
       tx,
       rows.map(({ project_id: projectId, user_id: userId, channel, id, public_id, place }) => {
         const { reason, code } = tokens[place - 1] ?? {};
-        const why = {
-          ...(reason === undefined ? {} : { log: reason }),
-          ...(code === undefined ? {} : { code }),
-        };
-        return discarded({ projectId, userId, channel }, public_id ?? id, why);
+        return discarded({ projectId, userId, channel }, public_id ?? id, { log: reason, code });
       }),
     );
     return rows;

@@ -15,7 +15,7 @@ export function saved(subject: Subject, tokenId: string): NewEvent {
 export function discarded(
   subject: Subject,
   tokenId: string,
-  why: { log?: string; code?: string } = {},
+  why: { log?: string | undefined; code?: string | undefined } = {},
 ): NewEvent {
   return event('token.discarded', subject, tokenId, why);
 }
@@ -24,7 +24,7 @@ function event(
   type: 'token.saved' | 'token.discarded',
   { projectId, userId, channel }: Subject,
   tokenId: string,
-  more: { log?: string; code?: string } = {},
+  more: { log?: string | undefined; code?: string | undefined } = {},
 ): NewEvent {
   return {
     projectId,

@@ -13,5 +13,5 @@ export interface GoneToken extends TokenRef {
   scope: 'token' | 'installation';
   goneAt?: Date;
   reason: string;
-  code?: string;
+  code?: string | undefined;
 }

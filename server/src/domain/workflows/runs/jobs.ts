@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { NewJob } from '../../../queue/jobs.ts';
 
-// So many characters weigh as much as another run.
+// This many characters weigh as much as another run.
 const CHARACTERS_PER_WEIGHT = 4_096;
 
 /** The run that a job is for. */
@@ -27,13 +27,8 @@ export function runJob(
   { id, projectId, turn, size, traceparent }: RunToContinue,
   { priority, dueAtMs, calls }: { priority: number; dueAtMs?: number | undefined; calls?: Call | undefined },
 ): NewJob {
-  const common = {
-    projectId,
-    priority,
-    weight: 1 + Math.floor(size / CHARACTERS_PER_WEIGHT),
-    ...(dueAtMs === undefined ? {} : { dueAtMs }),
-  };
-  const payload = { run_id: id, turn, ...(traceparent === undefined ? {} : { traceparent }) };
+  const common = { projectId, priority, weight: 1 + Math.floor(size / CHARACTERS_PER_WEIGHT), dueAtMs };
+  const payload = { run_id: id, turn, traceparent };
   return calls === undefined
     ? { ...common, kind: 'run_workflow', payload }
     : {

@@ -39,7 +39,7 @@ export type StepResult =
   | { kind: 'retry'; delayMs: number }
   /** Ends the run as completed. */
   | { kind: 'end'; output: object }
-  | { kind: 'abort'; reason?: string }
+  | { kind: 'abort'; reason?: string | undefined }
   | { kind: 'fail'; error: string };
 
 /**
@@ -50,14 +50,14 @@ export type SharedResult = Collect | Throttle;
 
 export interface Collect {
   kind: 'collect';
-  key?: string;
+  key?: string | undefined;
   windowMs: number;
   maxWindowMs: number;
 }
 
 export interface Throttle {
   kind: 'throttle';
-  key?: string;
+  key?: string | undefined;
   windowMs: number;
   limit: number;
 }

@@ -43,7 +43,7 @@ const pause: Command<object> = { begin: () => ({ kind: 'wait' }) };
 const abort: Command<{ reason?: string }> = {
   begin: (_context, { input: { reason } }) => ({
     kind: 'abort',
-    ...(reason === undefined ? {} : { reason }),
+    reason,
   }),
 };
 
@@ -74,7 +74,7 @@ const digest: Command<{ window: number; max_window?: number; key?: string }> = {
   },
   begin: (_context, { input: { window, max_window: maxWindow = window, key } }) => ({
     kind: 'collect',
-    ...(key === undefined ? {} : { key }),
+    key,
     windowMs: window * 1_000,
     maxWindowMs: maxWindow * 1_000,
   }),
@@ -84,7 +84,7 @@ const digest: Command<{ window: number; max_window?: number; key?: string }> = {
 const throttle: Command<{ limit: number; window: number; key?: string }> = {
   begin: (_context, { input: { limit, window, key } }) => ({
     kind: 'throttle',
-    ...(key === undefined ? {} : { key }),
+    key,
     limit,
     windowMs: window * 1_000,
   }),

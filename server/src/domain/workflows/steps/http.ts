@@ -51,7 +51,7 @@ export const http: Command<Input> = {
       const retryAfterMs = retryAfter(received);
       return {
         kind: 'retry',
-        delayMs: backoff(attempt + 1, retryAfterMs === undefined ? {} : { retryAfterMs }),
+        delayMs: backoff(attempt + 1, { retryAfterMs }),
       };
     }
     const reason = `responded with ${status}${text.trim() === '' ? '' : `: ${text}`}`;
