@@ -3,6 +3,7 @@ import { type Database, sql } from '../../db/client.ts';
 import { sealedFor } from '../../domain/setup/integrations/cache.ts';
 import { IS_CURRENT } from '../../domain/setup/integrations/pauses.ts';
 import { sealingPurpose } from '../../domain/setup/projects/keys.ts';
+import { chunksOf } from '../../lib/chunks.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';
@@ -125,8 +126,8 @@ async function checkEgress({ EGRESS_ALLOW }: Config, integrations: OpenedRow[]):
   if (servers.length === 0) return [ok('egress', 'no integration has a mail server')];
   const guard = createEgressGuard({ allow: EGRESS_ALLOW });
   const findings: Finding[] = [];
-  for (let from = 0; from < servers.length; from += AT_ONCE) {
-    const batch = servers.slice(from, from + AT_ONCE).flatMap(([first]) => first ?? []);
+  for (const chunk of chunksOf(servers, AT_ONCE)) {
+    const batch = chunk.flatMap(([first]) => first ?? []);
     findings.push(...(await Promise.all(batch.map((target) => reach(guard, target)))).flat());
   }
   return findings;

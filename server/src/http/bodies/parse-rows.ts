@@ -11,6 +11,7 @@ import {
 import { problemsIn } from '../../contract/validation.ts';
 import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError } from '../../errors.ts';
+import { chunksOf } from '../../lib/chunks.ts';
 import { csvDelimiter } from '../../lib/csv-delimiter.ts';
 import { scanObject } from '../../lib/json-member.ts';
 import { isRecord } from '../../lib/members.ts';
@@ -58,10 +59,7 @@ function pagesOf(rows: readonly Row[], within?: string): ImportPage[] {
     const problems = problemsWithin(within, [`Param 'users' must have ${limit}`]);
     throw new ClientError('validation_failed', problems);
   }
-  const pages: ImportPage[] = [];
-  for (let start = 0; start < rows.length; start += PAGE)
-    pages.push(pageOf(rows.slice(start, start + PAGE), start + 1));
-  return pages;
+  return chunksOf(rows, PAGE).map((page, index) => pageOf(page, index * PAGE + 1));
 }
 
 function pageOf(rows: readonly Row[], firstRow: number): ImportPage {

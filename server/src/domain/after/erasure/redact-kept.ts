@@ -1,5 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 
 // Keys that are read at a time, and rows that are written in a transaction.
 const KEYS = 10_000;
@@ -26,10 +27,8 @@ export async function redactKept(
     let left = userIds;
     while (left.length > 0) {
       const keys = await db.query<Key>(one.select, [uuidArray(left), KEYS]);
-      for (let start = 0; start < keys.length; start += ROWS) {
-        const some = keys.slice(start, start + ROWS);
+      for (const some of chunksOf(keys, ROWS))
         if (signal?.aborted || !(await db.transaction((tx) => redact(tx, one, some)))) return;
-      }
       // The last user may have more.
       left = keys.length < KEYS ? [] : left.slice(left.indexOf(keys.at(-1)?.user_id ?? ''));
     }

@@ -1,6 +1,7 @@
 import { isNamed, type Recipient } from '../../../contract/broadcast.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { parseExact } from '../../../lib/json-text.ts';
 import { packJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
@@ -32,9 +33,8 @@ export async function redactRecipients(
   const namesOfUser = Map.groupBy(names, (name) => name.user_id);
   const ownersOf = new Map(lists.map((users) => [users, ownersAmong(users, namesOfUser)]));
   // Broadcasts are always locked in the order of their ids.
-  const ids = [...usersOf.keys()].sort();
-  for (let start = 0; start < ids.length; start += BROADCASTS) {
-    const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids.slice(start, start + BROADCASTS))]);
+  for (const ids of chunksOf([...usersOf.keys()].sort(), BROADCASTS)) {
+    const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids)]);
     const redacted: Redacted[] = [];
     for (const row of rows) {
       const one = await redact(row, ownersOf.get(usersOf.get(row.id) ?? []) ?? new Map());

@@ -1,5 +1,6 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { Context } from '../../context.ts';
 import { type EventRow, expand } from '../../ground/events/expand.ts';
@@ -127,9 +128,9 @@ async function* events(
   { projectId, userId }: { projectId: string; userId: string },
 ): AsyncGenerator<string> {
   const ids = await db.query<{ id: string }>(selectEventIds, [userId, projectId]);
-  for (let start = 0; start < ids.length; start += PER_PAGE) {
-    const page = ids.slice(start, start + PER_PAGE).map(({ id }) => id);
-    for (const row of await db.query<EventRow>(selectEvents, [projectId, uuidArray(page)])) {
+  for (const page of chunksOf(ids, PER_PAGE)) {
+    const values = [projectId, uuidArray(page.map(({ id }) => id))];
+    for (const row of await db.query<EventRow>(selectEvents, values)) {
       const { from, to } = numbersOf(row, undefined);
       for (const event of expand(row, from, to)) yield JSON.stringify(event);
     }

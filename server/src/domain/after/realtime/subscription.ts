@@ -1,3 +1,4 @@
+import { chunksOf } from '../../../lib/chunks.ts';
 import type { BroadcastContents } from '../../line/notifications/contents.ts';
 import type { Frame } from './frame.ts';
 import { keysOf, type Missed, type MissedEvent, type MissedRequest, missedEvents } from './missed.ts';
@@ -195,8 +196,8 @@ export class Subscription {
 
   async #sendMissed(missed: Missed, sinceMs: number): Promise<void> {
     const events = missedEvents(missed.states, this.#cursor, sinceMs);
-    for (let from = 0; from < events.length; from += EVENTS_PER_LOAD) {
-      await this.#sendSome(events.slice(from, from + EVENTS_PER_LOAD));
+    for (const some of chunksOf(events, EVENTS_PER_LOAD)) {
+      await this.#sendSome(some);
       if (this.#ended) return;
     }
     this.#cursor.advance(missed.nowMs);

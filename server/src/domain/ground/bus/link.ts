@@ -1,5 +1,6 @@
 import { systemClock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
+import { waitMs } from '../../../lib/wait.ts';
 import type { BusTransport, Channel } from './channel.ts';
 import type { RealtimeMessage } from './messages.ts';
 import { decodeMessages, encodeMessages, encodePresence, withoutContent } from './wire.ts';
@@ -168,7 +169,7 @@ export class Link {
       }
       this.#tried.resolve();
       if (this.#closing.signal.aborted) return;
-      await pause(retryMs * (0.5 + Math.random() / 2), this.#closing.signal);
+      await waitMs(retryMs * (0.5 + Math.random() / 2), this.#closing.signal).catch(() => {});
       retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
     }
   }
@@ -281,17 +282,4 @@ export class Link {
     // The new node must not miss this one either. If it fails, so does the next heartbeat.
     this.#announce(this.#channel, { leaves: false }).catch(() => {});
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done, { once: true });
-    if (signal.aborted) done();
-  });
 }

@@ -1,3 +1,4 @@
+import { chunksOf } from '../../../lib/chunks.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 
 /**
@@ -83,15 +84,12 @@ export function newToThese(
   message: Omit<NotificationsNew, 'type' | 'userIds' | 'page' | 'only'>,
   userIds: readonly string[],
 ): NotificationsNew[] {
-  const messages: NotificationsNew[] = [];
-  for (let start = 0; start < userIds.length; start += MAX_ONLY_USERS)
-    messages.push({
-      type: 'new',
-      ...message,
-      userIds: userIds.slice(start, start + MAX_ONLY_USERS),
-      only: true,
-    });
-  return messages;
+  return chunksOf(userIds, MAX_ONLY_USERS).map((chunk) => ({
+    type: 'new',
+    ...message,
+    userIds: chunk,
+    only: true,
+  }));
 }
 
 // 39 bytes each, of the 7,900 of a NOTIFY (wire.ts).

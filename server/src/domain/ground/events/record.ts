@@ -1,6 +1,7 @@
 import type { EventType } from '../../../contract/event.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { newId } from '../../../lib/ids.ts';
 
 /** The part of an event that does not follow from its row. Never contains a secret, a token or a config. */
@@ -24,7 +25,7 @@ export interface NewEvent {
   broadcastId?: string;
   userIds?: readonly string[];
   /** Shared by all users, or one for each of `userIds`. */
-  details?: EventDetails | readonly EventDetails[];
+  details?: EventDetails | readonly EventDetails[] | undefined;
 }
 
 /** Writes events in the caller's transaction, so that they are committed with the change. */
@@ -49,13 +50,12 @@ export function eventColumns(given: readonly NewEvent[]): unknown[] {
 function inRows(event: NewEvent): NewEvent[] {
   const { userIds, details } = event;
   if (userIds === undefined || userIds.length <= USERS_PER_EVENT_ROW) return [event];
-  const rows: NewEvent[] = [];
-  for (let start = 0; start < userIds.length; start += USERS_PER_EVENT_ROW) {
-    const part = <Item>(items: readonly Item[]) => items.slice(start, start + USERS_PER_EVENT_ROW);
-    const ofUsers = isForEach(details) ? { details: part(details) } : {};
-    rows.push({ ...event, userIds: part(userIds), ...ofUsers });
-  }
-  return rows;
+  const ofUsers = isForEach(details) ? chunksOf(details, USERS_PER_EVENT_ROW) : undefined;
+  return chunksOf(userIds, USERS_PER_EVENT_ROW).map((chunk, index) => ({
+    ...event,
+    userIds: chunk,
+    details: ofUsers?.[index] ?? details,
+  }));
 }
 
 function isForEach(details: NewEvent['details']): details is readonly EventDetails[] {

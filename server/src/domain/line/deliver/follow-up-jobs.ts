@@ -1,3 +1,4 @@
+import { chunksOf } from '../../../lib/chunks.ts';
 import { pollsOf } from '../../../providers/index.ts';
 import { BULK, type Job, type NewJob, type Progress } from '../../../queue/jobs.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
@@ -176,10 +177,7 @@ export function receiptJobs(accepted: readonly AcceptedMessage[]): NewJob<'poll_
     const [afterMs] = polls?.afterMs ?? [];
     if (first === undefined || polls === undefined || afterMs === undefined) return [];
     const { projectId, integrationId, provider } = first;
-    const parts = Array.from({ length: Math.ceil(group.length / polls.maxIds) }, (_, index) =>
-      group.slice(index * polls.maxIds, (index + 1) * polls.maxIds),
-    );
-    return parts.map((part): NewJob<'poll_receipts'> => {
+    return chunksOf(group, polls.maxIds).map((part): NewJob<'poll_receipts'> => {
       // The earliest of them: a token that was saved since then is not discarded.
       const sentMs = Math.min(...part.map((one) => one.sentMs));
       return {

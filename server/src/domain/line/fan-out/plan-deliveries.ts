@@ -1,5 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { type NewJob, priorityFor } from '../../../queue/jobs.ts';
 import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
 import { type SwitchedOff, switchedOff } from '../../setup/preferences/switched-off.ts';
@@ -199,28 +200,23 @@ export function deliveryJobs(
   userIds: readonly string[],
   { dueAtMs, later, replay }: { dueAtMs: number; later: boolean; replay?: number },
 ): NewJob<'deliver'>[] {
-  const jobs: NewJob<'deliver'>[] = [];
-  for (let start = 0; start < userIds.length; start += RECIPIENTS_PER_DELIVERY) {
-    const chunk = userIds.slice(start, start + RECIPIENTS_PER_DELIVERY);
-    jobs.push({
-      kind: 'deliver',
-      projectId: broadcast.projectId,
-      priority: priorityFor(broadcast.recipients),
-      weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
-      ...(later ? { dueAtMs } : {}),
-      payload: {
-        broadcast_id: broadcast.id,
-        channel,
-        user_ids: chunk,
-        attempt: 0,
-        first_attempt_ms: dueAtMs,
-        ...(later || replay !== undefined ? {} : { awaited: true }),
-        replay,
-        traceparent: broadcast.traceparent,
-      },
-    });
-  }
-  return jobs;
+  return chunksOf(userIds, RECIPIENTS_PER_DELIVERY).map((chunk) => ({
+    kind: 'deliver',
+    projectId: broadcast.projectId,
+    priority: priorityFor(broadcast.recipients),
+    weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
+    ...(later ? { dueAtMs } : {}),
+    payload: {
+      broadcast_id: broadcast.id,
+      channel,
+      user_ids: chunk,
+      attempt: 0,
+      first_attempt_ms: dueAtMs,
+      ...(later || replay !== undefined ? {} : { awaited: true }),
+      replay,
+      traceparent: broadcast.traceparent,
+    },
+  }));
 }
 
 /** Returns whether a user can be reached by one of these ways. */

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { exactJson } from '../../../lib/json-text.ts';
 import { unpackShortJson } from '../../../lib/packed-json.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
@@ -48,8 +49,7 @@ export class BroadcastContents {
       if (content === undefined) unknown.push(id);
       else found.set(id, content);
     }
-    for (let from = 0; from < unknown.length; from += MAX_PER_QUERY) {
-      const ids = unknown.slice(from, from + MAX_PER_QUERY);
+    for (const ids of chunksOf(unknown, MAX_PER_QUERY)) {
       const rows = await this.#db.query<ContentRow & { id: string }>(selectContents, [ids]);
       for (const row of rows) found.set(row.id, this.put(row.id, contentOf(row)));
     }

@@ -7,6 +7,7 @@ import type {
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
@@ -150,8 +151,7 @@ async function changeAll(
   // Sorted, so that concurrent requests do not deadlock.
   const distinct = [...places.keys()].sort();
   const changes: SubscriberChanges = { changed: 0, unchanged: distinct.length, errors: [...errors] };
-  for (let start = 0; start < distinct.length; start += USERS_AT_ONCE) {
-    const chunk = distinct.slice(start, start + USERS_AT_ONCE);
+  for (const chunk of chunksOf(distinct, USERS_AT_ONCE)) {
     const { changed, problemOf } = await change(chunk);
     changes.changed += changed;
     changes.unchanged -= changed;

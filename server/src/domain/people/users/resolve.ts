@@ -1,5 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import {
   type Identities,
@@ -72,8 +73,7 @@ export async function resolveUsers(
 /** Publishes what has changed for caches and connections. Called after the commit. */
 export function publishChanges(bus: Bus, { restored, moved }: Pick<Resolved, 'restored' | 'moved'>): void {
   for (const userId of restored) bus.publish({ type: 'user_restored', userId });
-  for (let start = 0; start < moved.length; start += KEYS_PER_MESSAGE)
-    bus.publish({ type: 'identities_changed', keys: moved.slice(start, start + KEYS_PER_MESSAGE) });
+  for (const keys of chunksOf(moved, KEYS_PER_MESSAGE)) bus.publish({ type: 'identities_changed', keys });
 }
 
 // 1,600 bytes each at most, of 7,900 (bus/wire.ts).

@@ -1,5 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { isUniqueViolation, type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { type NewEvent, recordEvents, USERS_PER_EVENT_ROW } from '../../ground/events/record.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 import { KEEP_FORMER, keyColumns } from '../../ground/identities/keys.ts';
@@ -209,10 +210,8 @@ function grouped(
   const events: NewEvent[] = [];
   for (const [projectId, members] of Map.groupBy(users, (user) => user.projectId)) {
     // A row at a time: the users of a large broadcast then have their cause once, not each.
-    for (let start = 0; start < members.length; start += USERS_PER_EVENT_ROW) {
-      const some = members.slice(start, start + USERS_PER_EVENT_ROW);
+    for (const some of chunksOf(members, USERS_PER_EVENT_ROW))
       events.push({ projectId, type, userIds: some.map(({ id }) => id), ...detailsOf(some) });
-    }
   }
   return events;
 }

@@ -1,5 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { ConditionError, evaluate } from '../../../lib/expression.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
@@ -55,13 +56,10 @@ export async function continueWaiting(
   const rest = candidates.slice(now.length);
   const priority = priorityFor(candidates.length);
   const continued = await continueThose(tx, now, events, { priority, nowMs });
-  const jobs = Array.from({ length: Math.ceil(rest.length / limits.perJob) }, (_, index) =>
-    rest.slice(index * limits.perJob, (index + 1) * limits.perJob),
-  );
   if (later !== undefined)
     await enqueue(
       tx,
-      jobs.map((runs): NewJob<'continue_workflows'> => {
+      chunksOf(rest, limits.perJob).map((runs): NewJob<'continue_workflows'> => {
         const payload = { ...later, runs: runs.map(({ id, turn }) => [id, turn] as const) };
         return { kind: 'continue_workflows', projectId, priority, weight: runs.length, payload };
       }),
@@ -83,8 +81,8 @@ export async function continueThose(
   { priority, nowMs }: { priority: number; nowMs: number },
 ): Promise<number> {
   let continued = 0;
-  for (let at = 0; at < runs.length; at += RUNS_AT_ONCE) {
-    const accepted = await acceptEvents(tx, runs.slice(at, at + RUNS_AT_ONCE), events);
+  for (const chunk of chunksOf(runs, RUNS_AT_ONCE)) {
+    const accepted = await acceptEvents(tx, chunk, events);
     await continueRuns(tx, accepted, { events, priority, nowMs });
     continued += accepted.length;
   }

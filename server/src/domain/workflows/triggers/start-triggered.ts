@@ -1,5 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { chunksOf } from '../../../lib/chunks.ts';
 import { type Condition, ConditionError, evaluate, parseCondition } from '../../../lib/expression.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
 import { memberOf } from '../../../lib/members.ts';
@@ -37,10 +38,8 @@ export async function startTriggered(
   const accepted = await acceptEvents(tx, projectId, events);
   const allowed = await withoutLoops(tx, context, projectId, await withDepth(tx, accepted));
   let users: Resolved | undefined;
-  for (let at = 0; at < allowed.length; at += RUNS_AT_ONCE) {
-    const runs = allowed
-      .slice(at, at + RUNS_AT_ONCE)
-      .map(({ key, event, depth }) => newRun(projectId, key, event.value, { depth }));
+  for (const chunk of chunksOf(allowed, RUNS_AT_ONCE)) {
+    const runs = chunk.map(({ key, event, depth }) => newRun(projectId, key, event.value, { depth }));
     const { versionOf } = await findVersions(tx, runs);
     const how = { versionOf, priority: priorityFor(allowed.length) };
     const resolved = await writeRuns(tx, context, runs, how);
