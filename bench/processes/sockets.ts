@@ -7,7 +7,7 @@ import { serveTask } from '../support/task.ts';
 
 // Clients of inboxes: keeps sockets open, sends single broadcasts and waits for their frames.
 
-type Request =
+export type SocketsRequest =
   | { open: { address: string; apiKey: string; tokens: string[] } }
   | { probe: { address: string; jwt: string; externalIds: string[]; count: number; everyMs: number } }
   | { burst: Burst };
@@ -17,8 +17,22 @@ interface Burst {
   jwt: string;
   externalIds: string[];
   broadcasts: number;
-  /** All requests at once, or each after the response to the one before, or after all of its frames. */
-  order: 'together' | 'after response' | 'after frames';
+  order: BurstOrder;
+}
+
+/** All requests at once, or each after the response to the one before, or after all of its frames. */
+export type BurstOrder = 'together' | 'after response' | 'after frames';
+
+/** For each frame the time since its request, and for all of them since the first. */
+export interface BurstTimes {
+  frameMs: number[];
+  totalMs: number;
+}
+
+/** For each frame the time since its request, and since the response to it. */
+export interface ProbeTimes {
+  fromRequestMs: number[];
+  fromResponseMs: number[];
 }
 
 // Opened together: a storm of handshakes is not measured.
@@ -26,7 +40,7 @@ const AT_A_TIME = 50;
 
 const sockets: WebSocket[] = [];
 
-serveTask<Request>((request) => {
+serveTask<SocketsRequest>((request) => {
   if ('open' in request) return open(request.open);
   return 'probe' in request ? probe(request.probe) : burst(request.burst);
 });
@@ -56,7 +70,7 @@ async function open({
 const TITLE = 'Your order is on its way';
 
 /** Sends broadcasts to all users, and waits for all of their frames. */
-async function burst(options: Burst): Promise<{ frameMs: number[]; totalMs: number }> {
+async function burst(options: Burst): Promise<BurstTimes> {
   const { address, jwt, externalIds, broadcasts, order } = options;
   const body = broadcastBody(externalIds);
   const frameMs: number[] = [];
@@ -105,16 +119,13 @@ async function probe(options: {
   externalIds: string[];
   count: number;
   everyMs: number;
-}): Promise<{
-  fromRequestMs: number[];
-  fromResponseMs: number[];
-}> {
+}): Promise<ProbeTimes> {
   const { address, jwt, externalIds, count, everyMs } = options;
   const connection = new Connection(address);
   const requests = externalIds.map((id) =>
     requestBytes({ method: 'POST', path: '/v2/broadcasts', jwt, body: broadcastBody([id]) }),
   );
-  const result = { fromRequestMs: [] as number[], fromResponseMs: [] as number[] };
+  const result: ProbeTimes = { fromRequestMs: [], fromResponseMs: [] };
   for (let index = 0; index < count; index += 1) {
     const place = index % requests.length;
     const socket = sockets[place] as WebSocket;

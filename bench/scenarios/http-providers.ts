@@ -4,7 +4,7 @@ import { systemClock } from '../../server/src/lib/clock.ts';
 import { createEgressGuard } from '../../server/src/lib/egress.ts';
 import { mailgun } from '../../server/src/providers/mailgun/index.ts';
 import { pingEmail } from '../../server/src/providers/ping-email/index.ts';
-import type { EmailMessage, NotificationContent, SendOutcome } from '../../server/src/providers/provider.ts';
+import type { EmailMessage, SendOutcome } from '../../server/src/providers/provider.ts';
 import { sendgrid } from '../../server/src/providers/sendgrid/index.ts';
 import { ses } from '../../server/src/providers/ses/index.ts';
 import {
@@ -16,6 +16,7 @@ import { slack } from '../../server/src/providers/slack/index.ts';
 import { teams } from '../../server/src/providers/teams/index.ts';
 import { twilio } from '../../server/src/providers/twilio/index.ts';
 import { measured, type Rate } from '../support/in-flight.ts';
+import { CONTENT } from '../support/notification-content.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';
 import { startTask } from '../support/task.ts';
@@ -124,28 +125,12 @@ async function compare(
   });
 }
 
-const id = '0198c0de-0000-7000-8000-000000000001';
-const reference = 'AZjA3gAAcACAAAAAAAAAAQGYwN4AAHAAgAAAAAAAAAo';
 const FROM = { email: 'hello@example.com', name: 'Example' };
-const CONTENT: NotificationContent = {
-  deliveryId: id,
-  reference,
-  notificationId: id,
-  title: 'Your order has shipped',
-  content: 'It arrives on Monday.',
-  text: 'It arrives on Monday, between nine and twelve. You can still change where it goes.',
-  actionUrl: 'https://shop.example.com/orders/42?from=news&step=1',
-  actionLabel: 'Open',
-  category: 'orders',
-  topic: 'order-42',
-  customAttributes: { order: { id: 42 } },
-  expiresAt: new Date(Date.now() + 86_400_000),
-};
 const PARAGRAPH = `<p style="margin:0 0 16px">${CONTENT.text}</p>`;
 const TEXT = `${CONTENT.text}\n\n`.repeat(4);
 const EMAIL: EmailMessage = {
-  deliveryId: id,
-  reference,
+  deliveryId: CONTENT.deliveryId,
+  reference: CONTENT.reference,
   to: { email: 'ada@example.com', name: 'Ada L' },
   subject: CONTENT.title,
   // Three kilobytes, as in a rendered e-mail.
@@ -158,7 +143,7 @@ const EMAIL: EmailMessage = {
   date: new Date('2026-07-01T12:00:00Z'),
   critical: false,
   notification: () => ({
-    id,
+    id: CONTENT.notificationId,
     title: CONTENT.title,
     content: CONTENT.content,
     actionUrl: CONTENT.actionUrl,
@@ -168,7 +153,7 @@ const EMAIL: EmailMessage = {
     overrides: null,
     updatedAt: new Date(),
     recipient: {
-      id,
+      id: CONTENT.notificationId,
       externalId: '42',
       email: 'ada@example.com',
       firstName: 'Ada',

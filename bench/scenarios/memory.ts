@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { SocketsRequest } from '../processes/sockets.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
 import { createInboxUsers } from '../support/inbox-users.ts';
 import { memoryOf } from '../support/processes.ts';
@@ -11,7 +12,7 @@ const SETTLE_MS = 3_000;
 /** The memory of an idle server, and of an open socket. */
 export const measureMemory: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
-  const client = startTask('sockets.ts');
+  const client = startTask<SocketsRequest>('sockets.ts');
   try {
     const idle = await settled(belfry);
     const node = (idle.nodeBytes / MEGABYTE).toFixed(0);

@@ -1,5 +1,6 @@
 import { startEmbedded } from '../../server/src/db/embedded.ts';
 import { startNatsServer } from '../../server/test/support/nats-server.ts';
+import type { BurstTimes, ProbeTimes, SocketsRequest } from '../processes/sockets.ts';
 import { type Belfry, databaseUrl, startBelfry, startSecondNode } from '../support/belfry.ts';
 import { createInboxUsers } from '../support/inbox-users.ts';
 import { cpuOf } from '../support/processes.ts';
@@ -10,9 +11,6 @@ import { startTask } from '../support/task.ts';
 
 const SOCKETS = 1_000;
 const BROADCASTS = 20;
-
-type Probed = { fromRequestMs: number[] };
-type Burst = { frameMs: number[]; totalMs: number };
 
 /**
  * Broadcasts that one node accepts and delivers, to inboxes at another one: over the database and over NATS,
@@ -61,12 +59,12 @@ async function measure(
   shown: Pick<Belfry, 'address' | 'pid'>,
 ): Promise<void> {
   const { address, projectJwt: jwt, apiKey } = sender;
-  const client = startTask('sockets.ts');
+  const client = startTask<SocketsRequest>('sockets.ts');
   try {
     const { externalIds, tokens } = await createInboxUsers(sender, `n${Date.now()}-`, SOCKETS);
     await client.request({ open: { address: shown.address, apiKey, tokens } });
     const probe = (count: number) =>
-      client.request<Probed>({ probe: { address, jwt, externalIds, count, everyMs: 10 } });
+      client.request<ProbeTimes>({ probe: { address, jwt, externalIds, count, everyMs: 10 } });
     await probe(50); // cold code
     const { fromRequestMs } = await probe(bench.quick ? 100 : 500);
     for (const percent of [50, 99])
@@ -76,12 +74,14 @@ async function measure(
         unit: 'ms',
       });
     const burst = () =>
-      client.request<Burst>({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS, together: true } });
+      client.request<BurstTimes>({
+        burst: { address, jwt, externalIds, broadcasts: BROADCASTS, order: 'together' },
+      });
     await burst(); // cold code
     await queueEmpty(sender);
     const cpuMs = () => cpuOf(shown.pid).nodeCpuMs;
     const beforeMs = cpuMs();
-    const bursts: Burst[] = [];
+    const bursts: BurstTimes[] = [];
     for (let round = 0; round < (bench.quick ? 5 : 15); round += 1) bursts.push(await burst());
     const frames = bursts.length * BROADCASTS * SOCKETS;
     bench.figure({

@@ -1,3 +1,4 @@
+import type { BurstOrder, BurstTimes, ProbeTimes, SocketsRequest } from '../processes/sockets.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
 import { createInboxUsers } from '../support/inbox-users.ts';
 import { cpuOf, used } from '../support/processes.ts';
@@ -8,9 +9,6 @@ import { startTask } from '../support/task.ts';
 
 const SOCKETS = 1_000;
 const BROADCASTS = 20;
-
-type Probed = { fromRequestMs: number[] };
-type Burst = { frameMs: number[]; totalMs: number };
 
 /**
  * One process and two, in turns on the same data: bursts of broadcasts to inboxes that are open, the way from
@@ -30,12 +28,12 @@ export const measureProcesses: Scenario = async (bench) => {
 
 async function measure(bench: Bench, belfry: Belfry, name: string): Promise<void> {
   const { address, projectJwt: jwt, apiKey, pid } = belfry;
-  const client = startTask('sockets.ts');
+  const client = startTask<SocketsRequest>('sockets.ts');
   try {
     const { externalIds, tokens } = await createInboxUsers(belfry, `p${Date.now()}-`, SOCKETS);
     await client.request({ open: { address, apiKey, tokens } });
     const probe = (count: number) =>
-      client.request<Probed>({ probe: { address, jwt, externalIds, count, everyMs: 10 } });
+      client.request<ProbeTimes>({ probe: { address, jwt, externalIds, count, everyMs: 10 } });
     await probe(bench.quick ? 50 : 200); // cold code
     const { fromRequestMs } = await probe(bench.quick ? 100 : 500);
     for (const percent of [50, 99])
@@ -46,14 +44,14 @@ async function measure(bench: Bench, belfry: Belfry, name: string): Promise<void
         ...(percent === 99 ? { aim: { value: 100, better: 'less' as const } } : {}),
       });
 
-    const burst = (order: string) =>
-      client.request<Burst>({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS, order } });
+    const burst = (order: BurstOrder) =>
+      client.request<BurstTimes>({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS, order } });
     await burst('together'); // cold code
     await queueEmpty(belfry);
     const before = cpuOf(pid);
     let frames = 0;
-    for (const order of ['together', 'after response', 'after frames']) {
-      const bursts: Burst[] = [];
+    for (const order of ['together', 'after response', 'after frames'] as const) {
+      const bursts: BurstTimes[] = [];
       for (let round = 0; round < (bench.quick ? 3 : 15); round += 1) bursts.push(await burst(order));
       frames += bursts.length * BROADCASTS * SOCKETS;
       bench.figure({

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import { connect as connectHttp2 } from 'node:http2';
 import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
@@ -10,7 +10,9 @@ import { expo } from '../../server/src/providers/expo/index.ts';
 import { fcm } from '../../server/src/providers/fcm/index.ts';
 import type { PushMessage, Sender, SenderDeps } from '../../server/src/providers/provider.ts';
 import { createTransport } from '../../server/src/providers/shared/transport.ts';
+import { fcmAccount } from '../support/fcm-account.ts';
 import { measured, type Rate } from '../support/in-flight.ts';
+import { CONTENT } from '../support/notification-content.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';
 import { startTask } from '../support/task.ts';
@@ -40,15 +42,15 @@ export const measurePush: Scenario = async (bench) => {
     },
   });
   const deps = { egress, transport, clock: systemClock };
-  const rsa = pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey);
-  const ec = pem(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey);
-  const account = { ...ACCOUNT, private_key: rsa, token_uri: `${vendor.http1}/token` };
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const certificate = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const account = fcmAccount(`${vendor.http1}/token`);
   const senders = {
-    APNs: apns.connect({ ...APNS, certificate: ec }, deps),
+    APNs: apns.connect({ ...APNS, certificate }, deps),
     FCM: fcm.connect(account, deps),
   };
   const bare = {
-    APNs: bareRequests(vendor, apns.build(MESSAGE, { ...APNS, certificate: ec })),
+    APNs: bareRequests(vendor, apns.build(MESSAGE, { ...APNS, certificate })),
     FCM: bareRequests(vendor, fcm.build(MESSAGE, account)),
   };
   try {
@@ -193,10 +195,6 @@ function bareRequests({ http2 }: Vendor, built: object): { send: () => Promise<u
   };
 }
 
-function pem(key: KeyObject): string {
-  return key.export({ type: 'pkcs8', format: 'pem' }).toString();
-}
-
 const EXPO = { access_token: 'token' };
 
 const APNS = {
@@ -206,31 +204,8 @@ const APNS = {
   team_id: '0123456789',
 } as const;
 
-const ACCOUNT = {
-  type: 'service_account',
-  project_id: 'p',
-  private_key_id: 'i',
-  client_email: 'push@p.example',
-  client_id: '1',
-  auth_uri: 'https://accounts.google.com/o/oauth2/auth',
-  auth_provider_x509_cert_url: 'https://www.googleapis.com/oauth2/v1/certs',
-  client_x509_cert_url: 'https://www.googleapis.com/robot/v1/metadata/x509/p',
-  universe_domain: 'googleapis.com',
-} as const;
-
 const MESSAGE: PushMessage = {
-  deliveryId: '0198c0de-0000-7000-8000-000000000001',
-  reference: 'AZjA3gAAcACAAAAAAAAAAQGYwN4AAHAAgAAAAAAAAAo',
-  notificationId: '0198c0de-0000-7000-8000-00000000000a',
-  title: 'Your order has shipped',
-  content: 'It arrives on Monday.',
-  text: 'It arrives on Monday, between nine and twelve. You can still change where it goes.',
-  actionUrl: 'https://shop.example.com/orders/42?from=news&step=1',
-  actionLabel: 'Open',
-  category: 'orders',
-  topic: 'order-42',
-  customAttributes: { order: { id: 42 } },
-  expiresAt: new Date(Date.now() + 86_400_000),
+  ...CONTENT,
   token: { deviceToken: 'ab'.repeat(32) },
   badge: { unread: 3, unseen: 5 },
 };

@@ -1,3 +1,4 @@
+import type { ProbeTimes, SocketsRequest } from '../processes/sockets.ts';
 import { startBelfry } from '../support/belfry.ts';
 import { createInboxUsers } from '../support/inbox-users.ts';
 import { type Load, sendLoad, sendSteadily } from '../support/load.ts';
@@ -9,20 +10,18 @@ import { startTask } from '../support/task.ts';
 const SOCKETS = 50;
 const EVERY_MS = 10;
 
-type Probed = { fromRequestMs: number[]; fromResponseMs: number[] };
-
 /**
  * From the request to the frame in a socket: on an idle server, and at half of its capacity.
  */
 export const measureRealtime: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
-  const client = startTask('sockets.ts');
+  const client = startTask<SocketsRequest>('sockets.ts');
   try {
     const { address, projectJwt: jwt, apiKey } = belfry;
     const { externalIds, tokens } = await createInboxUsers(belfry, `c${Date.now()}-`, SOCKETS);
     await client.request({ open: { address, apiKey, tokens } });
     const probe = (count: number) =>
-      client.request<Probed>({ probe: { address, jwt, externalIds, count, everyMs: EVERY_MS } });
+      client.request<ProbeTimes>({ probe: { address, jwt, externalIds, count, everyMs: EVERY_MS } });
     await probe(bench.quick ? 50 : 200); // cold code
     show(bench, 'idle', await probe(bench.quick ? 100 : 1_000));
 
@@ -58,7 +57,7 @@ export const measureRealtime: Scenario = async (bench) => {
 function show(
   { figure }: Bench,
   when: string,
-  { fromRequestMs, fromResponseMs }: Probed,
+  { fromRequestMs, fromResponseMs }: ProbeTimes,
   note?: string,
 ): void {
   const idle = when === 'idle';

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from '../../server/src/db/client.ts';
+import type { SocketsRequest } from '../processes/sockets.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
 import { fcmAccount } from '../support/fcm-account.ts';
 import { type HeapReader, heapReader } from '../support/heap.ts';
@@ -42,7 +43,7 @@ interface Part {
  */
 export const measureSoak: Scenario = async (bench) => {
   const vendor = startTask('push-vendor.ts');
-  const sockets = startTask('sockets.ts');
+  const sockets = startTask<SocketsRequest>('sockets.ts');
   const { http1, http2 } = await vendor.request<{ http1: string; http2: string }>({});
   const heap = heapReader();
   const belfry = await startBelfry({

@@ -1,10 +1,10 @@
 import { generateKeyPairSync } from 'node:crypto';
 
 /** A Firebase service account with a new key, for a stand-in that issues tokens at `tokenUri`. */
-export function fcmAccount(tokenUri: string): Record<string, string> {
+export function fcmAccount(tokenUri: string) {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   return {
-    type: 'service_account',
+    type: 'service_account' as const,
     project_id: 'p',
     private_key_id: 'i',
     private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),

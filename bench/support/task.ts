@@ -2,21 +2,21 @@ import { fork } from 'node:child_process';
 import { join } from 'node:path';
 
 /** A child process that measures, or is measured against: it has an event loop of its own. */
-export interface Task {
+export interface Task<Request = unknown> {
   /** Sends it a request and resolves to its response. One request at a time. */
-  request<Response>(request: unknown): Promise<Response>;
+  request<Response>(request: Request): Promise<Response>;
   stop(): void;
 }
 
 /** Starts a file of `processes/`. */
-export function startTask(file: string): Task {
+export function startTask<Request = unknown>(file: string): Task<Request> {
   const child = fork(join(import.meta.dirname, '..', 'processes', file), {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     serialization: 'advanced',
   });
   process.once('exit', () => child.kill());
   return {
-    request<Response>(request: unknown) {
+    request<Response>(request: Request) {
       return new Promise<Response>((resolve, reject) => {
         const onExit = (code: number | null) => reject(new Error(`${file} ended with ${code}`));
         child.once('exit', onExit);
