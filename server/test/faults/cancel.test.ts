@@ -7,7 +7,7 @@ import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import { rowsOf } from '../support/rows.ts';
-import { type Caller, caller, until } from '../support/service.ts';
+import { type Caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
 const ROUNDS = rounds(2, 12);
@@ -32,10 +32,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-const call: Caller = (...request) => {
-  const { legacy_base_url, project_jwt } = belfry.credentials;
-  return caller(() => legacy_base_url, project_jwt)(...request);
-};
+const call: Caller = (...request) => belfry.call(...request);
 
 async function subscribers(): Promise<void> {
   await withDatabaseOf(dataDir, ({ db }) =>

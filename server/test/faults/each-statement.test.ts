@@ -12,7 +12,7 @@ import { newSeed, randomFrom } from '../support/random.ts';
 import { unlessThorough } from '../support/rounds.ts';
 import { rowsOf } from '../support/rows.ts';
 import { SentStatements } from '../support/sent-statements.ts';
-import { caller, until } from '../support/service.ts';
+import { until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { startVendor } from '../support/vendor-stand-in.ts';
@@ -65,8 +65,7 @@ test('a crash before or after each statement repeats at most that step', { timeo
       SECRET_KEY,
       PROVIDER_TWILIO_BASE_URL: twilio.address,
     });
-    const { address, credentials } = belfry;
-    return { belfry, call: caller(() => address, credentials.project_jwt) };
+    return belfry;
   };
   let server = await start();
   await saveSmtp(server, smtp);
@@ -88,7 +87,7 @@ test('a crash before or after each statement repeats at most that step', { timeo
     if (random() > CHANCE) return true;
     hasCrashed = true;
     crashedAt.add(missing);
-    server.belfry.signal('SIGKILL');
+    server.signal('SIGKILL');
     return false;
   };
   proxy.onRequest = (bytes, connection) => {
@@ -130,7 +129,7 @@ test('a crash before or after each statement repeats at most that step', { timeo
     mayCrash = false;
     const crashed = hasCrashed;
     if (crashed) {
-      await server.belfry.ended;
+      await server.ended;
       proxy.cut();
       hasCrashed = false;
       await rowsOf(db, 'delete from leases'); // as if it had expired

@@ -9,7 +9,7 @@ import { settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import { rowsOf } from '../support/rows.ts';
-import { type Caller, caller, startTestService, until } from '../support/service.ts';
+import { type Caller, startTestService, until } from '../support/service.ts';
 
 const ROUNDS = rounds(2, 5);
 const USERS = 6_000;
@@ -32,10 +32,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-const call: Caller = (...request) => {
-  const { legacy_base_url, project_jwt } = belfry.credentials;
-  return caller(() => legacy_base_url, project_jwt)(...request);
-};
+const call: Caller = (...request) => belfry.call(...request);
 
 /** The users of an import. */
 function usersOf(round: number): object[] {

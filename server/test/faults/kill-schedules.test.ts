@@ -6,7 +6,7 @@ import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belf
 import { newDataDir } from '../support/data-dir.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
-import { caller, until } from '../support/service.ts';
+import { until } from '../support/service.ts';
 
 // More rounds take longer.
 const ROUNDS = rounds(2, 20);
@@ -78,8 +78,7 @@ test.runIf(process.platform === 'linux')(
   { timeout: 600_000 },
   async () => {
     belfry = await startBelfry(dataDir);
-    const { address, credentials } = belfry;
-    const call = caller(() => address, credentials.project_jwt);
+    const { call } = belfry;
     const steps = [{ command: 'broadcast', input: { title: '{{ input.name }}' } }];
     for (let at = 0; at < WORKFLOWS; at += 1) {
       const input = { name: `flow-${at}`, user: { external_id: `user-${at}` } };

@@ -8,7 +8,6 @@ import { newDataDir } from '../support/data-dir.ts';
 import { listAll } from '../support/pages.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
-import { caller } from '../support/service.ts';
 
 // More rounds take longer.
 const ROUNDS = rounds(2, 20);
@@ -28,17 +27,15 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-const api = ({ address, credentials }: BelfryProcess) => caller(() => address, credentials.project_jwt);
-
 /** Sends a broadcast to new users; returns whether the response arrived. A key makes repeating it safe. */
 async function createUsers(server: BelfryProcess, round: number): Promise<boolean> {
   const recipients = Array.from({ length: USERS_PER_ROUND }, (_, at) => ({
     external_id: `user-${round}-${at}`,
   }));
   const headers = { 'idempotency-key': `round-${round}` };
-  const sent = await api(server)('POST', '/broadcasts', { title: 'first', recipients }, headers).catch(
-    () => undefined,
-  );
+  const sent = await server
+    .call('POST', '/broadcasts', { title: 'first', recipients }, headers)
+    .catch(() => undefined);
   return sent?.status === 201;
 }
 
@@ -48,7 +45,7 @@ test.runIf(process.platform === 'linux')(
   `events start and continue each run once over ${ROUNDS} kills of every process (FAULT_SEED=${seed})`,
   async () => {
     belfry = await startBelfry(dataDir);
-    const saved = await api(belfry)('PUT', '/workflows', {
+    const saved = await belfry.call('PUT', '/workflows', {
       key: 'flow',
       triggers: [{ event: 'user.created' }],
       steps: [
@@ -67,7 +64,7 @@ test.runIf(process.platform === 'linux')(
       if (!arrived) expect(await createUsers(belfry, round)).toBe(true);
     }
     const total = ROUNDS * USERS_PER_ROUND;
-    const call = api(belfry);
+    const { call } = belfry;
     await expect
       .poll(async () => (await listAll(call, '/workflows/flow/runs?limit=100&state=3')).length)
       .toBe(total);

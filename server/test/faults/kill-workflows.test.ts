@@ -8,7 +8,6 @@ import { newDataDir } from '../support/data-dir.ts';
 import { settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds, unlessThorough } from '../support/rounds.ts';
-import { caller } from '../support/service.ts';
 import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
 
 // More rounds take longer.
@@ -43,8 +42,7 @@ const titleOf = (message: Buffer): string => JSON.parse(unpackJson(message)).tit
 const namesIn = (message: Buffer): string[] => JSON.parse(unpackJson(message)).content.trim().split(' ');
 
 /** Starts the runs of a round; returns whether the response arrived. A key makes it safe to send again. */
-async function startRuns({ address, credentials }: BelfryProcess, round: number): Promise<boolean> {
-  const call = caller(() => address, credentials.project_jwt);
+async function startRuns({ call }: BelfryProcess, round: number): Promise<boolean> {
   const inputs = usersOf(round).map((name) => ({ user: { external_id: name }, name }));
   const headers = { 'idempotency-key': `round-${round}` };
   const ofGroups = {
@@ -70,7 +68,7 @@ test.runIf(process.platform === 'linux')(
   { timeout: 600_000 },
   async () => {
     belfry = await start();
-    const { address, credentials } = belfry;
+    const { call } = belfry;
     const steps = [
       { command: 'broadcast', input: { title: 'first' } },
       { command: 'set', input: { mark: '{{ input.name }}' } },
@@ -81,7 +79,6 @@ test.runIf(process.platform === 'linux')(
       { command: 'update_user', input: { first_name: '{{ run.data.mark }}' } },
       { command: 'broadcast', input: { title: 'third' } },
     ];
-    const call = caller(() => address, credentials.project_jwt);
     const saved = await call('PUT', '/workflows', { key: 'flow', steps });
     expect([saved.status, saved.messages]).toEqual([200, []]);
     const digested = [
@@ -114,10 +111,7 @@ test.runIf(process.platform === 'linux')(
         lost += 1;
         expect(await startRuns(belfry, round)).toBe(true);
       }
-      const { body } = await caller(() => belfry?.address ?? '', credentials.project_jwt)(
-        'GET',
-        '/workflows/flow/runs?limit=100',
-      );
+      const { body } = await belfry.call('GET', '/workflows/flow/runs?limit=100');
       unfinished += body.data.filter((run: { status: { state: number } }) => run.status.state < 3).length;
     }
     await settled(belfry);

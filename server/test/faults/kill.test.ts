@@ -9,7 +9,6 @@ import { newDataDir } from '../support/data-dir.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
-import { caller } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
 const ROUNDS = rounds(3, 20);
@@ -156,8 +155,8 @@ async function get(
 }
 
 /** E-mail for users with an address, and another project without e-mail. */
-async function setUp({ address, credentials }: BelfryProcess): Promise<void> {
-  await saveSmtp({ call: caller(() => address, credentials.project_jwt) }, smtp);
+async function setUp(server: BelfryProcess): Promise<void> {
+  await saveSmtp(server, smtp);
   inboxes = await withDatabaseOf(dataDir, async (context) => {
     const project = await createProject(context, 'inboxes');
     const issued = project && (await issueToken(context, { projectId: project.id, name: 'test' }));

@@ -8,7 +8,7 @@ import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import { rowsOf } from '../support/rows.ts';
-import { type Caller, caller, until } from '../support/service.ts';
+import { type Caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
@@ -35,10 +35,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-const call: Caller = (...request) => {
-  const { legacy_base_url, project_jwt } = belfry.credentials;
-  return caller(() => legacy_base_url, project_jwt)(...request);
-};
+const call: Caller = (...request) => belfry.call(...request);
 
 const withDatabase = <Result>(work: (db: Queryable) => Promise<Result>) =>
   withDatabaseOf(dataDir, ({ db }) => work(db));

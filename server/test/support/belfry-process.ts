@@ -8,7 +8,7 @@ import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, open } from '../../src/open.ts';
 import { PATIENCE_MS } from './patience.ts';
 import { BUNDLE, BUNDLE_CACHE, BUNDLE_OPTIONS } from './program.ts';
-import { until } from './service.ts';
+import { type Caller, caller, until } from './service.ts';
 
 // The last lines of its output, shown when a test fails.
 const LINES_KEPT = 60;
@@ -17,6 +17,8 @@ const LINES_KEPT = 60;
 export interface BelfryProcess {
   readonly address: string;
   readonly credentials: CredentialsFile;
+  /** Calls the API with the Project JWT of the credentials. */
+  readonly call: Caller;
   /** From the start of the process until it reported that it is ready. */
   readonly readyAfterMs: number;
   readonly output: readonly string[];
@@ -93,9 +95,11 @@ export async function startBelfry(
   }
   const credentials = JSON.parse(readFileSync(`${dataDir}/credentials.json`, 'utf8')) as CredentialsFile;
   const tree = () => processTree(dataDir);
+  const address = credentials.legacy_base_url;
   return {
-    address: credentials.legacy_base_url,
+    address,
     credentials,
+    call: caller(() => address, credentials.project_jwt),
     readyAfterMs: performance.now() - startedAt,
     output,
     ended,

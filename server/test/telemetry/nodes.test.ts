@@ -6,7 +6,7 @@ import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { startOtlpReceiver } from '../support/otlp-receiver.ts';
 import { startSendGridStandIn } from '../support/sendgrid-stand-in.ts';
-import { caller, processed, until } from '../support/service.ts';
+import { processed, until } from '../support/service.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
@@ -33,7 +33,7 @@ test('one trace leads from a request at one node to the responses of a vendor at
   onTestFinished(() => api.killTree());
   const worker = await startBelfry(dataDir, { ...settings, ROLE: 'worker', OTEL_SERVICE_NAME: 'sender' });
   onTestFinished(() => worker.killTree());
-  const call = caller(() => api.address, api.credentials.project_jwt);
+  const { call } = api;
   expect((await call('PUT', '/integrations/sendgrid', { api_key: 'SG.canary', from })).status).toBe(200);
   vendor.reply({ status: 429, headers: { 'retry-after': '1' }, body: {} });
   const broadcast = {
