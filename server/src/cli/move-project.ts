@@ -99,7 +99,8 @@ async function placesOfStarted(
   { projectId, ...move }: StartedMove,
   name: string,
 ): Promise<Places | undefined> {
-  const [from, to] = [await named(move.from), await named(move.to)];
+  const from = await named(move.from);
+  const to = await named(move.to);
   const project = (await projectOfMove(from.db, projectId)) ?? (await projectOfMove(to.db, projectId));
   if (project === undefined) {
     if (name !== projectId) return undefined;

@@ -93,12 +93,7 @@ async function replayChunk(
     valuesOf(chunk),
   );
   const keys = rows.map((row): DeliveryKey => ({ userId: row.user_id, channel: row.channel }));
-  const broadcast = {
-    id: chunk.broadcast_id,
-    projectId,
-    textWeight: chunk.text_weight,
-    recipients: keys.length,
-  };
+  const broadcast = { id: chunk.broadcast_id, projectId, textWeight: chunk.text_weight };
   const count = await replayKeys(tx, broadcast, { state: 'failed', keys, nowMs });
   const last = rows.at(-1);
   if (last === undefined || rows.length < CHUNK) return { count, next: undefined };

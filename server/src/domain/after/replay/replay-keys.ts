@@ -4,7 +4,7 @@ import { notificationId } from '../../../lib/ids.ts';
 import { activeSpan } from '../../../lib/tracing.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { deliveryJobs, type JobsOf } from '../../line/fan-out/plan-deliveries.ts';
+import { deliveryJobs, type JobSource } from '../../line/fan-out/plan-deliveries.ts';
 import { addPending } from '../../line/ledger/finish.ts';
 
 /** A delivery of a broadcast. */
@@ -20,7 +20,7 @@ export interface DeliveryKey {
  */
 export async function replayKeys(
   tx: Queryable,
-  broadcast: JobsOf,
+  broadcast: JobSource,
   { state, keys, nowMs }: { state: 'failed' | 'skipped'; keys: readonly DeliveryKey[]; nowMs: number },
 ): Promise<number> {
   if (keys.length === 0) return 0;
@@ -37,7 +37,7 @@ export async function replayKeys(
       const [first] = group;
       if (first === undefined) return [];
       const userIds = group.map((row) => row.user_id).sort();
-      const about = { dueAtMs: nowMs, later: false, replay: first.replays };
+      const about = { recipients: keys.length, dueAtMs: nowMs, later: false, replay: first.replays };
       const traced = { ...broadcast, traceparent: activeSpan()?.traceparent };
       return deliveryJobs(traced, first.channel, userIds, about);
     }),

@@ -39,7 +39,7 @@ export async function replayDeliveries(
       state === 'failed'
         ? await failedOf(tx, broadcastId, people, channel)
         : await skippedOf(tx, broadcastId, people, channel);
-    return replayKeys(tx, { ...broadcast, recipients: keys.length }, { state, keys, nowMs: clock.now() });
+    return replayKeys(tx, broadcast, { state, keys, nowMs: clock.now() });
   });
 }
 

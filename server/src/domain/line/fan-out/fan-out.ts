@@ -88,7 +88,7 @@ async function fanOut(
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<readonly JobKind[]> {
-  const written = await writeAgain(context, jobs, leaseId, 'plain');
+  const written = await writeOrRetry(context, jobs, leaseId, 'plain');
   const { broadcasts, plans, resolved, sentAt, queued } = written;
   resolved.remember();
   publishChanges(context.bus, resolved);
@@ -99,18 +99,18 @@ async function fanOut(
   return queued;
 }
 
-/** Writes the fan-out, again where its broadcasts or their notifications are not as they were expected. */
-function writeAgain(
+/** Writes the fan-out. Retries if its broadcasts or their notifications are not as expected. */
+function writeOrRetry(
   context: LineContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
   insertion: Insertion,
 ): Promise<WrittenFanOut> {
   return write(context, jobs, leaseId, insertion).catch((error: unknown) => {
-    if (error instanceof CancelledMeanwhile) return writeAgain(context, jobs, leaseId, insertion);
+    if (error instanceof CancelledMeanwhile) return writeOrRetry(context, jobs, leaseId, insertion);
     // A notification exists already: this fan-out was done before, in a database that was restored since.
     if (isUniqueViolation(error) && insertion === 'plain')
-      return writeAgain(context, jobs, leaseId, 'careful');
+      return writeOrRetry(context, jobs, leaseId, 'careful');
     throw error;
   });
 }

@@ -23,15 +23,19 @@ import {
 } from '../routing/routes.ts';
 import { inboxSentDetails } from './write-fan-out.ts';
 
-/** A broadcast whose users are known. */
-interface Deliverable {
+/** The part of a broadcast that its jobs are made from. */
+export interface JobSource {
   id: string;
   projectId: string;
-  category: string | null;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
   /** The trace context that its jobs continue. */
   traceparent?: string | undefined;
+}
+
+/** A broadcast whose users are known. */
+interface Deliverable extends JobSource {
+  category: string | null;
   userIds: readonly string[];
 }
 
@@ -142,8 +146,7 @@ function planOf({ broadcast, routes, ways }: Routed, facts: Facts): BroadcastPla
     if (isLater) addEvent('delivery.scheduled', used, { ...about, payload });
     pending += used.length;
     if (!isLater) awaited += used.length;
-    const timing = { dueAtMs, later: isLater };
-    jobs.push(...deliveryJobs({ ...broadcast, recipients: all.length }, channel, used, timing));
+    jobs.push(...deliveryJobs(broadcast, channel, used, { recipients: all.length, dueAtMs, later: isLater }));
   }
   return { channels, pending, awaited, hidden, jobs, events };
 }
@@ -171,18 +174,6 @@ function sortUsers(
   return { used, skipped };
 }
 
-/** The part of a broadcast that its jobs are made from. */
-export interface JobsOf {
-  id: string;
-  projectId: string;
-  /** What its texts add to the weight of its jobs. */
-  textWeight: number;
-  /** Users of the page that the jobs are a part of: jobs of small pages go first. */
-  recipients: number;
-  /** The trace context that the jobs continue. */
-  traceparent?: string | undefined;
-}
-
 // A chunk of recipients on one channel is one job: small enough that its outcomes are written soon, large
 // enough that the queue costs little beside the sending.
 const RECIPIENTS_PER_DELIVERY = 100;
@@ -192,18 +183,24 @@ const FEWER_TEXTS = 32;
 
 /**
  * The jobs that deliver a broadcast to these users over a channel, due at `dueAtMs`. With `later` they are
- * scheduled for that time. The broadcast awaits them unless they are scheduled or a `replay`.
+ * scheduled for that time. The broadcast awaits them unless they are scheduled or a `replay`. `recipients` is
+ * the number of users that are handled together, on all channels: fewer go first.
  */
 export function deliveryJobs(
-  broadcast: JobsOf,
+  broadcast: JobSource,
   channel: string,
   userIds: readonly string[],
-  { dueAtMs, later, replay }: { dueAtMs: number; later: boolean; replay?: number },
+  {
+    recipients,
+    dueAtMs,
+    later,
+    replay,
+  }: { recipients: number; dueAtMs: number; later: boolean; replay?: number },
 ): NewJob<'deliver'>[] {
   return chunksOf(userIds, RECIPIENTS_PER_DELIVERY).map((chunk) => ({
     kind: 'deliver',
     projectId: broadcast.projectId,
-    priority: priorityFor(broadcast.recipients),
+    priority: priorityFor(recipients),
     weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
     ...(later ? { dueAtMs } : {}),
     payload: {

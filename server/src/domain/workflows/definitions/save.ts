@@ -96,10 +96,8 @@ export async function restoreVersion(
   key: string,
   version: number,
 ): Promise<WorkflowRow | undefined> {
-  const [workflow, found] = [
-    await getWorkflow(context.db, projectId, key),
-    await workflowVersions.get(context.db, projectId, key, version),
-  ];
+  const workflow = await getWorkflow(context.db, projectId, key);
+  const found = await workflowVersions.get(context.db, projectId, key, version);
   if (workflow === undefined || found === undefined) return undefined;
   const { disabled } = workflow;
   const triggers = workflow.triggers === null ? [] : JSON.parse(workflow.triggers);
