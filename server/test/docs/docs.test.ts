@@ -19,6 +19,8 @@ const run = promisify(execFile);
 let it: TestService;
 beforeAll(async () => {
   it = await startTestService();
+  // If the build fails, this shows the reason. The tests would only get a 500.
+  await new DocsSite({ log: createLogger({ level: 'silent' }) }).files();
 });
 afterAll(() => it.stop());
 

@@ -309,34 +309,23 @@ const lockDetails = sql(
   for no key update`,
 );
 // Primary keys. Former identities are kept until the user is erased: sent broadcasts name them.
-const deleteKeys = sql(
-  'delete_keys',
-  `with removed_keys as (
+const keyDeletion = (name: string, condition: string) =>
+  sql(
+    name,
+    `with removed_keys as (
     delete from user_keys k
     using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as r (project_id, kind, value, user_id)
     where k.project_id = r.project_id and k.kind = r.kind and k.value = r.value
-      and k.user_id = r.user_id
+      and k.user_id = r.user_id and ${condition}
     returning k.user_id, k.kind, k.value
   ),
   kept as (
     ${KEEP_FORMER}
   )
   select from removed_keys`,
-);
-const releaseKeys = sql(
-  'release_keys',
-  `with removed_keys as (
-    delete from user_keys k
-    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as r (project_id, kind, value, user_id)
-    where k.project_id = r.project_id and k.kind = r.kind and k.value = r.value
-      and k.user_id = r.user_id and k.deleted
-    returning k.user_id, k.kind, k.value
-  ),
-  kept as (
-    ${KEEP_FORMER}
-  )
-  select from removed_keys`,
-);
+  );
+const deleteKeys = keyDeletion('delete_keys', 'true');
+const releaseKeys = keyDeletion('release_keys', 'k.deleted');
 const clearReleased = sql(
   'clear_released_addresses',
   `with released as (
