@@ -43,8 +43,8 @@ export function isNotFound(error: unknown): boolean {
   return error.status === 404 && error.missingRole === undefined && error.isOfBelfry;
 }
 
-/** The credentials that the server wrote; `instead` names the options that replace them. */
-export function credentials(instead: string): CredentialsFile {
+/** The credentials that the server wrote. The options --url and --jwt replace them. */
+export function credentials(): CredentialsFile {
   const { DATA_DIR } = readConfig();
   const found = findCredentials(DATA_DIR);
   const path = `${DATA_DIR}/credentials.json`;
@@ -53,15 +53,15 @@ export function credentials(instead: string): CredentialsFile {
       return found.file;
     case 'missing':
       throw new CommandError(
-        `there is no ${path}: start or restart the server (npm start), set DATA_DIR, or use ${instead}`,
+        `there is no ${path}: start or restart the server (npm start), set DATA_DIR, or use --url and --jwt`,
       );
     case 'damaged':
       throw new CommandError(
-        `${path} is damaged: restart the server, which writes it again, or use ${instead}`,
+        `${path} is damaged: restart the server, which writes it again, or use --url and --jwt`,
       );
     case 'unreadable':
       throw new CommandError(
-        `${path} cannot be read (${found.code}): run it as the user of the server, or use ${instead}`,
+        `${path} cannot be read (${found.code}): run it as the user of the server, or use --url and --jwt`,
       );
   }
 }
@@ -153,6 +153,6 @@ export interface ServerOptions {
 /** The server and Project JWT of the options, by default those of the credentials that the server wrote. */
 export function projectTarget({ url, jwt }: ServerOptions): Target {
   if (url !== undefined && jwt !== undefined) return { baseUrl: baseUrlOf(url), jwt };
-  const file = credentials('--url and --jwt');
+  const file = credentials();
   return { baseUrl: url === undefined ? file.base_url : baseUrlOf(url), jwt: jwt ?? file.project_jwt };
 }

@@ -43,7 +43,7 @@ export function listen(user: UserName, options: ListenOptions): Promise<void> {
 /** Signs a new token for each connection, because a terminal may stay open for days. */
 function targets(user: UserName, { url, jwt }: ListenOptions): () => Target | Promise<Target> {
   if (url !== undefined && jwt !== undefined) return () => ({ baseUrl: baseUrlOf(url), jwt });
-  const file = credentials('--url and --jwt');
+  const file = credentials();
   const baseUrl = url === undefined ? file.base_url : baseUrlOf(url);
   const who = 'email' in user ? { email: user.email } : { externalId: user.external_id };
   const keys = { apiKey: file.api_key, apiSecret: file.api_secret };
