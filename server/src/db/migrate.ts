@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Queryable } from './client.ts';
+import { inTransaction } from './in-transaction.ts';
 import { watchLocks } from './lock-waits.ts';
 import { type Migration, migrations, statementsOf } from './migrations.ts';
 import { NO_SCHEMA, type Schema, schemaObstacle, selectSchema } from './schema.ts';
@@ -107,7 +108,7 @@ async function prepareTable(client: Client): Promise<void> {
   );
   // Only then, because the statements need rights and a lock, even if they change nothing.
   if (rowCount !== 0) return;
-  await inTransaction(client, async () => {
+  await withBriefLocks(client, async () => {
     for (const statement of prepareMigrations) await client.query(statement);
   });
 }
@@ -183,7 +184,7 @@ async function retried(
 }
 
 async function applyAll(client: Client, migration: Migration): Promise<void> {
-  await inTransaction(client, async () => {
+  await withBriefLocks(client, async () => {
     // One by one: a distributed PostgreSQL passes the text of the query on to its workers.
     for (const statement of statementsOf(migration)) await client.query(statement);
     await record(client, migration);
@@ -194,7 +195,7 @@ async function applyAll(client: Client, migration: Migration): Promise<void> {
 async function applyStatement(client: Client, statement: string): Promise<void> {
   const text = statement.replaceAll(/^--.*$/gm, '').trim();
   if (!/^(create|drop) .*\bconcurrently\b/i.test(text)) {
-    await inTransaction(client, () => client.query(text));
+    await withBriefLocks(client, () => client.query(text));
     return;
   }
   const index = /^create (?:unique )?index concurrently if not exists (\w+)/i.exec(text)?.[1];
@@ -225,14 +226,10 @@ async function record(client: Client, { version, name, oldestProgram }: Migratio
   ]);
 }
 
-async function inTransaction(client: Client, work: () => Promise<unknown>): Promise<void> {
-  await client.query('begin');
-  try {
+/** Runs work in a transaction that waits only briefly for locks. */
+function withBriefLocks(client: Client, work: () => Promise<unknown>): Promise<void> {
+  return inTransaction(client, async () => {
     await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}; set local statement_timeout = 0`);
     await work();
-    await client.query('commit');
-  } catch (error) {
-    await client.query('rollback').catch(() => undefined);
-    throw error;
-  }
+  });
 }

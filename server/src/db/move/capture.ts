@@ -130,7 +130,7 @@ async function withLock(client: pg.Client, statements: string): Promise<void> {
       await client.query(`begin; set local lock_timeout = ${ms}; ${statements}; commit`);
       return;
     } catch (error) {
-      await client.query('rollback');
+      await client.query('rollback').catch(() => {});
       if (!isLockTimeout(error) || tries === LOCK_TRIES) throw error;
     }
 }

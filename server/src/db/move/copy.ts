@@ -1,7 +1,7 @@
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
-import { inTransaction } from './in-transaction.ts';
+import { inTransaction } from '../in-transaction.ts';
 import { type MovedTable, ofProject, ownedBy, XACT_COLUMNS } from './tables.ts';
 
 /** Both ends of a move, with a connection to each. */

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { inTransaction } from '../in-transaction.ts';
 import { AS_MOVER } from './capture.ts';
 import { type MovedTable, ofProject, ownedBy } from './tables.ts';
 
@@ -17,21 +18,16 @@ export async function deleteRows(
 ): Promise<void> {
   let rows = 0;
   const run = async (statements: readonly string[]) => {
-    await client.query('begin');
-    try {
+    let last = 0;
+    await inTransaction(client, async () => {
       await client.query(AS_MOVER);
-      let last = 0;
       for (const statement of statements) {
         last = (await client.query(statement)).rowCount ?? 0;
         rows += last;
       }
-      await client.query('commit');
-      onRows(rows);
-      return last;
-    } catch (error) {
-      await client.query('rollback');
-      throw error;
-    }
+    });
+    onRows(rows);
+    return last;
   };
   // Those that others refer to come last.
   for (const table of tables.filter(({ owner }) => owner === 'project').toReversed()) {

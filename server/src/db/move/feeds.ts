@@ -1,5 +1,5 @@
+import { inTransaction } from '../in-transaction.ts';
 import { copy, type Ends, OLDEST_XACT } from './copy.ts';
-import { inTransaction } from './in-transaction.ts';
 
 /**
  * The places of events in their feed. It is ordered by transactions (domain/ground/events/feed.ts), whose ids

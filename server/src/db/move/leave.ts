@@ -1,8 +1,8 @@
 import type pg from 'pg';
+import { inTransaction } from '../in-transaction.ts';
 import { AS_MOVER, MOVE_LOCK } from './capture.ts';
 import { copy, type Ends } from './copy.ts';
 import { type FeedPlaces, placedFeed } from './feeds.ts';
-import { inTransaction } from './in-transaction.ts';
 import { ARRIVING_COLUMNS, arrivingRows } from './sync.ts';
 import { ofProject, XACT_COLUMNS } from './tables.ts';
 

@@ -1,5 +1,5 @@
+import { inTransaction } from '../in-transaction.ts';
 import { copy, copyRows, type Ends } from './copy.ts';
-import { inTransaction } from './in-transaction.ts';
 import { type MovedTable, ofProject, ownedBy } from './tables.ts';
 
 /**
@@ -23,7 +23,7 @@ export async function copyChanges(ends: Ends): Promise<number> {
       await inTransaction(target, () => copyChanged(ends, table));
     }
   } finally {
-    await source.query('rollback');
+    await source.query('rollback').catch(() => {});
   }
   if (snapshot !== undefined)
     await source.query('delete from changed_rows where pg_visible_in_snapshot(xact, $1::pg_snapshot)', [

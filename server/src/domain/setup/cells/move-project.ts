@@ -237,7 +237,7 @@ class Move {
         const startedMs = performance.now();
         await this.#settle(lease);
         const hasLeft = await this.#leave(lease).catch(async (error: unknown) => {
-          await gate.query('rollback');
+          await gate.query('rollback').catch(() => {});
           if (error instanceof MoveRefused)
             main.bus.publish({ type: 'project_stays', projectId, apiKey: project.apiKey });
           if (!isLockTimeout(error)) throw error;
