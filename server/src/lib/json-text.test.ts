@@ -1,6 +1,17 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { exactJson, JsonBytes, joinTexts, parseExact } from './json-text.ts';
+import {
+  exactJson,
+  JsonBytes,
+  joinTexts,
+  keepNumbers,
+  parseExact,
+  readJson,
+  rememberWritten,
+  withExactNumbers,
+  writeJson,
+  writtenNumbers,
+} from './json-text.ts';
 
 const exact = (json: string) => exactJson(Buffer.from(json), 'a', JSON.parse(json).a);
 const NUMBERS = [
@@ -57,4 +68,41 @@ test('texts are joined in their order; with bytes among them, to bytes', () => {
   expect(joined.toString()).toBe('{"id":1,"a":"日","b":2}');
   expect(joined.length).toBe(Buffer.byteLength(joined.toString()));
   expect(new JsonBytes([Buffer.from('{"a":1}')]).withoutBraces().toString()).toBe('"a":1');
+});
+
+test('JSON that was read is written with the same numbers', () => {
+  const json = `{"a":[9007199254740993,{"b":1e400}],"c":[${NUMBERS}],"__proto__":{"d":0.10},"e":"1.0","f":7}`;
+  expect(writeJson(readJson(json))).toBe(json);
+  expect(JSON.stringify(withExactNumbers(readJson(json)))).toBe(writeJson(readJson(json)));
+});
+
+test('a number that was replaced or added after reading is written as it is', () => {
+  const read = readJson('{"a":9007199254740993,"b":[9007199254740993]}') as { a: number; b: number[] };
+  Object.assign(read, { a: 7, c: 0.5 });
+  read.b.unshift(1);
+  expect(writeJson(read)).toBe('{"a":7,"b":[1,9007199254740992],"c":0.5}');
+});
+
+test('a clone remembers the numbers of the original', () => {
+  const json = `{"a":[{"b":9007199254740993},${NUMBERS}],"__proto__":{"c":1e400},"d":1}`;
+  const read = readJson(json);
+  const clone = structuredClone(read);
+  rememberWritten(clone, structuredClone(writtenNumbers(read)));
+  expect(writeJson(clone)).toBe(writeJson(read));
+  expect(writtenNumbers(readJson('{"a":1}'))).toEqual([]);
+});
+
+test('a copy keeps the numbers of the original', () => {
+  const read = readJson('{"a":9007199254740993,"b":1}') as object;
+  expect(writeJson(keepNumbers(read, { ...read, b: 'x' }))).toBe('{"a":9007199254740993,"b":"x"}');
+});
+
+test('any JSON is read as JSON.parse reads it, and written as JSON.stringify writes it', () => {
+  fc.assert(
+    fc.property(fc.json(), (json) => {
+      const read = readJson(json);
+      expect(read).toEqual(JSON.parse(json));
+      expect(JSON.parse(writeJson(read))).toEqual(JSON.parse(JSON.stringify(read)));
+    }),
+  );
 });

@@ -1,4 +1,5 @@
 import { type Queryable, sql } from '../db/client.ts';
+import { readJson } from '../lib/json-text.ts';
 import {
   ALL_PRIORITIES,
   BULK,
@@ -54,7 +55,7 @@ export async function claim<Kind extends JobKind>(db: Queryable, wanted: Claim<K
     weight: row.weight,
     attempt: row.attempt,
     cutOffs: row.cut_offs,
-    payload: JSON.parse(row.payload) as JobPayloads[Kind],
+    payload: readJson(row.payload) as JobPayloads[Kind],
   }));
 }
 

@@ -1,4 +1,5 @@
 import { type Queryable, sql } from '../db/client.ts';
+import { writeJson } from '../lib/json-text.ts';
 import type { JobKind, NewJob } from './jobs.ts';
 
 /**
@@ -14,7 +15,7 @@ export async function enqueue(tx: Queryable, jobs: readonly NewJob[]): Promise<r
     jobs.map((job) => job.priority),
     jobs.map((job) => job.weight),
     jobs.map((job) => (job.dueAtMs === undefined ? null : new Date(job.dueAtMs))),
-    jobs.map((job) => JSON.stringify(job.payload)),
+    jobs.map((job) => writeJson(job.payload)),
   ]);
   const ready = jobs.filter(({ dueAtMs }) => dueAtMs === undefined);
   return [...new Set(ready.map(({ kind }) => kind))];

@@ -1,6 +1,7 @@
 import { textArray, uuidArray } from '../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../db/client.ts';
 import { newId } from '../lib/ids.ts';
+import { readJson } from '../lib/json-text.ts';
 import { backoff } from './backoff.ts';
 import type { JobKind, JobPayloads } from './jobs.ts';
 
@@ -174,7 +175,7 @@ export class Rescuer {
         dueAt: row.due_at,
         attempt: row.attempt,
         cutOffs: row.cut_offs,
-        payload: JSON.parse(row.payload) as DelayedJob['payload'],
+        payload: readJson(row.payload) as DelayedJob['payload'],
       },
     }));
     if (delayed.length > 0) this.#onDelayed(delayed);

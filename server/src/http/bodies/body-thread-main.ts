@@ -2,7 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import { textProblems } from '../../contract/text-problems.ts';
 import { ClientError } from '../../errors.ts';
 import { jsonMember } from '../../lib/json-member.ts';
-import { exactJson } from '../../lib/json-text.ts';
+import { exactJson, writtenNumbers } from '../../lib/json-text.ts';
 import type { BodyResult, BodyTask } from './body-thread.ts';
 import { bodyWithin, parseAny } from './parse-body.ts';
 
@@ -16,7 +16,10 @@ function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: Ar
   try {
     const { value, json, longArray, hash, pages } = parseAny(Buffer.from(body.buffer), rules);
     if (pages !== undefined)
-      return { result: { id, parsed: { value, texts: [], problems: [], hash, pages } }, transfer: [] };
+      return {
+        result: { id, parsed: { value, numbers: [], texts: [], problems: [], hash, pages } },
+        transfer: [],
+      };
     const texts = Object.entries(Object(bodyWithin(value, rules))).map(
       ([name, member]): [string, Uint8Array<ArrayBuffer>] => {
         const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
@@ -26,7 +29,10 @@ function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: Ar
     );
     const transfer = texts.map(([, text]) => text.buffer);
     const problems = textProblems(json, value);
-    return { result: { id, parsed: { value, texts, problems, hash } }, transfer };
+    return {
+      result: { id, parsed: { value, numbers: writtenNumbers(value), texts, problems, hash } },
+      transfer,
+    };
   } catch (error) {
     if (error instanceof ClientError) {
       const { code, problems } = error;

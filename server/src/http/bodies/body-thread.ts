@@ -2,6 +2,7 @@ import { getHeapStatistics } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError, type ErrorCode } from '../../errors.ts';
+import { rememberWritten, type WrittenNumber } from '../../lib/json-text.ts';
 import type { BodyRules } from './parse-body.ts';
 
 /** What the thread is sent. */
@@ -16,6 +17,8 @@ export type BodyResult = { id: number } & (
   | {
       parsed: {
         value: unknown;
+        /** The numbers in `value` that a clone would not remember. */
+        numbers: WrittenNumber[];
         texts: [string, Uint8Array<ArrayBuffer>][];
         problems: string[];
         hash: Uint8Array | undefined;
@@ -109,7 +112,8 @@ export class BodyThread {
     if ('refused' in result) waiting?.reject(new ClientError(result.refused.code, result.refused.messages));
     else if ('failed' in result) waiting?.reject(result.failed);
     else {
-      const { value, texts, problems, hash, pages } = result.parsed;
+      const { value, numbers, texts, problems, hash, pages } = result.parsed;
+      rememberWritten(value, numbers);
       waiting?.resolve({
         value,
         texts: new Map(texts.map(([name, text]) => [name, Buffer.from(text.buffer)])),

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError } from '../../errors.ts';
 import { type JsonLimits, jsonMember, scanObject } from '../../lib/json-member.ts';
+import { readJson } from '../../lib/json-text.ts';
 import { memberOf } from '../../lib/members.ts';
 import { pagesOfUsers, parseRows, type RowFormat } from './parse-rows.ts';
 
@@ -104,7 +105,7 @@ function unlessInvalid(read: () => ParsedBody): ParsedBody | undefined {
 
 function parse(json: Buffer): unknown {
   try {
-    return JSON.parse(json.toString());
+    return readJson(json.toString());
   } catch (error) {
     throw new ClientError('invalid_json', [
       `The request body is not valid JSON: ${error instanceof Error ? error.message : error}`,

@@ -14,6 +14,7 @@ import { ClientError } from '../../errors.ts';
 import { chunksOf } from '../../lib/chunks.ts';
 import { csvDelimiter } from '../../lib/csv-delimiter.ts';
 import { scanObject } from '../../lib/json-member.ts';
+import { keepNumbers, readJson, writeJson } from '../../lib/json-text.ts';
 import { isRecord } from '../../lib/members.ts';
 import { packJson } from '../../lib/packed-json.ts';
 
@@ -72,7 +73,7 @@ function pageOf(rows: readonly Row[], firstRow: number): ImportPage {
   });
   return {
     size: rows.length,
-    rows: packJson(JSON.stringify(valid)),
+    rows: packJson(writeJson(valid)),
     failures: failures.length === 0 ? null : packJson(JSON.stringify(failures)),
   };
 }
@@ -117,7 +118,7 @@ function lineOf(line: Buffer, text: string): Row {
   try {
     const { exceeded } = scanObject(line, { limits: LINE_LIMITS });
     if (exceeded !== undefined) return { value, problems: ['The user has too many keys and values'] };
-    return { value: JSON.parse(text) as unknown };
+    return { value: readJson(text) };
   } catch (error) {
     if (error instanceof SyntaxError) return { value, problems: ['The line is not valid JSON'] };
     throw error;
@@ -188,6 +189,7 @@ function checkHeader(header: readonly string[]): void {
 function userOf(header: readonly string[], record: readonly string[]): Row {
   const user: Record<string, unknown> = {};
   const attributes: [string, unknown][] = [];
+  let given: object = {};
   const problems: string[] = [];
   if (record.length > header.length)
     problems.push(`The line has ${record.length} values, and the header ${header.length} columns`);
@@ -200,10 +202,13 @@ function userOf(header: readonly string[], record: readonly string[]): Row {
     else {
       const parsed = objectIn(text);
       if (parsed === undefined) problems.push("Param 'custom_attributes' must be a JSON object");
-      else attributes.push(...Object.entries(parsed));
+      else {
+        given = parsed;
+        attributes.push(...Object.entries(parsed));
+      }
     }
   });
-  if (attributes.length > 0) user.custom_attributes = Object.fromEntries(attributes);
+  if (attributes.length > 0) user.custom_attributes = keepNumbers(given, Object.fromEntries(attributes));
   if (problems.length === 0) return { value: user };
   return { value: user, problems: [...problems, ...problemsOfUser(user)] };
 }
@@ -211,7 +216,7 @@ function userOf(header: readonly string[], record: readonly string[]): Row {
 function objectIn(text: string): object | undefined {
   try {
     if (scanObject(Buffer.from(text), { limits: LINE_LIMITS }).exceeded !== undefined) return undefined;
-    const value: unknown = JSON.parse(text);
+    const value = readJson(text);
     return isRecord(value) ? value : undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;

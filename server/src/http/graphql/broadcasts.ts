@@ -14,6 +14,7 @@ import { ClientError } from '../../errors.ts';
 import { NEWEST } from '../../lib/cursor.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
+import { readJson } from '../../lib/json-text.ts';
 import { found } from '../found.ts';
 import { type Connection, connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { argumentReader, type Builder, nonNull } from './fields.ts';
@@ -30,7 +31,7 @@ const MAX_PAGE_BYTES = 256 * 1024;
 /** Adds the broadcasts of a project with their deliveries. */
 export function broadcastFields({ types, queries, mutations }: Builder): void {
   const type = types.object(BroadcastSchema);
-  const present = (json: JsonText) => types.present(BroadcastSchema, JSON.parse(json.toString()));
+  const present = (json: JsonText) => types.present(BroadcastSchema, readJson(json.toString()));
   const deliveries = connectionType(types.object(DeliveryRecord), {
     type: GraphQLInt,
     description: 'The exact number of deliveries in the whole list; null with a `state` other than `FAILED`.',

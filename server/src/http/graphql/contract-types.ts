@@ -14,9 +14,12 @@ import {
   type GraphQLOutputType,
   GraphQLScalarType,
   GraphQLString,
+  Kind,
+  type ValueNode,
   valueFromASTUntyped,
 } from 'graphql';
 import type { TSchema } from 'typebox';
+import { rememberNumber, withExactNumbers } from '../../lib/json-text.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
 import { camelCase } from './names.ts';
 import type { Scope } from './scope.ts';
@@ -45,9 +48,33 @@ const DateTime = new GraphQLScalarType({
 const Json = new GraphQLScalarType({
   name: 'JSON',
   description: 'Any JSON value. Its members keep their names.',
+  serialize: withExactNumbers,
   parseValue: (value) => value,
-  parseLiteral: valueFromASTUntyped,
+  parseLiteral: literalValue,
 });
+
+/** The value of a literal, which remembers its numbers as they were written. */
+function literalValue(node: ValueNode, variables?: Parameters<typeof valueFromASTUntyped>[1]): unknown {
+  const value = valueFromASTUntyped(node, variables);
+  rememberNumbers(node, value);
+  return value;
+}
+
+function rememberNumbers(node: ValueNode, value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  const members: [string, ValueNode][] =
+    node.kind === Kind.OBJECT
+      ? node.fields.map((field) => [field.name.value, field.value])
+      : node.kind === Kind.LIST
+        ? node.values.map((one, index) => [String(index), one])
+        : [];
+  for (const [name, below] of members) {
+    const member = (value as Record<string, unknown>)[name];
+    if (typeof member === 'number' && 'value' in below)
+      rememberNumber(value, name, member, String(below.value));
+    else rememberNumbers(below, member);
+  }
+}
 
 /**
  * Makes GraphQL types from the shapes of the contract, one for each title. Names become camelCase, and the

@@ -20,6 +20,7 @@ import { snoozeNotification } from '../../domain/line/notifications/snooze.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
+import { readJson } from '../../lib/json-text.ts';
 import { found } from '../found.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { type Builder, nonNull, type OfUser } from './fields.ts';
@@ -30,7 +31,7 @@ const ById = Type.Object({ id: described(Id, 'The id of the notification.') });
 /** Adds the inbox of a user, and its changes. */
 export function notificationFields({ types, queries, mutations }: Builder): void {
   const type = types.object(Notification);
-  const present = (json: JsonText) => types.present(Notification, JSON.parse(json.toString()));
+  const present = (json: JsonText) => types.present(Notification, readJson(json.toString()));
 
   queries.ofUser('notifications', {
     type: nonNull(connectionType(type)),

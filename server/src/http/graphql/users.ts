@@ -9,6 +9,7 @@ import { saveUser } from '../../domain/people/users/save.ts';
 import { updateUser } from '../../domain/people/users/update.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
+import { readJson } from '../../lib/json-text.ts';
 import { readPage } from '../../lib/page.ts';
 import { found } from '../found.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
@@ -19,7 +20,7 @@ const ById = Type.Object({ id: described(Id, 'The id of the user.') });
 /** Adds the users of a project. */
 export function userFields({ types, queries, mutations }: Builder): void {
   const type = types.object(User);
-  const present = (row: UserRow) => types.present(User, JSON.parse(userJson(row)));
+  const present = (row: UserRow) => types.present(User, readJson(userJson(row)));
 
   queries.ofProject('users', {
     type: nonNull(connectionType(type)),

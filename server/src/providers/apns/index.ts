@@ -5,6 +5,7 @@
 import { type Static, Type } from 'typebox';
 import { appId } from '../../contract/app-id.ts';
 import { oneOf } from '../../contract/common.ts';
+import { writeJson } from '../../lib/json-text.ts';
 import type {
   Finding,
   Provider,
@@ -188,7 +189,7 @@ function requestFor(message: PushMessage, config: Config): ApnsRequest | Rejecti
     method: 'POST',
     path: `/3/device/${segment(token.deviceToken)}`,
     headers,
-    body: JSON.stringify(payload),
+    body: writeJson(payload),
   };
 }
 

@@ -1,6 +1,7 @@
 import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
 import { Batcher } from '../../lib/batcher.ts';
+import { writeJson } from '../../lib/json-text.ts';
 import { waitMs } from '../../lib/wait.ts';
 import type { Sender, SendOutcome } from '../provider.ts';
 import { closing, redacted } from '../shared/http-sender.ts';
@@ -104,7 +105,7 @@ export function createExpoBatches(
 }
 
 async function requestFor(messages: readonly ExpoMessage[], accessToken: string) {
-  const body = Buffer.from(JSON.stringify(messages));
+  const body = Buffer.from(writeJson(messages));
   const isLarge = body.length > GZIP_FROM_BYTES;
   return {
     method: 'POST',

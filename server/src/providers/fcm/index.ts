@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../../contract/common.ts';
+import { writeJson } from '../../lib/json-text.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import type {
   Finding,
@@ -171,7 +172,7 @@ function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest
       const plain = fcmMessage(shortened);
       if (isRejection(plain)) return plain;
       const built = nowMs === undefined ? plain : withTimeToLive(plain, message.expiresAt, nowMs);
-      return { path, body: JSON.stringify({ message: built }), message: built };
+      return { path, body: writeJson({ message: built }), message: built };
     },
     bytesOf({ body, message: { token } }) {
       const whole = Buffer.byteLength(body);

@@ -2,6 +2,7 @@
  * Builds messages for FCM. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
  */
 
+import { writeJson } from '../../lib/json-text.ts';
 import { isRecord } from '../../lib/members.ts';
 import type { Override, PushMessage, Rejection } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
@@ -62,7 +63,7 @@ function plainMessage(message: PushMessage): FcmMessage {
       ...(actionUrl === null ? {} : { action_url: actionUrl }),
       ...(category === null ? {} : { category }),
       ...(topic === null ? {} : { topic }),
-      ...(customAttributes === null ? {} : { custom_attributes: JSON.stringify(customAttributes) }),
+      ...(customAttributes === null ? {} : { custom_attributes: writeJson(customAttributes) }),
     },
     // A push that is sent twice replaces itself: by the tag, or by the collapse id on Apple devices.
     android: { priority: 'HIGH', notification: { tag: notificationId } },
@@ -115,10 +116,7 @@ function toSnakeCase(value: unknown, path = ''): unknown {
 
 function toStrings(data: object): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(data).map(([name, value]) => [
-      name,
-      typeof value === 'string' ? value : JSON.stringify(value),
-    ]),
+    Object.entries(data).map(([name, value]) => [name, typeof value === 'string' ? value : writeJson(value)]),
   );
 }
 

@@ -4,6 +4,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { type Static, Type } from 'typebox';
+import { writeJson } from '../../lib/json-text.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import type {
   EmailMessage,
@@ -88,7 +89,7 @@ function requestTo({ path, headers }: ReturnType<typeof targetOf>, message: Emai
       'idempotency-key': message.deliveryId,
       ...headers,
     },
-    body: JSON.stringify({ notifications: [wire(message.notification())], total: 1 }),
+    body: writeJson({ notifications: [wire(message.notification())], total: 1 }),
   };
 }
 

@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { readJson } from '../../lib/json-text.ts';
 import { isRecord } from '../../lib/members.ts';
 
 /** Whether `signature` is the hexadecimal HMAC-SHA256 of the bytes. Compares in constant time. */
@@ -14,7 +15,7 @@ export function hasSignature(signed: Buffer, key: string, signature: string): bo
 /** Returns the object in a JSON text; undefined if the text is not a JSON object. */
 export function objectOf(text: string): Record<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = readJson(text);
     return isRecord(value) ? value : undefined;
   } catch {
     return undefined;

@@ -1,3 +1,4 @@
+import { keepNumbers } from '../../lib/json-text.ts';
 import { isRecord } from '../../lib/members.ts';
 import type { Override, Rejection } from '../provider.ts';
 
@@ -46,7 +47,7 @@ function problemIn(value: unknown, depth: number): string | undefined {
 
 function patched(target: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return patch;
-  const result: Record<string, unknown> = isRecord(target) ? { ...target } : {};
+  const result: Record<string, unknown> = isRecord(target) ? keepNumbers(target, { ...target }) : {};
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete result[name];
     else result[name] = patched(result[name], value);

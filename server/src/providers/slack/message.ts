@@ -1,5 +1,6 @@
 /** Builds messages for Slack. https://docs.slack.dev/reference/methods/chat.postMessage */
 
+import { writeJson } from '../../lib/json-text.ts';
 import type { Rejection, SlackMessage } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { cut } from '../shared/shrink.ts';
@@ -32,7 +33,7 @@ export function buildSlackMessage(message: SlackMessage): SlackRequest | Rejecti
   };
   const merged = mergeOverride(payload, override, { locked: ['channel', 'token'] });
   if ('kind' in merged) return merged;
-  const body = JSON.stringify(merged.payload);
+  const body = writeJson(merged.payload);
   if ('webhookUrl' in to)
     return {
       webhookUrl: to.webhookUrl,

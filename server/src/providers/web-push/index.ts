@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import { nullable, storedString } from '../../contract/common.ts';
+import { writeJson } from '../../lib/json-text.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import {
   type Finding,
@@ -194,7 +195,7 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
       ...(topic === null ? {} : { topic: String(topic) }),
     },
     ...(typeof ttl === 'number' ? { ttlSeconds: ttl } : {}),
-    payload: JSON.stringify(merged.payload),
+    payload: writeJson(merged.payload),
   };
 }
 

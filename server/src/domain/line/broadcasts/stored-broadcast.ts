@@ -7,7 +7,7 @@ import {
   type RecipientGroup,
 } from '../../../contract/broadcast.ts';
 import { timeOf } from '../../../lib/ids.ts';
-import { exactJson, JsonBytes, type JsonText, joinTexts } from '../../../lib/json-text.ts';
+import { exactJson, JsonBytes, type JsonText, joinTexts, writeJson } from '../../../lib/json-text.ts';
 import { canonicalLocale } from '../../../lib/locale.ts';
 import { packJsonInThread, unpackJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
@@ -61,9 +61,9 @@ export function splitBroadcast(
           `${exactJson(json, 'custom_attributes', custom_attributes)}}`
         : longMessageJson(members),
     inAppJson: inApp ? JSON.stringify(inApp) : null,
-    overridesJson: overrides ? (bytesOf(members?.get('overrides')) ?? JSON.stringify(overrides)) : null,
-    recipientsJson: broadcast.recipients && (bytesOf(raw.recipients) ?? JSON.stringify(broadcast.recipients)),
-    templateJson: template === undefined ? null : JSON.stringify(template),
+    overridesJson: overrides ? (bytesOf(members?.get('overrides')) ?? writeJson(overrides)) : null,
+    recipientsJson: broadcast.recipients && (bytesOf(raw.recipients) ?? writeJson(broadcast.recipients)),
+    templateJson: template === undefined ? null : writeJson(template),
   };
 }
 
@@ -240,7 +240,7 @@ function personOf(of: Person, recipient: NamedRecipient): Person {
   if (recipient.locale !== undefined) person.locale = recipient.locale && canonicalLocale(recipient.locale);
   if (recipient.custom_attributes !== undefined) {
     person.customAttributes =
-      recipient.custom_attributes === null ? null : JSON.stringify(recipient.custom_attributes);
+      recipient.custom_attributes === null ? null : writeJson(recipient.custom_attributes);
   }
   if (recipient.phone_numbers !== undefined) person.phoneNumbers = recipient.phone_numbers;
   return person;

@@ -1,6 +1,7 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';
@@ -149,8 +150,8 @@ async function contentOf(db: Queryable, row: BroadcastRow): Promise<Content | un
   if (texts === undefined) return undefined;
   const { message, overrides } = texts;
   return {
-    message: JSON.parse(await unpackJsonInTurns(message)) as Content['message'],
-    overrides: overrides ? (JSON.parse(await unpackJsonInTurns(overrides)) as Content['overrides']) : {},
+    message: readJson(await unpackJsonInTurns(message)) as Content['message'],
+    overrides: overrides ? (readJson(await unpackJsonInTurns(overrides)) as Content['overrides']) : {},
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { isUniqueViolation, type Queryable, sql } from '../../../db/client.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { isTracing, startSpan } from '../../../lib/tracing.ts';
 import { notificationsCreated } from '../../../metrics.ts';
@@ -267,7 +268,7 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
           scheduled,
           template,
           content: contentOf(content),
-          recipients: recipients ? (JSON.parse(await unpackJsonInTurns([recipients])) as Recipient[]) : [],
+          recipients: recipients ? (readJson(await unpackJsonInTurns([recipients])) as Recipient[]) : [],
         },
       ],
     ),

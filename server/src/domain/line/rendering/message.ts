@@ -3,6 +3,7 @@ import type { Config } from '../../../config.ts';
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import type { Tracking } from '../../../contract/tracking.ts';
 import { timeOf } from '../../../lib/ids.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { Limiter } from '../../../lib/limiter.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { delivering } from '../../../providers/index.ts';
@@ -333,7 +334,7 @@ function notificationRecord(
       customAttributes:
         user.custom_attributes === null
           ? null
-          : (JSON.parse(user.custom_attributes) as Record<string, unknown>),
+          : (readJson(user.custom_attributes) as Record<string, unknown>),
       phoneNumbers: user.phone_numbers,
       createdAt: user.created_at,
       updatedAt: user.updated_at,

@@ -1,5 +1,6 @@
 import type { ImportFailure, ImportUser } from '../../../contract/user-import.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { complete } from '../../../queue/complete.ts';
@@ -157,7 +158,7 @@ async function readPage(
   return (
     found && {
       size: found.size,
-      rows: JSON.parse(unpackJson(found.rows)) as Row[],
+      rows: readJson(unpackJson(found.rows)) as Row[],
       failures: found.failures === null ? [] : (JSON.parse(unpackJson(found.failures)) as ImportFailure[]),
     }
   );

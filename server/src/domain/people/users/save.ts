@@ -1,6 +1,7 @@
 import type { SaveUser } from '../../../contract/user.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { canonicalLocale } from '../../../lib/locale.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
@@ -63,7 +64,7 @@ export function personOf(projectId: string, given: SaveUser): Person {
     firstName: given.first_name,
     lastName: given.last_name,
     locale: given.locale && canonicalLocale(given.locale),
-    customAttributes: attributes ? JSON.stringify(attributes) : attributes,
+    customAttributes: attributes ? writeJson(attributes) : attributes,
     phoneNumbers: given.phone_numbers,
   };
 }

@@ -1,4 +1,5 @@
 import type { ConditionData } from '../../../lib/expression.ts';
+import { keepNumbers } from '../../../lib/json-text.ts';
 import { countTags, parsedBytes } from '../../../lib/liquid.ts';
 import { isPlainObject } from '../../../lib/members.ts';
 import {
@@ -41,8 +42,8 @@ export async function parseRendering(
 /** A parsed value. Values without templates stay as they are. */
 type Part =
   | { kind: 'constant'; value: unknown }
-  | { kind: 'list'; items: Part[] }
-  | { kind: 'object'; members: [string, Part][] }
+  | { kind: 'list'; value: object; items: Part[] }
+  | { kind: 'object'; value: object; members: [string, Part][] }
   | { kind: 'template'; template: Template; output?: Output };
 
 interface Parsing {
@@ -58,7 +59,7 @@ async function parsePart(value: unknown, path: string, parsing: Parsing): Promis
     const items: Part[] = [];
     for (const [index, item] of value.entries())
       items.push(await parsePart(item, `${path}.${index}`, parsing));
-    return items.every(isConstant) ? { kind: 'constant', value } : { kind: 'list', items };
+    return items.every(isConstant) ? { kind: 'constant', value } : { kind: 'list', value, items };
   }
   if (typeof value !== 'object' || value === null) return { kind: 'constant', value };
   const members: [string, Part][] = [];
@@ -66,7 +67,7 @@ async function parsePart(value: unknown, path: string, parsing: Parsing): Promis
     members.push([name, await parsePart(member, `${path}.${name}`, parsing)]);
   return members.every(([, member]) => isConstant(member))
     ? { kind: 'constant', value }
-    : { kind: 'object', members };
+    : { kind: 'object', value, members };
 }
 
 async function parseString(text: string, path: string, parsing: Parsing): Promise<Part> {
@@ -101,9 +102,15 @@ class Budget {
       case 'constant':
         return part.value;
       case 'list':
-        return part.items.map((item) => this.render(item, data));
+        return keepNumbers(
+          part.value,
+          part.items.map((item) => this.render(item, data)),
+        );
       case 'object':
-        return Object.fromEntries(part.members.map(([name, member]) => [name, this.render(member, data)]));
+        return keepNumbers(
+          part.value,
+          Object.fromEntries(part.members.map(([name, member]) => [name, this.render(member, data)])),
+        );
       default:
         return this.#renderTemplate(part, data);
     }

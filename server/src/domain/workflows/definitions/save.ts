@@ -2,6 +2,7 @@ import type { NewWorkflow } from '../../../contract/workflow.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import { readJson, writeJson } from '../../../lib/json-text.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { getWorkflow, type WorkflowRow, workflowVersions } from './get.ts';
@@ -49,8 +50,8 @@ async function save(
 ): Promise<WorkflowRow> {
   await tx.query(lockWorkflow, [`${projectId} ${key}`]);
   const before = await getWorkflow(tx, projectId, key);
-  const text = JSON.stringify(steps);
-  const ofTriggers = triggers.length === 0 ? null : JSON.stringify(triggers);
+  const text = writeJson(steps);
+  const ofTriggers = triggers.length === 0 ? null : writeJson(triggers);
   if (before?.steps === text && before.disabled === disabled && before.triggers === ofTriggers) return before;
   const size = text.length + (ofTriggers?.length ?? 0);
   await refuseTooMany(tx, projectId, key, size);
@@ -100,8 +101,14 @@ export async function restoreVersion(
   const found = await workflowVersions.get(context.db, projectId, key, version);
   if (workflow === undefined || found === undefined) return undefined;
   const { disabled } = workflow;
-  const triggers = workflow.triggers === null ? [] : JSON.parse(workflow.triggers);
-  return saveWorkflow(context, projectId, { key, disabled, triggers, steps: JSON.parse(found.content) });
+  const triggers =
+    workflow.triggers === null ? [] : (readJson(workflow.triggers) as NonNullable<NewWorkflow['triggers']>);
+  return saveWorkflow(context, projectId, {
+    key,
+    disabled,
+    triggers,
+    steps: readJson(found.content) as NewWorkflow['steps'],
+  });
 }
 
 /** Deletes a workflow. Its runs continue. Returns whether there was one. */

@@ -2,6 +2,7 @@ import type { WorkflowTrigger } from '../../../contract/workflow.ts';
 import { byteaArray, textArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { parseSchedule } from '../../../lib/cron.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { isTimeZone } from '../../../lib/time-zone.ts';
@@ -58,7 +59,7 @@ export async function saveSchedules(
       {
         ...row,
         skip_missed: missed === 'skip',
-        input: packJson(JSON.stringify(input ?? {})),
+        input: packJson(writeJson(input ?? {})),
         next_at: planned.get(`${time_zone} ${schedule}`) ?? nextStart(row, nowMs),
       },
     ];

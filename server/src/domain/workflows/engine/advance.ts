@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { ClientError } from '../../../errors.ts';
 import { type Condition, type ConditionData, ConditionError, evaluate } from '../../../lib/expression.ts';
 import { timeOf } from '../../../lib/ids.ts';
+import { readJson, writeJson } from '../../../lib/json-text.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
@@ -184,14 +185,14 @@ class Turn {
     const { id, project_id: projectId, user } = run;
     const { clock } = this.#context;
     const isPrepared = this.prepared !== null;
-    const input = this.prepared === null ? step.input(this.#readable()) : JSON.parse(this.prepared);
+    const input = this.prepared === null ? step.input(this.#readable()) : readJson(this.prepared);
     const problems = isPrepared ? [] : inputProblems(step.command, input, 'rendered');
     if (problems.length > 0) return this.#fail(step, problems.join('; '));
     this.#varies ||= step.inputVaries;
     const needsCall = command.calls !== undefined && this.#call === undefined;
     if (needsCall || (!isPrepared && command.acts && (this.#varies || this.#starts))) {
       this.stage = STAGES.prepared;
-      this.prepared = JSON.stringify(input);
+      this.prepared = writeJson(input);
       const origin = command.calls?.(input as never);
       if (origin === undefined) return { kind: 'continue' };
       return { kind: 'continue', calls: { attempt: 0, partitionKey: partitionOfCalls(projectId, origin) } };
@@ -229,7 +230,7 @@ class Turn {
     switch (result.kind) {
       case 'done': {
         const data = { ...this.data, ...result.data };
-        const output = result.output === undefined ? null : JSON.stringify(result.output);
+        const output = result.output === undefined ? null : writeJson(result.output);
         if (result.data !== undefined && JSON.stringify(data).length > MAX_DATA_CHARACTERS)
           return this.#fail(step, `run.data has more than ${MAX_DATA_CHARACTERS} characters`);
         this.data = data;
@@ -248,7 +249,7 @@ class Turn {
         return { kind: 'continue', dueAtMs, ...(call && { calls: { ...call, attempt: call.attempt + 1 } }) };
       }
       case 'end':
-        this.#end(step, { state: 'completed', output: JSON.stringify(result.output) });
+        this.#end(step, { state: 'completed', output: writeJson(result.output) });
         return { kind: 'complete' };
       case 'abort':
         this.#end(step, { state: 'completed' });

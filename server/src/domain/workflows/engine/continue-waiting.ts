@@ -2,6 +2,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
 import { ConditionError, evaluate } from '../../../lib/expression.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type NewJob, priorityFor, type WorkflowEvents } from '../../../queue/jobs.ts';
@@ -170,7 +171,7 @@ async function continueRuns(
   // Each output once, because many runs may store the same.
   const outputs = new Map<number, string>();
   for (const { event } of accepted)
-    if (!outputs.has(event)) outputs.set(event, JSON.stringify({ event: events[event]?.value }));
+    if (!outputs.has(event)) outputs.set(event, writeJson({ event: events[event]?.value }));
   const indexes = [...outputs.keys()];
   await tx.query(updateWaiting, [uuidArray(accepted.map(({ run }) => run.id)), new Date(nowMs)]);
   await tx.query(storeOutputs, [

@@ -1,5 +1,6 @@
 import { byteaArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { readJson, writeJson } from '../../../lib/json-text.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { stepAt } from '../definitions/places.ts';
 import { loadCollected } from '../runs/digests.ts';
@@ -40,7 +41,7 @@ export async function closeDigests(
   for (const { run_id: id, closed: isClosed, closes_at: closesAt, count } of digests) {
     const run = runs.get(id) as LoadedRun;
     run.digest = isClosed
-      ? { isClosed, output: { items: (items.get(id) ?? []).map((text) => JSON.parse(text)), count } }
+      ? { isClosed, output: { items: (items.get(id) ?? []).map((text) => readJson(text)), count } }
       : { isClosed, closesAtMs: closesAt.getTime() };
   }
 }
@@ -128,7 +129,7 @@ interface Joined {
 
 function joiningOf({ key, steps }: Group<SharedStep<Collect>>, nowMs: number): Joining {
   const [{ run, request }] = steps;
-  const items = steps.map((step) => ({ runId: step.run.id, input: JSON.stringify(step.run.input) }));
+  const items = steps.map((step) => ({ runId: step.run.id, input: writeJson(step.run.input) }));
   const closesByMs = nowMs + request.maxWindowMs;
   const windowMs = Math.max(...steps.map((step) => step.request.windowMs));
   return {

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { unpackJson, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import {
@@ -73,9 +74,9 @@ export async function loadRuns(
       run.id,
       {
         ...run,
-        input: JSON.parse(unpackJson(input)),
+        input: readJson(unpackJson(input)) as LoadedRun['input'],
         prepared: prepared && unpackJson(prepared),
-        data: data === null ? {} : JSON.parse(data),
+        data: data === null ? {} : (readJson(data) as LoadedRun['data']),
         program: programs.get(run.id) as Program,
         steps: steps.get(run.id) ?? [],
         user: users.get(run.user_id ?? '') ?? null,
@@ -135,7 +136,7 @@ async function loadPrograms(db: Queryable, runs: readonly OfProgram[]): Promise<
   const names = [...missing.keys()];
   for (const { place, steps } of rows) {
     const text = unpackJson(steps);
-    const { program } = await parseProgram(JSON.parse(text));
+    const { program } = await parseProgram(readJson(text));
     const name = names[place - 1] ?? '';
     programs.set(name, { program }, { size: program.bytes });
     for (const { id } of missing.get(name) ?? []) found.set(id, program);

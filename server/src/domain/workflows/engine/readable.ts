@@ -1,5 +1,6 @@
 import type { DataOf, RUN_MEMBERS, STEP_MEMBERS } from '../../../contract/readable.ts';
 import type { ConditionData } from '../../../lib/expression.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { comparePlaces } from '../definitions/places.ts';
 import type { StepRow } from '../runs/row.ts';
@@ -36,7 +37,7 @@ function nested(rows: readonly StepRow[]): unknown[] {
       list = (memberOf(list[path[at] as number], 'steps') as unknown[] | undefined) ?? [];
     list[path.at(-1) as number] = {
       state,
-      output: output === null ? null : JSON.parse(output),
+      output: output === null ? null : readJson(output),
       error,
       started_at: started_at.toISOString(),
       completed_at: completed_at?.toISOString() ?? null,

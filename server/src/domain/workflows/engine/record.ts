@@ -1,6 +1,7 @@
 import { isOwnEvent, RUN_STATES, type RunState } from '../../../contract/workflow.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type JobKind, type NewJob, priorityFor } from '../../../queue/jobs.ts';
@@ -196,7 +197,7 @@ function columnsOf(turns: readonly Advanced[], now: Date): unknown[] {
     textArray(turns.map(({ place }) => place)),
     turns.map(({ stage }) => stage),
     turns.map(({ next }) => dueAt(next, now)),
-    textArray(turns.map(({ data, run }) => (data === run.data ? null : JSON.stringify(data)))),
+    textArray(turns.map(({ data, run }) => (data === run.data ? null : writeJson(data)))),
     turns.map(({ broadcastId }) => broadcastId),
     textArray(turns.map(({ next }) => errorOf(next))),
     now,

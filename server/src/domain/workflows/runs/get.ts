@@ -2,6 +2,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { bothDirections, type ListStatements } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import { comparePlaces } from '../definitions/places.ts';
 import { loadCollected } from './digests.ts';
@@ -43,7 +44,7 @@ async function withSteps(
   const stepsOf = await loadSteps(db, runs);
   return runs.map(({ input, ...run }) => {
     const steps = (stepsOf.get(run.id) ?? []).sort((a, b) => comparePlaces(a.place, b.place));
-    const text = JSON.stringify({ ...runRecord(run), steps: steps.map(stepRecord) });
+    const text = writeJson({ ...runRecord(run), steps: steps.map(stepRecord) });
     return { id: run.id, text: `${text.slice(0, -1)},"input":${unpackJson(input)}}` };
   });
 }

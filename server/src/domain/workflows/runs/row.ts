@@ -1,4 +1,5 @@
 import type { RunState, RunStep } from '../../../contract/workflow.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { indexOf } from '../definitions/places.ts';
 
 /** A run without its input. */
@@ -55,7 +56,7 @@ export function runRecord({ id, workflow_key, version, user_id, created_at, ...r
 /** Returns the API form of a step. */
 export function stepRecord({ place, command, state, started_at, completed_at, output, error }: StepRow) {
   const row = { place, command, state, started_at, completed_at, error };
-  return set({ ...row, output: output === null ? null : JSON.parse(output) });
+  return set({ ...row, output: output === null ? null : readJson(output) });
 }
 
 /** Returns the members that are not null. */

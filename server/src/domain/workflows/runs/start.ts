@@ -9,6 +9,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { isEmailAddress } from '../../../lib/email-address.ts';
 import { isExternalId } from '../../../lib/external-id.ts';
 import { isId, newId } from '../../../lib/ids.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { activeSpan } from '../../../lib/tracing.ts';
@@ -62,7 +63,7 @@ export function newRun(
   { depth = 0, savesUser = false } = {},
 ): NewRun {
   const person = savesUser && isRunUser(input.user) ? personOf(projectId, input.user as SaveUser) : undefined;
-  const text = JSON.stringify(input);
+  const text = writeJson(input);
   const traceparent = activeSpan()?.traceparent;
   return {
     id: newId(),

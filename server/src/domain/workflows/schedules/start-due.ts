@@ -1,5 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { sql } from '../../../db/client.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import { complete } from '../../../queue/complete.ts';
 import type { Handler } from '../../../queue/handler.ts';
@@ -64,7 +65,9 @@ function startDue(
     const wanted = due
       .filter((row) => starts(row, nowMs))
       .map((row) =>
-        newRun(row.project_id, row.workflow_key, JSON.parse(unpackJson(row.input)), { savesUser: true }),
+        newRun(row.project_id, row.workflow_key, readJson(unpackJson(row.input)) as Record<string, unknown>, {
+          savesUser: true,
+        }),
       );
     const { versionOf, refusalOf } = await findVersions(tx, wanted);
     const runs = wanted.filter((run) => refusalOf(run) === undefined);

@@ -1,3 +1,4 @@
+import { writeJson } from '../../../lib/json-text.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { reasonOfError, retryAfter } from '../../../providers/shared/http-outcome.ts';
 import type { HttpResponse } from '../../../providers/shared/transport.ts';
@@ -32,7 +33,7 @@ export const http: Command<Input> = {
       method,
       path: `${pathname}${search}`,
       headers: { ...contentType(body), ...own },
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : writeJson(body) }),
       maxResponseBytes: MAX_RESPONSE_BYTES,
     });
     const redact = redactor(secretsIn(own));
