@@ -16,6 +16,11 @@ export const guide: Guide = {
   ],
   responses: [
     ['201', response(201, '', { location: 'https://push.example/m/1' })],
+    ['201 with `X-WNS-Status: dropped` (Windows)', response(201, '', { 'x-wns-status': 'dropped' })],
+    [
+      '201 with `X-WNS-Status: channelthrottled` (Windows)',
+      response(201, '', { 'x-wns-status': 'channelthrottled' }),
+    ],
     ['404', response(404)],
     ['410', response(410)],
     ['403, the browser subscribed with other keys', response(403, 'the VAPID credentials do not correspond')],

@@ -233,6 +233,18 @@ describe('classify', () => {
     });
   });
 
+  test.each([
+    ['dropped', { kind: 'rejected', scope: 'message', code: 'dropped' }],
+    ['Dropped', { kind: 'rejected', scope: 'message', code: 'dropped' }],
+    ['channelthrottled', { kind: 'retry', ambiguous: false, code: 'channelthrottled' }],
+    ['received', { kind: 'sent' }],
+  ])('a push that the service of Windows accepts with 201 and the status %s', (status, expected) => {
+    const headers = { 'x-wns-status': status, 'x-wns-msg-id': '7D2F' };
+    const outcome = webPush.classify({ status: 201, headers, text: '' });
+    expect(outcome).toMatchObject(expected);
+    if (outcome.kind !== 'sent') expect(outcome.reason).toContain('the push service of Windows');
+  });
+
   test('the provider id is the push service’s id of the message', () => {
     const classify = (headers: Record<string, string>) =>
       webPush.classify({ status: 201, headers, text: '' });

@@ -17,7 +17,13 @@ import {
   type WebPushMessage,
 } from '../provider.ts';
 import { destinationOutcome } from '../shared/destination.ts';
-import { httpOutcome, type ParsedResponse, rejectedForEither, retry } from '../shared/http-outcome.ts';
+import {
+  httpOutcome,
+  type ParsedResponse,
+  rejected,
+  rejectedForEither,
+  retry,
+} from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { buildToFit, cut } from '../shared/shrink.ts';
@@ -244,6 +250,8 @@ function classify(response: HttpResult): SendOutcome {
 function meaning(response: ParsedResponse): SendOutcome | undefined {
   const { status, headers, text } = response;
   if (status >= 200 && status <= 204) {
+    const lost = lostByWindows(response);
+    if (lost !== undefined) return lost;
     const id = headers['apns-id'] ?? headers.location?.split('/').at(-1);
     return id === undefined || id === '' ? { kind: 'sent' } : { kind: 'sent', providerId: id.slice(0, 255) };
   }
@@ -263,6 +271,21 @@ function meaning(response: ParsedResponse): SendOutcome | undefined {
     return retry({ ...response, reason: `the push service limits the rate: it responded with ${status}` });
   if (status === 503 && errno === 202) return retry(response, { code, retryAfterMs: 0 }); // "try again"
   return undefined;
+}
+
+/**
+ * Returns the outcome of a push that the service of Windows accepts and does not deliver: it says so in a
+ * header. https://learn.microsoft.com/windows/apps/develop/notifications/push-notifications/push-request-response-headers
+ */
+function lostByWindows({ status, headers }: ParsedResponse): SendOutcome | undefined {
+  const code = headers['x-wns-status']?.trim().toLowerCase();
+  if (code === 'dropped') {
+    const reason = 'the push service of Windows dropped the push: an error, or the browser does not want it';
+    return rejected('message', { status, reason }, code);
+  }
+  if (code !== 'channelthrottled') return undefined;
+  const reason = 'the push service of Windows dropped the push: it limits the rate of this browser';
+  return retry({ status, headers, reason }, { code });
 }
 
 const THROTTLED = 406;
