@@ -26,6 +26,11 @@ describe('HTML as mrkdwn', () => {
     ['a heading', '<h2>Title</h2><p>text</p>', '*Title*\n\ntext'],
     ['lists', '<ul><li>a</li><li>b</li></ul><ol><li>c</li><li>d</li></ol>', '• a\n• b\n\n 1. c\n 2. d'],
     ['a quotation', '<blockquote>one<br>two</blockquote>', '> one\n> two'],
+    [
+      'a table',
+      '<table><tr><th>Item</th><th>Price</th></tr><tr><td>Tea</td><td>4 €</td></tr></table>',
+      'Item Price\nTea 4 €',
+    ],
     ['code', 'call <code>f()</code>', 'call `f()`'],
     ['code of many lines', '<pre>if (a &lt; b)\n  c</pre>', '```\nif (a &lt; b)\n  c\n```'],
     ['no scripts and styles', '<style>p{}</style>a<script>alert(1)</script>', 'a'],

@@ -82,6 +82,12 @@ const code: FormatCallback = (element, walk, builder) => {
   });
 };
 
+// The converter's own way writes all cells of a table as one word.
+const cell: FormatCallback = (element, walk, builder) => {
+  walk(element.children, builder);
+  builder.addInline(' ');
+};
+
 const OPTIONS: HtmlToTextOptions = {
   wordwrap: false,
   limits: { maxDepth: 100, ellipsis: '…' }, // the converter recurses
@@ -95,6 +101,7 @@ const OPTIONS: HtmlToTextOptions = {
     heading,
     quote,
     code,
+    cell,
   },
   selectors: [
     ...['b', 'strong'].map((selector) => ({ selector, format: 'bold' })),
@@ -106,6 +113,9 @@ const OPTIONS: HtmlToTextOptions = {
     { selector: 'blockquote', format: 'quote' },
     ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, format: 'heading' })),
     { selector: 'ul', options: { itemPrefix: '• ' } },
+    { selector: 'tr', format: 'block', options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
+    { selector: 'td', format: 'cell' },
+    { selector: 'th', format: 'cell' },
     { selector: 'img', format: 'skip' },
     { selector: 'style', format: 'skip' },
     { selector: 'script', format: 'skip' },
