@@ -104,7 +104,12 @@ const RESPONSES: Record<
       [{ status: 200, body: { scopes: ['x'] } }],
       /^Param 'api_key' lacks the permission mail\.send/,
     ],
-    ['strange words', [{ status: 200, body: 'hello' }], /^Param 'api_key' lacks the permission/],
+    ['strange words', [{ status: 200, body: 'hello' }], /^Param '\(root\)' could not be verified: SendGrid/],
+    [
+      'the page of another server',
+      [PAGE],
+      /^Param '\(root\)' could not be verified: SendGrid responded: 200/,
+    ],
     [
       'an unknown key',
       [{ status: 401, body: { errors: [{ message: 'authorization required', field: null }] } }],

@@ -191,6 +191,7 @@ async function verifyApiKey({ api_key, region }: Config, { transport }: VerifyDe
     return [{ field: 'api_key', problem: `was rejected by SendGrid: ${response.summary}` }];
   if (response.status !== 200) return [notVerified('SendGrid', response)];
   const { scopes } = response.json as { scopes?: unknown };
-  if (Array.isArray(scopes) && scopes.includes('mail.send')) return [];
+  if (!Array.isArray(scopes)) return [notVerified('SendGrid', response)];
+  if (scopes.includes('mail.send')) return [];
   return [{ field: 'api_key', problem: 'lacks the permission mail.send of SendGrid' }];
 }
