@@ -125,6 +125,14 @@ describe('build', () => {
     },
   );
 
+  // FCM rejects a message of more than 4096 bytes, and the link would be in it twice.
+  test('a long action_url is in the data alone', () => {
+    const actionUrl = `https://shop.example/${'ü'.repeat(1000)}`;
+    const built = messageOf(fcm.build({ ...full, actionUrl }, config));
+    expect(built).toMatchObject({ data: { action_url: actionUrl }, notification: { body: full.text } });
+    expect(built).not.toHaveProperty('webpush.fcm_options');
+  });
+
   test('a message that is too large loses its attributes, then text, then it is rejected', () => {
     const large = { ...full, customAttributes: { a: 'x'.repeat(5000) } };
     expect(messageOf(fcm.build(large, config))).not.toHaveProperty('data.custom_attributes');

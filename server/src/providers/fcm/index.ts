@@ -166,10 +166,23 @@ async function exchange(
 
 /** Builds the request. Sets the time to live that is left at `nowMs`; without `nowMs` sets none. */
 function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest | Rejection {
+  const request = buildWith(fcmMessage, message, config, nowMs);
+  // The link for browsers is in the data once more.
+  return isRejection(request) && request.code === 'too_big'
+    ? buildWith((shortened) => fcmMessage(shortened, { withLink: false }), message, config, nowMs)
+    : request;
+}
+
+function buildWith(
+  messageOf: (message: PushMessage) => FcmMessage | Rejection,
+  message: PushMessage,
+  config: Config,
+  nowMs: number | undefined,
+): FcmRequest | Rejection {
   const path = `/v1/projects/${segment(config.project_id)}/messages:send`;
   return buildToFit<PushMessage, FcmRequest>(message, {
     build(shortened) {
-      const plain = fcmMessage(shortened);
+      const plain = messageOf(shortened);
       if (isRejection(plain)) return plain;
       const built = nowMs === undefined ? plain : withTimeToLive(plain, message.expiresAt, nowMs);
       return { path, body: writeJson({ message: built }), message: built };

@@ -19,12 +19,16 @@ export type FcmMessage = { [member: string]: unknown } & {
 };
 
 /** Returns the message with its override merged in. */
-export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
-  if (message.override === undefined) return plainMessage(message);
+export function fcmMessage(
+  message: PushMessage,
+  { withLink = true }: { withLink?: boolean } = {},
+): FcmMessage | Rejection {
+  const plain = plainMessage(message, withLink);
+  if (message.override === undefined) return plain;
   const override = toSnakeCase(message.override) as Override;
   // An override must not change the destination. With `kind`, the message could be mistaken for a rejection.
   const locked = ['token', 'topic', 'condition', 'kind'];
-  const merged = mergeOverride(plainMessage(message), override, { locked });
+  const merged = mergeOverride(plain, override, { locked });
   if ('kind' in merged) return merged;
   const data = merged.payload.data;
   if (typeof data !== 'object' || data === null) return merged.payload;
@@ -50,11 +54,11 @@ export function withTimeToLive(message: FcmMessage, expiresAt: Date, nowMs: numb
 const LONGEST_SECONDS = 28 * 86_400;
 const RESERVED = /^(?:from$|message_type$|google\.|gcm\.)/;
 
-function plainMessage(message: PushMessage): FcmMessage {
+function plainMessage(message: PushMessage, withLink: boolean): FcmMessage {
   const { token, title, text, notificationId, topic, category, actionUrl, customAttributes } = message;
   const expiration = Math.floor(message.expiresAt.getTime() / 1000);
   // FCM rejects links that are not https.
-  const link = actionUrl !== null && /^https:\/\//i.test(actionUrl) ? actionUrl : null;
+  const link = withLink && actionUrl !== null && /^https:\/\//i.test(actionUrl) ? actionUrl : null;
   return {
     token: token.deviceToken,
     notification: { title, ...(text === '' ? {} : { body: text }) },
