@@ -12,7 +12,11 @@ const broke = (description: string, code: string, written: boolean) =>
 export const guide: Guide<SmtpReply> = {
   limits: [
     ['message', 'the size that the server announces', 'the delivery fails before it is sent'],
-    ['connections', '8, of 500 messages each', 'more e-mails wait'],
+    [
+      'connections',
+      '8, or 3 with the servers of Microsoft 365, of 500 messages each',
+      'more e-mails wait; if the server rejects so many, half as many are opened for ten minutes',
+    ],
   ],
   otherwise:
     'All other replies: 4xx is temporary, 5xx blames the message, and before MAIL FROM the configuration.',

@@ -4,7 +4,8 @@ import { emailMessage } from '../../../test/support/email-message.ts';
 import { type Stage, type Step, startSmtpScript } from '../../../test/support/smtp-script.ts';
 import { startSmtpStandIn } from '../../../test/support/smtp-stand-in.ts';
 import { distrustTestAuthority, trustTestAuthority } from '../../../test/support/test-authority.ts';
-import { systemClock } from '../../lib/clock.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
+import { type Clock, systemClock } from '../../lib/clock.ts';
 import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
 import type { EmailMessage, Sender, SenderDeps, SendOutcome } from '../provider.ts';
 import { maskSecrets } from '../provider.ts';
@@ -33,6 +34,7 @@ function connect(
   timeouts: Partial<Timeouts> = {},
   /** Runs when the test ends; concurrent tests have one each. */
   atEnd: (cleanup: () => Promise<void>) => void = (cleanup) => cleanups.push(cleanup),
+  clock: Clock = systemClock,
 ): Sender<EmailMessage> {
   const sender = smtp.connect(
     {
@@ -43,7 +45,7 @@ function connect(
       from: { email: 'noreply@example.com' },
       ...config,
     },
-    depsOf(createEgressGuard({ allow: '127.0.0.0/8,::1' }), timeouts),
+    { ...depsOf(createEgressGuard({ allow: '127.0.0.0/8,::1' }), timeouts), clock },
   );
   atEnd(() => sender.close());
   return sender;
@@ -627,6 +629,63 @@ describe('connections', () => {
     const before = server.connections().opened;
     await sender.send(email());
     expect(server.connections().opened).toBe(before);
+  });
+
+  /** Sends e-mails as the queue does: one that is to be retried is sent again. Returns the attempts. */
+  async function sendAll(sender: Sender<EmailMessage>, count: number): Promise<number> {
+    let attempts = 0;
+    let left = Array.from({ length: count }, (_, n) => email({ deliveryId: `${n}` }));
+    while (left.length > 0 && attempts < 20 * count) {
+      attempts += left.length;
+      const outcomes = await Promise.all(left.map((one) => sender.send(one)));
+      left = left.filter((_, n) => outcomes[n]?.kind !== 'sent');
+    }
+    return left.length === 0 ? attempts : Number.NaN;
+  }
+
+  // With more than three, Microsoft's server rejects the messages of all of them.
+  const TOO_MANY = { reply: '432 4.3.2 Concurrent connections limit exceeded.' };
+
+  test('are fewer for a server that allows fewer', async () => {
+    const server = await standIn();
+    server.fail({ at: 'mail', how: TOO_MANY, when: () => server.connections().open > 3 });
+    const sender = connect({ port: server.port });
+    expect(await sendAll(sender, 40)).toBeLessThan(40 + 3 * 8);
+    expect(server.received).toHaveLength(40);
+    expect(server.connections().open).toBeLessThanOrEqual(3);
+  });
+
+  test.each([
+    ['connect', '421 4.7.0 localhost Error: too many connections from 127.0.0.1'],
+    ['connect', '421 Too many concurrent SMTP connections; please try again later.'],
+    ['end', '432 4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded'],
+  ] as const)('are fewer after at %s: %s', async (at, reply) => {
+    const server = await standIn();
+    server.fail({ at, how: { reply }, when: () => server.connections().open > 2 });
+    const sender = connect({ port: server.port });
+    expect(await sendAll(sender, 20)).toBeLessThan(20 + 3 * 8);
+    expect(server.received).toHaveLength(20);
+  });
+
+  test('are as many as before ten minutes later', async () => {
+    const server = await standIn();
+    server.fail({ at: 'mail', how: TOO_MANY, times: 1 });
+    const clock = new TestClock();
+    const sender = connect({ port: server.port }, {}, (cleanup) => cleanups.push(cleanup), clock);
+    await sendAll(sender, 1);
+    const opened = () => server.connections().opened;
+    const before = opened();
+    await sendAll(sender, 16);
+    expect(opened() - before).toBeLessThanOrEqual(4);
+    clock.advance(600_000);
+    await sendAll(sender, 16);
+    expect(server.connections().open).toBe(8);
+  });
+
+  test('are three at most with the servers of Microsoft', () => {
+    for (const host of ['smtp.office365.com', 'SMTP.Office365.com.', 'smtp.partner.outlook.cn'])
+      expect(connect({ host, port: 587 }).concurrency).toBe(6);
+    expect(connect({ host: 'office365.com.example', port: 587 }).concurrency).toBe(16);
   });
 
   test('are closed when idle', async () => {

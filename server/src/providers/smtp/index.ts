@@ -31,7 +31,8 @@ import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { buildMime, isMailbox, withAsciiDomain } from '../shared/mime.ts';
 import type { Timeouts } from '../shared/transport.ts';
 import { UnreachableHosts } from '../shared/unreachable-hosts.ts';
-import { classify, isTlsFailure, type SmtpError, type SmtpReply } from './reply.ts';
+import { ConnectionLimit } from './connection-limit.ts';
+import { classify, hasTooManyConnections, isTlsFailure, type SmtpError, type SmtpReply } from './reply.ts';
 
 // nodemailer is loaded when it is first used, because it takes 4 MB.
 const require = createRequire(import.meta.url);
@@ -114,6 +115,12 @@ export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
 
 /** Connections per integration: enough to hide the round trips, few enough for the server. */
 const MAX_CONNECTIONS = 8;
+/**
+ * Of a mailbox at Microsoft. With more, it rejects the messages of all connections.
+ * https://learn.microsoft.com/exchange/troubleshoot/send-emails/smtp-submission-improvements
+ */
+const MAX_CONNECTIONS_AT_MICROSOFT = 3;
+const MICROSOFT = /(?:^|\.)(?:office365\.(?:com|us)|partner\.outlook\.cn)\.?$/i;
 /** Messages per connection, because many servers limit them. Each reconnect costs the pool 100 ms. */
 const MAX_MESSAGES = 500;
 
@@ -123,33 +130,66 @@ const DEFAULT_TIMEOUTS: Timeouts = {
   idleMs: 30_000,
 };
 
-function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<EmailMessage> {
+function connect(config: Config, { egress, clock, timeouts }: SenderDeps): Sender<EmailMessage> {
   const limits = { ...DEFAULT_TIMEOUTS, ...timeouts };
-  const pool = openPool(config, limits, egress);
+  const most = MICROSOFT.test(config.host) ? MAX_CONNECTIONS_AT_MICROSOFT : MAX_CONNECTIONS;
+  const connections = new ConnectionLimit(most, () => clock.now());
+  // The current one is the last. Others end with the messages that they send.
+  const pools = new Set([openPool(config, limits, egress)]);
   const inFlight = new Set<Promise<SendOutcome>>();
   let closed = false;
+  let ended = false;
 
   function send(message: EmailMessage): Promise<SendOutcome> {
-    if (closed)
-      return Promise.resolve({ kind: 'retry', reason: 'the connection is being closed', ambiguous: false });
+    if (closed) return Promise.resolve(CLOSING);
     if (!isMailbox(message.to.email)) return Promise.resolve(NO_ADDRESS);
-    const sending = exchange(pool, build(message, config), limits).then((reply) =>
-      classify(withoutPassword(reply, config)),
-    );
+    const sending = sendInTurn(message);
     inFlight.add(sending);
     return sending.finally(() => inFlight.delete(sending));
   }
 
-  async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
-    closed = true;
-    const timer = setTimeout(() => pool.close({ force: true }), graceMs);
-    await Promise.all(inFlight);
-    clearTimeout(timer);
-    pool.close();
+  async function sendInTurn(message: EmailMessage): Promise<SendOutcome> {
+    const allowed = await connections.acquire();
+    try {
+      const pool = [...pools].at(-1);
+      if (ended || pool === undefined) return CLOSING;
+      const reply = await exchange(pool, build(message, config), limits);
+      if (hasTooManyConnections(reply) && connections.lower(allowed)) replacePool();
+      return classify(withoutPassword(reply, config));
+    } finally {
+      connections.release();
+    }
   }
 
-  return { concurrency: MAX_CONNECTIONS * 2, send, close };
+  /** Closes the connections that are not used: the server counts them, too. */
+  function replacePool(): void {
+    const former = [...pools];
+    for (const pool of former) pool.close();
+    pools.add(openPool(config, limits, egress));
+    void Promise.all(inFlight).then(() => {
+      for (const pool of former) pools.delete(pool);
+    });
+  }
+
+  async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
+    closed = true;
+    const timer = setTimeout(() => {
+      ended = true;
+      for (const pool of pools) pool.close({ force: true });
+    }, graceMs);
+    await Promise.all(inFlight);
+    clearTimeout(timer);
+    for (const pool of pools) pool.close();
+  }
+
+  return { concurrency: most * 2, send, close };
 }
+
+const CLOSING: SendOutcome = {
+  kind: 'retry',
+  reason: 'the connection is being closed',
+  ambiguous: false,
+};
 
 /** Verifies the config: connects, starts TLS and logs in as for an e-mail, then quits. */
 async function verify(config: Config, { egress, transport }: VerifyDeps): Promise<Finding[]> {

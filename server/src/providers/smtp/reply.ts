@@ -35,6 +35,18 @@ export function classify(reply: SmtpReply): SendOutcome {
   return response === '' ? classifyNoReply(error, written) : classifyInvalidReply(response, written);
 }
 
+/** Common wordings for: this client or account has too many connections. */
+const TOO_MANY_CONNECTIONS =
+  // language-ignore: a single regular expression
+  /\b(?:concurrent|simultaneous)\b.{0,30}\bconnections?\b|\btoo many connections\b|\b(?:connections?|thread) limit\b/i;
+
+/** Whether the server rejected the message because there are too many connections. */
+export function hasTooManyConnections(reply: SmtpReply): boolean {
+  if ('response' in reply) return false;
+  const { response = '', responseCode = 0 } = reply.error;
+  return responseCode >= 400 && responseCode < 500 && TOO_MANY_CONNECTIONS.test(response.slice(0, 1_000));
+}
+
 /** Classifies an error reply. The server has replied, so the outcome is never ambiguous. */
 function classifyResponse(error: SmtpError, status: number): SendOutcome {
   const { enhanced, reason, code } = parseResponse(error.response ?? '', status);

@@ -1,0 +1,50 @@
+const RESTORED_AFTER_MS = 600_000;
+
+/**
+ * Limits the connections to a server by the messages that are sent at the same time. A server that allows
+ * fewer gets half as many, until ten minutes later.
+ */
+export class ConnectionLimit {
+  readonly #most: number;
+  readonly #now: () => number;
+  readonly #waiting: (() => void)[] = [];
+  #allowed: number;
+  #active = 0;
+  #loweredAtMs = 0;
+
+  constructor(most: number, now: () => number) {
+    this.#most = most;
+    this.#allowed = most;
+    this.#now = now;
+  }
+
+  /** Resolves as soon as a message may be sent, with the number allowed by then. Then call `release`. */
+  async acquire(): Promise<number> {
+    if (this.#allowed < this.#most && this.#now() - this.#loweredAtMs >= RESTORED_AFTER_MS)
+      this.#allowed = this.#most;
+    if (this.#active < this.#allowed) this.#active += 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve)); // released to this one
+    return this.#allowed;
+  }
+
+  release(): void {
+    this.#active -= 1;
+    while (this.#active < this.#allowed) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.#active += 1;
+      next();
+    }
+  }
+
+  /**
+   * Halves the limit, because `allowed` messages at once were too many. Returns whether it has done so: many
+   * messages fail for the same reason at the same time.
+   */
+  lower(allowed: number): boolean {
+    this.#loweredAtMs = this.#now();
+    if (allowed !== this.#allowed || allowed === 1) return false;
+    this.#allowed = Math.floor(allowed / 2);
+    return true;
+  }
+}
