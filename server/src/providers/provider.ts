@@ -344,6 +344,11 @@ export type Receiver<Config> = {
   read(request: ReceivedRequest): ReceivedEvent | undefined;
   /** A sentence for the description of the route in OpenAPI. */
   note?: string;
+  /**
+   * The largest body, if the vendor sends more than an event may have: then lists and texts of the payload
+   * are cut.
+   */
+  maxBytes?: number;
 };
 export type ReceivedRequest = {
   /** Names are in lower case. */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -126,6 +126,25 @@ const toHook =
     body: body(),
     headers,
   });
+
+/** A signed webhook of GitHub with almost as many values, and as many bytes, as are read. */
+function push(): Hostile {
+  const list = (count: number) => Array.from({ length: count }, (_, n) => `folder/${'x'.repeat(44)}/${n}`);
+  const commits = Array.from({ length: 2_048 }, (_, n) => ({
+    id: n,
+    author: { name: 'Ada' },
+    added: list(36),
+  }));
+  const body = JSON.stringify({ id: randomUUID(), commits, head_commit: commits[0] });
+  const { webhook_signing_secret: secret } = integrationConfigs.github.full as Record<string, string>;
+  return toHook('github', () => body, {
+    'x-github-event': 'push',
+    'x-github-delivery': randomUUID(),
+    'x-hub-signature-256': `sha256=${createHmac('sha256', secret ?? '')
+      .update(body)
+      .digest('hex')}`,
+  })();
+}
 
 const CASES: Case[] = [
   [
@@ -326,6 +345,9 @@ const CASES: Case[] = [
     toUser('/subscriptions', () => `{"topic":"t","categories":[${filled(60_000, subscribed)}]}`, 'POST'),
   ],
   ['a GitHub webhook of 250 KiB of keys', [401], toHook('github', () => keys(250_000))],
+  ['a GitHub webhook of 5 MB of keys', [413], toHook('github', () => keys(5_000_000))],
+  ['a GitHub webhook of 5 MB of text', [401], toHook('github', () => `{"a":"${'x'.repeat(5_000_000)}"}`)],
+  ['a push of 2,048 commits to GitHub', [201], push],
   ['a Stripe webhook of 250 KiB of values', [413], toHook('stripe', () => `[${filled(250_000, () => '1')}]`)],
   ['a Mailgun report of 1 MiB of keys', [413], toHook('mailgun', () => keys(1_000_000))],
   ['a Mailgun report of 50,000 keys and values', [413], toHook('mailgun', () => keys(280_000))],

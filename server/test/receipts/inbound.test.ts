@@ -159,6 +159,33 @@ describe('github', () => {
     }
   });
 
+  // GitHub lists up to 2,048 commits of a push.
+  test('a body of megabytes starts a run, and its long lists are cut', async () => {
+    const { of, id } = await setUp('github');
+    const key = 'integration.github.push';
+    expect((await of.call('PUT', '/workflows', { key, steps: [] })).status).toBe(200);
+    const commit = (n: number) => ({
+      ...{ id: `${n}`.padStart(40, '0'), tree_id: 'a'.repeat(40), distinct: true },
+      ...{
+        message: 'Fix a typo '.repeat(60),
+        timestamp: '2026-02-03T04:05:06Z',
+        url: 'https://github.example',
+      },
+      ...{ author: { name: 'Ada', email: 'ada@example.com', username: 'ada' } },
+      ...{ committer: { name: 'Ada', email: 'ada@example.com', username: 'ada' } },
+      ...{ added: ['a.ts', 'b.ts'], removed: [], modified: ['c.ts'] },
+    });
+    const commits = Array.from({ length: 2_048 }, (_, n) => commit(n));
+    const body = JSON.stringify({ ref: 'refs/heads/main', commits, head_commit: commits[2_047] });
+    expect(body.length).toBeGreaterThan(2_000_000);
+    expect((await send(id, body)).status).toBe(201);
+    const [event] = await received(of);
+    const payload = { ref: 'refs/heads/main', commits: commits.slice(0, 200), head_commit: commits[2_047] };
+    expect(event).toMatchObject({ level: 'warn', log: expect.stringContaining('are cut'), payload });
+    const [run] = (await of.call('GET', `/workflows/${key}/runs`)).body.data;
+    expect((await of.call('GET', `/workflows/runs/${run.id}`)).body.input).toEqual(payload);
+  });
+
   test('a wrong or missing signature, or a missing event name, is rejected', async () => {
     const { of, id } = await setUp('github');
     const body = '{"zen": "Design for failure."}';
@@ -312,7 +339,9 @@ test('the API description lists each of these statuses, and no other', async () 
   expect(await statusOf('x')).toBe(400);
   expect(await statusOf(id)).toBe(401);
   expect(await statusOf(randomUUID())).toBe(401);
-  expect(await statusOf(id, 'x'.repeat(256 * 1024 + 1))).toBe(413);
+  expect(await statusOf(id, 'x'.repeat(5 * 1024 * 1024 + 1))).toBe(413);
+  const { id: stripe } = await setUp('stripe');
+  expect((await post(`stripe/webhooks/incoming/${stripe}`, 'x'.repeat(256 * 1024 + 1), {})).status).toBe(413);
   expect(await statusOf(id, '{}', { ...signed, 'content-encoding': 'gzip' })).toBe(415);
   expect(await statusOf(id, '{}', signed)).toBe(422);
 });

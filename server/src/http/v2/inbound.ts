@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { described, Id } from '../../contract/common.ts';
 import { EmptyObject } from '../../contract/integration.ts';
-import { receiveWebhook } from '../../domain/after/inbound/receive.ts';
+import { MAX_PAYLOAD_BYTES, receiveWebhook } from '../../domain/after/inbound/receive.ts';
 import { ClientError } from '../../errors.ts';
 import { scanObject } from '../../lib/json-member.ts';
 import { type IntegrationName, integrations } from '../../providers/index.ts';
@@ -12,14 +12,14 @@ import { type App, publicRoute } from '../route.ts';
 import { receiptRoutes } from './receipts.ts';
 import { countingStrangers, inSigningCell } from './vendor-webhooks.ts';
 
-// A webhook becomes an event, which is read together with others.
-const BODY_LIMIT_BYTES = 256 * 1024;
 const OPENING_BRACE = 0x7b;
 const OPENING_BRACKET = 0x5b;
 // Twilio sends about 30.
 const MAX_FIELDS = 1_000;
 // The largest report of SendGrid, a thousand events, has some 30,000.
 const LIMITS = { keysAndValues: 50_000, inMember: 0, levels: 100 };
+// A push of 2,048 commits, the most that GitHub lists, has 80,000.
+const KEYS_AND_VALUES_OF_LONG = 100_000;
 const ByIntegration = Type.Object({ id: described(Id, 'The id of the integration.') });
 const ENCODED = 'The request body must not have a Content-Encoding';
 
@@ -31,7 +31,8 @@ export async function inboundRoutes(app: App): Promise<void> {
       const body = await app.readBody(request, payload, request.routeOptions.bodyLimit);
       const encoded = (request.headers['content-encoding'] ?? 'identity') !== 'identity';
       if (encoded) throw new ClientError('unsupported_media_type', [ENCODED]);
-      refuseManyValues(body);
+      const { limits } = request.routeOptions.config;
+      refuseManyValues(body, Math.max(LIMITS.keysAndValues, limits?.keysAndValues ?? 0));
       return body;
     });
     // A vendor sends for many projects from few addresses, so only wrong signatures count. An address with
@@ -49,8 +50,8 @@ export async function inboundRoutes(app: App): Promise<void> {
 }
 
 /** Bodies are JSON or forms, and some readers parse them before the signature can be verified. */
-function refuseManyValues(body: Buffer): void {
-  const { exceeded } = scanObject(body, { limits: LIMITS });
+function refuseManyValues(body: Buffer, keysAndValues: number): void {
+  const { exceeded } = scanObject(body, { limits: { ...LIMITS, keysAndValues } });
   if (exceeded === 'levels') throw new ClientError('validation_failed', ['The webhook is nested too deeply']);
   if (exceeded !== undefined || hasManyFields(body)) {
     throw new ClientError('payload_too_large', ['The webhook has too many keys and values']);
@@ -80,7 +81,8 @@ function inboundRoute(app: App, counting: App, { name, docs, receives: receiver 
       `within a day is ignored.${receiver.note === undefined ? '' : ` ${receiver.note}`}`,
     tags: ['Integrations'],
     params: ByIntegration,
-    bodyLimit: BODY_LIMIT_BYTES,
+    bodyLimit: receiver.maxBytes ?? MAX_PAYLOAD_BYTES,
+    ...(receiver.maxBytes === undefined ? {} : { keysAndValues: KEYS_AND_VALUES_OF_LONG }),
     reply: { 201: EmptyObject },
     errors: [
       'invalid_id',

@@ -33,6 +33,7 @@ const receives: Receiver<Static<typeof config>> = {
     const signature = signatureOf(headers);
     return { event, deliveryId, payload, ...(signature === undefined ? {} : { signature }) };
   },
+  maxBytes: 5 * 1024 * 1024, // GitHub sends up to 25 MB, but a push of a thousand commits has 2
   note: 'GitHub does not sign delivery ids, so replays are recognized by their signature.',
 };
 

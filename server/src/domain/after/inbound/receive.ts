@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Database, Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Sealer } from '../../../lib/seal.ts';
+import { shortenJson } from '../../../lib/shorten-json.ts';
 import type { IntegrationName } from '../../../providers/index.ts';
 import type { ReceivedRequest, Receiver } from '../../../providers/provider.ts';
 import { recordEvents } from '../../ground/events/record.ts';
@@ -9,6 +10,9 @@ import { isFirstUse, runOnce } from '../../ground/requests/idempotency.ts';
 import { retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { findIntegrationsById } from '../../setup/integrations/find.ts';
 import { type InboundContext, startForInbound } from '../../workflows/triggers/start-for-inbound.ts';
+
+/** Of the payload as JSON: a webhook becomes an event, which is read together with others. */
+export const MAX_PAYLOAD_BYTES = 256 * 1024;
 
 const MAX_NAME = 255;
 // Verified where there is no integration, so that it takes as long as a wrong signature.
@@ -34,7 +38,10 @@ export async function receiveWebhook(
   const received = receiver.read(request);
   if (received === undefined || !isName(received.event) || !isName(received.deliveryId))
     throw new ClientError('validation_failed', ['The webhook cannot be read']);
-  const { event, deliveryId, signature, payload } = received;
+  const { event, deliveryId, signature } = received;
+  const mayBeLong = request.body.length > MAX_PAYLOAD_BYTES;
+  const payload = mayBeLong ? shortenJson(received.payload, MAX_PAYLOAD_BYTES) : received.payload;
+  if (payload === undefined) throw new ClientError('payload_too_large', [TOO_MANY_MEMBERS]);
   const keyed = (key: string, scope: string) => ({
     projectId: found.projectId,
     scope: `${scope}:${provider}:${found.id}`,
@@ -52,7 +59,11 @@ export async function receiveWebhook(
     }
     const about = { provider, integration_id: found.id, event, delivery_id: deliveryId };
     await recordEvents(tx, [
-      { projectId: found.projectId, type: 'integration.received', details: { context: about, payload } },
+      {
+        projectId: found.projectId,
+        type: 'integration.received',
+        details: { ...(payload === received.payload ? {} : SHORTENED), context: about, payload },
+      },
     ]);
     afterCommit = await startForInbound(tx, context, found.projectId, { provider, event, payload });
     return done;
@@ -60,6 +71,12 @@ export async function receiveWebhook(
   await retryOnConflict(() => runOnce(context, keyed(deliveryId, 'inbound'), receive));
   afterCommit();
 }
+
+const SHORTENED = {
+  level: 'warn',
+  log: 'The body was longer than 256 KiB: long lists and texts of the payload are cut',
+} as const;
+const TOO_MANY_MEMBERS = 'The webhook has too many members to be shortened to 256 KiB';
 
 function isName(text: string): boolean {
   return text.length > 0 && text.length <= MAX_NAME && text.isWellFormed() && !text.includes('\0');
