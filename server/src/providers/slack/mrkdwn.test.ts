@@ -21,6 +21,12 @@ describe('HTML as mrkdwn', () => {
     ['a link that runs something', '<a href="javascript:alert(1)">x</a>', 'x'],
     ['a link without words', '<a href="https://example.com"><img src="x.png"></a>', ''],
     ['an address', '<a href="mailto:ann@example.com">Ann</a>', '<mailto:ann@example.com|Ann>'],
+    // Slack shows a mark as it is if a space follows it, if it is twice, and if the text has another line.
+    ['a space at the end of bold', '<b>Total: </b>4 € <i> net</i>', '*Total:* 4 € _net_'],
+    ['lines in bold', '<strong>a<br>b</strong><b><p>c</p><p>d</p></b>', '*a*\n*b*\n\n*c*\n\n*d*'],
+    ['bold in a heading', '<h1>One <b>two</b></h1>', '*One two*'],
+    ['lines in a bold quotation', '<blockquote><b>one<br>two</b></blockquote>', '> *one*\n> *two*'],
+    ['marks that follow each other', '<b>a<i> b</i></b><i> c</i>', '*a _b_* _c_'],
     ['nothing in bold', 'a<b></b><b> </b>c', 'a c'],
     ['paragraphs and breaks', '<p>one</p><p>two<br>three</p>', 'one\n\ntwo\nthree'],
     ['a heading', '<h2>Title</h2><p>text</p>', '*Title*\n\ntext'],

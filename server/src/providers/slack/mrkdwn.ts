@@ -12,7 +12,7 @@ const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '
 /** Converts HTML to mrkdwn: keeps bold, links, lists, quotes and code, and the text of everything else. */
 export function htmlToMrkdwn(html: string): string {
   convert ??= (require('html-to-text') as typeof import('html-to-text')).compile(OPTIONS);
-  return convert(html.slice(0, SOURCE_LIMIT)).trim();
+  return placeMarks(convert(html.slice(0, SOURCE_LIMIT).replace(PLACEHOLDERS, ''))).trim();
 }
 
 /**
@@ -33,15 +33,52 @@ const SOURCE_LIMIT = 50_000; // characters of HTML; a message shows 3,000 charac
 const require = createRequire(import.meta.url);
 let convert: ((html: string) => string) | undefined;
 
-/** Encloses text in a mark. Leaves out the mark around empty text: Slack would show `**` literally. */
-const around =
-  (mark: string): FormatCallback =>
-  (element, walk, builder) => {
-    const isEmpty = !hasText(element);
-    if (!isEmpty) builder.addLiteral(mark);
+/** The marks, each with the characters that stand for its beginning and its end until `placeMarks`. */
+const MARKS = [
+  { mark: '*', begin: '\ufdd0', end: '\ufdd1' },
+  { mark: '_', begin: '\ufdd2', end: '\ufdd3' },
+  { mark: '~', begin: '\ufdd4', end: '\ufdd5' },
+  { mark: '`', begin: '\ufdd6', end: '\ufdd7' },
+] as const;
+const PLACEHOLDERS = /[\ufdd0-\ufdd7]/g;
+
+/** Encloses text in placeholders of a mark. */
+const around = (mark: (typeof MARKS)[number]['mark']): FormatCallback => {
+  const { begin, end } = MARKS.find((one) => one.mark === mark) ?? MARKS[0];
+  return (element, walk, builder) => {
+    builder.addLiteral(begin);
     walk(element.children, builder);
-    if (!isEmpty) builder.addLiteral(mark);
+    builder.addLiteral(end);
   };
+};
+
+/**
+ * Replaces the placeholders by marks where Slack reads them as such: around text without spaces at its ends,
+ * on each line by itself, and a mark only once.
+ */
+function placeMarks(text: string): string {
+  const depths = new Map<string, number>(); // of the elements around the current text
+  const open: string[] = [];
+  let spaces = '';
+  let result = '';
+  // A line of a quotation begins with '> '. Any other '>' of the text is escaped.
+  for (const [part] of text.matchAll(/[\ufdd0-\ufdd7]|(?:\n(?:> )*|\s)+|[^\s\ufdd0-\ufdd7]+/g)) {
+    const mark = MARKS.find(({ begin, end }) => part === begin || part === end);
+    if (mark !== undefined)
+      depths.set(mark.mark, Math.max(0, (depths.get(mark.mark) ?? 0) + (part === mark.begin ? 1 : -1)));
+    // Spaces on both sides of a mark are one.
+    else if (/^\s/.test(part)) spaces = spaces === '' || part.includes('\n') ? spaces + part : spaces;
+    else {
+      const keeps = spaces.includes('\n') ? 0 : open.findIndex((one) => !depths.get(one));
+      const closed = open.splice(keeps < 0 ? open.length : keeps).reverse();
+      const opened = MARKS.flatMap(({ mark: one }) => (depths.get(one) && !open.includes(one) ? one : []));
+      open.push(...opened);
+      result += closed.join('') + spaces + opened.join('') + part;
+      spaces = '';
+    }
+  }
+  return result + open.reverse().join('') + spaces;
+}
 
 function hasText({ data, children }: Pick<DomNode, 'data' | 'children'>): boolean {
   return (data ?? '').trim() !== '' || (children ?? []).some(hasText);
