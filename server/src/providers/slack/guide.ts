@@ -12,7 +12,11 @@ export const guide: Guide = {
   limits: [
     ['title', '150 characters', 'it is cut and ends in `…`'],
     ['content', '3000 characters', 'it is cut and ends in `…`'],
-    ['link', '3000 characters, `https:` or `http:`', 'it is left out'],
+    [
+      'link',
+      '3000 characters when it is encoded, `https:` or `http:`',
+      'a longer one is shown as text, if that has 3000 characters; others are left out',
+    ],
   ],
   responses: [
     ['`ok: true` from the API', response(200, { ok: true, ts: '1782993600.000100' })],

@@ -98,6 +98,15 @@ describe('what is posted', () => {
     expect(blocks[1]?.text?.text).toBe('a &lt;b and c&gt; d &amp; &lt;!channel&gt; *bold*');
   });
 
+  test('a link that is too long for a button when it is encoded is text', () => {
+    const actionUrl = `https://example.com/${'ü'.repeat(1000)}?a=1&b=2`;
+    const { text, blocks } = payload(byApi({ actionUrl }));
+    const shown = actionUrl.replace('&', '&amp;');
+    expect(text).toContain(`\n${shown}`);
+    expect(blocks.at(-1)).toEqual({ type: 'section', text: { type: 'mrkdwn', text: shown } });
+    expect(JSON.stringify(blocks)).not.toContain('button');
+  });
+
   test.each(['/orders/42', 'app://orders', 'javascript:alert(1)', `https://example.com/${'x'.repeat(3000)}`])(
     '%.30s is no link that Slack opens',
     (actionUrl) => {

@@ -56,12 +56,15 @@ export function buildSlackMessage(message: SlackMessage): SlackRequest | Rejecti
 function blocksOf(message: SlackMessage): object[] {
   const header = cut(message.title.replace(/\s+/g, ' ').trim(), MAX_HEADER);
   const content = cutMrkdwn(contentOf(message), MAX_SECTION);
-  const url = linkOf(message);
+  const url = buttonUrlOf(message);
+  const link = linkTextOf(message);
   return [
     ...(header === '' ? [] : [{ type: 'header', text: { type: 'plain_text', text: header, emoji: true } }]),
     ...(content === '' ? [] : [{ type: 'section', text: { type: 'mrkdwn', text: content } }]),
     ...(url === undefined
-      ? []
+      ? link === undefined
+        ? []
+        : [{ type: 'section', text: { type: 'mrkdwn', text: link } }]
       : [
           {
             type: 'actions',
@@ -74,8 +77,8 @@ function blocksOf(message: SlackMessage): object[] {
 /** Returns the title, the content and the link. Only title and content are cut. */
 function textOf(message: SlackMessage): string {
   const title = escapeMrkdwn(message.title.replace(/\s+/g, ' ').trim());
-  const url = linkOf(message);
-  const link = url === undefined ? '' : `\n${escapeMrkdwn(url)}`;
+  const url = linkTextOf(message);
+  const link = url === undefined ? '' : `\n${url}`;
   const words = [title === '' ? '' : `*${title}*`, contentOf(message)]
     .filter((part) => part !== '')
     .join('\n');
@@ -93,7 +96,26 @@ function contentOf({ content, text }: SlackMessage): string {
 function linkOf({ actionUrl }: SlackMessage): string | undefined {
   const url = actionUrl === null ? null : URL.parse(actionUrl);
   const opens = url?.protocol === 'https:' || url?.protocol === 'http:';
-  return opens && url.href.length <= MAX_URL ? url.href : undefined;
+  return opens ? url.href : undefined;
+}
+
+/** Returns the link for a button, unless it is too long for one. */
+function buttonUrlOf(message: SlackMessage): string | undefined {
+  const url = linkOf(message);
+  return url !== undefined && url.length <= MAX_URL ? url : undefined;
+}
+
+/**
+ * Returns the link as text. Percent-encoding makes six characters of one, so a link that is too long is as
+ * the sender wrote it.
+ */
+function linkTextOf(message: SlackMessage): string | undefined {
+  const url = linkOf(message);
+  const written = message.actionUrl?.trim() ?? '';
+  if (url === undefined) return undefined;
+  if (url.length <= MAX_URL) return escapeMrkdwn(url);
+  const text = escapeMrkdwn(written);
+  return text.length <= MAX_SECTION && !/\s/.test(text) ? text : undefined;
 }
 
 /** Returns the message metadata, which apps of the workspace can read and which is not shown. */
