@@ -188,8 +188,9 @@ describeInFirefox('in Firefox, pushes of Belfry', () => {
     async function run(command = ''): Promise<string> {
       const script = `npx() { shift; printf '%s\\0' "$@"; }; ${command}`;
       const { stdout } = await promisify(execFile)('sh', ['-c', script]);
-      const { DATA_DIR, DATABASE_URL = '' } = service.context.config;
-      const ended = await runCommand(stdout.split('\0').slice(0, -1), { DATA_DIR, DATABASE_URL });
+      const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
+      const settings = { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL };
+      const ended = await runCommand(stdout.split('\0').slice(0, -1), settings);
       expect(ended).toMatchObject({ code: 0, err: '' });
       return ended.out.trim();
     }

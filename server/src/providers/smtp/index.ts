@@ -166,7 +166,7 @@ function connect(config: Config, { egress, clock, timeouts }: SenderDeps): Sende
     const former = [...pools];
     for (const pool of former) pool.close();
     pools.add(openPool(config, limits, egress));
-    void Promise.all(inFlight).then(() => {
+    void Promise.allSettled(inFlight).then(() => {
       for (const pool of former) pools.delete(pool);
     });
   }
