@@ -75,6 +75,16 @@ const PLANS = '-c enable_seqscan=off -c jit=off';
 // it takes longer than executing it: 1 ms for a search for users. Citus needs the default.
 const planCacheMode = (once: boolean) => `-c plan_cache_mode=${once ? 'force_generic_plan' : 'auto'}`;
 
+// Statements rely on these, whatever the user or the database sets. The first two are the texts of times and
+// numbers that are parsed here. Statements expect to see what others have committed meanwhile. A connection
+// that listens or holds a lock may be idle for long.
+const SESSION = [
+  '-c datestyle=ISO',
+  '-c extra_float_digits=1',
+  '-c default_transaction_isolation=read\\ committed',
+  '-c idle_session_timeout=0',
+].join(' ');
+
 // Firewalls forget idle connections; and without traffic a lost peer is never noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
@@ -108,7 +118,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   const own =
     direct === settings
       ? {
-          ...withStartupOptions(settings, `${plans} ${commit}`.trim()),
+          ...withStartupOptions(settings, `${SESSION} ${plans} ${commit}`.trim()),
           statement_timeout: statementTimeoutMs,
           idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
         }
@@ -138,7 +148,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
     transaction: (work) => transaction(connections, work),
     async connect() {
       const client = new GuardedClient({
-        ...withStartupOptions(direct, commit),
+        ...withStartupOptions(direct, `${SESSION} ${commit}`.trim()),
         ...KEEP_ALIVE,
         application_name: options.name,
         connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,

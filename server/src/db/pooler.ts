@@ -25,6 +25,8 @@ export async function obstacleInPooler(
     const db = openDatabase(pooler, { size: 1, name, direct });
     try {
       await readDurability(db);
+      const [shown] = await db.query<{ style: string }>(selectDateStyle);
+      if (shown !== undefined && !shown.style.startsWith('ISO')) return otherDateStyle(shown.style);
     } catch (error) {
       return connectionObstacle(error);
     } finally {
@@ -32,6 +34,16 @@ export async function obstacleInPooler(
     }
   }
   return undefined;
+}
+
+const selectDateStyle = sql('select_date_style', "select current_setting('datestyle') as style");
+
+/** Connections of a pooler have no settings of their own, and times of this style cannot be read. */
+function otherDateStyle(style: string): Obstacle {
+  return {
+    message: `the DateStyle of its connections is ${style}, and Belfry reads only ISO`,
+    advice: "run alter role <user> set datestyle = 'ISO', then restart the pooler",
+  };
 }
 
 /** Whether a NOTIFY of the pool arrives at a listener on a direct connection. */
