@@ -7,8 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, fetch } from 'undici';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
+import { type Service, startService } from '../../src/app.ts';
 import { freePort } from '../../src/lib/free-port.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
@@ -23,7 +24,8 @@ const NAME = 'localhost';
 interface Ports {
   http: number;
   https: number;
-  belfry: string;
+  /** The addresses of the servers. */
+  belfry: readonly string[];
 }
 
 const PROXIES = [
@@ -39,7 +41,9 @@ const PROXIES = [
         .replaceAll('notify.example.com', NAME)
         .replace(`/etc/ssl/${NAME}.crt`, CERTIFICATE)
         .replace(`/etc/ssl/${NAME}.key`, KEY)
-        .replace('127.0.0.1:3000', belfry)}}`,
+        .replace(/server 127.0.0.1:3000(.*;)/, (_, rest) =>
+          belfry.map((one) => `server ${one}${rest}`).join('\n'),
+        )}}`,
     args: (folder: string) => ['-p', folder, '-c', join(folder, 'config'), '-e', 'stderr'],
   },
   {
@@ -49,7 +53,7 @@ const PROXIES = [
     config: (sample: string, { http, https, belfry }: Ports) =>
       `{\nadmin off\nhttp_port ${http}\nhttps_port ${https}\ndefault_bind 127.0.0.1\n}\n${sample
         .replace('notify.example.com {', `${NAME} {\ntls ${CERTIFICATE} ${KEY}`)
-        .replace('127.0.0.1:3000', belfry)}`,
+        .replace('127.0.0.1:3000', belfry.join(' '))}`,
     args: (folder: string) => ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')],
   },
 ];
@@ -57,6 +61,12 @@ const NGINX_ALONE = 'daemon off; user root; error_log stderr; pid nginx.pid; eve
 const TEMPORARY = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
   .map((kind) => `${kind}_temp_path ${kind};`)
   .join(' ');
+
+async function ended(proxy: ChildProcess): Promise<void> {
+  const exit = once(proxy, 'exit');
+  proxy.kill('SIGTERM');
+  await exit;
+}
 
 let service: TestService;
 beforeAll(async () => {
@@ -83,13 +93,24 @@ for (const { name, program, sample, config, args } of PROXIES) {
     const asAda = () => ({ authorization: `Bearer ${userJwt()}` });
 
     beforeAll(async () => {
-      folder = await mkdtemp(join(tmpdir(), 'belfry-proxy-'));
-      const [http, https] = await Promise.all([freePort(), freePort()]);
-      const text = await readFile(file(`../../../deploy/proxies/${sample}`), 'utf8');
-      const belfry = new URL(service.address).host;
-      await writeFile(join(folder, 'config'), config(text, { http, https, belfry }));
+      const http = await freePort();
+      const https = await freePort();
       address = `https://${NAME}:${https}`;
-      proxy = spawn(program, args(folder), {
+      folder = await mkdtemp(join(tmpdir(), 'belfry-proxy-'));
+      proxy = await started({ http, https, belfry: [new URL(service.address).host] }, folder);
+    });
+    afterAll(async () => {
+      // Some responses are not read to their end, and Caddy waits for their connections.
+      await dispatcher.destroy();
+      await ended(proxy);
+      await rm(folder, { recursive: true, force: true });
+    });
+
+    /** Starts the proxy with a configuration in a folder of its own. */
+    async function started(ports: Ports, folder: string): Promise<ChildProcess> {
+      const text = await readFile(file(`../../../deploy/proxies/${sample}`), 'utf8');
+      await writeFile(join(folder, 'config'), config(text, ports));
+      const proxy = spawn(program, args(folder), {
         env: { ...process.env, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
         stdio: ['ignore', 'inherit', 'pipe'],
       });
@@ -99,7 +120,7 @@ for (const { name, program, sample, config, args } of PROXIES) {
       });
       await until(
         () =>
-          get('/healthz').then(
+          fetch(`https://${NAME}:${ports.https}/healthz`, { dispatcher }).then(
             ({ status }) => status,
             () => 0,
           ),
@@ -107,15 +128,8 @@ for (const { name, program, sample, config, args } of PROXIES) {
       ).catch((cause) => {
         throw new Error(`${name} does not work: ${printed}`, { cause });
       });
-    });
-    afterAll(async () => {
-      // Some responses are not read to their end, and Caddy waits for their connections.
-      await dispatcher.destroy();
-      const ended = once(proxy, 'exit');
-      proxy.kill('SIGTERM');
-      await ended;
-      await rm(folder, { recursive: true, force: true });
-    });
+      return proxy;
+    }
 
     test('the API works by HTTP/2, and metrics and readiness are hidden', async () => {
       const session = connectHttp2(address, { rejectUnauthorized: false });
@@ -175,6 +189,52 @@ for (const { name, program, sample, config, args } of PROXIES) {
       for (const index of [1, 2, 3, 4]) statuses.push((await forged(index)).status);
       expect(statuses.slice(-1)).toEqual([429]);
       expect(service.logged.join('')).not.toContain('192.0.2.');
+    });
+
+    test('a server that restarts takes no other one out of use', async () => {
+      const { config: settings } = service.context;
+      const ports = [await freePort(), await freePort()];
+      const start = (PORT: number | undefined): Promise<Service> =>
+        startService({ ...settings, PORT: PORT ?? 0, RATE_LIMIT_WRITES: 0 }, { log: service.context.log });
+      const own = await mkdtemp(join(tmpdir(), 'belfry-proxy-'));
+      const [http, https] = [await freePort(), await freePort()];
+      let [one, other]: (Service | undefined)[] = [await start(ports[0]), await start(ports[1])];
+      const ofTwo = await started({ http, https, belfry: ports.map((port) => `127.0.0.1:${port}`) }, own);
+      onTestFinished(async () => {
+        await ended(ofTwo);
+        await one?.stop();
+        await other?.stop();
+        await rm(own, { recursive: true, force: true });
+      });
+      const statuses = async () => {
+        const seen = new Set<number>();
+        for (let sent = 0; sent < 30; sent += 1) {
+          const { status, body } = await fetch(`https://${NAME}:${https}/v2/broadcasts`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${service.project.jwt}`, 'content-type': 'application/json' },
+            body: JSON.stringify({ title: 'Hello', recipients: [{ external_id: 'ben' }] }),
+            dispatcher,
+          });
+          await body?.cancel();
+          seen.add(status);
+        }
+        return [...seen];
+      };
+      expect(await statuses()).toEqual([201]);
+      await one?.stop();
+      one = undefined;
+      const whileAway = await statuses();
+      // Caddy cannot send a body once more, until it has noticed which server is away.
+      if (name === 'Caddy') {
+        expect(whileAway).toContain(201);
+        expect(whileAway).not.toContain(503); // that none is left
+        return;
+      }
+      expect(whileAway).toEqual([201]);
+      one = await start(ports[0]);
+      await other?.stop();
+      other = undefined;
+      expect(await statuses()).toEqual([201]);
     });
   });
 }
