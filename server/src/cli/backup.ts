@@ -1,4 +1,4 @@
-import { lstatSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, rmSync } from 'node:fs';
 import { type Config, readConfig } from '../config.ts';
 import { type DraftBackup, draftBackup, type Moved, type Progressed } from '../db/backup.ts';
 import { type ConnectionSettings, openDatabase } from '../db/client.ts';
@@ -11,9 +11,13 @@ import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
 import { reasonOf } from './reason-of.ts';
 import { untilStopped } from './until-stopped.ts';
-import { describeFileError, withConnection } from './with-connection.ts';
+import { reportFailures } from './with-cells.ts';
+import { describeFileError, isOfDatabase, withConnection } from './with-connection.ts';
 
-/** `belfry backup`: works while the server runs, and replaces an existing file only with `force`. */
+/**
+ * `belfry backup`: works while the server runs, and replaces an existing file only with `force`. Exit code 1
+ * also if the database of a cell cannot be reached: the files of the others are written.
+ */
 export async function backupCommand(
   file: string,
   { force = false, json }: { force?: boolean; json?: boolean },
@@ -23,8 +27,9 @@ export async function backupCommand(
   const signal = untilStopped();
   const onProgress = (moved: Progressed) => shown.show(movedText(moved));
   const config = readConfig();
-  const { moved, cells, missingKeys } = await withConnection(file, async (main, others) => {
+  const { moved, cells, failures, missingKeys } = await withConnection(file, async (main, others) => {
     const drafts: Draft[] = [];
+    const failures: Error[] = [];
     const draft = async (cell: string, connection: ConnectionSettings, target: string) => {
       const options = { connection, signal, onProgress };
       drafts.push({ cell, file: target, ...(await draftBackup(options, target)) });
@@ -32,10 +37,15 @@ export async function backupCommand(
     const moves = await keepMovesAway(main.direct);
     try {
       for (const { cell, direct } of await others()) {
-        checkPlace(fileOfCell(file, cell), force);
-        await draft(cell, direct, fileOfCell(file, cell)).catch((error: unknown) => {
-          const known = describeFileError(error, fileOfCell(file, cell));
-          throw known instanceof CommandError ? new CommandError(`cell ${cell}: ${known.message}`) : known;
+        const target = fileOfCell(file, cell);
+        checkPlace(target, force);
+        await draft(cell, direct, target).catch((error: unknown) => {
+          const known = describeFileError(error, target);
+          if (!(known instanceof CommandError)) throw known;
+          // Whatever concerns all files stops the backup, as does a project that is in none of them.
+          if (signal.aborted || !isOfDatabase(error))
+            throw new CommandError(`cell ${cell}: ${known.message}`);
+          failures.push(notBackedUp(cell, target, known));
         });
       }
       // Last, because it has the directory: so the directory knows all projects of the other cells.
@@ -50,7 +60,7 @@ export async function backupCommand(
     }
     const files = drafts.map(({ cell, file, moved }) => ({ cell, file, ...moved }));
     const missingKeys = await keysMissingHere(config, main.direct);
-    return { moved: files.at(-1) as CellFile, cells: files.slice(0, -1), missingKeys };
+    return { moved: files.at(-1) as CellFile, cells: files.slice(0, -1), failures, missingKeys };
   })
     .catch((error: unknown) => {
       if (signal.aborted) throw new CommandError('the backup was stopped: no file was written');
@@ -66,12 +76,20 @@ export async function backupCommand(
         `${missingKeys.join(', ')}, which ${key} does not have: keep a copy of the key of the server, ` +
         'which a restore needs',
     );
+  reportFailures(failures);
   if (json) return printJson({ file, schema, tables, rows, key, ...(cells.length > 0 ? { cells } : {}) });
-  const what = cells.length === 0 ? 'the whole database' : 'the first cell and the directory of cells';
+  const what =
+    cells.length + failures.length === 0 ? 'the whole database' : 'the first cell and the directory of cells';
   print(`${file} contains ${what}: ${rows} rows, schema ${schema}.`);
   for (const one of cells) print(`${one.file} contains the cell ${one.cell}: ${one.rows} rows.`);
   if (missingKeys.length === 0)
     print(`Keep a copy of ${key} in another place: it encrypts the secrets in the backup.`);
+}
+
+/** Says that a cell has no file, and that one from before remains, so that nobody takes it for a new one. */
+function notBackedUp(cell: string, file: string, { message }: CommandError): CommandError {
+  const former = existsSync(file) ? `; ${file} is from an earlier backup` : '';
+  return new CommandError(`cell ${cell}: ${message}. It was not backed up, the others were${former}`);
 }
 
 /** The keys of secrets in the backup that this machine does not have: a copy of its key would be useless. */

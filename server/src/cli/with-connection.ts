@@ -22,15 +22,25 @@ export async function withConnection<Result>(
 export function describeFileError(error: unknown, file: string): unknown {
   if (error instanceof UnusableDatabase || error instanceof UnusableBackup)
     return new CommandError(error.message);
-  if (!(error instanceof Error)) return error;
-  const { code, syscall } = error as NodeJS.ErrnoException;
-  // The same codes come from files and from sockets: ENOENT is a missing file, or a missing unix socket.
-  if (syscall !== undefined && FILE_CALLS.has(syscall))
+  if (isOfFile(error))
     return new CommandError(
-      `${file} cannot be used (${code}): check the path, its permissions and the free disk space`,
+      `${file} cannot be used (${error.code}): check the path, its permissions and the free disk space`,
     );
-  if (isDatabaseUnavailable(error)) return unavailable(error);
+  if (isOfDatabase(error)) return unavailable(error);
   return error;
 }
 
+/** Whether the database could not be reached or used, so that another one may still work. */
+export function isOfDatabase(error: unknown): boolean {
+  return !isOfFile(error) && isDatabaseUnavailable(error);
+}
+
+// The same codes come from files and from sockets: ENOENT is a missing file, or a missing unix socket.
+function isOfFile(error: unknown): error is NodeJS.ErrnoException {
+  const { code = '', syscall = '' } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
+  return FILE_CALLS.has(syscall) && !SOCKET.test(code);
+}
+
 const FILE_CALLS = new Set(['open', 'read', 'write', 'fsync', 'rename', 'close']);
+// Connections are read and written, too.
+const SOCKET = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET)/;

@@ -59,7 +59,11 @@ export async function backup(
   { connection, onProgress, signal }: BackupOptions,
   output: Writable,
 ): Promise<Moved> {
-  const client = new GuardedClient({ ...connection, application_name: 'belfry backup' });
+  const client = new GuardedClient({
+    ...connection,
+    application_name: 'belfry backup',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
   client.on('error', () => undefined); // the running statement fails as well, and is reported
   await client.connect();
   const moved = { schema: 0, tables: 0, rows: 0 };
@@ -76,6 +80,9 @@ export async function backup(
     await client.end().catch(() => undefined);
   }
 }
+
+// A firewall may drop packets. The other cells should not wait for minutes.
+const CONNECT_TIMEOUT_MS = 10_000;
 
 /** A complete backup whose file does not have its name yet. */
 export interface DraftBackup {

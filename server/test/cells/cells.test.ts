@@ -615,26 +615,49 @@ test.skipIf(isPooled)('a backup has a file for each cell, and restores all of th
   );
 });
 
-test('a backup names the cell whose database cannot be reached, and writes no file', async () => {
+test('a backup names the cell whose database cannot be reached, and has the others', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const main = await createDatabaseOn(inject('testServer'));
   onTestFinished(() => main.drop());
-  const away = await createDatabaseOn(inject('testServer'));
+  const [away, there] = [
+    await createDatabaseOn(inject('testServer')),
+    await createDatabaseOn(inject('testServer')),
+  ];
+  onTestFinished(() => there.drop());
   const own = { DATABASE_URL: main.url, DATA_DIR: join(folder, 'data') };
   try {
-    const added = await runCommand(['cell', 'add', 'away', '--database-url', away.url], own);
-    expect(added).toMatchObject({ code: 0, err: '' });
+    for (const [cell, { url }] of Object.entries({ away, there })) {
+      const added = await runCommand(['cell', 'add', cell, '--database-url', url], own);
+      expect(added).toMatchObject({ code: 0, err: '' });
+    }
   } finally {
     await away.drop();
   }
   const file = join(folder, 'all.backup');
-  expect(await runCommand(['backup', file], own)).toEqual({
-    code: 1,
-    out: '',
-    err: expect.stringMatching(/^belfry: cell away: the database cannot be reached \(.* does not exist\)/),
-  });
-  expect(await readdir(folder)).toEqual(['data']);
+  const { code, out, err } = await runCommand(['backup', file], own);
+  expect(code).toBe(1);
+  expect(err).toMatch(
+    /^belfry: cell away: the database cannot be reached \(.* does not exist\).* It was not backed up, the oth/,
+  );
+  expect(out).toContain(`${file} contains the first cell and the directory`);
+  expect((await readdir(folder)).sort()).toEqual(['all.backup', 'all.backup.there', 'data']);
+
+  await writeFile(`${file}.away`, 'the last one of this cell');
+  const forced = await runCommand(['backup', file, '--force', '--json'], own);
+  expect(forced.code).toBe(1);
+  expect(forced.err).toContain(`${file}.away is from an earlier backup`);
+  expect(JSON.parse(forced.out).cells).toMatchObject([{ cell: 'there' }]);
+  expect(await readFile(`${file}.away`, 'utf8')).toBe('the last one of this cell');
+
+  const target = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => target.drop());
+  await runCommand(['cell', 'remove', 'there'], own);
+  await rm(`${file}.away`);
+  const restored = await runCommand(['restore', file], { ...own, DATABASE_URL: target.url });
+  expect(restored.code).toBe(1);
+  expect(restored.err).toContain(`${file}.away is missing, so its cell was not restored`);
+  expect(restored.out).toContain('Restored');
 });
 
 test.skipIf(isPooled)('a restore without the key of a cell says that this cell is missing', async () => {
