@@ -70,7 +70,10 @@ export async function rebalanceState(db: Queryable): Promise<RebalanceState | un
 }
 
 const findFunction = sql('', "select to_regproc('citus_schema_distribute') is not null as exists");
-const selectOwnPlace = sql('', 'select from pg_dist_schema where schemaid = current_schema()::regnamespace');
+const selectOwnPlace = sql(
+  '',
+  'select from pg_dist_schema where schemaid = quote_ident(current_schema())::regnamespace',
+);
 const selectDurabilities = sql(
   '',
   `select nodename || ':' || nodeport as worker, result::json->>0 as synchronous_commit,

@@ -54,6 +54,17 @@ describe('a backup', () => {
     });
   });
 
+  it('can be of a schema whose name has to be quoted', async () => {
+    const target = await empty();
+    const { database } = target.connection;
+    await withClient(target.connection, async (client) => {
+      await client.query('create schema "of the Shop"');
+      await client.query(`alter database ${database} set search_path = 'of the Shop'`);
+    });
+    const restored = await restore(target, createReadStream(file));
+    expect(await backup(target, new PassThrough().resume())).toEqual(restored);
+  });
+
   it('is refused while a project moves', async () => {
     const moving = await createTestDatabase();
     databases.push(moving);

@@ -49,7 +49,7 @@ const LIST_TABLES = `
       where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid
     ) as needs
   from pg_class c
-  where c.relnamespace = current_schema()::regnamespace
+  where c.relnamespace = quote_ident(current_schema())::regnamespace
     and c.relkind in ('r', 'p')
     and c.relpersistence = 'p'
     and not c.relispartition

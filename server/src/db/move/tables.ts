@@ -122,4 +122,4 @@ const selectKeys = `
   ) as types
   from pg_index i
   join pg_class c on c.oid = i.indrelid
-  where i.indisprimary and c.relnamespace = current_schema()::regnamespace`;
+  where i.indisprimary and c.relnamespace = quote_ident(current_schema())::regnamespace`;
