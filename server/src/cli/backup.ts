@@ -86,7 +86,7 @@ export async function backupCommand(
     print(`Keep a copy of ${key} in another place: it encrypts the secrets in the backup.`);
 }
 
-/** Says that a cell has no file, and that one from before remains, so that nobody takes it for a new one. */
+/** Says that a cell has no file, and that one from before remains: it is not a new one. */
 function notBackedUp(cell: string, file: string, { message }: CommandError): CommandError {
   const former = existsSync(file) ? `; ${file} is from an earlier backup` : '';
   return new CommandError(`cell ${cell}: ${message}. It was not backed up, the others were${former}`);

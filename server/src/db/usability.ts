@@ -13,6 +13,7 @@ export interface DatabaseFacts {
   version_number: number;
   version: string;
   login: string;
+  encoding: string;
   /** Whether Belfry's tables exist. */
   migrated: boolean;
   may_create: boolean | null;
@@ -53,6 +54,13 @@ export function obstacleTo(facts: DatabaseFacts): Obstacle | undefined {
     return {
       message: 'it is read-only (a replica, or configured so)',
       advice: 'set DATABASE_URL to the primary server',
+    };
+  const { encoding, migrated } = facts;
+  // Earlier releases could start with SQL_ASCII, which checks no text.
+  if (encoding !== 'UTF8' && !(encoding === 'SQL_ASCII' && migrated))
+    return {
+      message: `its encoding is ${encoding}, which cannot store all texts; Belfry needs UTF8`,
+      advice: "create the database with encoding 'UTF8' template template0",
     };
   if (!facts.may_read) return { message: `user ${login} may not read Belfry's tables`, advice: grant };
   if (!facts.may_change) return { message: `user ${login} may not change Belfry's tables`, advice: grant };
@@ -153,6 +161,7 @@ const selectFacts = sql(
     current_setting('server_version_num')::int as version_number,
     current_setting('server_version') as version,
     current_user as login,
+    current_setting('server_encoding') as encoding,
     to_regclass('migrations') is not null as migrated,
     has_schema_privilege(current_schema(), 'create') as may_create,
     coalesce(

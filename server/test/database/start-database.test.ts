@@ -18,6 +18,7 @@ let database: TestDatabase;
 let admin: pg.Client;
 let guest: string;
 const empty = `empty_${randomUUID().replaceAll('-', '')}`;
+const latin = `latin_${randomUUID().replaceAll('-', '')}`;
 
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'belfry-start-database-'));
@@ -28,6 +29,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await admin.query(`drop database ${empty} with (force)`);
+  await admin.query(`drop database if exists ${latin}`);
   await admin.end();
   await database.drop();
   await rm(dataDir, { recursive: true, force: true });
@@ -86,6 +88,12 @@ describe('a start with an unusable database prints the finding of doctor, in one
       before: () =>
         admin.query(`alter database ${database.connection.database} set default_transaction_read_only = on`),
       expected: /it is read-only \(a replica, or configured so\): set DATABASE_URL to the primary server$/,
+    },
+    'a database that cannot store all texts': {
+      url: () => inDatabase(latin),
+      before: () => admin.query(`create database ${latin} encoding 'LATIN1' locale 'C' template template0`),
+      expected:
+        /its encoding is LATIN1, which cannot store all texts; Belfry needs UTF8: create the database/,
     },
     'a user that does not exist': {
       url: () => asUser(database.url, 'unknown_user'),
