@@ -65,6 +65,32 @@ describe('a backup', () => {
     expect(await backup(target, new PassThrough().resume())).toEqual(restored);
   });
 
+  it('takes as long as it needs, whatever the database sets', async () => {
+    const limited = await createTestDatabase();
+    databases.push(limited);
+    await withClient(limited.connection, async (client) => {
+      await client.query(`alter database ${limited.connection.database} set transaction_timeout = '300ms'`);
+      await client.query(
+        'begin; set local transaction_timeout = 0; lock table users in access exclusive mode',
+      );
+      const written = backup(limited, new PassThrough().resume());
+      written.catch(() => undefined);
+      const age = `select clock_timestamp() - xact_start > '600ms' as old from pg_stat_activity
+        where application_name = 'belfry backup' and datname = '${limited.connection.database}'`;
+      const seen = await withClient(source.connection, async (other) => {
+        for (let started = false; ; ) {
+          const { rows } = await other.query<{ old: boolean }>(age);
+          if (rows[0]?.old === true) return 'old';
+          if (started && rows.length === 0) return 'ended';
+          started ||= rows.length > 0;
+        }
+      });
+      expect(seen).toBe('old');
+      await client.query('commit');
+      await expect(written).resolves.toMatchObject({ schema });
+    });
+  });
+
   it('is refused while a project moves', async () => {
     const moving = await createTestDatabase();
     databases.push(moving);

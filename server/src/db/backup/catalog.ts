@@ -84,10 +84,17 @@ const PORTABLE_SETTINGS = [
 ];
 
 /** Settings for this transaction, with which every server writes and reads values in the same way. */
-export const PORTABLE = PORTABLE_SETTINGS.map((setting) => `set local ${setting}`).join('; ');
+export const PORTABLE = `${PORTABLE_SETTINGS.map((setting) => `set local ${setting}`).join('; ')};
+  ${noTransactionTimeout({ local: true })}`;
 
 /** The same for a connection of one's own. */
-export const PORTABLE_SESSION = PORTABLE_SETTINGS.map((setting) => `set ${setting}`).join('; ');
+export const PORTABLE_SESSION = `${PORTABLE_SETTINGS.map((setting) => `set ${setting}`).join('; ')};
+  ${noTransactionTimeout({ local: false })}`;
+
+/** Only PostgreSQL 17 and newer have this setting. */
+function noTransactionTimeout({ local }: { local: boolean }): string {
+  return `select set_config(name, '0', ${local}) from pg_settings where name = 'transaction_timeout'`;
+}
 
 function byDependency<Table extends { name: string; needs: string[] }>(tables: readonly Table[]): Table[] {
   const ordered: Table[] = [];
