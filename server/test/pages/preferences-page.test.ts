@@ -187,6 +187,15 @@ test('what is switched off is saved, shown and recorded once', async () => {
   expect(await isOff('orders', 'sms')).toBe(false);
 });
 
+test('a saved form redirects to the page, which a browser can show once more', async () => {
+  const { fields } = await open();
+  const { status, headers } = await fetch(url, { method: 'POST', body: fields, redirect: 'manual' });
+  expect([status, headers.get('location')]).toEqual([303, '?saved']);
+  fields.append('quiet', 'on');
+  fields.set('to', '22:00');
+  expect((await fetch(url, { method: 'POST', body: fields, redirect: 'manual' })).status).toBe(422);
+});
+
 test('two tabs keep the changes of each other', async () => {
   const [one, other] = [await open(), await open()];
   one.fields.delete('on', 'orders sms');
@@ -435,6 +444,30 @@ describeInChromium('in a browser', () => {
     await expect.poll(size).toEqual([300, 40]);
     expect(await axeViolations(page)).toEqual([]);
     await context.close();
+  });
+
+  test.each([true, false])('Back after saving twice shows the form, with scripts: %s', async (hasScripts) => {
+    await inPage({ javaScriptEnabled: hasScripts }, async (page) => {
+      const notice = page.getByRole('status');
+      for (const label of ['E-mail', 'Inbox']) {
+        await page.getByRole('group', { name: 'Shipped' }).getByLabel(label).uncheck();
+        const saved = page.waitForResponse((response) => response.url().endsWith('?saved'));
+        await page.getByRole('button', { name: 'Save' }).click();
+        await saved;
+        await notice.waitFor();
+      }
+      if (hasScripts) {
+        await page.reload(); // which saved nothing
+        expect(await notice.count()).toBe(0);
+      }
+      await page.goBack();
+      const boxes = page.getByRole('group', { name: 'Shipped' }).getByRole('checkbox');
+      expect(await Promise.all((await boxes.all()).map((one) => one.isChecked()))).toEqual([
+        false,
+        false,
+        true,
+      ]);
+    });
   });
 
   test('it works with the keyboard alone, and without scripts', async () => {

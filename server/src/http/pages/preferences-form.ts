@@ -181,10 +181,11 @@ function timeZonesHtml(selected: string): string {
   return options.join('');
 }
 
-/** Selects the time zone of the browser if the user has not chosen one. */
+/** Selects the time zone of the browser if the user has not chosen one. Reloading does not repeat "saved". */
 export const FORM_SCRIPT = `const zone = document.querySelector('[data-guessed]');
 const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-if (zone && [...zone.options].some(({ value }) => value === timeZone)) zone.value = timeZone;`;
+if (zone && [...zone.options].some(({ value }) => value === timeZone)) zone.value = timeZone;
+if (location.search) history.replaceState(null, '', location.pathname);`;
 
 export const FORM_STYLE = `
 main { max-width: 42rem }

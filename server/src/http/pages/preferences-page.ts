@@ -14,6 +14,8 @@ import { type LinkRequest, signedPage } from './signed-page.ts';
 
 // A form with the channels of a thousand categories.
 const BODY_LIMIT_BYTES = 512 * 1024;
+// The query of the address after saving.
+const SAVED = 'saved';
 
 /** The page behind the link to the preferences of a user. Looking at it changes nothing. */
 export async function preferencesPage(app: App): Promise<void> {
@@ -67,7 +69,9 @@ export async function preferencesPage(app: App): Promise<void> {
       operationId: 'showPreferences',
       async respond(given) {
         const page = await load(given);
-        return page.kind === 'gone' ? page.respond() : page.show(200);
+        if (page.kind === 'gone') return page.respond();
+        const isSaved = SAVED in (given.request.query as object);
+        return page.show(200, isSaved ? { notice: noticeHtml('status', page.texts.preferencesSaved) } : {});
       },
     },
     post: {
@@ -76,9 +80,8 @@ export async function preferencesPage(app: App): Promise<void> {
         const page = await load(given);
         if (page.kind === 'gone') return page.respond();
         const sent = readForm(form);
-        const notice = (role: string, text: string) =>
-          `<p class="notice" role="${role}" tabindex="-1" autofocus>${escaped(text)}</p>`;
-        if (!sent.isValid) return page.show(422, { notice: notice('alert', page.texts.quietProblem), sent });
+        if (!sent.isValid)
+          return page.show(422, { notice: noticeHtml('alert', page.texts.quietProblem), sent });
         // A category may have been deleted, or become critical, since the form was shown.
         const open = new Set(
           page.categories.flatMap(({ key, required, channels }) =>
@@ -88,11 +91,13 @@ export async function preferencesPage(app: App): Promise<void> {
         const changed = sent.changed.filter(({ key, channel }) => open.has(`${key} ${channel}`));
         await changePreferences(context, given.link, changed);
         await saveTimes(context, given.link, sent.times);
-        const saved = await load(given);
-        return saved.kind === 'gone'
-          ? saved.respond()
-          : saved.show(200, { notice: notice('status', saved.texts.preferencesSaved) });
+        // Back cannot show the response to a POST that is not stored. The address also fits behind a proxy.
+        return given.reply.redirect(`?${SAVED}`, 303);
       },
     },
   });
+}
+
+function noticeHtml(role: 'alert' | 'status', text: string): string {
+  return `<p class="notice" role="${role}" tabindex="-1" autofocus>${escaped(text)}</p>`;
 }
