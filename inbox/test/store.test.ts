@@ -733,6 +733,27 @@ test('behind proxies, an inbox goes from one transport to the next without gaps 
   proxy.decide = () => 'pass';
 });
 
+test('after a captive portal, an inbox connects by the best transport', async () => {
+  const user = newUser();
+  const login = { status: 200, headers: { 'content-type': 'text/html' }, body: '<p>Welcome on board' };
+  proxy.decide = () => login;
+  onTestFinished(() => {
+    proxy.decide = () => 'pass';
+  });
+  const inbox = createInbox({
+    baseUrl: `${proxy.url}/v2`,
+    token: project.userJwt({ user_external_id: user }),
+  });
+  opened.push(inbox);
+  const failed = new Promise((resolve) => inbox.onError(resolve));
+  const { list } = show(inbox);
+  await expect(failed).resolves.toMatchObject({ code: 'invalid_response' });
+  await expect.poll(() => list.getSnapshot().status).toBe('error');
+  proxy.decide = () => 'pass';
+  await expect.poll(() => inbox.getSnapshot()).toMatchObject({ connection: 'live', transport: 'sse' });
+  await expect.poll(() => list.getSnapshot().status).toBe('ready');
+});
+
 test('a wrong token is reported, and a new one connects by the best transport', async () => {
   const user = newUser();
   let token = 'wrong';

@@ -15,7 +15,8 @@ export async function overSse(live: Session): Promise<Ending> {
   const end = () => ended.abort();
   const { lastEventId } = live;
   let readyAt = 0;
-  let failure: unknown;
+  // For a response that ends at once, such as the login page of a network.
+  let failure: unknown = { code: 'invalid_response' };
   let isSilent = false;
   const expire = () => {
     isSilent = true;

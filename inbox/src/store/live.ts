@@ -81,8 +81,9 @@ export class Live implements Session {
       );
       if (signal.aborted) return;
       if (ending.kind === 'ended') break;
-      // Whether a transport works is not known without a connection, and after the token was rejected.
-      if (ending.kind === 'failed' || ending.kind === 'unauthorized') this.#use(first);
+      // Whether a transport works is not known without a connection, and after the token was rejected. None
+      // works behind the login page of a network.
+      if (ending.kind !== 'lost') this.#use(ending.kind === 'unsupported' ? 0 : first);
       if (ending.kind === 'lost') {
         failures = 0;
         shortLived = ending.lastedMs < SHORT_LIVED_MS ? shortLived + 1 : 0;
