@@ -3,6 +3,7 @@ import { en, type ListMessages, type Messages } from '../locales/en.ts';
 import { loadMessages } from '../locales/messages.ts';
 import { createInbox, type Inbox } from '../store/inbox.ts';
 import { setAttribute } from './dom.ts';
+import type { BelfryInboxTarget } from './events.ts';
 import { STYLES } from './styles.ts';
 import { setProperties, themeProperties } from './theme.ts';
 import { createView, type View } from './view.ts';
@@ -17,7 +18,7 @@ const ATTRIBUTES = 'base-url token mode locale color-scheme category topic statu
 );
 
 // A server has no elements, but may import this file.
-const Base = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
+const Base = (globalThis.HTMLElement ?? class {}) as new () => BelfryInboxTarget & HTMLElement;
 
 /**
  * `<belfry-inbox>`: a bell with a popover, or an inbox as a part of a page. See README.md for its attributes,

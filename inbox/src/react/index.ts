@@ -11,7 +11,7 @@ import {
   useRef,
   useSyncExternalStore,
 } from 'react';
-import type { BelfryInbox as BelfryInboxElement } from '../element/define.ts';
+import type { BelfryInbox as BelfryInboxElement, BelfryInboxEvents } from '../element/define.ts';
 import {
   createInbox,
   type Inbox,
@@ -134,10 +134,10 @@ export interface BelfryInboxProps extends Partial<Pick<BelfryInboxElement, 'mess
   onOpen?: () => void;
   onClose?: () => void;
   /** `preventDefault()` of the event keeps the link of the notification closed. */
-  onNotificationClick?: (event: CustomEvent<{ notification: Notification; url: string | null }>) => void;
-  onNew?: (event: CustomEvent<{ notification: Notification }>) => void;
-  onChange?: (event: CustomEvent<InboxSnapshot['counts']>) => void;
-  onError?: (event: CustomEvent<{ error: Error }>) => void;
+  onNotificationClick?: (event: BelfryInboxEvents['belfry-click']) => void;
+  onNew?: (event: BelfryInboxEvents['belfry-new']) => void;
+  onChange?: (event: BelfryInboxEvents['belfry-change']) => void;
+  onError?: (event: BelfryInboxEvents['belfry-error']) => void;
 }
 
 const EVENTS = {

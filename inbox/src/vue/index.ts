@@ -16,7 +16,7 @@ import {
   type VNode,
   watch,
 } from 'vue';
-import type { BelfryInbox as BelfryInboxElement } from '../element/define.ts';
+import type { BelfryInbox as BelfryInboxElement, BelfryInboxEvents } from '../element/define.ts';
 import {
   createInbox,
   type Inbox,
@@ -119,6 +119,16 @@ export interface BelfryInboxProps extends Partial<Pick<BelfryInboxElement, 'mess
   preferences?: 'off';
 }
 
+/** The listeners of the component: `@belfry-click` in a template is `onBelfryClick`. */
+export interface BelfryInboxListeners {
+  onBelfryClick?: (event: BelfryInboxEvents['belfry-click']) => void;
+  onBelfryNew?: (event: BelfryInboxEvents['belfry-new']) => void;
+  onBelfryChange?: (event: BelfryInboxEvents['belfry-change']) => void;
+  onBelfryOpen?: (event: BelfryInboxEvents['belfry-open']) => void;
+  onBelfryClose?: (event: BelfryInboxEvents['belfry-close']) => void;
+  onBelfryError?: (event: BelfryInboxEvents['belfry-error']) => void;
+}
+
 const ATTRIBUTES = ['mode', 'locale', 'status', 'category', 'topic', 'preferences'] as const;
 const PROPS = {
   ...(Object.fromEntries(ATTRIBUTES.map((name) => [name, null])) as Record<
@@ -135,7 +145,7 @@ const PROPS = {
  * The inbox as a component: `<belfry-inbox>` with the inbox that a component above provides. The events of
  * the element are those of the component: `@belfry-click="…"`.
  */
-export const BelfryInbox: (props: BelfryInboxProps) => VNode = defineComponent(
+export const BelfryInbox: (props: BelfryInboxProps & BelfryInboxListeners) => VNode = defineComponent(
   (props: BelfryInboxProps) => {
     const inbox = useInbox();
     const element = shallowRef<BelfryInboxElement>();

@@ -23,6 +23,8 @@ button.onclick = () => void inbox.markAllRead();
 const element: BelfryInbox = document.createElement('belfry-inbox');
 element.mode = 'embedded';
 element.inbox = inbox;
+element.addEventListener('belfry-click', ({ detail }) => console.log(detail.url.length, detail.action));
+element.addEventListener('belfry-change', ({ detail }) => console.log(detail.unread));
 document.querySelector('#app')?.append(counts, button, element);
 `;
 
@@ -187,7 +189,8 @@ function Element() {
         }}
         onNotificationClick={(event) => {
           event.preventDefault();
-          add('click ' + event.detail.url);
+          const { url, action = '' } = event.detail;
+          add('click ' + url + action);
         }}
         onNew={({ detail }) => add('new ' + detail.notification.title)}
         onChange={({ detail }) => add(detail.unread + ' unread')}
@@ -299,13 +302,13 @@ const Element = defineComponent(() => {
         add('close');
         isOpen.value = false;
       },
-      onBelfryClick: (event: CustomEvent) => {
+      onBelfryClick: (event) => {
         event.preventDefault();
         add('click ' + event.detail.url);
       },
-      onBelfryNew: ({ detail }: CustomEvent) => add('new ' + detail.notification.title),
-      onBelfryChange: ({ detail }: CustomEvent) => add(detail.unread + ' unread'),
-      onBelfryError: ({ detail }: CustomEvent) => add('error'),
+      onBelfryNew: ({ detail }) => add('new ' + detail.notification.title),
+      onBelfryChange: ({ detail }) => add(detail.unread + ' unread'),
+      onBelfryError: ({ detail }) => add('error'),
     }),
   ];
 });
