@@ -131,6 +131,21 @@ describeInChromium('the documentation in a browser', () => {
     await guides.getByRole('link', { name: 'Concepts' }).click();
     await heading(page, 'Concepts').waitFor();
     await guides.waitFor({ state: 'hidden' });
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.keyboard.type('snooze');
+    await page.getByRole('option').filter({ hasText: '/snooze' }).first().waitFor();
+    const dialog = await page.getByRole('dialog').evaluate((one) => [one.scrollWidth, one.clientWidth]);
+    expect(dialog[0]).toBe(dialog[1]);
+    await close();
+  });
+
+  test('a printed guide has whole lines of code', async () => {
+    const { page, close } = await open('/docs/authentication/', { viewport: { width: 700, height: 900 } });
+    await page.emulateMedia({ media: 'print' });
+    const hidden = await page
+      .locator('pre')
+      .evaluateAll((blocks) => blocks.filter((one) => one.scrollWidth > one.clientWidth).length);
+    expect(hidden).toBe(0);
     await close();
   });
 
