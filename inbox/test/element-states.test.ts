@@ -650,6 +650,60 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('in a hidden tab, arrivals do not make the list larger and larger', async () => {
+    const user = pages.newUser();
+    const context = await browser.newContext();
+    // Chromium without windows hides no tab. In a hidden one it draws no frames and observes nothing.
+    await context.addInitScript(() => {
+      const observers = new Set<() => void>();
+      globalThis.IntersectionObserver = class extends IntersectionObserver {
+        constructor(callback: IntersectionObserverCallback, options?: IntersectionObserverInit) {
+          const seen: IntersectionObserverEntry[] = [];
+          const report = () => !document.hidden && seen.length > 0 && callback(seen.splice(0), this);
+          super((entries) => [seen.push(...entries), report()], options);
+          observers.add(report);
+        }
+      };
+      Object.assign(globalThis, {
+        hideTab(hidden: boolean) {
+          const visibilityState = hidden ? 'hidden' : 'visible';
+          for (const [name, value] of Object.entries({ hidden, visibilityState }))
+            Object.defineProperty(document, name, { configurable: true, value });
+          document.dispatchEvent(new Event('visibilitychange'));
+          for (const report of observers) report();
+        },
+      });
+    });
+    const page = await pages.site.open(context as unknown as Browser);
+    await addInbox(page, { ...pages.propertiesOf(user), pageSize: 5, mode: 'embedded' });
+    await pages.send(user, { title: 'first' });
+    await expect.poll(() => titles(page)).toEqual(['first']);
+    await page.evaluate('hideTab(true)');
+    const recipients = [{ external_id: user }];
+    const sent = Array.from({ length: 120 }, (_, n) =>
+      service.project.call('POST', '/broadcasts', { title: `arrival ${n}`, recipients }),
+    );
+    await Promise.all(sent);
+    const size = () =>
+      page.locator('belfry-inbox').evaluate((element: BelfryInbox) => {
+        const { pages, notifications } = element.inbox?.list().getSnapshot() ?? {};
+        const all = pages?.reduce((sum, one) => sum + one.size, 0);
+        return {
+          all,
+          loaded: notifications?.length ?? 0,
+          items: element.shadowRoot?.querySelectorAll('.item').length,
+        };
+      });
+    await expect.poll(async () => (await size()).all).toBe(121);
+    const { loaded, items } = await size();
+    expect(loaded).toBeLessThan(70);
+    expect(items).toBe(loaded);
+    await page.evaluate('hideTab(false)');
+    await page.locator('.scroller').evaluate((scroller) => scroller.scrollTo(0, scroller.scrollHeight));
+    await expect.poll(async () => (await titles(page)).at(-1)).toBe('first');
+    await context.close();
+  });
+
   test('what arrives in a hidden list is released when it is shown far from it', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'Old' });

@@ -8,11 +8,16 @@ import type { Context } from './context.ts';
 import { ICONS } from './dom.ts';
 import type { HeaderDetails } from './header.ts';
 import { createHeaderDetails, type HeaderDetailsOptions } from './header-details.ts';
+import { type ListView, NEAR_PX } from './list-view.ts';
 import { Menu } from './menu.ts';
 import { createPill, type Pill } from './pill.ts';
 import { createPlaceholder, type Placeholder } from './placeholder.ts';
 import { PreferencesView } from './preferences-view.ts';
 import { DETAILS } from './styles/details.ts';
+
+// So many pages with notifications are more than those near what the user sees. Reading their places makes
+// the browser lay out the list.
+const CROWDED = 5;
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(DETAILS);
@@ -31,6 +36,10 @@ export interface Details {
   pill: Pill;
   placeholder: Placeholder;
   createPreferences(): PreferencesView;
+  /** Releases what arrivals have pushed away in a hidden tab, where the browser observes nothing. */
+  releaseFar(view: ListView): void;
+  /** Writes what changes with time, and the labels of the categories. */
+  updateTexts(): void;
 }
 
 interface DetailsOptions extends BannerOptions, Omit<HeaderDetailsOptions, 'onClear'> {
@@ -58,6 +67,31 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
     pill: createPill(whole, scroller),
     placeholder: createPlaceholder(whole, options.onRetry),
     createPreferences: () => new PreferencesView(whole, () => options.onSaved(messages.saved)),
+    releaseFar(view) {
+      const blocks = [...scroller.querySelectorAll('.block:not(.released)')];
+      if (blocks.length < CROWDED) return;
+      const { top, bottom } = scroller.getBoundingClientRect();
+      view.observe(
+        blocks.map((target) => {
+          const boundingClientRect = target.getBoundingClientRect();
+          const { top: start, bottom: end } = boundingClientRect;
+          const isIntersecting = end > top - NEAR_PX && start < bottom + NEAR_PX;
+          return { target, boundingClientRect, isIntersecting };
+        }),
+      );
+    },
+    updateTexts() {
+      const { times, categories } = context;
+      for (const time of scroller.querySelectorAll('time')) {
+        const at = new Date(time.dateTime);
+        time.textContent = times.ago(at);
+        const heading = time.closest('.item')?.previousElementSibling;
+        if (heading?.matches('.day')) heading.textContent = times.day(at);
+      }
+      const labels = categories();
+      for (const one of scroller.querySelectorAll<HTMLElement>('[data-category]'))
+        one.textContent = labels.get(one.dataset.category ?? '') ?? '';
+    },
   };
 }
 

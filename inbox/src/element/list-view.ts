@@ -6,7 +6,7 @@ import { createItem } from './item.ts';
 import { startOfDay } from './time.ts';
 
 // Pages nearer than this are shown, so that they are there when the user scrolls to them.
-const NEAR_PX = 1_500;
+export const NEAR_PX = 1_500;
 // Pages that are observed on each side of the near ones, so that scrolling reaches them. Observing thousands
 // costs each frame 5 ms.
 const BESIDE = 3;
@@ -129,6 +129,9 @@ class Block {
   }
 }
 
+/** Whether a block is near what the user sees. */
+export type Seen = Pick<IntersectionObserverEntry, 'target' | 'isIntersecting' | 'boundingClientRect'>;
+
 /** Shows a list of any length: pages far from what is visible are released. */
 export class ListView {
   readonly element: HTMLElement;
@@ -153,7 +156,7 @@ export class ListView {
       if ((event.target as Element).matches('.primary'))
         moveFocus(event, [...this.#items.querySelectorAll<HTMLElement>('.primary')], 'y');
     });
-    this.#observer = new IntersectionObserver((entries) => this.#observe(entries), {
+    this.#observer = new IntersectionObserver((entries) => this.observe(entries), {
       root: scroller,
       rootMargin: `${NEAR_PX}px 0px`,
     });
@@ -193,20 +196,6 @@ export class ListView {
     }
   }
 
-  /** Writes what changes with time, and the labels of the categories. */
-  updateTexts(): void {
-    const { times, categories } = this.#context;
-    for (const time of this.#items.querySelectorAll('time')) {
-      const at = new Date(time.dateTime);
-      time.textContent = times.ago(at);
-      const heading = time.closest('.item')?.previousElementSibling;
-      if (heading?.matches('.day')) heading.textContent = times.day(at);
-    }
-    const labels = categories();
-    for (const one of this.#items.querySelectorAll<HTMLElement>('[data-category]'))
-      one.textContent = labels.get(one.dataset.category ?? '') ?? '';
-  }
-
   /** A block for a page, below another one or on top. */
   #create({ key, notifications }: Page, above: Block | undefined): Block {
     const block = new Block(this.#context, !above || !!notifications);
@@ -241,7 +230,8 @@ export class ListView {
     this.#observed = wanted;
   }
 
-  #observe(entries: readonly IntersectionObserverEntry[]): void {
+  /** Loads and releases pages as the user scrolls. */
+  observe(entries: readonly Seen[]): void {
     // Nothing is near while the app hides the list. It is shown again at the same place.
     if (this.#scroller.clientHeight === 0) {
       this.#wasHidden = true;

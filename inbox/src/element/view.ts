@@ -189,6 +189,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       scroller.append(details.placeholder.element);
       renderPlaceholder();
       details.banner.render();
+      details.updateTexts();
     }
     return details;
   }
@@ -241,6 +242,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   function renderList(): void {
     if (!list) return;
     listView?.render(list.getSnapshot());
+    if (listView && document.hidden) details?.releaseFar(listView);
     renderPlaceholder();
     details?.banner.render();
   }
@@ -266,7 +268,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     details?.banner.render();
     preferences?.render();
     if (!listView) return;
-    if (now.preferences !== last?.preferences) listView.updateTexts();
+    if (now.preferences !== last?.preferences) details?.updateTexts();
     if (now.preferences !== last?.preferences || now.counts !== last?.counts) header.render(selection, false);
     renderPlaceholder();
     markSeen();
@@ -325,7 +327,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   addEventListener('resize', place, { signal });
   addEventListener('scroll', place, { signal, passive: true });
   document.addEventListener('visibilitychange', markSeen, { signal });
-  const timer = setInterval(() => listView?.updateTexts(), TIMES_EVERY_MS);
+  const timer = setInterval(() => details?.updateTexts(), TIMES_EVERY_MS);
   update();
   if (isPopover) setOpen(host.hasAttribute('open'));
   else show();

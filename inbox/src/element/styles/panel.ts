@@ -128,11 +128,6 @@ export const PANEL = /* css */ `
 }
 .close {
   display: none;
-  @media (width <= 480px) {
-    [data-mode="popover"] & {
-      display: grid;
-    }
-  }
 }
 .area {
   position: relative;
