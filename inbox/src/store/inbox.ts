@@ -119,7 +119,10 @@ export class Inbox {
   #refreshing: Promise<unknown> = Promise.resolve();
 
   constructor(options: InboxOptions) {
-    const baseUrl = new URL(options.baseUrl, globalThis.location?.href).href.replace(/\/+$/, '');
+    const baseUrl = new URL(options.baseUrl, globalThis.location?.href ?? 'http://localhost').href.replace(
+      /\/+$/,
+      '',
+    );
     this.#options = { ...options, baseUrl };
     this.clientId = options.clientId ?? String(Math.random());
     this.#pageSize = options.pageSize ?? 50;

@@ -350,7 +350,7 @@ import { renderToString } from 'react-dom/server';
 import { createSSRApp, h } from 'vue';
 import { renderToString as renderVue } from 'vue/server-renderer';
 
-const options = { baseUrl: 'https://notify.example.com/v2', token: 'none' };
+const options = { baseUrl: '/v2', token: 'none' }; // of the page, which a server does not know
 const Unread = () => createElement('p', null, String(react.useCounts().unread));
 const children = [createElement(Unread, { key: 1 }), createElement(react.BelfryInbox, { key: 2 })];
 console.log(renderToString(createElement(react.InboxProvider, options, children)));
