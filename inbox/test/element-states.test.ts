@@ -187,8 +187,13 @@ describeInChromium('belfry-inbox, by its users', () => {
     const user = { external_id: 'ada' };
     const { body } = await project.call('POST', '/broadcasts', { title: 'Hello', recipients: [user] });
     await processed(project.call, body.id);
+    // "now" is the same in any language.
+    const older = sql(
+      '',
+      `update notifications set sent_at = sent_at - interval '125 seconds' where broadcast_id = $1`,
+    );
+    await service.context.db.query(older, [body.id]);
     const page = await pages.site.open(browser);
-    await page.clock.setFixedTime(Date.now() + 125_000); // "now" is the same in any language
     const isShown = async () => {
       await expect.poll(() => page.locator('h2').textContent()).toBe(title);
       await expect.poll(() => page.locator('time').textContent()).toMatch(time);
@@ -648,6 +653,38 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.locator('.item', { hasText: 'Visible' }).waitFor();
     expect(await pill.isHidden()).toBe(true);
     await page.context().close();
+  });
+
+  test.each([
+    ['ahead', 1],
+    ['behind', -1],
+  ])('a browser whose clock is a day %s snoozes for an hour', async (_direction, days) => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'Now' });
+    const context = await browser.newContext({ locale: 'en-GB' });
+    await context.addInitScript((offsetMs) => {
+      const Right = Date;
+      globalThis.Date = class extends Right {
+        constructor(...given: [number]) {
+          super(...((given.length === 0 ? [Right.now() + offsetMs] : given) as [number]));
+        }
+        static override now = () => Right.now() + offsetMs;
+      } as DateConstructor;
+    }, days * 86_400_000);
+    const page = await pages.site.open(context as unknown as Browser);
+    await addInbox(page, { ...pages.propertiesOf(user), mode: 'embedded' });
+    expect(await page.locator('time').textContent()).toMatch(/^now$|min/);
+    expect(await page.locator('.day').textContent()).toBe('Today');
+    const at = Date.now();
+    await openMenu(page);
+    await menuItem(page, 'Snooze').click();
+    await menuItem(page, 'In an hour').click();
+    const list = () => service.project.as(user)('GET', '/notifications?status=snoozed');
+    const { body } = await until(list, (response) => response.body.data.length === 1);
+    const minutes = (Date.parse(body.data[0].snoozed_until) - at) / 60_000;
+    expect(minutes).toBeGreaterThan(58);
+    expect(minutes).toBeLessThan(62);
+    await context.close();
   });
 
   test('in a hidden tab, arrivals do not make the list larger and larger', async () => {

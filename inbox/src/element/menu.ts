@@ -92,9 +92,9 @@ export class Menu {
   }
 
   #times(): Node[] {
-    const { messages, times } = this.#context;
+    const { messages, times, inbox } = this.#context;
     return [
-      ...snoozeChoices().map(([name, at]) =>
+      ...snoozeChoices(inbox.now()).map(([name, at]) =>
         this.#button('clock', messages[name], () => this.#snooze(at), {}, times.soon(at)),
       ),
       this.#button('settings', messages.pickTime, () => this.#next([this.#form()], 'dialog')),
@@ -102,15 +102,16 @@ export class Menu {
   }
 
   #form(): HTMLFormElement {
-    const { messages } = this.#context;
-    const tomorrow = snoozeChoices().find(([name]) => name === 'tomorrow')?.[1] ?? new Date();
+    const { messages, inbox } = this.#context;
+    const now = inbox.now();
+    const tomorrow = snoozeChoices(now).find(([name]) => name === 'tomorrow')?.[1] ?? new Date(now);
     const input = h('input', {
       type: 'datetime-local',
       class: 'field',
       required: true,
       'aria-label': messages.pickTime,
-      min: localTime(new Date(Date.now() + 60_000)),
-      max: localTime(new Date(Date.now() + MAX_SNOOZE_MS)),
+      min: localTime(new Date(now + 60_000)),
+      max: localTime(new Date(now + MAX_SNOOZE_MS)),
       value: localTime(tomorrow),
     });
     return h(
@@ -119,7 +120,7 @@ export class Menu {
         onsubmit: (event: Event) => {
           event.preventDefault();
           const until = new Date(input.value);
-          if (until.getTime() > Date.now()) this.#act(() => this.#snooze(until));
+          if (until.getTime() > inbox.now()) this.#act(() => this.#snooze(until));
         },
       },
       input,

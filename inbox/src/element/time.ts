@@ -10,7 +10,10 @@ export class Times {
   readonly #days: Intl.RelativeTimeFormat;
   readonly #full: Intl.DateTimeFormat;
 
-  constructor(locale: string) {
+  readonly #now: () => number;
+
+  constructor(locale: string, now = Date.now) {
+    this.#now = now;
     this.locale = tagOf(locale);
     this.#relative = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto', style: 'narrow' });
     this.#days = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto' });
@@ -18,7 +21,7 @@ export class Times {
   }
 
   /** `5 min. ago`, or a date after a week. Days are those of the calendar, as in the headings. */
-  ago(at: Date, now = Date.now()): string {
+  ago(at: Date, now = this.#now()): string {
     const ms = now - at.getTime();
     const days = daysFrom(at, now);
     if (days > 6) return this.#date(at, now, 'short');
@@ -32,7 +35,7 @@ export class Times {
   }
 
   /** The heading of a day: `Today`, `Yesterday`, a weekday, or a date. */
-  day(at: Date, now = Date.now()): string {
+  day(at: Date, now = this.#now()): string {
     const days = daysFrom(at, now);
     if (days < 0 || days > 6) return this.#date(at, now, 'long');
     const text = days < 2 ? this.#days.format(-days, 'day') : this.#format({ weekday: 'long' }, at);
@@ -44,7 +47,7 @@ export class Times {
   }
 
   /** A weekday and time in the next days; later, a date and time. */
-  soon(at: Date, now = Date.now()): string {
+  soon(at: Date, now = this.#now()): string {
     const time = { hour: 'numeric', minute: '2-digit' } as const;
     return daysFrom(now, at) > 6
       ? this.#date(at, now, 'short', time)

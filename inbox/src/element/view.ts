@@ -50,7 +50,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   const context: Context = {
     inbox,
     messages,
-    times: new Times(locale),
+    times: new Times(locale, inbox.now),
     categories: () =>
       new Map(
         inbox

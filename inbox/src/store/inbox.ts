@@ -103,6 +103,7 @@ export class Inbox {
   #isClosed = false;
   /** While the first stream opens, nothing is fetched: it brings what is shown. */
   #opening: ReturnType<typeof deferred<Opening | undefined>> | undefined;
+  #clockOffsetMs = 0;
   /** By a clock that is never set back. */
   #countedAt = -COUNT_EVERY_MS;
   /** What will be fetched later. */
@@ -258,6 +259,9 @@ export class Inbox {
     await this.#refreshing;
   }
 
+  /** The time of the server, in milliseconds: the clock of the browser may be wrong. */
+  readonly now = (): number => Date.now() + this.#clockOffsetMs;
+
   /** Ends the connection for good. */
   readonly close = (): void => {
     this.#isClosed = true;
@@ -307,7 +311,8 @@ export class Inbox {
 
   /** A stream is open. What was fetched before may lack changes, unless the stream was resumed. */
   #open(opening: Opening | undefined): void {
-    const { config, counts, preferences } = opening ?? {};
+    const { config, counts, preferences, now } = opening ?? {};
+    if (now) this.#clockOffsetMs = Date.parse(now) - Date.now();
     this.#showPreferences(preferences);
     if (config !== undefined) this.#state.set({ appearance: config });
     else void this.#loadAppearance();

@@ -14,8 +14,10 @@ export type LiveEvent =
       data: { id: string; client_id?: string; notification?: Notification };
     };
 
-/** The state of the inbox with which a stream begins. A stream that was resumed has only the config. */
+/** The state of the inbox with which a stream begins. A resumed stream has only the time and the config. */
 export interface Opening {
+  /** The time of the server. Servers of earlier releases leave it out. */
+  readonly now?: string;
   /** Left out if it is long. */
   readonly config?: InboxIntegrationConfig;
   readonly counts?: { readonly unread: number; readonly unseen: number };

@@ -41,6 +41,7 @@ async function byRequests(user: string, of = project) {
   const get = async (path: string) => (await as('GET', path)).body;
   const config = (await as('POST', '/integrations/inbox/installations/start')).body;
   return {
+    now: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
     counts: {
       unread: (await get('/notifications/unread/count')).count,
       unseen: (await get('/notifications/unseen/count')).count,
@@ -112,10 +113,10 @@ describe.each(Object.entries(TRANSPORTS))('by %s', (label, connect) => {
       const { state } = await open(user, { snapshot });
       return [state?.notifications?.map(({ title }) => title), state?.has_more, Object.keys(state ?? {})];
     };
-    const all = ['counts', 'config', 'notifications', 'has_more', 'preferences'];
+    const all = ['now', 'counts', 'config', 'notifications', 'has_more', 'preferences'];
     expect(await listed(2)).toEqual([['c', 'b'], true, all]);
     expect(await listed(3)).toEqual([['c', 'b', 'a'], false, all]);
-    expect(await listed(0)).toEqual([undefined, undefined, ['counts', 'config']]);
+    expect(await listed(0)).toEqual([undefined, undefined, ['now', 'counts', 'config']]);
     const { state } = await open(name('a user without any'), { snapshot: 50 });
     expect(state).toEqual(await byRequests(name('a user without any')));
   });
@@ -138,7 +139,7 @@ describe.each(Object.entries(TRANSPORTS))('by %s', (label, connect) => {
     }
   });
 
-  test('a stream that is resumed has the config alone, and one that cannot resume all', async () => {
+  test('a resumed stream has the time and the config alone, and one that cannot resume all', async () => {
     const user = name('resume');
     await send(user, { title: 'before' });
     const first = await open(user, { snapshot: 50 });
@@ -147,7 +148,9 @@ describe.each(Object.entries(TRANSPORTS))('by %s', (label, connect) => {
     first.source.close();
     await send(user, { title: 'missed' });
     const second = await open(user, { snapshot: 50, lastEventId: first.lastEventId() });
-    expect(second.state).toEqual({ config: { images: null, locale: null, theme: null } });
+    const { now = '', ...others } = second.state ?? {};
+    expect(Math.abs(Date.parse(now) - Date.now())).toBeLessThan(60_000);
+    expect(others).toEqual({ config: { images: null, locale: null, theme: null } });
     await expect.poll(() => titles(second.frames)).toEqual(['missed']);
     const third = await open(user, { snapshot: 50, lastEventId: 'what-another-version-had-sent' });
     expect(third.state?.notifications?.map(({ title }) => title)).toEqual(['missed', 'seen live', 'before']);
@@ -158,7 +161,7 @@ describe.each(Object.entries(TRANSPORTS))('by %s', (label, connect) => {
     const user = name('long');
     await send(user, { title: 'long', content: 'x'.repeat(100_000) });
     const { state } = await open(user, { snapshot: 50 });
-    expect(Object.keys(state ?? {})).toEqual(['counts', 'config']);
+    expect(Object.keys(state ?? {})).toEqual(['now', 'counts', 'config']);
     expect((await open(user, {})).state).toBeUndefined();
   });
 });

@@ -291,6 +291,7 @@ export interface StreamClient {
 }
 
 export interface Snapshot {
+  now?: string;
   counts?: { unread: number; unseen: number };
   config?: unknown;
   notifications?: { id: string; title: string; status: string }[];

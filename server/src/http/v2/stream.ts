@@ -15,11 +15,12 @@ const StreamQuery = Type.Object({
       minimum: 0,
       maximum: 100,
       description:
-        'The stream begins with the state of the inbox: an event `ready` whose data is ' +
-        '`{counts: {unread, unseen}, config?, notifications?, has_more?, preferences?}`. The `config` is ' +
-        'that of the inbox, left out above 64 KiB. There are at most as many notifications as this number, ' +
-        'newest first, and `has_more` says whether there are more. With 0, or if they have more than 256 ' +
-        'KiB, they are left out, and so are the preferences. A stream that is resumed has only the `config`.',
+        'The stream begins with the state of the inbox: an event `ready` whose data is `{now, counts: ' +
+        '{unread, unseen}, config?, notifications?, has_more?, preferences?}`. `now` is the time of ' +
+        'the server. The `config` is that of the inbox, left out above 64 KiB. There are at most as ' +
+        'many notifications as this number, newest first, and `has_more` says whether there are more. ' +
+        'With 0, or if they have more than 256 KiB, they are left out, and so are the preferences. A ' +
+        'stream that is resumed has only `now` and the `config`.',
     }),
   ),
 });

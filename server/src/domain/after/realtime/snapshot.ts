@@ -54,14 +54,14 @@ export function createSnapshotReader(deps: SnapshotDeps): (request: SnapshotRequ
   return (request) => batcher.add(request);
 }
 
-/** Returns a function that reads the config of an inbox as the only member of a snapshot. */
+/** Returns a function that reads a snapshot with nothing of the user: the time and the config. */
 export function createConfigReader(
-  deps: Pick<SnapshotDeps, 'db' | 'sealer'>,
+  deps: Pick<SnapshotDeps, 'db' | 'clock' | 'sealer'>,
 ): (user: { projectId: string; userId: string }) => Promise<string> {
   const batcher = new Batcher<{ projectId: string; userId: string }, string>({
     run: async (users) => {
       const configOf = await byProject(users, (owners) => inboxConfigsOf(deps, owners));
-      return users.map((user) => `{${configMember(configOf(user))}}`);
+      return users.map((user) => `{${[nowMember(deps), ...configMember(configOf(user))].join(',')}}`);
     },
     concurrency: 2,
     maxItems: 100,
@@ -84,7 +84,11 @@ async function readSnapshots(deps: SnapshotDeps, requests: readonly SnapshotRequ
   ]);
   return requests.map((request, index) => {
     const { counts, listed, known } = rows[index] ?? NOTHING;
-    const members = [`"counts":${JSON.stringify(counts)}`, ...configMember(configOf(request))];
+    const members = [
+      nowMember(deps),
+      `"counts":${JSON.stringify(counts)}`,
+      ...configMember(configOf(request)),
+    ];
     const list =
       request.listed > 0
         ? listJson(listed, request.listed, (row) => texts.get(row.id) ?? contents.get(row.broadcast_id))
@@ -96,6 +100,10 @@ async function readSnapshots(deps: SnapshotDeps, requests: readonly SnapshotRequ
     return { json: `{${members.join(',')}}`, known };
   });
 }
+
+/** The clock of a browser may be wrong. */
+const nowMember = ({ clock }: Pick<SnapshotDeps, 'clock'>) =>
+  `"now":"${new Date(clock.now()).toISOString()}"`;
 
 /** None if it is long: the inbox then reads it by itself. */
 function configMember(config: object): string[] {
