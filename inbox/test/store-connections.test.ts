@@ -210,6 +210,35 @@ test('after a captive portal, an inbox connects by the best transport', async ()
   await expect.poll(() => list.getSnapshot().status).toBe('ready');
 });
 
+test('events that only a newer server sends are ignored', async () => {
+  const user = newUser();
+  const later = ['{"name":"later/kind"}', '{"name":"notifications/later","data":{"id":"1"}}', '7'];
+  let streams = 0;
+  const inbox = await open(user, {
+    transports: ['sse'],
+    async fetch(input, init) {
+      const response = await fetch(input, init);
+      if (!String(input).includes('/stream')) return response;
+      streams += 1;
+      let begun = false;
+      const newer = new TransformStream<Uint8Array, Uint8Array>({
+        transform(part, controller) {
+          controller.enqueue(part);
+          if (begun) return;
+          begun = true; // with a whole block
+          for (const data of later)
+            controller.enqueue(new TextEncoder().encode(`id: 1\nevent: later\ndata: ${data}\n\n`));
+        },
+      });
+      return new Response(response.body?.pipeThrough(newer), response);
+    },
+  });
+  const { titles } = show(inbox);
+  await send(user, { title: 'known' });
+  await expect.poll(titles).toEqual(['known']);
+  expect(streams).toBe(1);
+});
+
 test('a wrong token is reported, and a new one connects by the best transport', async () => {
   const user = newUser();
   let token = 'wrong';

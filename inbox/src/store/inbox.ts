@@ -349,7 +349,11 @@ export class Inbox {
     else if (event.name === 'inbox/theme') this.#state.set({ appearance: event.data });
     // A stream that catches up may bring states from before an own change. The event of the change follows.
     // After a new notification own events are applied, too, which is not needed but changes nothing.
-    else if (event.data.client_id !== this.clientId || Date.now() - this.#stateAt < CATCH_UP_MS)
+    // Events of newer servers may have no data.
+    else if (
+      event.data &&
+      (event.data.client_id !== this.clientId || Date.now() - this.#stateAt < CATCH_UP_MS)
+    )
       this.#receiveChange(event);
   }
 
