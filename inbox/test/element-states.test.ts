@@ -665,7 +665,7 @@ describeInChromium('belfry-inbox, by its users', () => {
     await context.addInitScript((offsetMs) => {
       const Right = Date;
       globalThis.Date = class extends Right {
-        constructor(...given: [number]) {
+        constructor(...given: number[]) {
           super(...((given.length === 0 ? [Right.now() + offsetMs] : given) as [number]));
         }
         static override now = () => Right.now() + offsetMs;

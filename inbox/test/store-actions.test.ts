@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startProxy, type TestProxy } from '../../server/test/support/proxy.ts';
 import { rowsOf } from '../../server/test/support/rows.ts';
 import {
+  processed,
   startTestService,
   type TestProject,
   type TestService,
@@ -15,7 +16,7 @@ import { holding, offlineBrowser, show, storesOf, titlesOf } from './support/sto
 let service: TestService;
 let project: TestProject;
 let proxy: TestProxy;
-const { opened, newUser, open, send } = storesOf(() => service);
+const { opened, newUser, open, send } = storesOf({ service: () => service, processed });
 
 beforeAll(async () => {
   service = await startTestService();

@@ -1,7 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy, type TestProxy } from '../../server/test/support/proxy.ts';
-import { startTestService, type TestProject, type TestService } from '../../server/test/support/service.ts';
+import {
+  processed,
+  startTestService,
+  type TestProject,
+  type TestService,
+} from '../../server/test/support/service.ts';
 import { createInbox } from '../src/store/index.ts';
 import { backoffMs } from '../src/store/live.ts';
 import { show, storesOf } from './support/stores.ts';
@@ -11,7 +16,7 @@ import { show, storesOf } from './support/stores.ts';
 let service: TestService;
 let project: TestProject;
 let proxy: TestProxy;
-const { opened, newUser, open, send } = storesOf(() => service);
+const { opened, newUser, open, send } = storesOf({ service: () => service, processed });
 
 beforeAll(async () => {
   service = await startTestService();

@@ -1,9 +1,29 @@
 import { expect, onTestFinished, vi } from 'vitest';
-import { processed, type TestService, until } from '../../../server/test/support/service.ts';
-import { createInbox, type Inbox, type InboxOptions, type ListSnapshot } from '../../src/store/index.ts';
+import {
+  createInbox,
+  type Inbox,
+  type InboxOptions,
+  type InboxSnapshot,
+  type ListSnapshot,
+} from '../../src/store/index.ts';
+
+/** What the stores need of a service. */
+interface Service {
+  address: string;
+  project: {
+    userJwt(claims: { user_external_id: string }): string;
+    call(method: string, path: string, body: unknown): Promise<{ status: number; body: { id: string } }>;
+  };
+}
+
+interface Options {
+  service: () => Service;
+  /** Waits until a broadcast is processed. */
+  processed(call: Service['project']['call'], id: string): Promise<unknown>;
+}
 
 /** What the tests of a file do with the stores of inboxes. */
-export function storesOf(getService: () => TestService) {
+export function storesOf({ service, processed }: Options) {
   const opened: Inbox[] = [];
   let users = 0;
   const newUser = () => {
@@ -13,7 +33,7 @@ export function storesOf(getService: () => TestService) {
 
   /** Opens the inbox of a user, connected. */
   async function open(user: string, options: Partial<InboxOptions> = {}): Promise<Inbox> {
-    const { address, project } = getService();
+    const { address, project } = service();
     const inbox = createInbox({
       baseUrl: `${address}/v2`,
       token: () => project.userJwt({ user_external_id: user }),
@@ -21,16 +41,15 @@ export function storesOf(getService: () => TestService) {
     });
     opened.push(inbox);
     inbox.subscribe(() => {});
-    await until(
-      () => inbox.getSnapshot(),
-      ({ connection, counts }) => ['live', 'polling'].includes(connection) && counts.unseen !== undefined,
-    );
+    const isOpen = ({ connection, counts }: InboxSnapshot) =>
+      ['live', 'polling'].includes(connection) && counts.unseen !== undefined;
+    await expect.poll(() => isOpen(inbox.getSnapshot())).toBe(true);
     return inbox;
   }
 
   /** Sends a broadcast, and waits until it is in the inbox: the next one is above it. */
   async function send(user: string, broadcast: object = {}): Promise<void> {
-    const { project } = getService();
+    const { project } = service();
     const given = { title: 'Hello', recipients: [{ external_id: user }], ...broadcast };
     const { status, body } = await project.call('POST', '/broadcasts', given);
     expect(status).toBe(201);
