@@ -45,7 +45,7 @@ import { continueHandler } from './domain/workflows/triggers/continue-later.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
 import { CellRouter } from './http/cells.ts';
 import type { HttpContext } from './http/context.ts';
-import { measureAll } from './http/operations.ts';
+import { measureAll, readiness } from './http/operations.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
@@ -155,7 +155,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     });
     undo.push(() => others.close());
     const contexts = () => [context, ...router.contexts];
-    const measure = () => measureAll(contexts(), router.missing.length);
+    const ready = readiness(context);
+    const measure = () => measureAll(contexts(), router.missing.length, ready);
     telemetry = await exportTelemetry(context, measure, supervised !== undefined);
     const endStreams = async () => void (await Promise.all(others.all.map((cell) => cell.endStreams())));
     const main: RunningCell = await startCell(context, { ...node, cells: router, endStreams }, undo);

@@ -77,6 +77,15 @@ export const busSilence = new Gauge({
   registers,
 });
 
+export const nodeReady = new Gauge({
+  name: 'belfry_ready',
+  help:
+    'Whether the node can work (1): its database is reachable and writable, and its schema allows this ' +
+    'release. Otherwise 0, and /readyz has the reason.',
+  aggregator: 'min',
+  registers,
+});
+
 export const cellsUnavailable = new Gauge({
   name: 'belfry_cells_unavailable',
   help: 'Cells that the node could not open, or whose database fails: their projects get a 503.',

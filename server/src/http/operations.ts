@@ -15,6 +15,7 @@ import {
   type MetricsOfProcess,
   metricsOfProcess,
   metricsText,
+  nodeReady,
   queueAge,
   queueJobs,
   registry,
@@ -32,7 +33,7 @@ const READY_TIMEOUT_MS = 2_000;
 const REMEMBERED_FOR_MS = 1_000;
 
 /** Returns a function that resolves to the reason why the server cannot serve; undefined if it can. */
-export function readiness(context: HttpContext): () => Promise<string | undefined> {
+export function readiness(context: Ready): () => Promise<string | undefined> {
   const newest = newestSchema();
   return shared(() => whyNotReady(context, newest));
 }
@@ -46,7 +47,9 @@ export function operationsRoutes(
 ): void {
   const hidden = { schema: { hide: true }, config: { role: 'any' as const } };
   const all = () => [context, ...(cells?.contexts ?? [])];
-  const measured = remembered(() => measureDatabases(all(), cells?.missing.length));
+  const measured = remembered(() =>
+    Promise.all([measureDatabases(all(), cells?.missing.length), measureReadiness(ready)]),
+  );
   const details = remembered(() => detailsOf(context, cells));
 
   fastify.get('/healthz', hidden, (_request, reply) => {
@@ -70,16 +73,22 @@ export function operationsRoutes(
 
 /** The other cells of the node. */
 type Cells = Pick<OtherCells, 'contexts' | 'missing'>;
+/** What decides whether a node can work. */
+type Ready = Pick<HttpContext, 'db' | 'config'>;
 /** What is measured of a cell. */
 type Measured = Pick<HttpContext, 'db' | 'bus' | 'log'>;
 
 /**
  * Measures what `/metrics` shows of all cells, besides `missing` ones that are not open. What cannot be
- * measured keeps its value.
+ * measured keeps its value. `ready` is that of the node.
  */
-export async function measureAll(cells: readonly Measured[], missing: number): Promise<void> {
+export async function measureAll(
+  cells: readonly Measured[],
+  missing: number,
+  ready: () => Promise<string | undefined>,
+): Promise<void> {
   measureConnections(cells);
-  await measureDatabases(cells, missing);
+  await Promise.all([measureDatabases(cells, missing), measureReadiness(ready)]);
 }
 
 /** Returns the metrics of this process, for another one of the same node. */
@@ -144,7 +153,7 @@ function remembered<Result>(work: () => Promise<Result>): () => Promise<Result> 
     known !== undefined && performance.now() < known.untilMs ? Promise.resolve(known.result) : once();
 }
 
-async function whyNotReady({ db, config }: HttpContext, newest: number): Promise<string | undefined> {
+async function whyNotReady({ db, config }: Ready, newest: number): Promise<string | undefined> {
   try {
     const [row] = await inTime(db.query<Readiness>(selectReadiness));
     if (row === undefined || row.version < newest)
@@ -221,6 +230,10 @@ async function measureDatabases(cells: readonly Measured[], missing = 0): Promis
   const known = measured.flat();
   cellsUnavailable.set(missing + cells.length - known.length);
   if (known.length > 0) show(known);
+}
+
+async function measureReadiness(ready: () => Promise<string | undefined>): Promise<void> {
+  nodeReady.set((await ready()) === undefined ? 1 : 0);
 }
 
 async function measureDatabase(db: Queryable): Promise<MeasuredDatabase> {

@@ -53,6 +53,7 @@ test('metrics and readyz show the bus, the workers and the age of jobs', async (
   expect([age >= 100, age < 3_600]).toEqual([true, true]);
   expect(metric(text, 'belfry_workers')).toBe(1);
   expect(metric(text, 'belfry_worker_lease_shortest_seconds')).toBeGreaterThan(8);
+  expect(metric(text, 'belfry_ready')).toBe(1);
   expect(metric(text, 'belfry_bus_connected{bus="postgres"}')).toBe(1);
   expect(metric(text, 'belfry_bus_silent_seconds{bus="postgres"}')).toBeGreaterThanOrEqual(0);
   expect((await request('GET', '/readyz?verbose')).body).toEqual({

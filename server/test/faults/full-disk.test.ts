@@ -105,6 +105,7 @@ test.each([
   expect(await service.project.call('PUT', '/users', { external_id: 'ada' })).toMatchObject(unavailable);
   const ready = await fetch(`${service.address}/readyz`);
   expect(await ready.json()).toEqual({ status: 'unavailable', reason: `the database cannot write: ${why}` });
+  expect(await (await fetch(`${service.address}/metrics`)).text()).toContain('\nbelfry_ready 0\n');
   // What only reads works.
   expect(await service.project.call('GET', '/users')).toMatchObject({ status: 200 });
 });
