@@ -40,7 +40,14 @@ const MARKS = [
   { mark: '~', begin: '\ufdd4', end: '\ufdd5' },
   { mark: '`', begin: '\ufdd6', end: '\ufdd7' },
 ] as const;
-const PLACEHOLDERS = /[\ufdd0-\ufdd7]/g;
+/** These stand for the fences around lines of code. */
+const FENCES = { begin: '\ufdd8', end: '\ufdd9' } as const;
+const PLACEHOLDERS = /[\ufdd0-\ufdd9]/g;
+/**
+ * A placeholder of a mark, lines of code, spaces, or a word. A line of a quotation begins with '> '; any
+ * other '>' of the text is escaped.
+ */
+const PARTS = /[\ufdd0-\ufdd7]|\ufdd8[^\ufdd8\ufdd9]*\ufdd9|(?:\n(?:> )*|\s)+|[^\s\ufdd0-\ufdd9]+/g;
 
 /** Encloses text in placeholders of a mark. */
 const around = (mark: (typeof MARKS)[number]['mark']): FormatCallback => {
@@ -61,23 +68,28 @@ function placeMarks(text: string): string {
   const open: string[] = [];
   let spaces = '';
   let result = '';
-  // A line of a quotation begins with '> '. Any other '>' of the text is escaped.
-  for (const [part] of text.matchAll(/[\ufdd0-\ufdd7]|(?:\n(?:> )*|\s)+|[^\s\ufdd0-\ufdd7]+/g)) {
+  for (const [part] of text.matchAll(PARTS)) {
     const mark = MARKS.find(({ begin, end }) => part === begin || part === end);
     if (mark !== undefined)
       depths.set(mark.mark, Math.max(0, (depths.get(mark.mark) ?? 0) + (part === mark.begin ? 1 : -1)));
-    // Spaces on both sides of a mark are one.
-    else if (/^\s/.test(part)) spaces = spaces === '' || part.includes('\n') ? spaces + part : spaces;
-    else {
+    // Spaces on both sides of a mark are one, and so are the empty lines between blocks.
+    else if (/^\s/.test(part)) {
+      if (spaces === '') spaces = part;
+      else if (part.includes('\n')) spaces = (spaces + part).replace(/\n{3,}/, '\n\n');
+    } else {
       const keeps = spaces.includes('\n') ? 0 : open.findIndex((one) => !depths.get(one));
       const closed = open.splice(keeps < 0 ? open.length : keeps).reverse();
-      const opened = MARKS.flatMap(({ mark: one }) => (depths.get(one) && !open.includes(one) ? one : []));
+      // Slack shows marks within code as they are.
+      const isCode = part.startsWith(FENCES.begin) || open.includes('`');
+      const opened = MARKS.flatMap(({ mark: one }) =>
+        !isCode && depths.get(one) && !open.includes(one) ? one : [],
+      );
       open.push(...opened);
       result += closed.join('') + spaces + opened.join('') + part;
       spaces = '';
     }
   }
-  return result + open.reverse().join('') + spaces;
+  return (result + open.reverse().join('') + spaces).replace(/[\ufdd8\ufdd9]/g, '```');
 }
 
 function hasText({ data, children }: Pick<DomNode, 'data' | 'children'>): boolean {
@@ -115,7 +127,8 @@ const code: FormatCallback = (element, walk, builder) => {
   // The converter escapes all text except preformatted text.
   builder.closeBlock({
     trailingLineBreaks: 2,
-    blockTransform: (text) => `\`\`\`\n${escapeMrkdwn(text)}\n\`\`\``,
+    blockTransform: (text) =>
+      `${FENCES.begin}\n${escapeMrkdwn(text.replace(PLACEHOLDERS, ''))}\n${FENCES.end}`,
   });
 };
 
