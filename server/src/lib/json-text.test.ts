@@ -76,6 +76,13 @@ test('JSON that was read is written with the same numbers', () => {
   expect(JSON.stringify(withExactNumbers(readJson(json)))).toBe(writeJson(readJson(json)));
 });
 
+test('such a number is found wherever JSON may have it', () => {
+  for (const number of [...NUMBERS.slice(0, 4), '-1E400', '-0.1e999'])
+    for (const json of [`[${number}]`, `[0,${number}]`, `{"a":${number}}`, `["1e5",{"a":[${number}]}]`])
+      for (const spaced of [json, json.replaceAll(number, `\n\t ${number}\r\n`)])
+        expect(writeJson(readJson(spaced))).toBe(json);
+});
+
 test('numbers beside long strings and escapes are read', () => {
   const text = String.raw`\u0041\"1e9\\`;
   for (const string of [text, text.repeat(500_000), 'x'.repeat(5_000_000), '']) {

@@ -85,7 +85,9 @@ export function parseExact(json: string): unknown {
 const written = new WeakMap<object, Map<string, string>>();
 
 // A double holds any number of 15 digits.
-const MAY_CHANGE = /[\d.]{16}|\d[eE]/;
+const MAY_CHANGE = /[\d.]{16}|[\d.]+[eE]/;
+// Such a number in a text. Most texts with fractions have none, and need not be parsed once more.
+const MAY_HAVE_CHANGED = new RegExp(`[[:,\\s]-?(?:${MAY_CHANGE.source})`);
 
 /**
  * Parses JSON like `JSON.parse`. `writeJson` writes the numbers of the result as they were written, as long
@@ -93,7 +95,7 @@ const MAY_CHANGE = /[\d.]{16}|\d[eE]/;
  */
 export function readJson(json: string): unknown {
   const value: unknown = JSON.parse(json);
-  return mayBeInexact(value) ? readNumbers(json, value) : value;
+  return mayBeInexact(value) && MAY_HAVE_CHANGED.test(json) ? readNumbers(json, value) : value;
 }
 
 /**
@@ -201,7 +203,9 @@ export function withExactNumbers(value: unknown): unknown {
     copy ??= copied();
     copy[name] = exact;
   }
-  for (const [name, source] of written.get(value) ?? []) {
+  const numbers = written.get(value);
+  if (numbers === undefined) return copy ?? value;
+  for (const [name, source] of numbers) {
     if (holder[name] !== Number(source)) continue;
     copy ??= copied();
     copy[name] = JSON.rawJSON(source);
