@@ -26,11 +26,14 @@ const bearer = (externalId: string, claims = {}) => ({
 });
 
 /** A client of the published library, and how its connection was closed. */
-function connect(connectionParams: Record<string, unknown>, address = service.address) {
+function connect(
+  connectionParams: Record<string, unknown>,
+  { address = service.address, webSocketImpl = WebSocket as unknown } = {},
+) {
   const { promise: closed, resolve } = Promise.withResolvers<{ code: number; reason: string }>();
   const client = createClient({
     url: `${address.replace('http', 'ws')}/graphql`,
-    webSocketImpl: WebSocket,
+    webSocketImpl,
     connectionParams,
     retryAttempts: 0,
     on: { closed: (event) => resolve(event as { code: number; reason: string }) },
@@ -100,6 +103,22 @@ test('a message whose error is too long for a close frame closes the connection'
 const INBOX = 'subscription { inbox { name notificationId clientId notification { id title status } } }';
 
 describe('a subscription', () => {
+  test('gets large numbers of custom attributes as they were sent', async () => {
+    const texts: string[] = [];
+    class Recording extends WebSocket {
+      constructor(...of: ConstructorParameters<typeof WebSocket>) {
+        super(...of);
+        this.on('message', (text) => texts.push(String(text)));
+      }
+    }
+    const { client } = connect(bearer('exact'), { webSocketImpl: Recording });
+    await listen(client, 'subscription { inbox { notification { customAttributes } } }');
+    const attributes = '{"id":9007199254740993}';
+    const body = `{"title":"A","custom_attributes":${attributes},"recipients":[{"external_id":"exact"}]}`;
+    await service.project.call('POST', '/broadcasts', body);
+    await expect.poll(() => texts.join()).toContain(`"customAttributes":${attributes}`);
+  });
+
   test('gets new notifications and every change', async () => {
     const { client } = connect(bearer('live'));
     const { events } = await listen(client, INBOX);
@@ -188,7 +207,7 @@ async function identify(externalId: string): Promise<{ userId: string }> {
 
 describe('a connection is closed', () => {
   const subscribed = (connectionParams: Record<string, unknown>, address?: string) => {
-    const { client, closed } = connect(connectionParams, address);
+    const { client, closed } = connect(connectionParams, { address });
     return { closed, client, listening: listen(client, INBOX) };
   };
 
@@ -297,7 +316,7 @@ describe('a connection is closed', () => {
   test('when the server stops', async () => {
     const other = await startTestService();
     const token = other.project.userJwt({ user_external_id: 'a' });
-    const { client, closed } = connect({ authorization: `Bearer ${token}` }, other.address);
+    const { client, closed } = connect({ authorization: `Bearer ${token}` }, { address: other.address });
     client.subscribe({ query: INBOX }, { next() {}, error() {}, complete() {} });
     await until(
       () => other.http.context.hub.counts().socket,
@@ -379,7 +398,7 @@ describe('a message is refused', () => {
     const limited = await startTestService({ settings: { RATE_LIMIT_V1_READS: '1' } });
     onTestFinished(() => limited.stop());
     const token = limited.project.userJwt({ user_external_id: 'a' });
-    const { client } = connect({ authorization: `Bearer ${token}` }, limited.address);
+    const { client } = connect({ authorization: `Bearer ${token}` }, { address: limited.address });
     const errors: Result[] = [];
     for (let opened = 0; opened < 2; opened += 1) {
       const error = (all: Result) => errors.push(...all);

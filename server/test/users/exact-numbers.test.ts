@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   type ApiResponse,
@@ -176,4 +177,43 @@ test('large numbers in the input of a run are kept, and sent on by its steps', a
   );
   const { text } = await project.as('grace')('GET', '/notifications');
   expect(text).toContain(`"of":${ATTRIBUTES}`);
+});
+
+test('large numbers are kept in what steps read: responses, users and notifications', async () => {
+  mailer.reply({ status: 200, body: ATTRIBUTES });
+  const copied =
+    `{"body":"{{ steps[0].output.body }}","user":"{{ user.custom_attributes }}",` +
+    `"sent":"{{ notification.custom_attributes }}"}`;
+  const steps =
+    `[{"command":"http","input":{"url":"${mailer.address}/"}},` +
+    `{"command":"broadcast","input":{"title":"A","custom_attributes":${ATTRIBUTES}}},` +
+    `{"command":"broadcast","input":{"title":"B","custom_attributes":${copied}}}]`;
+  await send(project.call, 'PUT', '/workflows', `{"key":"reading","steps":${steps}}`);
+  const input = `{"user":${user('reader')}}`;
+  const started = await send(project.call, 'POST', '/workflows/runs', `{"key":"reading","input":${input}}`);
+  await ended(project, started.body.id);
+  const run = await project.call('GET', `/workflows/runs/${started.body.id}`);
+  expect(run.text).toContain(`"body":${ATTRIBUTES}`);
+  const { text } = await project.call('GET', `/broadcasts/${run.body.steps[2].output.id}`);
+  expect(text).toContain(`{"body":${ATTRIBUTES},"user":${ATTRIBUTES},"sent":${ATTRIBUTES}}`);
+});
+
+test('large numbers in webhooks of other systems are kept in their events', async () => {
+  const secret = 'whsec_exact';
+  await project.call('PUT', '/integrations/stripe', { webhook_signing_secret: secret });
+  const [{ id }] = (await project.call('GET', '/integrations/stripe')).body.data;
+  const body = `{"id":"evt_1","object":"event","type":"invoice.paid","data":${ATTRIBUTES}}`;
+  const seconds = Math.floor(Date.now() / 1000);
+  const signature = createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex');
+  const response = await fetch(`${service.address}/v2/integrations/stripe/webhooks/incoming/${id}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'stripe-signature': `t=${seconds},v1=${signature}` },
+    body,
+  });
+  expect(response.status).toBe(201);
+  const listed = await project.call('GET', '/events?type=integration.received');
+  expect(listed.text).toContain(`"payload":${body}`);
+  expect((await project.call('GET', `/events/${listed.body.data[0].id}`)).text).toContain(
+    `"payload":${body}`,
+  );
 });

@@ -1,6 +1,7 @@
 import type { Frame } from '../../domain/after/realtime/frame.ts';
 import type { CloseReason, Connection } from '../../domain/after/realtime/subscription.ts';
 import { newId } from '../../lib/ids.ts';
+import { readJson } from '../../lib/json-text.ts';
 import { MAX_PENDING_BYTES } from '../realtime/pending.ts';
 
 /** An event of an inbox, as the contract names its members. */
@@ -103,7 +104,7 @@ const MAX_WAITING = 1_000;
 
 /** The event of a frame such as `{"name": "notifications/read/all", …}`. */
 function eventOf(json: string): InboxEventSource {
-  const { id, name, timestamp, data } = JSON.parse(json) as {
+  const { id, name, timestamp, data } = readJson(json) as {
     id: string;
     name: string;
     timestamp: string;

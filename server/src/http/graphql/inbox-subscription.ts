@@ -4,6 +4,7 @@ import { Notification } from '../../contract/notification.ts';
 import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
 import { ClientError } from '../../errors.ts';
+import { readJson } from '../../lib/json-text.ts';
 import type { ContractTypes } from './contract-types.ts';
 import { nonNull } from './fields.ts';
 import type { InboxEventSource } from './inbox-events.ts';
@@ -44,5 +45,5 @@ async function notificationOf(
   const row = await getNotification(context.db, caller.userId, id);
   if (row === undefined) return null;
   const [json = 'null'] = await notificationsJson(context, [row]);
-  return JSON.parse(json);
+  return readJson(json) as object;
 }

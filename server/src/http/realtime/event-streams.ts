@@ -6,6 +6,7 @@ import type { FeedFollower } from '../../domain/ground/events/follow.ts';
 import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
 import { isValidKey } from '../../domain/setup/projects/keys.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { writeJson } from '../../lib/json-text.ts';
 import { sockets } from '../../metrics.ts';
 import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';
@@ -75,7 +76,7 @@ export class EventStreams {
       {
         projectId,
         types,
-        receive: (event, at) => sse.event(positionText(at), event.type, JSON.stringify(event)),
+        receive: (event, at) => sse.event(positionText(at), event.type, writeJson(event)),
         drained: () => sse.drained(),
       },
       position,

@@ -12,6 +12,7 @@ import {
 import { getEvent } from '../../domain/ground/events/get.ts';
 import { listEvents } from '../../domain/ground/events/list.ts';
 import { ClientError } from '../../errors.ts';
+import { withExactNumbers } from '../../lib/json-text.ts';
 import { memberOf } from '../../lib/members.ts';
 import { found } from '../found.ts';
 import { type App, projectRoute } from '../route.ts';
@@ -41,7 +42,7 @@ export function eventRoutes(app: App): void {
       return paginate(
         query,
         (cursor) => listEvents(context.db, project.id, filter, cursor),
-        (event) => event,
+        (event) => withExactNumbers(event) as Event,
       );
     },
   });
@@ -83,7 +84,8 @@ export function eventRoutes(app: App): void {
     params: Type.Object({ event_id: described(Id, 'The id of the event.') }),
     reply: { 200: Event },
     async handler({ project, params, context }) {
-      return found(await getEvent(context.db, project.id, params.event_id.toLowerCase()));
+      const event = await getEvent(context.db, project.id, params.event_id.toLowerCase());
+      return withExactNumbers(found(event)) as Event;
     },
   });
 }

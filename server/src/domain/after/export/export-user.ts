@@ -2,6 +2,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import type { Context } from '../../context.ts';
 import { type EventRow, expand } from '../../ground/events/expand.ts';
 import { numbersOf } from '../../ground/events/stored-types.ts';
@@ -132,7 +133,7 @@ async function* events(
     const values = [projectId, uuidArray(page.map(({ id }) => id))];
     for (const row of await db.query<EventRow>(selectEvents, values)) {
       const { from, to } = numbersOf(row, undefined);
-      for (const event of expand(row, from, to)) yield JSON.stringify(event);
+      for (const event of expand(row, from, to)) yield writeJson(event);
     }
   }
 }

@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import type { Event } from '../../../contract/event.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { isTlsErrorCode } from '../../../providers/shared/http-outcome.ts';
 import { tlsProblem } from '../../../providers/shared/tls-problem.ts';
 import type { Endpoint, HttpResult, Transport } from '../../../providers/shared/transport.ts';
@@ -43,7 +44,7 @@ async function send(
   { endpoint, path, sign, clock }: { endpoint: Endpoint; path: string; sign: Sign; clock: Clock },
   event: Event,
 ): Promise<Attempt | 'interrupted'> {
-  const body = JSON.stringify({ type: event.type, timestamp: event.timestamp, data: event });
+  const body = writeJson({ type: event.type, timestamp: event.timestamp, data: event });
   const atMs = clock.now();
   const startedAt = performance.now();
   const response = await endpoint.request({

@@ -1,5 +1,6 @@
 import type { Event, EventType } from '../../../contract/event.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import type { EventDetails } from './record.ts';
 import { typesOfRow } from './stored-types.ts';
 
@@ -40,7 +41,7 @@ export function eventId(rowId: string, number: number): string {
  * begin with event number `first`.
  */
 export function expand(row: EventRow, from: number, to: number, first = from): Event[] {
-  const details = row.details === null ? null : (JSON.parse(row.details) as EventDetails | EventDetails[]);
+  const details = row.details === null ? null : (readJson(row.details) as EventDetails | EventDetails[]);
   const timestamp = new Date(timeOf(row.id)).toISOString();
   const types = typesOfRow(row.type);
   const events: Event[] = [];

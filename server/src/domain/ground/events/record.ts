@@ -3,6 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
 import { newId } from '../../../lib/ids.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 
 /** The part of an event that does not follow from its row. Never contains a secret, a token or a config. */
 export interface EventDetails {
@@ -42,8 +43,13 @@ export function eventColumns(given: readonly NewEvent[]): unknown[] {
     textArray(events.map((event) => event.type)),
     textArray(events.map((event) => event.broadcastId)),
     textArray(events.map((event) => event.userIds && uuidArray(event.userIds))),
-    textArray(events.map((event) => event.details && JSON.stringify(event.details))),
+    textArray(events.map((event) => event.details && detailsJson(event.details))),
   ];
+}
+
+// Only the payload of a single event has numbers of other systems.
+function detailsJson(details: NonNullable<NewEvent['details']>): string {
+  return isForEach(details) ? JSON.stringify(details) : writeJson(details);
 }
 
 /** Splits an event of more users than a row may have. */

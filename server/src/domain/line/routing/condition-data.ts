@@ -8,6 +8,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
+import { readJson } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import type { Members } from '../../../lib/variables.ts';
 import type { UserRow } from '../../people/users/get.ts';
@@ -98,7 +99,7 @@ function withAttributes<Of extends object>(of: Of, read: () => { json: string; v
       const attributes = read();
       if (attributes !== null && attributes.json.length > MAX_ATTRIBUTES_CHARACTERS)
         throw new ConditionError(`custom_attributes have more than ${MAX_ATTRIBUTES_CHARACTERS} characters`);
-      found = { value: attributes === null ? null : (attributes.value ?? JSON.parse(attributes.json)) };
+      found = { value: attributes === null ? null : (attributes.value ?? readJson(attributes.json)) };
       return found.value;
     },
   });

@@ -177,7 +177,10 @@ async function loadNotifications(
   for (const { message, is_waiting: _, ...row } of rows)
     broadcasts.set(row.id, {
       ...row,
-      message: message === null ? NO_TEXTS : JSON.parse(await unpackJsonInTurns([message])),
+      message:
+        message === null
+          ? NO_TEXTS
+          : (readJson(await unpackJsonInTurns([message])) as BroadcastTexts['message']),
     });
   const pairs = sent.flatMap(({ userId, id }) => {
     const broadcast = broadcasts.get(id);

@@ -1,4 +1,4 @@
-import { writeJson } from '../../../lib/json-text.ts';
+import { readJson, writeJson } from '../../../lib/json-text.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { reasonOfError, retryAfter } from '../../../providers/shared/http-outcome.ts';
 import type { HttpResponse } from '../../../providers/shared/transport.ts';
@@ -128,10 +128,20 @@ function cookiesIn(header: string): string[] {
   });
 }
 
+/** Parses JSON, and redacts its texts. Other texts are redacted as they are. */
 function parsed(text: string, redact: (text: string) => string): unknown {
   try {
-    return JSON.parse(text, (_, value) => (typeof value === 'string' ? redact(value) : value));
+    return redactedIn(readJson(text), redact);
   } catch {
     return redact(text);
   }
+}
+
+/** Redacts the texts in a parsed value. Changes its objects, which remember their numbers. */
+function redactedIn(value: unknown, redact: (text: string) => string): unknown {
+  if (typeof value === 'string') return redact(value);
+  if (typeof value !== 'object' || value === null) return value;
+  const members = value as Record<string, unknown>;
+  for (const name of Object.keys(members)) members[name] = redactedIn(members[name], redact);
+  return value;
 }
