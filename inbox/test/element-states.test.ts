@@ -687,6 +687,26 @@ describeInChromium('belfry-inbox, by its users', () => {
     await context.close();
   });
 
+  test('an inbox of an earlier release, which another copy of the package made, can snooze', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'Now' });
+    const page = await pages.site.open(browser);
+    await addInbox(page, { ...pages.propertiesOf(user), mode: 'embedded', pageSize: 10 });
+    await page.locator('belfry-inbox').evaluate((element) => {
+      const { inbox } = element as unknown as { inbox: Record<string, unknown> };
+      delete inbox.now;
+      Object.assign(element, { inbox: undefined });
+      Object.assign(element, { inbox });
+    });
+    await expect.poll(() => page.locator('.item').count()).toBe(1);
+    await openMenu(page);
+    await menuItem(page, 'Snooze').click();
+    await menuItem(page, 'In an hour').click();
+    const list = () => service.project.as(user)('GET', '/notifications?status=snoozed');
+    await until(list, (response) => response.body.data.length === 1);
+    await page.context().close();
+  });
+
   test('in a hidden tab, arrivals do not make the list larger and larger', async () => {
     const user = pages.newUser();
     const context = await browser.newContext();

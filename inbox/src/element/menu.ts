@@ -92,9 +92,9 @@ export class Menu {
   }
 
   #times(): Node[] {
-    const { messages, times, inbox } = this.#context;
+    const { messages, times } = this.#context;
     return [
-      ...snoozeChoices(inbox.now()).map(([name, at]) =>
+      ...snoozeChoices(times.now()).map(([name, at]) =>
         this.#button('clock', messages[name], () => this.#snooze(at), {}, times.soon(at)),
       ),
       this.#button('settings', messages.pickTime, () => this.#next([this.#form()], 'dialog')),
@@ -102,8 +102,8 @@ export class Menu {
   }
 
   #form(): HTMLFormElement {
-    const { messages, inbox } = this.#context;
-    const now = inbox.now();
+    const { messages, times } = this.#context;
+    const now = times.now();
     const tomorrow = snoozeChoices(now).find(([name]) => name === 'tomorrow')?.[1] ?? new Date(now);
     const input = h('input', {
       type: 'datetime-local',
@@ -120,7 +120,7 @@ export class Menu {
         onsubmit: (event: Event) => {
           event.preventDefault();
           const until = new Date(input.value);
-          if (until.getTime() > inbox.now()) this.#act(() => this.#snooze(until));
+          if (until.getTime() > times.now()) this.#act(() => this.#snooze(until));
         },
       },
       input,

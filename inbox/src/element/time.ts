@@ -10,10 +10,12 @@ export class Times {
   readonly #days: Intl.RelativeTimeFormat;
   readonly #full: Intl.DateTimeFormat;
 
-  readonly #now: () => number;
+  /** The time, in milliseconds. */
+  readonly now: () => number;
 
+  /** Without a clock, such as that of an inbox of an earlier release, that of the browser counts. */
   constructor(locale: string, now = Date.now) {
-    this.#now = now;
+    this.now = now;
     this.locale = tagOf(locale);
     this.#relative = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto', style: 'narrow' });
     this.#days = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto' });
@@ -21,7 +23,7 @@ export class Times {
   }
 
   /** `5 min. ago`, or a date after a week. Days are those of the calendar, as in the headings. */
-  ago(at: Date, now = this.#now()): string {
+  ago(at: Date, now = this.now()): string {
     const ms = now - at.getTime();
     const days = daysFrom(at, now);
     if (days > 6) return this.#date(at, now, 'short');
@@ -35,7 +37,7 @@ export class Times {
   }
 
   /** The heading of a day: `Today`, `Yesterday`, a weekday, or a date. */
-  day(at: Date, now = this.#now()): string {
+  day(at: Date, now = this.now()): string {
     const days = daysFrom(at, now);
     if (days < 0 || days > 6) return this.#date(at, now, 'long');
     const text = days < 2 ? this.#days.format(-days, 'day') : this.#format({ weekday: 'long' }, at);
@@ -47,7 +49,7 @@ export class Times {
   }
 
   /** A weekday and time in the next days; later, a date and time. */
-  soon(at: Date, now = this.#now()): string {
+  soon(at: Date, now = this.now()): string {
     const time = { hour: 'numeric', minute: '2-digit' } as const;
     return daysFrom(now, at) > 6
       ? this.#date(at, now, 'short', time)
