@@ -119,6 +119,9 @@ test('a clone remembers the numbers of the original', () => {
 test('a copy keeps the numbers of the original', () => {
   const read = readJson('{"a":9007199254740993,"b":1}') as object;
   expect(writeJson(keepNumbers(read, { ...read, b: 'x' }))).toBe('{"a":9007199254740993,"b":"x"}');
+  const other = readJson('{"c":1e400}') as object;
+  const joined = keepNumbers(other, keepNumbers(read, { ...read, ...other }));
+  expect(writeJson(joined)).toBe('{"a":9007199254740993,"b":1,"c":1e400}');
 });
 
 test('any JSON is read as JSON.parse reads it, and written as JSON.stringify writes it', () => {

@@ -174,11 +174,18 @@ export function rememberNumber(holder: object, key: string, value: number, sourc
   written.set(holder, numbers.set(key, source));
 }
 
-/** Remembers the same of the members of a copy. Returns the copy. */
+/** Remembers the same of the members of a copy, which may be of several originals. Returns the copy. */
 export function keepNumbers<Copy extends object>(original: object, copy: Copy): Copy {
   const numbers = written.get(original);
-  if (numbers !== undefined) written.set(copy, numbers);
+  if (numbers !== undefined) written.set(copy, new Map([...(written.get(copy) ?? []), ...numbers]));
   return copy;
+}
+
+/** Returns how many characters the members of an object or array have that are written as they were read. */
+export function writtenCharacters(holder: object): number {
+  let characters = 0;
+  for (const source of written.get(holder)?.values() ?? []) characters += source.length;
+  return characters;
 }
 
 /** Writes JSON like `JSON.stringify`, with numbers as `readJson` has read them. */

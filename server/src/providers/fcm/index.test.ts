@@ -12,7 +12,8 @@ import { integrationConfigs } from '../../../test/support/integration-configs.ts
 import { bareContent, notificationContent } from '../../../test/support/notification-content.ts';
 import { conforms } from '../../../test/support/provider-conformance.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
-import type { PushMessage, Sender } from '../provider.ts';
+import { readJson } from '../../lib/json-text.ts';
+import type { Override, PushMessage, Sender } from '../provider.ts';
 import { createTransport, type Transport } from '../shared/transport.ts';
 import { fcm } from './index.ts';
 
@@ -124,6 +125,12 @@ describe('build', () => {
       expect(request).toMatchObject({ kind: 'rejected', scope: 'message', code: 'bad_override' });
     },
   );
+
+  test('a large number in the data of an override keeps its digits', () => {
+    const override = readJson('{"data":{"id":9007199254740993,"of":{"id":9007199254740995}}}') as Override;
+    const built = messageOf(fcm.build({ ...full, override }, config));
+    expect(built).toMatchObject({ data: { id: '9007199254740993', of: '{"id":9007199254740995}' } });
+  });
 
   // FCM rejects a message of more than 4096 bytes, and the link would be in it twice.
   test('a long action_url is in the data alone', () => {

@@ -2,7 +2,7 @@
  * Builds messages for FCM. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
  */
 
-import { writeJson } from '../../lib/json-text.ts';
+import { withExactNumbers, writeJson } from '../../lib/json-text.ts';
 import { isRecord } from '../../lib/members.ts';
 import type { Override, PushMessage, Rejection } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
@@ -120,7 +120,10 @@ function toSnakeCase(value: unknown, path = ''): unknown {
 
 function toStrings(data: object): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(data).map(([name, value]) => [name, typeof value === 'string' ? value : writeJson(value)]),
+    Object.entries(withExactNumbers(data) as object).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]),
   );
 }
 

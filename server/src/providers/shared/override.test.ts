@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { readJson, writeJson } from '../../lib/json-text.ts';
 import { mergeOverride } from './override.ts';
 
 const merge = (payload: object, override: unknown, locked: string[] = []) =>
@@ -25,6 +26,16 @@ test.each([
 test('without an override the payload is unchanged', () => {
   const payload = { a: 1 };
   expect(mergeOverride(payload, undefined, { locked: ['a'] })).toEqual({ payload });
+});
+
+test('large numbers of the payload and of the override are kept', () => {
+  const payload = readJson('{"a":9007199254740993,"b":{"c":9007199254740995},"to":"ada"}') as object;
+  const override = readJson('{"b":{"d":9007199254740997},"e":[9007199254740999],"to":"eve","f":1e400}');
+  const merged = merge(payload, override, ['to', 'b/x']);
+  expect(writeJson(merged)).toBe(
+    '{"payload":{"a":9007199254740993,"b":{"c":9007199254740995,"d":9007199254740997},"to":"ada",' +
+      '"e":[9007199254740999],"f":1e400}}',
+  );
 });
 
 describe('a locked member', () => {

@@ -52,7 +52,7 @@ function patched(target: unknown, patch: unknown): unknown {
     if (value === null) delete result[name];
     else result[name] = patched(result[name], value);
   }
-  return result;
+  return keepNumbers(patch, result);
 }
 
 /** Returns the value with the original content at the path. */
@@ -67,10 +67,10 @@ function restored(value: unknown, original: unknown, [name, ...rest]: readonly s
   }
   if (isRecord(original) && Object.hasOwn(original, name)) {
     const base = isRecord(value) ? value : original;
-    return { ...base, [name]: restored(base[name], original[name], rest) };
+    return keepNumbers(base, { ...base, [name]: restored(base[name], original[name], rest) });
   }
   // The payload had nothing here, so the override may not add it.
   if (!isRecord(value)) return value;
   const { [name]: _, ...others } = value;
-  return others;
+  return keepNumbers(value, others);
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { readJson, writeJson } from '../../lib/json-text.ts';
 import { isRejection, type NotificationContent } from '../provider.ts';
 import { buildToFit, bytesAtMost, cut } from './shrink.ts';
 
@@ -119,4 +120,6 @@ test('the bound is never below the size of the JSON', () => {
     }),
     { numRuns: 500, examples: [[most], [''], [[]], [{}]] },
   );
+  const large = readJson(`{"a":${'9'.repeat(5_000)},"b":[${'9'.repeat(5_000)}]}`);
+  expect(bytesAtMost(large)).toBeGreaterThanOrEqual(writeJson(large).length);
 });

@@ -1,3 +1,4 @@
+import { writtenCharacters } from '../../lib/json-text.ts';
 import { isRejection, type NotificationContent, type Rejection } from '../provider.ts';
 
 /**
@@ -51,7 +52,7 @@ export function buildToFit<Message extends NotificationContent, Request extends 
 export function bytesAtMost(value: unknown): number {
   if (typeof value === 'string') return 6 * value.length + 2; // `\u0000`
   if (typeof value !== 'object' || value === null) return 24; // `-1.2345678901234567e-308`
-  let bytes = 2;
+  let bytes = 2 + writtenCharacters(value);
   if (Array.isArray(value)) for (const one of value) bytes += 1 + bytesAtMost(one);
   else
     for (const name of Object.keys(value))

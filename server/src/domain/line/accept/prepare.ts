@@ -3,6 +3,7 @@ import { textProblems } from '../../../contract/text-problems.ts';
 import { problemsIn } from '../../../contract/validation.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { newId, notificationId } from '../../../lib/ids.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { activeSpan } from '../../../lib/tracing.ts';
 import { overrideProblem } from '../../../providers/shared/override.ts';
@@ -57,7 +58,7 @@ export function textsProblems(value: unknown): string[] {
   const texts = ['title', 'content', 'action_url'].filter((name) => memberOf(value, name) != null);
   if (memberOf(memberOf(value, 'overrides'), 'channels') != null) texts.push('overrides.channels');
   const problems = texts.map((name) => `Param '${name}' is not allowed with a template`);
-  const data = JSON.stringify(memberOf(template, 'data') ?? null);
+  const data = writeJson(memberOf(template, 'data') ?? null);
   if (data.length > MAX_DATA_CHARACTERS)
     problems.push(`Param 'template.data' must have at most ${MAX_DATA_CHARACTERS} characters as JSON`);
   return problems;

@@ -1,5 +1,5 @@
 import type { ConditionData } from '../../../lib/expression.ts';
-import { keepNumbers } from '../../../lib/json-text.ts';
+import { keepNumbers, writeJson } from '../../../lib/json-text.ts';
 import { countTags, parsedBytes } from '../../../lib/liquid.ts';
 import { isPlainObject } from '../../../lib/members.ts';
 import {
@@ -121,7 +121,7 @@ class Budget {
       throw new TemplateError(`takes more than ${MAX_MS} ms to render`);
     const value = output?.value(data);
     const isStructure = Array.isArray(value) || isPlainObject(value);
-    const text = isStructure ? JSON.stringify(value) : template.render(data);
+    const text = isStructure ? writeJson(value) : template.render(data);
     this.#characters += text.length;
     if (this.#characters > MAX_CHARACTERS)
       throw new TemplateError(`makes more than ${MAX_CHARACTERS} characters`);

@@ -231,7 +231,7 @@ class Turn {
       case 'done': {
         const data = { ...this.data, ...result.data };
         const output = result.output === undefined ? null : writeJson(result.output);
-        if (result.data !== undefined && JSON.stringify(data).length > MAX_DATA_CHARACTERS)
+        if (result.data !== undefined && writeJson(data).length > MAX_DATA_CHARACTERS)
           return this.#fail(step, `run.data has more than ${MAX_DATA_CHARACTERS} characters`);
         this.data = data;
         this.broadcastId = result.broadcastId ?? this.broadcastId;

@@ -1,6 +1,7 @@
 import { isOwnEvent, MAX_EVENT_DATA_CHARACTERS, type NewWorkflowEvent } from '../../../contract/workflow.ts';
 import { ClientError } from '../../../errors.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
+import { writeJson } from '../../../lib/json-text.ts';
 import { memberOf } from '../../../lib/members.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import { findUsers } from '../../people/users/find.ts';
@@ -17,7 +18,7 @@ export function eventProblems(event: unknown): string[] {
   const problems = [];
   if (typeof name === 'string' && isOwnEvent(name))
     problems.push(`Param 'name' must not be ${name}, which is an event of Belfry`);
-  if (JSON.stringify(data ?? {}).length > MAX_EVENT_DATA_CHARACTERS)
+  if (writeJson(data ?? {}).length > MAX_EVENT_DATA_CHARACTERS)
     problems.push(`Param 'data' has more than ${MAX_EVENT_DATA_CHARACTERS} characters as JSON`);
   return problems;
 }
