@@ -95,8 +95,12 @@ const MAY_HAVE_CHANGED = new RegExp(`[[:,\\s]-?(?:${MAY_CHANGE.source})`);
  */
 export function readJson(json: string): unknown {
   const value: unknown = JSON.parse(json);
-  return mayBeInexact(value) && MAY_HAVE_CHANGED.test(json) ? readNumbers(json, value) : value;
+  if (!mayBeInexact(value)) return value;
+  return json.length > LONG || MAY_HAVE_CHANGED.test(json) ? readNumbers(json, value) : value;
 }
+
+// Matching a longer text may take more than 10 ms. It is mostly strings, which `readNumbers` skips.
+const LONG = 1024 * 1024;
 
 /**
  * Parses JSON once more, with a string for each number that a double may not hold, and replaces the strings.
