@@ -335,6 +335,18 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('a phone can close the inbox before its details are loaded', async () => {
+    const page = await pages.site.open(browser, { context: { viewport: { width: 390, height: 800 } } });
+    const held: object[] = [];
+    await page.route(/details/, (route) => void held.push(route)); // no response
+    await addInbox(page, { ...pages.propertiesOf(pages.newUser()), mode: 'popover' });
+    await page.locator('.bell').click();
+    await expect.poll(() => held.length).toBe(1);
+    await page.locator('.close').click({ timeout: 5_000 });
+    await expect.poll(() => page.locator('.panel').isVisible()).toBe(false);
+    await page.context().close();
+  });
+
   test('a switch that could not be saved is as before, also while it has the focus', async () => {
     const page = await pages.open(pages.newUser(), { mode: 'page' });
     await page.getByRole('button', { name: 'Preferences' }).click();

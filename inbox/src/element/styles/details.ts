@@ -52,11 +52,6 @@ button {
     background: var(--_over);
   }
 }
-@media (width <= 480px) {
-  [data-mode="popover"] .close {
-    display: grid;
-  }
-}
 /* A click anywhere in an item is one on its title. */
 .primary::after {
   content: "";

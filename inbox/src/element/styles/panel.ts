@@ -67,6 +67,9 @@ export const PANEL = /* css */ `
       height: 100dvh;
       border: 0;
       border-radius: 0;
+      .close {
+        display: grid;
+      }
     }
   }
 }
