@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readJson, writeJson } from './json-text.ts';
+import { readJson, writeJson } from './exact-numbers.ts';
 import { shortenJson } from './shorten-json.ts';
 
 test('an object that fits stays as it is', () => {

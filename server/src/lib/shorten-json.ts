@@ -1,4 +1,4 @@
-import { keepNumbers, writeJson } from './json-text.ts';
+import { keepNumbers, writeJson } from './exact-numbers.ts';
 
 // Tried in this order: how many items of each list are kept, and how many characters of each text.
 const STEPS: readonly (readonly [items: number, characters: number])[] = [

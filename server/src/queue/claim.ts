@@ -1,5 +1,5 @@
 import { type Queryable, sql } from '../db/client.ts';
-import { readJson } from '../lib/json-text.ts';
+import { readJson } from '../lib/exact-numbers.ts';
 import {
   ALL_PRIORITIES,
   BULK,

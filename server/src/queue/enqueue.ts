@@ -1,5 +1,5 @@
 import { type Queryable, sql } from '../db/client.ts';
-import { writeJson } from '../lib/json-text.ts';
+import { writeJson } from '../lib/exact-numbers.ts';
 import type { JobKind, NewJob } from './jobs.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { textArray, uuidArray } from '../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../db/client.ts';
+import { readJson } from '../lib/exact-numbers.ts';
 import { newId } from '../lib/ids.ts';
-import { readJson } from '../lib/json-text.ts';
 import { backoff } from './backoff.ts';
 import type { JobKind, JobPayloads } from './jobs.ts';
 

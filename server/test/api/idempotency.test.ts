@@ -294,11 +294,10 @@ describe('an Idempotency-Key', () => {
     const db = { ...it.context.db, query };
     const producer = { reserve: () => undefined, runs: () => false, wake: () => {} };
     const acceptor = new Acceptor({ ...it.http.context, db }, producer);
-    const json = Buffer.from('{"title":"Twin","recipients":null}');
     const twin = { title: 'Twin', recipients: null };
     const key = keyOf(await otherProcess(), 'createBroadcast', '/v2/broadcasts', 'k11', {});
     const send = () =>
-      sendBroadcast({ ...it.http.context, acceptor }, it.project, twin, { raw: { json }, idempotency: key });
+      sendBroadcast({ ...it.http.context, acceptor }, it.project, twin, { idempotency: key });
     const results = await Promise.allSettled([send(), send()]);
     expect(results).toEqual([
       { status: 'rejected', reason: failure },

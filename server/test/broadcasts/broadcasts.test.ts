@@ -89,7 +89,7 @@ describe('POST /broadcasts', () => {
       });
       return response.text();
     };
-    const expected = attributes.replace(/[\n\t]/g, '');
+    const expected = attributes.replace(/(?<=[:,])\s/g, '');
     const { jwt, userJwt } = service.project;
     for (const body of [raw, `{"broadcast":${raw}}`]) {
       const accepted = await request('/broadcasts', jwt, body);

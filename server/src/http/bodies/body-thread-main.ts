@@ -1,8 +1,8 @@
 import { parentPort } from 'node:worker_threads';
 import { textProblems } from '../../contract/text-problems.ts';
 import { ClientError } from '../../errors.ts';
+import { writeJson, writtenNumbers } from '../../lib/exact-numbers.ts';
 import { jsonMember } from '../../lib/json-member.ts';
-import { exactJson, writtenNumbers } from '../../lib/json-text.ts';
 import type { BodyResult, BodyTask } from './body-thread.ts';
 import { bodyWithin, parseAny } from './parse-body.ts';
 
@@ -24,7 +24,7 @@ function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: Ar
       ([name, member]): [string, Uint8Array<ArrayBuffer>] => {
         const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
         // A copy, because a part of a buffer cannot be transferred.
-        return [name, new Uint8Array(text ?? Buffer.from(exactJson(json, name, member)))];
+        return [name, new Uint8Array(text ?? Buffer.from(writeJson(member)))];
       },
     );
     const transfer = texts.map(([, text]) => text.buffer);

@@ -2,7 +2,7 @@ import { getHeapStatistics } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError, type ErrorCode } from '../../errors.ts';
-import { rememberWritten, type WrittenNumber } from '../../lib/json-text.ts';
+import { rememberWritten, type WrittenNumber } from '../../lib/exact-numbers.ts';
 import type { BodyRules } from './parse-body.ts';
 
 /** What the thread is sent. */

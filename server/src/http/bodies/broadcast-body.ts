@@ -15,5 +15,5 @@ export function rawBroadcast({
   bodyTexts: members,
 }: FastifyRequest): RawBroadcast {
   const recipients = longArray ?? members?.get('recipients') ?? (json && jsonMember(json, 'recipients'));
-  return { json, recipients, members };
+  return { recipients, members };
 }

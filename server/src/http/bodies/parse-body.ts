@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError } from '../../errors.ts';
+import { readJson } from '../../lib/exact-numbers.ts';
 import { type JsonLimits, jsonMember, scanObject } from '../../lib/json-member.ts';
-import { readJson } from '../../lib/json-text.ts';
 import { memberOf } from '../../lib/members.ts';
 import { pagesOfUsers, parseRows, type RowFormat } from './parse-rows.ts';
 

@@ -13,8 +13,8 @@ import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError } from '../../errors.ts';
 import { chunksOf } from '../../lib/chunks.ts';
 import { csvDelimiter } from '../../lib/csv-delimiter.ts';
+import { keepNumbers, readJson, writeJson } from '../../lib/exact-numbers.ts';
 import { scanObject } from '../../lib/json-member.ts';
-import { keepNumbers, readJson, writeJson } from '../../lib/json-text.ts';
 import { isRecord } from '../../lib/members.ts';
 import { packJson } from '../../lib/packed-json.ts';
 

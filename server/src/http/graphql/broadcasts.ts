@@ -12,9 +12,9 @@ import { countBroadcasts, getBroadcast, listBroadcasts } from '../../domain/line
 import { listDeliveries } from '../../domain/line/ledger/list.ts';
 import { ClientError } from '../../errors.ts';
 import { NEWEST } from '../../lib/cursor.ts';
+import { readJson } from '../../lib/exact-numbers.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
-import { readJson } from '../../lib/json-text.ts';
 import { found } from '../found.ts';
 import { type Connection, connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { argumentReader, type Builder, nonNull } from './fields.ts';

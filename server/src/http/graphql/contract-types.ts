@@ -19,7 +19,7 @@ import {
   valueFromASTUntyped,
 } from 'graphql';
 import type { TSchema } from 'typebox';
-import { rememberNumber, withExactNumbers } from '../../lib/json-text.ts';
+import { rememberNumber, withExactNumbers } from '../../lib/exact-numbers.ts';
 import { pascalCase } from '../../lib/pascal-case.ts';
 import { camelCase } from './names.ts';
 import type { Scope } from './scope.ts';

@@ -1,7 +1,7 @@
 import type { Frame } from '../../domain/after/realtime/frame.ts';
 import type { CloseReason, Connection } from '../../domain/after/realtime/subscription.ts';
+import { readJson } from '../../lib/exact-numbers.ts';
 import { newId } from '../../lib/ids.ts';
-import { readJson } from '../../lib/json-text.ts';
 import { MAX_PENDING_BYTES } from '../realtime/pending.ts';
 
 /** An event of an inbox, as the contract names its members. */

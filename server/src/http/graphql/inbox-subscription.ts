@@ -4,7 +4,7 @@ import { Notification } from '../../contract/notification.ts';
 import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
 import { ClientError } from '../../errors.ts';
-import { readJson } from '../../lib/json-text.ts';
+import { readJson } from '../../lib/exact-numbers.ts';
 import type { ContractTypes } from './contract-types.ts';
 import { nonNull } from './fields.ts';
 import type { InboxEventSource } from './inbox-events.ts';

@@ -18,9 +18,9 @@ import type {
 } from '../../domain/line/notifications/row.ts';
 import { snoozeNotification } from '../../domain/line/notifications/snooze.ts';
 import { ClientError } from '../../errors.ts';
+import { readJson } from '../../lib/exact-numbers.ts';
 import { isId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json-text.ts';
-import { readJson } from '../../lib/json-text.ts';
 import { found } from '../found.ts';
 import { connect, connectionType, pageArgs, readPageArgs } from './connections.ts';
 import { type Builder, nonNull, type OfUser } from './fields.ts';

@@ -6,7 +6,7 @@ import type { FeedFollower } from '../../domain/ground/events/follow.ts';
 import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
 import { isValidKey } from '../../domain/setup/projects/keys.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { writeJson } from '../../lib/json-text.ts';
+import { writeJson } from '../../lib/exact-numbers.ts';
 import { sockets } from '../../metrics.ts';
 import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';

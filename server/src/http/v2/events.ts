@@ -12,7 +12,7 @@ import {
 import { getEvent } from '../../domain/ground/events/get.ts';
 import { listEvents } from '../../domain/ground/events/list.ts';
 import { ClientError } from '../../errors.ts';
-import { withExactNumbers } from '../../lib/json-text.ts';
+import { withExactNumbers } from '../../lib/exact-numbers.ts';
 import { memberOf } from '../../lib/members.ts';
 import { found } from '../found.ts';
 import { type App, projectRoute } from '../route.ts';

@@ -5,7 +5,7 @@
 import { type Static, Type } from 'typebox';
 import { appId } from '../../contract/app-id.ts';
 import { oneOf } from '../../contract/common.ts';
-import { writeJson } from '../../lib/json-text.ts';
+import { writeJson } from '../../lib/exact-numbers.ts';
 import type {
   Finding,
   Provider,

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
 import { Batcher } from '../../lib/batcher.ts';
-import { writeJson } from '../../lib/json-text.ts';
+import { writeJson } from '../../lib/exact-numbers.ts';
 import { waitMs } from '../../lib/wait.ts';
 import type { Sender, SendOutcome } from '../provider.ts';
 import { closing, redacted } from '../shared/http-sender.ts';

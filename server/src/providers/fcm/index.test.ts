@@ -12,7 +12,7 @@ import { integrationConfigs } from '../../../test/support/integration-configs.ts
 import { bareContent, notificationContent } from '../../../test/support/notification-content.ts';
 import { conforms } from '../../../test/support/provider-conformance.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
-import { readJson } from '../../lib/json-text.ts';
+import { readJson } from '../../lib/exact-numbers.ts';
 import type { Override, PushMessage, Sender } from '../provider.ts';
 import { createTransport, type Transport } from '../shared/transport.ts';
 import { fcm } from './index.ts';

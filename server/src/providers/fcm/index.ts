@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../../contract/common.ts';
-import { writeJson } from '../../lib/json-text.ts';
+import { writeJson } from '../../lib/exact-numbers.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import type {
   Finding,

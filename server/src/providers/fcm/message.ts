@@ -2,7 +2,7 @@
  * Builds messages for FCM. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
  */
 
-import { withExactNumbers, writeJson } from '../../lib/json-text.ts';
+import { withExactNumbers, writeJson } from '../../lib/exact-numbers.ts';
 import { isRecord } from '../../lib/members.ts';
 import type { Override, PushMessage, Rejection } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';

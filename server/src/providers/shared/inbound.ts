@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { readJson } from '../../lib/json-text.ts';
+import { readJson } from '../../lib/exact-numbers.ts';
 import { isRecord } from '../../lib/members.ts';
 
 /** Whether `signature` is the hexadecimal HMAC-SHA256 of the bytes. Compares in constant time. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readJson, writeJson } from '../../lib/json-text.ts';
+import { readJson, writeJson } from '../../lib/exact-numbers.ts';
 import { mergeOverride } from './override.ts';
 
 const merge = (payload: object, override: unknown, locked: string[] = []) =>

@@ -1,4 +1,4 @@
-import { keepNumbers } from '../../lib/json-text.ts';
+import { keepNumbers } from '../../lib/exact-numbers.ts';
 import { isRecord } from '../../lib/members.ts';
 import type { Override, Rejection } from '../provider.ts';
 

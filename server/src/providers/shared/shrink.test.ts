@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readJson, writeJson } from '../../lib/json-text.ts';
+import { readJson, writeJson } from '../../lib/exact-numbers.ts';
 import { isRejection, type NotificationContent } from '../provider.ts';
 import { buildToFit, bytesAtMost, cut } from './shrink.ts';
 

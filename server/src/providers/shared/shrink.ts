@@ -1,4 +1,4 @@
-import { writtenCharacters } from '../../lib/json-text.ts';
+import { writtenCharacters } from '../../lib/exact-numbers.ts';
 import { isRejection, type NotificationContent, type Rejection } from '../provider.ts';
 
 /**

@@ -1,6 +1,6 @@
 /** Builds messages for Slack. https://docs.slack.dev/reference/methods/chat.postMessage */
 
-import { writeJson } from '../../lib/json-text.ts';
+import { writeJson } from '../../lib/exact-numbers.ts';
 import type { Rejection, SlackMessage } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { cut } from '../shared/shrink.ts';

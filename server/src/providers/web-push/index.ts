@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import { nullable, storedString } from '../../contract/common.ts';
-import { writeJson } from '../../lib/json-text.ts';
+import { writeJson } from '../../lib/exact-numbers.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import {
   type Finding,

@@ -3,7 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
-import { parseExact } from '../../../lib/json-text.ts';
+import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { packJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/stored-broadcast.ts';
@@ -82,16 +82,15 @@ async function redact(
   owners: ReadonlyMap<string, string>,
 ): Promise<Redacted | undefined> {
   const gone = new Set<number>();
-  const json = await unpackJsonInTurns([recipients]);
-  const entries = parseExact(json) as unknown[];
-  for (const [position, recipient] of (JSON.parse(json) as Recipient[]).entries()) {
+  const entries = readJson(await unpackJsonInTurns([recipients])) as Recipient[];
+  for (const [position, recipient] of entries.entries()) {
     const userId = ownerOf(projectId, recipient, owners);
     if (userId === undefined) continue;
     gone.add(position);
     entries[position] = { external_id: erasedName(userId) };
   }
   if (gone.size === 0) return undefined;
-  const packed = await packJsonInThread(JSON.stringify(entries));
+  const packed = await packJsonInThread(writeJson(entries));
   return { id, recipients: packed, errors: withoutNames(errors, gone) };
 }
 

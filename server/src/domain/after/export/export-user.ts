@@ -2,7 +2,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
-import { writeJson } from '../../../lib/json-text.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import type { Context } from '../../context.ts';
 import { type EventRow, expand } from '../../ground/events/expand.ts';
 import { numbersOf } from '../../ground/events/stored-types.ts';

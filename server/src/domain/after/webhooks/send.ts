@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import type { Event } from '../../../contract/event.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { writeJson } from '../../../lib/json-text.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { isTlsErrorCode } from '../../../providers/shared/http-outcome.ts';
 import { tlsProblem } from '../../../providers/shared/tls-problem.ts';
 import type { Endpoint, HttpResult, Transport } from '../../../providers/shared/transport.ts';

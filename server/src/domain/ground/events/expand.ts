@@ -1,6 +1,6 @@
 import type { Event, EventType } from '../../../contract/event.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
-import { readJson } from '../../../lib/json-text.ts';
 import type { EventDetails } from './record.ts';
 import { typesOfRow } from './stored-types.ts';
 

@@ -2,8 +2,8 @@ import type { EventType } from '../../../contract/event.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { newId } from '../../../lib/ids.ts';
-import { writeJson } from '../../../lib/json-text.ts';
 
 /** The part of an event that does not follow from its row. Never contains a secret, a token or a config. */
 export interface EventDetails {

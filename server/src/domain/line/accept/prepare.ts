@@ -2,8 +2,8 @@ import { type NewBroadcast, NewBroadcastSchema } from '../../../contract/broadca
 import { textProblems } from '../../../contract/text-problems.ts';
 import { problemsIn } from '../../../contract/validation.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { newId, notificationId } from '../../../lib/ids.ts';
-import { writeJson } from '../../../lib/json-text.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { activeSpan } from '../../../lib/tracing.ts';
 import { overrideProblem } from '../../../providers/shared/override.ts';

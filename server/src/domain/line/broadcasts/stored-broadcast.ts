@@ -6,8 +6,9 @@ import {
   type Recipient,
   type RecipientGroup,
 } from '../../../contract/broadcast.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { timeOf } from '../../../lib/ids.ts';
-import { exactJson, JsonBytes, type JsonText, joinTexts, writeJson } from '../../../lib/json-text.ts';
+import { JsonBytes, type JsonText, joinTexts } from '../../../lib/json-text.ts';
 import { canonicalLocale } from '../../../lib/locale.ts';
 import { packJsonInThread, unpackJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
@@ -15,8 +16,6 @@ import type { Person } from '../../people/users/plan.ts';
 
 /** The JSON that a broadcast was parsed from. Its texts are stored as they came. */
 export interface RawBroadcast {
-  /** The whole object: numbers in its custom attributes keep their spelling. */
-  json?: Buffer | undefined;
   /** The text of the member `recipients`. */
   recipients?: Buffer | undefined;
   /** The texts of all members, for a long broadcast. */
@@ -50,19 +49,18 @@ export function splitBroadcast(
   template?: TemplateReference,
 ): BroadcastParts {
   const { title, content = null, action_url = null, custom_attributes = null, overrides } = broadcast;
-  const { json, members } = raw;
+  const { members, recipients } = raw;
   const inApp = overrides?.channels?.in_app;
   return {
     category: broadcast.category ?? null,
     topic: broadcast.topic ?? null,
     messageJson:
       members === undefined
-        ? `${JSON.stringify({ title, content, action_url }).slice(0, -1)},"custom_attributes":` +
-          `${exactJson(json, 'custom_attributes', custom_attributes)}}`
+        ? writeJson({ title, content, action_url, custom_attributes })
         : longMessageJson(members),
     inAppJson: inApp ? JSON.stringify(inApp) : null,
     overridesJson: overrides ? (bytesOf(members?.get('overrides')) ?? writeJson(overrides)) : null,
-    recipientsJson: broadcast.recipients && (bytesOf(raw.recipients) ?? writeJson(broadcast.recipients)),
+    recipientsJson: broadcast.recipients && (bytesOf(recipients) ?? writeJson(broadcast.recipients)),
     templateJson: template === undefined ? null : writeJson(template),
   };
 }

@@ -1,7 +1,7 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { notificationId } from '../../../lib/ids.ts';
-import { readJson } from '../../../lib/json-text.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { ProjectCategories } from '../../setup/categories/cache.ts';

@@ -1,6 +1,6 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { isUniqueViolation, type Queryable, sql } from '../../../db/client.ts';
-import { readJson } from '../../../lib/json-text.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { isTracing, startSpan } from '../../../lib/tracing.ts';
 import { notificationsCreated } from '../../../metrics.ts';

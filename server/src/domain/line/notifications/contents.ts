@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
-import { exactJson } from '../../../lib/json-text.ts';
+import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { unpackShortJson } from '../../../lib/packed-json.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
 
@@ -156,12 +156,10 @@ export function labelsJson({ category, topic }: { category: string | null; topic
   return `,"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)}`;
 }
 
-/** An override has texts alone: the custom attributes keep their spelling. */
+/** An override has texts alone. */
 function withOverride(text: string, override: string): string {
-  const { custom_attributes: attributes, ...texts } = JSON.parse(text);
-  const attributesJson = exactJson(Buffer.from(text), 'custom_attributes', attributes);
-  const merged = JSON.stringify({ ...texts, ...JSON.parse(override) });
-  return `${merged.slice(0, -1)},"custom_attributes":${attributesJson}}`;
+  const { custom_attributes, ...texts } = readJson(text) as Record<string, unknown>;
+  return writeJson({ ...texts, ...JSON.parse(override), custom_attributes });
 }
 
 function statusOf({ seenAtMs, readAtMs, archivedAtMs, snoozedUntilMs }: NotificationTimes): string {

@@ -6,9 +6,9 @@ import type {
 } from '../../../contract/readable.ts';
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
-import { readJson } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import type { Members } from '../../../lib/variables.ts';
 import type { UserRow } from '../../people/users/get.ts';

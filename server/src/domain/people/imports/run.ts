@@ -1,6 +1,6 @@
 import type { ImportFailure, ImportUser } from '../../../contract/user-import.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
-import { readJson } from '../../../lib/json-text.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { isTracing, traced } from '../../../lib/tracing.ts';
 import { complete } from '../../../queue/complete.ts';

@@ -1,5 +1,5 @@
+import { keepNumbers, writeJson } from '../../../lib/exact-numbers.ts';
 import type { ConditionData } from '../../../lib/expression.ts';
-import { keepNumbers, writeJson } from '../../../lib/json-text.ts';
 import { countTags, parsedBytes } from '../../../lib/liquid.ts';
 import { isPlainObject } from '../../../lib/members.ts';
 import {

@@ -2,7 +2,7 @@ import type { NewWorkflow } from '../../../contract/workflow.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { readJson, writeJson } from '../../../lib/json-text.ts';
+import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { getWorkflow, type WorkflowRow, workflowVersions } from './get.ts';

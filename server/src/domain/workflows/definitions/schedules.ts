@@ -2,7 +2,7 @@ import type { WorkflowTrigger } from '../../../contract/workflow.ts';
 import { byteaArray, textArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { parseSchedule } from '../../../lib/cron.ts';
-import { writeJson } from '../../../lib/json-text.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { isTimeZone } from '../../../lib/time-zone.ts';

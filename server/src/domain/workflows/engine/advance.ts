@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { ClientError } from '../../../errors.ts';
+import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { type Condition, type ConditionData, ConditionError, evaluate } from '../../../lib/expression.ts';
 import { timeOf } from '../../../lib/ids.ts';
-import { readJson, writeJson } from '../../../lib/json-text.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';

@@ -1,8 +1,8 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { chunksOf } from '../../../lib/chunks.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { ConditionError, evaluate } from '../../../lib/expression.ts';
-import { writeJson } from '../../../lib/json-text.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type NewJob, priorityFor, type WorkflowEvents } from '../../../queue/jobs.ts';

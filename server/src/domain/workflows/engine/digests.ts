@@ -1,6 +1,6 @@
 import { byteaArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { readJson, writeJson } from '../../../lib/json-text.ts';
+import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { stepAt } from '../definitions/places.ts';
 import { loadCollected } from '../runs/digests.ts';

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { notificationId } from '../../../lib/ids.ts';
-import { readJson } from '../../../lib/json-text.ts';
 import { unpackJson, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import {

@@ -1,6 +1,6 @@
 import type { DataOf, RUN_MEMBERS, STEP_MEMBERS } from '../../../contract/readable.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import type { ConditionData } from '../../../lib/expression.ts';
-import { readJson } from '../../../lib/json-text.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { comparePlaces } from '../definitions/places.ts';
 import type { StepRow } from '../runs/row.ts';

@@ -1,7 +1,7 @@
 import { isOwnEvent, RUN_STATES, type RunState } from '../../../contract/workflow.ts';
 import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { writeJson } from '../../../lib/json-text.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import { type JobKind, type NewJob, priorityFor } from '../../../queue/jobs.ts';

@@ -2,7 +2,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { bothDirections, type ListStatements } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
-import { writeJson } from '../../../lib/json-text.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import { comparePlaces } from '../definitions/places.ts';
 import { loadCollected } from './digests.ts';

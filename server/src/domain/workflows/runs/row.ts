@@ -1,5 +1,5 @@
 import type { RunState, RunStep } from '../../../contract/workflow.ts';
-import { readJson } from '../../../lib/json-text.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { indexOf } from '../definitions/places.ts';
 
 /** A run without its input. */

@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { sql } from '../../../db/client.ts';
-import { readJson } from '../../../lib/json-text.ts';
+import { readJson } from '../../../lib/exact-numbers.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import { complete } from '../../../queue/complete.ts';
 import type { Handler } from '../../../queue/handler.ts';

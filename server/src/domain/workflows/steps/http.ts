@@ -1,4 +1,4 @@
-import { readJson, writeJson } from '../../../lib/json-text.ts';
+import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { reasonOfError, retryAfter } from '../../../providers/shared/http-outcome.ts';
 import type { HttpResponse } from '../../../providers/shared/transport.ts';

@@ -1,7 +1,7 @@
 import { isOwnEvent, MAX_EVENT_DATA_CHARACTERS, type NewWorkflowEvent } from '../../../contract/workflow.ts';
 import { ClientError } from '../../../errors.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
-import { writeJson } from '../../../lib/json-text.ts';
+import { writeJson } from '../../../lib/exact-numbers.ts';
 import { memberOf } from '../../../lib/members.ts';
 import type { JobKind } from '../../../queue/jobs.ts';
 import { findUsers } from '../../people/users/find.ts';
