@@ -1,3 +1,4 @@
+import { NEWEST, OLDEST } from '../lib/cursor.ts';
 import { firstIdAt, timeOf } from '../lib/ids.ts';
 import { type Database, type Queryable, sql } from './client.ts';
 
@@ -25,23 +26,24 @@ const MONTHS_AHEAD = 2;
 const LOCK_TIMEOUT_MS = 500;
 
 /**
- * Creates the partitions of the current month and the next two. If rows are beyond the last partition, their
- * table becomes a partition that includes them. Any number of nodes may do this at the same time. Throws
- * 55P03 if a long transaction has read the table and is still open.
+ * Creates the partitions of the current month and the next two. If rows are in none of the partitions, their
+ * table becomes one that includes them. Any number of nodes may do this at the same time. Throws 55P03 if a
+ * long transaction has read the table and is still open.
  */
 export async function createPartitions(
   db: Partitioned,
   table: PartitionedTable,
   nowMs: number,
 ): Promise<void> {
-  const wanted = startOfMonth(nowMs, MONTHS_AHEAD + 1);
-  const missing = await missingFrom(db, table, wanted);
-  if (missing === undefined) return;
+  if ((await missingRange(db, table, nowMs)) === undefined) return;
   await locked(db, table, async (tx) => {
-    const start = await missingFrom(tx, table, wanted);
-    if (start === undefined) return;
-    if (start.newest === null) await createMonths(tx, table, start.from, wanted);
-    else await keepBeyond(tx, table, start.from, later(wanted, startOfMonth(timeOf(start.newest), 1)));
+    for (;;) {
+      const missing = await missingRange(tx, table, nowMs);
+      if (missing === undefined) return;
+      const { from, until, rowsUntil } = missing;
+      if (rowsUntil !== undefined) await keepRows(tx, table, from, rowsUntil);
+      await createMonths(tx, table, rowsUntil ?? from, until);
+    }
   });
 }
 
@@ -98,17 +100,38 @@ async function listPartitions(db: Queryable, table: PartitionedTable): Promise<P
   return db.query<Partition>(selectPartitions, [table]);
 }
 
-/** Where partitions have to continue, and the newest row beyond. Undefined if none is missing. */
-async function missingFrom(
+interface MissingRange {
+  from: string;
+  until: string;
+  /** Rows are in the range before this id, which starts a month. */
+  rowsUntil: string | undefined;
+}
+
+/**
+ * Returns the first range without partitions that needs some: one with the current month, if a clock that was
+ * ahead had it dropped, or that beyond the last partition.
+ */
+async function missingRange(
   db: Queryable,
   table: PartitionedTable,
-  wanted: string,
-): Promise<{ from: string; newest: string | null } | undefined> {
-  const from = (await listPartitions(db, table)).at(-1)?.to;
-  if (from === undefined) throw new Error(`the table ${table} has no partitions`);
-  const [beyond] = await db.query<{ newest: string | null }>(NEWEST_BEYOND[table], [from]);
-  const newest = beyond?.newest ?? null;
-  return newest === null && from >= wanted ? undefined : { from, newest };
+  nowMs: number,
+): Promise<MissingRange | undefined> {
+  const partitions = await listPartitions(db, table);
+  const end = partitions.at(-1)?.to;
+  if (end === undefined) throw new Error(`the table ${table} has no partitions`);
+  const now = startOfMonth(nowMs, 0);
+  const at = partitions.findIndex(({ to }) => to > now);
+  const next = partitions[at]?.from ?? OLDEST;
+  if (next > now) {
+    const { oldest, newest } = await rowsBetween(db, table, partitions[at - 1]?.to ?? OLDEST, next);
+    const from = oldest === null ? now : earlier(now, startOfMonth(timeOf(oldest), 0));
+    return { from, until: next, rowsUntil: newest === null ? undefined : monthAfter(newest) };
+  }
+  const wanted = startOfMonth(nowMs, MONTHS_AHEAD + 1);
+  const { newest } = await rowsBetween(db, table, end, NEWEST);
+  if (newest === null) return end >= wanted ? undefined : { from: end, until: wanted, rowsUntil: undefined };
+  const until = later(wanted, monthAfter(newest));
+  return { from: end, until, rowsUntil: until };
 }
 
 /** Other nodes do their work before or after it. Reading and writing rows goes on. */
@@ -144,18 +167,23 @@ async function createMonths(
   }
 }
 
-async function keepBeyond(
-  tx: Queryable,
-  table: PartitionedTable,
-  from: string,
-  until: string,
-): Promise<void> {
+/** The table of rows in no partition becomes one. Its other rows, which are few, move to a new table. */
+async function keepRows(tx: Queryable, table: PartitionedTable, from: string, until: string): Promise<void> {
   const name = nameOf(table, from);
   const rest = `${table}_default`;
   await tx.query(sql('', `alter table ${table} detach partition ${rest}`));
   await tx.query(sql('', `alter table ${rest} rename to ${name}`));
-  await attach(tx, table, name, from, until);
   await tx.query(sql('', `create table ${rest} partition of ${table} default`));
+  const [{ columns } = { columns: '' }] = await tx.query<{ columns: string }>(selectColumns, [table]);
+  const isOther = `${ID_OF[table]} < '${from}' or ${ID_OF[table]} >= '${until}'`;
+  await tx.query(
+    sql(
+      '',
+      `with moved as (delete from ${name} where ${isOther} returning ${columns})
+      insert into ${rest} (${columns}) select ${columns} from moved`,
+    ),
+  );
+  await attach(tx, table, name, from, until);
 }
 
 const REPLACED = '_kept';
@@ -199,7 +227,23 @@ function startOfMonth(ms: number, ahead: number): string {
   return firstIdAt(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + ahead));
 }
 
+const monthAfter = (id: string): string => startOfMonth(timeOf(id), 1);
 const later = (one: string, other: string): string => (one > other ? one : other);
+const earlier = (one: string, other: string): string => (one < other ? one : other);
+
+/** The oldest and the newest row in a range of ids without partitions. */
+async function rowsBetween(
+  db: Queryable,
+  table: PartitionedTable,
+  from: string,
+  to: string,
+): Promise<{ oldest: string | null; newest: string | null }> {
+  const [rows] = await db.query<{ oldest: string | null; newest: string | null }>(ROWS_BETWEEN[table], [
+    from,
+    to,
+  ]);
+  return rows ?? { oldest: null, newest: null };
+}
 
 const selectOwnership = sql(
   'owns_table',
@@ -218,18 +262,34 @@ const selectPartitions = sql(
   where bound <> 'DEFAULT'
   order by "to"`,
 );
-// Only the partition for ids beyond the others is read, which is empty.
-const NEWEST_BEYOND = {
+const selectColumns = sql(
+  'columns_of_table',
+  `select string_agg(quote_ident(attname), ', ') as columns
+  from pg_attribute
+  where attrelid = $1::text::regclass and attnum > 0 and not attisdropped and attgenerated = ''`,
+);
+const ID_OF = { events: 'id', deliveries: 'notification_id' } as const;
+// Only the partition for ids in no other is read, which is nearly always empty.
+const ROWS_BETWEEN = {
   events: sql(
-    'newest_event_beyond',
-    'select id as newest from events where id >= $1 order by id desc limit 1',
+    'events_without_partition',
+    `select (select id from events where id >= $1 and id < $2 order by id limit 1) as oldest,
+      (select id from events where id >= $1 and id < $2 order by id desc limit 1) as newest`,
   ),
   deliveries: sql(
-    'newest_delivery_beyond',
-    `select notification_id as newest
-    from deliveries
-    where notification_id >= $1
-    order by notification_id desc
-    limit 1`,
+    'deliveries_without_partition',
+    `select (
+        select notification_id
+        from deliveries
+        where notification_id >= $1 and notification_id < $2
+        order by notification_id
+        limit 1
+      ) as oldest, (
+        select notification_id
+        from deliveries
+        where notification_id >= $1 and notification_id < $2
+        order by notification_id desc
+        limit 1
+      ) as newest`,
   ),
 } as const;

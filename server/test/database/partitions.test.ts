@@ -122,6 +122,57 @@ test('events beyond all partitions are kept, and get a partition', async () => {
   expect(await places()).toEqual([nameOf(3), nameOf(3), nameOf(8), nameOf(8)]);
 });
 
+test('months get partitions if a clock that was far ahead had them dropped', async () => {
+  const ahead = { now: () => month(14) };
+  const config = { EVENTS_RETENTION_DAYS: 90, NOTIFICATIONS_RETENTION_DAYS: 90 };
+  const purge = (clock: { now(): number }) =>
+    purgeExpired({ db, clock, sealer, config }, new AbortController().signal);
+  await event(month(14));
+  await purge(ahead);
+  await purge(ahead);
+  // The clock is right again. Rows are written before the partitions are created, and far beyond them.
+  for (const ms of [month(0), month(1), month(25)]) await event(ms);
+  await broadcast(month(0), 2);
+  expect((await places()).slice(0, 2)).toEqual(['events_default', 'events_default']);
+  await purge({ now: () => month(1) });
+  for (const ms of [month(2), month(4), month(26)]) await event(ms);
+  expect(await places()).toEqual([
+    ...[nameOf(0), nameOf(0), nameOf(2), nameOf(3)],
+    ...[nameOf(3), nameOf(17), 'events_default'],
+  ]);
+  expect(await deliveries()).toEqual([`${deliveriesOf(0)}: 2`]);
+  // And they expire.
+  await purge({ now: () => month(7) });
+  expect((await places())[0]).toBe(nameOf(3));
+  expect(await deliveries()).toEqual([]);
+});
+
+test('rows of a month that was dropped do not prevent partitions, and expire', async () => {
+  for (const table of ['events', 'deliveries'] as const) {
+    await createPartitions(db, table, month(3));
+    await dropPartitions(db, table, firstIdAt(month(4)));
+  }
+  // As a project brings them from another cell.
+  await event(month(0));
+  await broadcast(month(0), 2);
+  const scheduled = await broadcast(month(0) + 1, 1, { sendAtMs: month(7) });
+  await event(month(7));
+  await broadcast(month(7), 1);
+  for (const table of ['events', 'deliveries'] as const) await createPartitions(db, table, month(6));
+  expect(await places()).toEqual(['events_default', nameOf(6)]);
+  const recent = `${deliveriesOf(6)}: 1`;
+  expect(await deliveries()).toEqual(['deliveries_default: 2', 'deliveries_default: 1', recent]);
+  const config = { EVENTS_RETENTION_DAYS: 30, NOTIFICATIONS_RETENTION_DAYS: 30 };
+  const purgeAt = (ms: number) =>
+    purgeExpired({ db, clock: { now: () => ms }, sealer, config }, new AbortController().signal);
+  await purgeAt(month(7));
+  expect(await places()).toEqual([nameOf(6)]);
+  expect(await deliveries()).toEqual(['deliveries_default: 1', recent]);
+  await db.query(upsertDelivery, [scheduled, newId(), firstIdOf(scheduled)]);
+  await purgeAt(month(9));
+  expect((await deliveries()).filter((place) => place.includes('default'))).toEqual([]);
+});
+
 test('lists continue from one partition to the next', async () => {
   await createPartitions(db, 'events', month(3));
   const ids: string[] = [];
@@ -172,7 +223,7 @@ test('the last partition is never dropped', async () => {
   await dropPartitions(db, 'events', firstIdAt(month(9)));
   expect(await partitions()).toEqual([nameOf(3), 'events_default']);
   await createPartitions(db, 'events', month(2));
-  expect(await partitions()).toEqual([nameOf(3), nameOf(4), 'events_default']);
+  expect(await partitions()).toEqual([nameOf(2), nameOf(3), nameOf(4), 'events_default']);
 });
 
 test('a long transaction that reads events delays the work, and fails no request', async () => {

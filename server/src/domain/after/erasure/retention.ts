@@ -89,6 +89,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
       ? [
           once(() => dropPartitions(db, 'events', before(eventDays))),
           () => purgeFirstEvents(db, before(eventDays)),
+          rows(deleteEventsWithoutMonth, before(eventDays)),
           rows(deleteRuns, new Date(clock.now() - eventDays * DAY_MS)),
         ]
       : []),
@@ -96,6 +97,7 @@ function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): 
       ? [
           () => purgeBroadcasts(db, clock.now() - notificationDays * DAY_MS),
           once(() => dropPartitions(db, 'deliveries', before(notificationDays), keptDeliveries)),
+          rows(deleteDeliveriesWithoutMonth, before(notificationDays)),
         ]
       : []),
   ];
@@ -353,6 +355,30 @@ const deleteEvents = sql(
       for update skip locked
     ) e
     limit $2
+  ))
+  returning 1`,
+);
+// Rows whose month was dropped before they came, with a project from another cell for example. Nearly always
+// there are none.
+const deleteEventsWithoutMonth = sql(
+  'purge_events_without_month',
+  `delete from events_default
+  where ctid = any (array(
+    select ctid from events_default where id < $1 limit $2 for update skip locked
+  ))
+  returning 1`,
+);
+// Primary key of broadcasts. As with months, the deliveries of a broadcast that is kept longer are kept.
+const deleteDeliveriesWithoutMonth = sql(
+  'purge_deliveries_without_month',
+  `delete from deliveries_default
+  where ctid = any (array(
+    select d.ctid
+    from deliveries_default d
+    where d.notification_id < $1
+      and (select b.id from broadcasts b where b.id = d.broadcast_id) is null
+    limit $2
+    for update of d skip locked
   ))
   returning 1`,
 );
