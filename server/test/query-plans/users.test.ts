@@ -190,7 +190,7 @@ test('a numbered page of users by last_notified_at reads the users of the projec
       perPage: 50,
       order: 'last_notified_at',
       direction: 'desc',
-      seenAfter: '2026-01-01T00:00:00Z',
+      seenAfter: new Date('2026-01-01T00:00:00Z'),
     } as const;
     found = (await listNumberedUsers(through, smallProjectId, how)).length;
   });
@@ -203,8 +203,7 @@ const LIVING = Array.from({ length: USERS / 2 }, (_none, index) => {
   const number = 2 * index + 1;
   return { number, seenAt: number % 10 === 1 ? undefined : Math.floor(number / 4) };
 });
-const timeOf = (second: number | undefined) =>
-  second === undefined ? undefined : new Date(second * 1_000).toISOString();
+const timeOf = (second: number | undefined) => (second === undefined ? undefined : new Date(second * 1_000));
 
 test.each([
   ['no filter', undefined, undefined, 250],

@@ -199,6 +199,10 @@ describe('the list', () => {
     expect((await list(of, '?order_by=last_notified_at,ASC')).slice(0, 2)).toEqual(['d', 'a']);
     expect(await list(of, '?last_notified_at:after=2026-01-15T00:00:00Z')).toEqual(['d', 'a']);
     expect(await list(of, '?last_notified_at:before=2026-01-15T00:00:00Z')).toEqual([]);
+    for (const filter of ['last_seen_at', 'last_notified_at']) {
+      expect(await list(of, `?${filter}:before=0000-02-29T00:00:00Z`)).toEqual([]);
+      expect(await list(of, `?${filter}:after=0000-02-29T00:00:00Z`)).toHaveLength(2);
+    }
     expect(
       await list(of, '?last_seen_at:after=2026-01-15T00:00:00Z&last_notified_at:after=2020-01-01T00:00:00Z'),
     ).toEqual([]);

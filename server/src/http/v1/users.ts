@@ -53,10 +53,10 @@ export function userRoutes(app: App): void {
       const [order, direction] = orderBy.toLowerCase().split(',') as [UserOrder, 'asc' | 'desc'];
       const rows = await listNumberedUsers(context.db, project.id, {
         ...{ page, perPage, order, direction },
-        seenBefore: query['last_seen_at:before'],
-        seenAfter: query['last_seen_at:after'],
-        notifiedBefore: query['last_notified_at:before'],
-        notifiedAfter: query['last_notified_at:after'],
+        seenBefore: timeIn(query['last_seen_at:before']),
+        seenAfter: timeIn(query['last_seen_at:after']),
+        notifiedBefore: timeIn(query['last_notified_at:before']),
+        notifiedAfter: timeIn(query['last_notified_at:after']),
       });
       const texts = whole(rows.map(json), { length: rows[0]?.found ?? 0 });
       return rawJson(`{"current_page":${page},"per_page":${perPage},"users":[${texts.join(',')}]}`);
@@ -110,6 +110,9 @@ export function userRoutes(app: App): void {
     },
   });
 }
+
+/** The database does not know all texts of times that are valid: it has no year 0. */
+const timeIn = (text: string | undefined) => (text === undefined ? undefined : new Date(text));
 
 const json = (user: UserRow) => recipientJson(user, ['phone_numbers']);
 

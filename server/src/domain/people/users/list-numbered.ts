@@ -10,10 +10,10 @@ export interface NumberedUsers {
   perPage: number;
   order: UserOrder;
   direction: 'asc' | 'desc';
-  seenBefore?: string | undefined;
-  seenAfter?: string | undefined;
-  notifiedBefore?: string | undefined;
-  notifiedAfter?: string | undefined;
+  seenBefore?: Date | undefined;
+  seenAfter?: Date | undefined;
+  notifiedBefore?: Date | undefined;
+  notifiedAfter?: Date | undefined;
 }
 
 /**
