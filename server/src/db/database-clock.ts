@@ -7,6 +7,9 @@ import { StartError } from './embedded/start-error.ts';
 const EVERY_MS = 5_000;
 // A larger difference is logged, because certificates are still checked by this machine's clock.
 const TOLERATED_MS = 30_000;
+// If the clock goes back by less, ids still rise and have a time in the future. After more, they would have
+// it for too long: times of creation, months and retention follow from ids.
+const IDS_AHEAD_MS = 24 * 3_600_000;
 
 /**
  * Sets the service's time by the database's clock, again and again until `stop`. Resolves after the first
@@ -33,6 +36,7 @@ export async function followDatabaseClock({
     if (reading) return;
     reading = true;
     void readClock(db)
+      .then(() => resetIds(systemClock.now() + IDS_AHEAD_MS))
       .catch(() => undefined) // the next one tries again
       .finally(() => {
         reading = false;

@@ -8,7 +8,7 @@ import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { urlOf } from '../support/database.ts';
 import { expectExactlyOnce, load, messageIdOf, saveSmtp } from '../support/faults.ts';
-import { projectWith } from '../support/service.ts';
+import { projectWith, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import {
   hasSystemClocks,
@@ -74,4 +74,20 @@ test.skipIf(!hasSystemClocks)('a system clock that jumps by an hour loses and re
   expect(row?.hours).toBeGreaterThan(1.9); // they had the changed clock
   const addresses = accepted().reduce((sum, { recipients }) => sum + Math.ceil(recipients / 4), 0);
   expect(new Set(smtp.received.map(messageIdOf)).size).toBeGreaterThanOrEqual(addresses);
+});
+
+test.skipIf(!hasSystemClocks)('a year in which the clock was wrong is in no id after it', async () => {
+  const { clock, startNode } = await start();
+  const { call } = await startNode('node');
+  const createdAt = async () => {
+    const recipients = [{ external_id: 'ada' }];
+    const { body } = await call('POST', '/broadcasts', { title: 'Hello', recipients });
+    return Date.parse(body.created_at);
+  };
+  const isYearAhead = (ms: number) => ms > Date.now() + 300 * 86_400_000;
+  await clock.set(365 * 24);
+  await until(createdAt, isYearAhead);
+  await clock.set(0);
+  const ms = await until(createdAt, (at) => !isYearAhead(at));
+  expect(Math.abs(ms - Date.now())).toBeLessThan(3_600_000);
 });
