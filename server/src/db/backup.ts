@@ -143,10 +143,7 @@ async function* frames(
   sum: { hex(): string },
   onProgress: MoveOptions['onProgress'],
 ): AsyncGenerator<Frame> {
-  // All tables are read as of the first statement of this transaction.
-  await client.query('begin transaction isolation level repeatable read read only');
-  await client.query(PORTABLE);
-  const header = await readHeader(client);
+  const header = await readHeader(client, await beginSnapshot(client));
   moved.schema = header.schema;
   yield jsonFrame('header', header);
   let bytes = 0;
@@ -168,7 +165,36 @@ async function* frames(
   yield jsonFrame('end', trailer);
 }
 
-async function readHeader(client: pg.Client): Promise<Header> {
+/**
+ * Begins a transaction that reads all tables as of one moment, and returns the tables. They are locked before
+ * that moment: migrations and retention replace tables by copies, which an older snapshot does not see. Both
+ * wait until the backup is complete.
+ */
+async function beginSnapshot(client: pg.Client): Promise<TableOf[]> {
+  for (;;) {
+    await client.query('begin read only');
+    await client.query(PORTABLE);
+    const expected = await listTables(client);
+    const { rows: timeouts } = await client.query<{ name: string }>(SELECT_TIMEOUTS);
+    await client.query('commit');
+    await client.query('begin transaction isolation level repeatable read read only');
+    // Neither `set` nor `lock` takes the snapshot.
+    for (const { name } of timeouts) await client.query(`set local ${name} = 0`);
+    const names = expected.map(({ name }) => client.escapeIdentifier(name));
+    if (names.length > 0) await client.query(`lock table ${names.join(', ')} in access share mode`);
+    await client.query(PORTABLE);
+    const tables = await listTables(client);
+    // A migration may have added tables before the lock.
+    if (tables.every(({ name }) => expected.some((one) => one.name === name))) return tables;
+    await client.query('rollback');
+  }
+}
+
+// Only PostgreSQL 17 and newer have the second.
+const SELECT_TIMEOUTS = `
+  select name from pg_settings where name in ('statement_timeout', 'transaction_timeout')`;
+
+async function readHeader(client: pg.Client, tables: TableOf[]): Promise<Header> {
   const schema = await schemaVersion(client);
   if (schema === 0)
     throw new UnusableDatabase('there is nothing to back up: the database has no tables of Belfry');
@@ -176,10 +202,6 @@ async function readHeader(client: pg.Client): Promise<Header> {
     throw new UnusableDatabase(
       'a project is moving to another cell: finish or cancel the move first (belfry project move)',
     );
-  const tables = await listTables(client);
-  // Migrations wait until the backup is complete.
-  const names = tables.map(({ name }) => client.escapeIdentifier(name));
-  await client.query(`lock table ${names.join(', ')} in access share mode`);
   const { rows } = await client.query<{ version: string; now: Date }>(
     "select current_setting('server_version') as version, transaction_timestamp() as now",
   );

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { PassThrough } from 'node:stream';
 import pg from 'pg';
 import { beforeEach, expect, test } from 'vitest';
+import { backup } from '../../src/db/backup.ts';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { createPartitions, dropPartitions } from '../../src/db/partitions.ts';
@@ -316,6 +318,33 @@ test('deliveries of broadcasts that are kept longer outlive their month', async 
   expect(await deliveries()).toEqual(['deliveries_first_kept: 3', `${deliveriesOf(3, '_kept')}: 4`, next]);
   await purgeDeliveriesAt(month(7));
   expect(await deliveries()).toEqual([]);
+});
+
+test('a backup that begins while retention replaces a month has the deliveries that are kept', async () => {
+  await createPartitions(db, 'deliveries', month(3));
+  await broadcast(month(3), 2);
+  await broadcast(month(3) + 1, 3, { sendAtMs: month(6) });
+  await broadcast(month(4), 1);
+  const migration = new pg.Client(database.connection);
+  await migration.connect();
+  await migration.query('begin; lock table broadcast_texts in access exclusive mode');
+  const saved = backup({ connection: database.connection }, new PassThrough().resume());
+  await expect
+    .poll(() => db.query(sql('', "select from pg_locks where not granted and mode = 'AccessShareLock'")))
+    .toHaveLength(1);
+  const kept = async () =>
+    ({
+      rows: (partition: string) =>
+        `select d.* from ${partition} d join broadcasts b on b.id = d.broadcast_id and b.send_at > $1`,
+      values: [new Date(month(5))],
+    }) as const;
+  await dropPartitions(db, 'deliveries', firstIdAt(month(4)), kept);
+  expect(await deliveries()).toContain(`${deliveriesOf(3, '_kept')}: 3`);
+  await migration.query('rollback');
+  await migration.end();
+  const { rows } = await saved;
+  const again = await backup({ connection: database.connection }, new PassThrough().resume());
+  expect(rows).toBe(again.rows);
 });
 
 test('a month of which many broadcasts are kept longer is not copied', async () => {
