@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type pg from 'pg';
+import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { openDatabase } from '../../src/db/client.ts';
+import { copyChanges } from '../../src/db/move/sync.ts';
 import { listMovedTables, type MovedTable } from '../../src/db/move/tables.ts';
+import { createPartitions, dropPartitions } from '../../src/db/partitions.ts';
+import { firstIdAt } from '../../src/lib/ids.ts';
 import { runCommand } from '../support/cli.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { createDatabaseOn, type TestDatabase } from '../support/database.ts';
@@ -86,3 +89,36 @@ test('every row of every table moves there and back with unchanged values', asyn
   expect(await rowsIn(main)).toEqual(before);
   expect(await rowsIn(other)).toEqual(empty());
 });
+
+test('a delivery moves although retention replaces its month meanwhile', async () => {
+  const [source, target, blocker] = [await connected(main), await connected(other), await connected(other)];
+  const db = openDatabase(main.connection, { size: 1, name: 'retention' });
+  try {
+    const nextYear = Date.now() + 366 * 86_400_000;
+    await createPartitions(db, 'deliveries', nextYear);
+    await source.query(`
+      insert into changed_rows (table_name, key) select 'broadcasts', array[id::text] from broadcasts;
+      insert into changed_rows (table_name, key)
+      select 'deliveries', array[user_id::text, notification_id::text, channel] from deliveries`);
+    await blocker.query('begin; lock table broadcasts in access exclusive mode');
+    const copied = copyChanges({ source, target, tables, projectId: PROJECT });
+    await expect
+      .poll(async () => (await blocker.query('select from pg_locks where not granted')).rowCount)
+      .toBe(1);
+    const all = async () => ({ rows: (partition: string) => `select * from ${partition}`, values: [] });
+    const replaced = dropPartitions(db, 'deliveries', firstIdAt(nextYear), all);
+    await replaced.catch((error: { code?: string }) => expect(error.code).toBe('55P03'));
+    await blocker.query('rollback');
+    await copied;
+    expect((await rowsIn(other)).deliveries).toEqual((await rowsIn(main)).deliveries);
+  } finally {
+    await Promise.all([source, target, blocker].map((client) => client.end()));
+    await db.close();
+  }
+});
+
+async function connected({ connection }: TestDatabase): Promise<pg.Client> {
+  const client = new pg.Client(connection);
+  await client.connect();
+  return client;
+}

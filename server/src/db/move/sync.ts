@@ -14,6 +14,8 @@ export async function copyChanges(ends: Ends): Promise<number> {
   let snapshot: string | undefined;
   let changes = 0;
   try {
+    // Before that moment: retention replaces a month by a copy, which an older snapshot does not see.
+    await source.query('lock table deliveries in access share mode');
     const { rows } = await source.query<{ name: string; changes: number; snapshot: string }>(selectChanged);
     for (const table of tables) {
       const changed = rows.find(({ name }) => name === table.name);
