@@ -8,6 +8,7 @@ import type { Context } from './context.ts';
 import { ICONS } from './dom.ts';
 import type { HeaderDetails } from './header.ts';
 import { createHeaderDetails, type HeaderDetailsOptions } from './header-details.ts';
+import { followKeys } from './keys.ts';
 import { type ListView, NEAR_PX } from './list-view.ts';
 import { Menu } from './menu.ts';
 import { createPill, type Pill } from './pill.ts';
@@ -60,6 +61,7 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
     scroller.focus({ preventScroll: true });
   };
   closeWithoutFocus(shadow);
+  followKeys(shadow, scroller);
   return {
     banner: createBanner(whole, options),
     header: createHeaderDetails(whole, { ...options, onClear: () => selectTopic(undefined) }),

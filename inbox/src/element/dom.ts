@@ -81,30 +81,6 @@ export function iconButton(
   return h('button', { class: 'tool', 'aria-label': label, title: label, onclick, ...props }, icon(name));
 }
 
-/** Gives focus to the next of these elements by an arrow key, Home or End. Returns whether it did. */
-export function moveFocus(event: KeyboardEvent, elements: readonly HTMLElement[], axis: 'x' | 'y'): boolean {
-  const [first] = elements;
-  if (first === undefined || event.altKey || event.ctrlKey || event.metaKey) return false;
-  const root = first.getRootNode() as ShadowRoot;
-  const at = elements.indexOf(root.activeElement as HTMLElement);
-  const [forward, back] =
-    axis === 'y' ? (['ArrowDown', 'ArrowUp'] as const) : (['ArrowRight', 'ArrowLeft'] as const);
-  const last = elements.length - 1;
-  const step = axis === 'x' && isRtl(first) ? -1 : 1;
-  const clamp = (index: number) => Math.min(last, Math.max(0, index));
-  const targets: Record<string, number> = {
-    [forward]: clamp(at + step),
-    [back]: clamp(at < 0 ? last : at - step),
-    Home: 0,
-    End: last,
-  };
-  const target = targets[event.key];
-  if (target === undefined) return false;
-  event.preventDefault();
-  elements[target]?.focus();
-  return true;
-}
-
 /** Places an element with `position: fixed` below another one, or above it if there is more room. */
 export function placeAt(element: HTMLElement, anchor: Element): void {
   const { left, right, top, bottom } = anchor.getBoundingClientRect();
@@ -118,7 +94,8 @@ export function placeAt(element: HTMLElement, anchor: Element): void {
   element.style.top = `${clamp(isBelow ? bottom + 6 : top - height - 6, height, innerHeight)}px`;
 }
 
-const isRtl = (element: Element) => getComputedStyle(element).direction === 'rtl';
+/** Whether the text of an element runs from right to left. */
+export const isRtl = (element: Element) => getComputedStyle(element).direction === 'rtl';
 
 /** Waits for an action of the store, whose failure is in its snapshot. */
 export function run(action: Promise<unknown>): void {

@@ -1,5 +1,5 @@
 import type { Context } from './context.ts';
-import { h, iconButton, moveFocus, setAttribute } from './dom.ts';
+import { h, iconButton, setAttribute } from './dom.ts';
 
 export const TABS = ['all', 'unread', 'snoozed', 'archived'] as const;
 export type Tab = (typeof TABS)[number];
@@ -63,7 +63,6 @@ export function createHeader(
     {
       role: 'tablist',
       'aria-label': messages.title,
-      onkeydown: (event: KeyboardEvent) => moveFocus(event, tabs, 'x'),
     },
     ...tabs,
   );

@@ -1,7 +1,7 @@
 import type { ListSnapshot, NotificationList, Page } from '../store/list.ts';
 import type { Notification } from '../store/types.ts';
 import type { Context } from './context.ts';
-import { h, moveFocus, run } from './dom.ts';
+import { h, run } from './dom.ts';
 import { createItem } from './item.ts';
 import { startOfDay } from './time.ts';
 
@@ -152,10 +152,6 @@ export class ListView {
     this.#list = list;
     this.#scroller = scroller;
     this.element = h('div', {}, this.#items, this.#end);
-    this.element.addEventListener('keydown', (event) => {
-      if ((event.target as Element).matches('.primary'))
-        moveFocus(event, [...this.#items.querySelectorAll<HTMLElement>('.primary')], 'y');
-    });
     this.#observer = new IntersectionObserver((entries) => this.observe(entries), {
       root: scroller,
       rootMargin: `${NEAR_PX}px 0px`,

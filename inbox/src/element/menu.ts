@@ -1,6 +1,7 @@
 import type { Notification } from '../store/types.ts';
 import type { DetailsContext } from './context.ts';
-import { h, type IconName, icon, moveFocus, placeAt, run } from './dom.ts';
+import { h, type IconName, icon, placeAt, run } from './dom.ts';
+import { moveFocus } from './keys.ts';
 import { snoozeChoices } from './snooze-choices.ts';
 
 // A day less than the server allows.

@@ -1,5 +1,6 @@
 // Server-Sent Events and polling, for networks where a WebSocket does not work. Loaded when they are needed.
 import type { BelfryError } from '@belfry/sdk';
+import { isHidden } from './browser.ts';
 import { parse } from './parse.ts';
 import { openStream } from './sse.ts';
 import type { Ending, LiveEvent, Opening, Session } from './transport.ts';
@@ -8,6 +9,8 @@ const CONNECT_TIMEOUT_MS = 5_000;
 // A stream begins with an id. A proxy that passes none within this time collects the response.
 const FIRST_DATA_TIMEOUT_MS = 5_000;
 const POLL_EVERY_MS = 15_000;
+// Browsers open six connections to a host with HTTP/1.1. A hidden tab does not keep one of them for a stream.
+const HIDDEN_MS = 30_000;
 
 /** Follows the stream of Server-Sent Events until it ends. */
 export async function overSse(live: Session): Promise<Ending> {
@@ -28,6 +31,13 @@ export async function overSse(live: Session): Promise<Ending> {
     timer = setTimeout(reached, ms);
   };
   const unwatch = live.watch(end);
+  let hiddenTimer: ReturnType<typeof setTimeout> | undefined;
+  const checkHidden = () => {
+    clearTimeout(hiddenTimer);
+    if (isHidden()) hiddenTimer = setTimeout(end, HIDDEN_MS);
+  };
+  globalThis.document?.addEventListener('visibilitychange', checkHidden, { signal: ended.signal });
+  checkHidden();
   try {
     const blocks = openStream(live.options.api, {
       signal: ended.signal,
@@ -51,7 +61,9 @@ export async function overSse(live: Session): Promise<Ending> {
     failure = error;
   }
   unwatch();
+  end(); // the listener
   clearTimeout(timer);
+  clearTimeout(hiddenTimer);
   if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
   // A proxy collects the response. If the server is down instead, polling fails as well.
   return isSilent ? { kind: 'unsupported' } : endingOf(failure);

@@ -8,10 +8,11 @@ import {
   type UserPreferences,
   type UserPreferencesInput,
 } from '@belfry/sdk';
+import { isOffline } from './browser.ts';
 import { deferred } from './deferred.ts';
 import { type Entry, Journal } from './journal.ts';
 import { NotificationList, type NotificationPage, type PageQuery } from './list.ts';
-import { backoffMs, isOffline, Live } from './live.ts';
+import { backoffMs, Live } from './live.ts';
 import {
   arrival,
   CHANGES,

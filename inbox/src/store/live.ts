@@ -1,3 +1,4 @@
+import { isHidden, isOffline } from './browser.ts';
 import { deferred } from './deferred.ts';
 import { parse } from './parse.ts';
 import type { Ending, LiveEvent, LiveOptions, Opening, Session, Transport } from './transport.ts';
@@ -13,8 +14,6 @@ const REMEMBERED_MS = 10 * 60_000;
 // A proxy may accept WebSockets and cut them. After so many short ones in a row, use the next transport.
 const SHORT_LIVED_MS = 10_000;
 const MAX_SHORT_LIVED = 3;
-// Browsers open six connections to a host with HTTP/1.1. A hidden tab does not keep one of them for a stream.
-const HIDDEN_MS = 30_000;
 
 /**
  * Follows the changes of a user's notifications until it is closed: over a WebSocket, or else Server-Sent
@@ -175,21 +174,10 @@ export class Live implements Session {
   watch(lost: () => void): () => void {
     const over = new AbortController();
     const { signal } = over;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const check = () => {
-      clearTimeout(timer);
-      if (isOffline()) lost();
-      else if (isHidden() && this.options.transports[this.#rung] === 'sse')
-        timer = setTimeout(lost, HIDDEN_MS);
-    };
-    globalThis.addEventListener?.('offline', check, { signal });
-    globalThis.document?.addEventListener('visibilitychange', check, { signal });
+    globalThis.addEventListener?.('offline', lost, { signal });
     this.#stop.signal.addEventListener('abort', lost, { signal });
-    check();
-    return () => {
-      clearTimeout(timer);
-      over.abort();
-    };
+    if (isOffline()) lost();
+    return () => over.abort();
   }
 
   sleep(ms: number): Promise<boolean> {
@@ -216,9 +204,6 @@ type Message =
 export function backoffMs(failures: number): number {
   return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures) * (0.1 + Math.random() * 0.9);
 }
-
-export const isOffline = () => globalThis.navigator?.onLine === false;
-const isHidden = () => globalThis.document?.visibilityState === 'hidden';
 
 interface Remembered {
   transport: Transport;

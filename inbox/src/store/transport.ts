@@ -70,8 +70,7 @@ export interface Session {
   connected(transport: 'websocket' | 'sse', opening: Opening | undefined): void;
   connected(transport: 'polling'): void;
   /**
-   * Calls `lost` when the browser is offline, when this is closed, and for Server-Sent Events when the tab
-   * was hidden for some time. Returns a function that ends this.
+   * Calls `lost` when the browser is offline and when this is closed. Returns a function that ends this.
    */
   watch(lost: () => void): () => void;
   /** Resolves after the time with false, or earlier with true if the browser reports a change. */

@@ -1,0 +1,40 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { processed, startTestService, type TestService } from '../../server/test/support/service.ts';
+import { type ElementPages, startElementPages } from './support/element-pages.ts';
+
+// What a page does with `<belfry-inbox>`: it hides and zooms it, follows its links, and changes its user.
+
+describeInChromium('belfry-inbox in a page', () => {
+  let pages: ElementPages;
+  let service: TestService;
+  let browser: Browser;
+  beforeAll(async () => {
+    [service, browser] = await Promise.all([startTestService(), openChromium()]);
+    pages = await startElementPages({ service, browser, processed });
+  });
+  afterAll(() => Promise.all([service?.stop(), browser?.close(), pages?.site.close()]));
+
+  test('Home goes to the newest notification, also if its page was released', async () => {
+    const user = pages.newUser();
+    const content = 'Text that takes several lines. '.repeat(9);
+    for (let sent = 0; sent < 40; sent += 10)
+      await pages.send(user, ...Array.from({ length: 10 }, (_, at) => ({ title: `${sent + at}`, content })));
+    const page = await pages.open(user, { mode: 'page', pageSize: 5 } as object);
+    const last = page.locator('.primary', { hasText: /^0$/ });
+    await expect
+      .poll(async () => {
+        await page.locator('.scroller').evaluate((scroller) => scroller.scrollTo(0, scroller.scrollHeight));
+        return last.count();
+      })
+      .toBe(1);
+    await expect.poll(() => page.locator('.block').first().getAttribute('class')).toContain('released');
+    await last.focus();
+    await page.keyboard.press('Home');
+    const newest = page.locator('.primary', { hasText: /^39$/ });
+    await expect.poll(() => newest.evaluate((one) => one.matches(':focus')).catch(() => false)).toBe(true);
+    expect(await page.locator('.scroller').evaluate(({ scrollTop }) => scrollTop)).toBe(0);
+    await page.context().close();
+  });
+});
