@@ -9,7 +9,7 @@ import {
 } from '../../server/test/support/service.ts';
 import { createInbox } from '../src/store/index.ts';
 import { backoffMs } from '../src/store/live.ts';
-import { show, storesOf } from './support/stores.ts';
+import { offlineBrowser, show, storesOf } from './support/stores.ts';
 
 // The store connects by whatever passes the network, and follows the changes without gaps and repeats.
 
@@ -338,3 +338,44 @@ function inParts(response: Response): Response {
   });
   return new Response(response.body?.pipeThrough(parts) ?? null, response);
 }
+
+test.each([['websocket'], ['sse'], ['polling']] as const)(
+  'an inbox by %s never mixes notifications of two users, and sends no action of one as the other',
+  async (transport) => {
+    const [user, other] = [newUser(), newUser()];
+    await send(user, { title: 'own' });
+    await send(other, { title: 'of another user' });
+    let current = user;
+    const browser = offlineBrowser();
+    const inbox = await open(user, {
+      fetch: browser.fetch,
+      token: async () => project.userJwt({ user_external_id: current }),
+      transports: [transport],
+    });
+    const { list, titles } = show(inbox);
+    await expect.poll(titles).toEqual(['own']);
+    current = other;
+    await expect(inbox.archive(list.getSnapshot().notifications[0]?.id ?? '')).rejects.toThrow(
+      'another user',
+    );
+    await expect(inbox.savePreferences({ categories: [] })).rejects.toThrow('another user');
+    browser.set(false);
+    await expect.poll(() => inbox.getSnapshot().connection).toBe('offline');
+    browser.set(true);
+    await expect.poll(() => inbox.getSnapshot().connection).toBe('unauthorized');
+    expect(titles()).toEqual(['own']);
+    current = user;
+    await list.refresh();
+    expect(titles()).toEqual(['own']);
+    inbox.close();
+  },
+);
+
+test('an inbox whose user was deleted no longer seems to be live', async () => {
+  const user = newUser();
+  const inbox = await open(user, { transports: ['websocket'] });
+  const { body } = await project.call('PUT', '/users', { external_id: user });
+  expect((await project.call('DELETE', `/users/${body.id}`)).status).toBe(204);
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('unauthorized');
+  inbox.close();
+});

@@ -24,6 +24,7 @@ import {
 } from './notification.ts';
 import { Observable } from './observable.ts';
 import { createOrder } from './order.ts';
+import { userOf } from './token.ts';
 import type { Connection, LiveEvent, Opening, Transport } from './transport.ts';
 import type { InboxFilter, Notification } from './types.ts';
 
@@ -100,6 +101,7 @@ export class Inbox {
   /** The preferences without the changes that are being saved. */
   #preferences: UserPreferences | undefined;
   readonly #saving = new Set<UserPreferencesInput>();
+  #user: unknown;
   #activeLists = 0;
   #isClosed = false;
   /** While the first stream opens, nothing is fetched: it brings what is shown. */
@@ -130,7 +132,7 @@ export class Inbox {
     this.#pageSize = options.pageSize ?? 50;
     this.#api = createTransport({
       baseUrl,
-      token: options.token,
+      token: this.#token,
       clientId: this.clientId,
       fetch: (input, init) => (options.fetch ?? fetch)(input, { ...init, keepalive: init?.method !== 'GET' }),
       maxRetries: 2,
@@ -150,6 +152,17 @@ export class Inbox {
     this.getSnapshot = this.#state.getSnapshot;
     this.subscribe = this.#state.subscribe;
   }
+
+  /** Rejects the token of another user: what is shown, and the actions that wait, are not theirs. */
+  readonly #token = async (): Promise<string> => {
+    const { token } = this.#options;
+    const given = typeof token === 'string' ? token : await token();
+    const user = userOf(given);
+    this.#user ??= user;
+    if (user !== undefined && user !== this.#user)
+      throw new BelfryError('the token is that of another user', { code: 'unauthorized', status: 401 });
+    return given;
+  };
 
   /** Returns the list of a filter. It is the same object for the same filter. */
   readonly list = (filter: InboxFilter = {}): NotificationList => {
@@ -280,7 +293,7 @@ export class Inbox {
   }
 
   #start(): void {
-    const { baseUrl, token, transports = TRANSPORTS } = this.#options;
+    const { baseUrl, transports = TRANSPORTS } = this.#options;
     const fetchAll = async () => {
       if (this.#endOpening()) void this.#loadAppearance();
       await this.refresh();
@@ -294,7 +307,7 @@ export class Inbox {
     this.#live = new Live({
       api: this.#api,
       baseUrl,
-      token: typeof token === 'string' ? () => token : token,
+      token: this.#token,
       transports,
       onEvent: (event) => this.#receive(event),
       listed: () => {

@@ -1,3 +1,4 @@
+import type { BelfryError } from '@belfry/sdk';
 import { isHidden, isOffline } from './browser.ts';
 import { deferred } from './deferred.ts';
 import { parse } from './parse.ts';
@@ -79,7 +80,7 @@ export class Live implements Session {
         this.#use(this.#rung + 1)
       );
       if (signal.aborted) return;
-      if (ending.kind === 'ended') break;
+      if (ending.kind === 'ended') return onState('unauthorized', undefined);
       // Whether a transport works is not known without a connection, and after the token was rejected. None
       // works behind the login page of a network.
       if (ending.kind !== 'lost') this.#use(ending.kind === 'unsupported' ? 0 : first);
@@ -163,8 +164,9 @@ export class Live implements Session {
       if (code === 4004) return { kind: 'ended' };
       if (readyAt > 0) return { kind: 'lost', lastedMs: Date.now() - readyAt };
       return { kind: isOffline() ? 'failed' : 'unsupported' };
-    } catch {
-      return { kind: 'failed' }; // the token could not be fetched
+    } catch (error) {
+      // The token could not be fetched, or is that of another user.
+      return { kind: (error as Partial<BelfryError>).status === 401 ? 'unauthorized' : 'failed' };
     } finally {
       unwatch();
       clearTimeout(timer);
