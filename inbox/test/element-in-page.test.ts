@@ -1,8 +1,11 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { startProxy } from '../../server/test/support/proxy.ts';
 import { processed, startTestService, type TestService } from '../../server/test/support/service.ts';
+import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
 import { type ElementPages, startElementPages } from './support/element-pages.ts';
+import { isConnected } from './support/inbox-page.ts';
 
 // What a page does with `<belfry-inbox>`: it hides and zooms it, follows its links, and changes its user.
 
@@ -36,5 +39,46 @@ describeInChromium('belfry-inbox in a page', () => {
     await expect.poll(() => newest.evaluate((one) => one.matches(':focus')).catch(() => false)).toBe(true);
     expect(await page.locator('.scroller').evaluate(({ scrollTop }) => scrollTop)).toBe(0);
     await page.context().close();
+  });
+
+  test('a failure to mark what is shown as seen needs no message', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'One' });
+    const proxy = await startProxy(service.address);
+    let rejected = 0;
+    proxy.decide = ({ url = '' }) => {
+      if (!url.includes('/notifications/seen')) return 'pass';
+      rejected += 1;
+      return { status: 400, body: '{}' };
+    };
+    const page = await pages.site.open(browser);
+    const baseUrl = `${proxy.url}/v2`;
+    const inbox = await page.evaluateHandle(
+      ({ token, url }) =>
+        (globalThis as unknown as { createInbox: (options: object) => object }).createInbox({
+          baseUrl: url,
+          token,
+          transports: ['sse'],
+        }),
+      { token: pages.propertiesOf(user).token as string, url: baseUrl },
+    );
+    await page.evaluate((store) => {
+      const element = document.createElement('belfry-inbox');
+      document.body.append(Object.assign(element, { mode: 'page', inbox: store }));
+    }, inbox);
+    await page.waitForFunction(isConnected, undefined);
+    await page.locator('.tools').first().waitFor({ state: 'attached' });
+    await expect.poll(() => rejected).toBeGreaterThan(0);
+    await expect
+      .poll(() =>
+        page.evaluate(
+          (store) => (store as never as BelfryInbox['inbox'])?.getSnapshot().counts.unseen,
+          inbox,
+        ),
+      )
+      .toBe(1);
+    expect(await page.locator('.banner').isHidden()).toBe(true);
+    await page.context().close();
+    await proxy.close();
   });
 });

@@ -402,6 +402,13 @@ describeInChromium('belfry-inbox, by its users', () => {
     const headers = { 'access-control-allow-origin': '*' };
     await requests[0]?.fulfill({ status: 204, headers });
     await expect.poll(() => requests).toHaveLength(2);
+    const failed = page.evaluate(
+      () =>
+        new Promise<string>((resolve) => {
+          const inbox = document.querySelector('belfry-inbox');
+          inbox?.addEventListener('belfry-error', ({ detail }) => resolve(detail.error.message));
+        }),
+    );
     await requests[1]?.fulfill({ status: 400, headers });
     await page.getByText('That did not work').waitFor();
     expect(requests).toHaveLength(2); // what fails is tried once more with the next arrival

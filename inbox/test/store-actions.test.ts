@@ -470,3 +470,26 @@ test('a snoozed notification leaves the lists and counts, on all devices, and re
   await expect.poll(() => returned).toEqual(['Old']);
   await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
 });
+
+test('what arrives during an action on all that fails stays counted', async () => {
+  const user = newUser();
+  await send(user, { title: 'a' });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const inbox = await open(user, {
+    async fetch(...[input, init]) {
+      if (new URL(String(input)).pathname !== '/v2/notifications/read') return fetch(input, init);
+      await released;
+      return new Response('{}', { status: 400 });
+    },
+  });
+  const { titles } = show(inbox);
+  await expect.poll(titles).toEqual(['a']);
+  const all = inbox.markAllRead();
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
+  await send(user, { title: 'b' });
+  await expect.poll(titles).toEqual(['b', 'a']);
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+  release();
+  await expect(all).rejects.toThrow('400');
+  expect(inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
+});

@@ -226,7 +226,7 @@ export class Inbox {
 
   /** Records that the user followed a link of the notification. */
   readonly recordClick = (id: string): Promise<void> =>
-    this.#send<void>('POST', notificationPath(id, '/click'), { body: {} }).catch(this.#rethrow);
+    this.#send<void>('POST', notificationPath(id, '/click'), { body: {} }).catch(this.#fail);
 
   /** Fetches the preferences into the snapshot. */
   readonly loadPreferences = async (): Promise<void> => {
@@ -497,6 +497,7 @@ export class Inbox {
   ): Promise<void> {
     const wanted = new Set(ids);
     const countsBefore = this.getSnapshot().counts;
+    const countedAt = this.#countedAt;
     const change = (one: Notification) => (wanted.has(one.id) ? of(one) : undefined);
     const changes = changesOf(this.#loaded(wanted), change);
     const end = this.#journal.begin({ change, moved: this.#commit(changes) });
@@ -517,12 +518,15 @@ export class Inbox {
         this.#apply(({ id }) => (wanted.has(id) ? { discarded_at } : undefined));
         this.#rethrow(error as Error);
       }
+      const { counts: now } = this.getSnapshot();
       const undone = changes.filter(({ after }) => (this.#find(after.id) ?? after) === after);
       const restored = undone.map(({ before, after }) => ({ before: after, after: before ?? after }));
       this.#journal.record({ moved: this.#commit(restored) });
-      if (counts !== undefined) this.#setCounts(countsBefore);
+      // What has arrived meanwhile stays counted.
+      if (counts !== undefined)
+        this.#setCounts(countedAt === this.#countedAt ? restoredCounts(countsBefore, counts, now) : now);
       this.#countSoon();
-      this.#rethrow(error as Error);
+      (name === 'seen' ? this.#fail : this.#rethrow)(error as Error);
     }
   }
 
@@ -622,11 +626,16 @@ export class Inbox {
     for (const listener of this.#errorListeners) listener(error);
   }
 
-  /** An action failed. */
-  readonly #rethrow = (error: Error): never => {
-    this.#state.set({ error });
+  /** What an inbox does by itself failed, which needs no message to the user. */
+  readonly #fail = (error: Error): never => {
     this.#report(error);
     throw error;
+  };
+
+  /** An action of the user failed. */
+  readonly #rethrow = (error: Error): never => {
+    this.#state.set({ error });
+    return this.#fail(error);
   };
 }
 
@@ -658,6 +667,7 @@ interface ChangeOptions {
   counts?: InboxSnapshot['counts'] | undefined;
 }
 
+type Counts = InboxSnapshot['counts'];
 type Changes = readonly { before: Notification | undefined; after: Notification }[];
 
 /** Actions on all notifications leave out the archive and what is snoozed. */
@@ -667,6 +677,13 @@ function changesOf(notifications: readonly Notification[], change: Required<Entr
   return notifications
     .map((before) => ({ before, after: changed(before, change(before)) }))
     .filter(({ before, after }) => after !== before);
+}
+
+/** The counts before an action on all that failed, with what has changed since it set others. */
+function restoredCounts(before: Counts, set: Counts, now: Counts): Counts {
+  const restored = (name: keyof Counts) =>
+    before[name] === undefined ? now[name] : before[name] + (now[name] ?? 0) - (set[name] ?? 0);
+  return { unread: restored('unread'), unseen: restored('unseen') };
 }
 
 function merged(preferences: UserPreferences, change: UserPreferencesInput): UserPreferences {
