@@ -4,7 +4,7 @@ import { describeInChromium, openChromium } from '../../server/test/support/brow
 import { startProxy } from '../../server/test/support/proxy.ts';
 import { processed, startTestService, type TestService } from '../../server/test/support/service.ts';
 import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
-import { type ElementPages, startElementPages } from './support/element-pages.ts';
+import { type ElementPages, startElementPages, titles } from './support/element-pages.ts';
 import { isConnected } from './support/inbox-page.ts';
 
 // What a page does with `<belfry-inbox>`: it hides and zooms it, follows its links, and changes its user.
@@ -18,6 +18,31 @@ describeInChromium('belfry-inbox in a page', () => {
     pages = await startElementPages({ service, browser, processed });
   });
   afterAll(() => Promise.all([service?.stop(), browser?.close(), pages?.site.close()]));
+
+  test('what arrives in a hidden part of the page is seen when that is shown', async () => {
+    const user = pages.newUser();
+    const page = await pages.open(user, { mode: 'embedded' });
+    const show = (display: string) =>
+      page.evaluate((value) => {
+        document.body.style.display = value;
+      }, display);
+    const unseen = () =>
+      page.evaluate(() => {
+        const { inbox } = document.querySelector('belfry-inbox') as BelfryInbox;
+        return inbox?.getSnapshot().counts.unseen;
+      });
+    const stored = async () =>
+      (await service.project.as(user)('GET', '/notifications/unseen/count')).body.count as number;
+    await page.locator('.empty').waitFor();
+    await show('none');
+    await pages.send(user, { title: 'One' }, { title: 'Two' });
+    await expect.poll(() => titles(page)).toEqual(['Two', 'One']);
+    expect([await unseen(), await stored()]).toEqual([2, 2]);
+    await show('');
+    await expect.poll(stored).toBe(0);
+    expect(await unseen()).toBe(0);
+    await page.context().close();
+  });
 
   test('Home goes to the newest notification, also if its page was released', async () => {
     const user = pages.newUser();

@@ -37,8 +37,8 @@ export interface Details {
   pill: Pill;
   placeholder: Placeholder;
   createPreferences(): PreferencesView;
-  /** Releases what arrivals have pushed away in a hidden tab, where the browser observes nothing. */
-  releaseFar(view: ListView): void;
+  /** Releases what arrivals have pushed away in a hidden tab or part of it, where nothing is observed. */
+  releaseHidden(view: ListView): void;
   /** Writes what changes with time, and the labels of the categories. */
   updateTexts(): void;
 }
@@ -47,6 +47,8 @@ interface DetailsOptions extends BannerOptions, Omit<HeaderDetailsOptions, 'onCl
   scroller: HTMLElement;
   onRetry: () => void;
   onSaved: (message: string) => void;
+  /** Called when the list becomes visible. */
+  onShown: () => void;
 }
 
 /** Creates the details of an inbox, and adds their styles to its shadow tree. */
@@ -62,6 +64,12 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
   };
   closeWithoutFocus(shadow);
   followKeys(shadow, scroller);
+  let isHidden = false;
+  new ResizeObserver(() => {
+    const wasHidden = isHidden;
+    isHidden = scroller.clientHeight === 0;
+    if (wasHidden && !isHidden) options.onShown();
+  }).observe(scroller);
   return {
     banner: createBanner(whole, options),
     header: createHeaderDetails(whole, { ...options, onClear: () => selectTopic(undefined) }),
@@ -69,9 +77,18 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
     pill: createPill(whole, scroller),
     placeholder: createPlaceholder(whole, options.onRetry),
     createPreferences: () => new PreferencesView(whole, () => options.onSaved(messages.saved)),
-    releaseFar(view) {
+    releaseHidden(view) {
+      if (!isHidden && !document.hidden) return;
       const blocks = [...scroller.querySelectorAll('.block:not(.released)')];
       if (blocks.length < CROWDED) return;
+      // Nothing has a place, so the newest stay. The others are loaded if they are visible later.
+      if (isHidden) {
+        const boundingClientRect = new DOMRect();
+        view.apply(
+          blocks.map((target, at) => ({ target, boundingClientRect, isIntersecting: at < CROWDED - 1 })),
+        );
+        return;
+      }
       const { top, bottom } = scroller.getBoundingClientRect();
       view.observe(
         blocks.map((target) => {

@@ -233,6 +233,15 @@ export class ListView {
       this.#wasHidden = true;
       return;
     }
+    this.apply(entries);
+    // What was created while the list was hidden is reported once more.
+    if (this.#wasHidden) for (const { element } of this.#observed) this.#observer.unobserve(element);
+    this.#wasHidden = false;
+    this.#observeNear();
+  }
+
+  /** Loads what is near, and releases what is not. */
+  apply(entries: readonly Seen[]): void {
     for (const { target, isIntersecting, boundingClientRect } of entries) {
       if (target === this.#end) {
         if (isIntersecting && this.#list.getSnapshot().hasMore) run(this.#list.loadMore());
@@ -249,10 +258,6 @@ export class ListView {
         this.#list.release(page);
       }
     }
-    // What was created while the list was hidden is reported once more.
-    if (this.#wasHidden) for (const { element } of this.#observed) this.#observer.unobserve(element);
-    this.#wasHidden = false;
-    this.#observeNear();
   }
 }
 

@@ -180,6 +180,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
           preferencesButton.focus();
         },
         onSaved: announce,
+        onShown: markSeen,
       });
       header.addDetails(details.header);
       header.render(selection, false);
@@ -242,7 +243,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
   function renderList(): void {
     if (!list) return;
     listView?.render(list.getSnapshot());
-    if (listView && document.hidden) details?.releaseFar(listView);
+    if (listView) details?.releaseHidden(listView);
     renderPlaceholder();
     details?.banner.render();
   }
@@ -293,7 +294,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       category || topic
         ? list?.getSnapshot().notifications.some((one) => one.status === 'unseen')
         : counts.unseen;
-    if (!hasUnseen) return;
+    if (!hasUnseen || scroller.clientHeight === 0) return; // a part of the page that is hidden
     isMarkingSeen = true;
     const done = (hasFailed: boolean) => {
       isMarkingSeen = false;
