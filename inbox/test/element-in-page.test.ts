@@ -19,6 +19,22 @@ describeInChromium('belfry-inbox in a page', () => {
   });
   afterAll(() => Promise.all([service?.stop(), browser?.close(), pages?.site.close()]));
 
+  test.each(['popover', 'embedded'] as const)('an inline style hides it as %s', async (mode) => {
+    const page = await pages.open(pages.newUser(), { mode });
+    const shown = page.locator(mode === 'popover' ? '.bell' : '.panel');
+    for (const priority of ['', 'important']) {
+      await page.locator('belfry-inbox').evaluate((element: HTMLElement, value) => {
+        element.style.setProperty('display', 'none', value);
+      }, priority);
+      expect(await shown.isVisible()).toBe(false);
+      await page.locator('belfry-inbox').evaluate((element: HTMLElement) => {
+        element.style.display = '';
+      });
+      expect(await shown.isVisible()).toBe(true);
+    }
+    await page.context().close();
+  });
+
   test('what arrives in a hidden part of the page is seen when that is shown', async () => {
     const user = pages.newUser();
     const page = await pages.open(user, { mode: 'embedded' });

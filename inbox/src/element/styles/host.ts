@@ -25,6 +25,8 @@ export const HOST = /* css */ `
 :host(:is([mode="page"], [mode="embedded"])) {
   display: block !important;
 }
+/* An app hides it by an inline style, as v-show and Suspense do. */
+:host([style*="display: none"]),
 :host([hidden]),
 [hidden] {
   display: none !important;
