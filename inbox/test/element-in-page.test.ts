@@ -1,4 +1,4 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import { startProxy } from '../../server/test/support/proxy.ts';
@@ -18,6 +18,38 @@ describeInChromium('belfry-inbox in a page', () => {
     pages = await startElementPages({ service, browser, processed });
   });
   afterAll(() => Promise.all([service?.stop(), browser?.close(), pages?.site.close()]));
+
+  const boxOf = async (page: Page, selector: string) => {
+    const box = await page.locator(selector).first().boundingBox();
+    if (box === null) throw new Error(`${selector} is not visible`);
+    const { x: left, y: top, width, height } = box;
+    return { left, top, right: left + width, bottom: top + height };
+  };
+
+  test.each(['body { zoom: 1.5 }', 'html { zoom: 0.75 }'])(
+    'the popover and the menu are at their buttons and in the window of a page with %s',
+    async (style) => {
+      const user = pages.newUser();
+      await pages.send(user, { title: 'One' });
+      const place = 'belfry-inbox { position: absolute; left: 700px; top: 60px }';
+      const context = { viewport: { width: 1280, height: 900 } };
+      const page = await pages.open(user, {}, { context, style: `${style} ${place}` });
+      await page.locator('.bell').click();
+      await page.locator('.item').hover();
+      await page.locator('.menu-button').click();
+      await page.locator('.menu').waitFor();
+      for (const [anchor, popover] of [
+        ['.bell', '.panel'],
+        ['.menu-button', '.menu'],
+      ] as const) {
+        const [at, box] = [await boxOf(page, anchor), await boxOf(page, popover)];
+        expect(box.right).toBeCloseTo(at.right, 0);
+        expect(box.top).toBeGreaterThanOrEqual(at.bottom - 1);
+        expect(box.bottom).toBeLessThanOrEqual(900);
+      }
+      await page.context().close();
+    },
+  );
 
   test.each(['popover', 'embedded'] as const)('an inline style hides it as %s', async (mode) => {
     const page = await pages.open(pages.newUser(), { mode });

@@ -84,6 +84,8 @@ export function iconButton(
 /** Places an element with `position: fixed` below another one, or above it if there is more room. */
 export function placeAt(element: HTMLElement, anchor: Element): void {
   const { left, right, top, bottom } = anchor.getBoundingClientRect();
+  // A zoomed page would multiply places and sizes.
+  element.style.zoom = `${1 / (element.parentElement?.currentCSSZoom ?? 1)}`;
   const { offsetWidth: width, offsetHeight: height } = element;
   const { innerWidth, innerHeight } = window;
   const wantedLeft = isRtl(anchor) ? left : right - width;
