@@ -114,6 +114,18 @@ describeInChromium('belfry-inbox in a page', () => {
     await page.context().close();
   });
 
+  test('a link to a place in the page closes the popover that covers it', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'Order', action_url: '#/orders/1' });
+    const page = await pages.open(user, {}, { context: { viewport: { width: 390, height: 700 } } });
+    await page.locator('.bell').click();
+    await page.locator('.tools').waitFor();
+    await page.getByText('Order', { exact: true }).click();
+    await page.locator('.panel').waitFor({ state: 'hidden' });
+    expect(page.url()).toBe(`${pages.site.url}/#/orders/1`);
+    await page.context().close();
+  });
+
   test('a failure to mark what is shown as seen needs no message', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'One' });

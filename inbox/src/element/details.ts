@@ -63,6 +63,7 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
     scroller.focus({ preventScroll: true });
   };
   closeWithoutFocus(shadow);
+  closeForPlace(shadow);
   followKeys(shadow, scroller);
   let isHidden = false;
   new ResizeObserver(() => {
@@ -124,3 +125,16 @@ function closeWithoutFocus(shadow: ShadowRoot): void {
     if (isLeft && isWhole && panel.matches(':popover-open')) panel.hidePopover();
   });
 }
+
+/** Closes a popover when a link leads to a place in the page, which it would cover. */
+function closeForPlace(shadow: ShadowRoot): void {
+  const panel = shadow.querySelector<HTMLElement>('.panel[popover]');
+  panel?.addEventListener('click', (event) => {
+    const { defaultPrevented, ctrlKey, metaKey, shiftKey } = event;
+    const link = (event.target as Element).closest<HTMLAnchorElement>('a[href*="#"]');
+    if (link === null || defaultPrevented || ctrlKey || metaKey || shiftKey) return;
+    if (withoutHash(link.href) === withoutHash(location.href)) panel.hidePopover();
+  });
+}
+
+const withoutHash = (url: string) => url.replace(/#.*/, '');
