@@ -126,6 +126,25 @@ describeInChromium('belfry-inbox in a page', () => {
     await page.context().close();
   });
 
+  test('the filter has the categories of now, also if there are as many as before', async () => {
+    const { project } = service;
+    const save = (key: string) =>
+      project.call('PUT', '/channels', { key, channels: [{ channel: 'in_app' }] });
+    for (const key of ['alpha', 'beta']) await save(key);
+    const page = await pages.open(pages.newUser(), { mode: 'page' });
+    const options = () => page.locator('.filter option').allTextContents();
+    await expect.poll(options).toContain('beta');
+    const before = await options();
+    expect((await project.call('DELETE', '/channels/beta')).status).toBe(204);
+    await save('gamma');
+    await page.evaluate(() =>
+      (document.querySelector('belfry-inbox') as BelfryInbox).inbox?.loadPreferences(),
+    );
+    const expected = before.map((one) => (one === 'beta' ? 'gamma' : one));
+    await expect.poll(options).toEqual(expect.arrayContaining(expected));
+    await page.context().close();
+  });
+
   test('a failure to mark what is shown as seen needs no message', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'One' });

@@ -24,6 +24,7 @@ export function createHeaderDetails(
     'aria-label': messages.category,
     onchange: () => onSelect({ category: select.value || undefined }),
   });
+  let shownLabels = '';
   const topicName = h('span');
   const clear = iconButton('close', messages.clear, onClear);
   const chip = h('span', { class: 'chip' }, topicName, clear);
@@ -39,8 +40,10 @@ export function createHeaderDetails(
       topicName.title = topicName.textContent = filled(messages.topic, { topic: topic ?? '' });
       select.hidden = isPreferences || !!(topic || fixed.category) || choices.size < 2;
       const options = [['', messages.allCategories] as const, ...choices];
-      if (select.options.length !== options.length)
+      const labels = JSON.stringify(options);
+      if (labels !== shownLabels)
         select.replaceChildren(...options.map(([value, label]) => h('option', { value }, label)));
+      shownLabels = labels;
       select.value = category ?? '';
     },
 
