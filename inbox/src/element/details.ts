@@ -66,9 +66,12 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
   closeForPlace(shadow);
   followKeys(shadow, scroller);
   let isHidden = false;
+  /** The pages that were there when the list was hidden: it is shown again at the same place. */
+  let present = new Set<Element>();
   new ResizeObserver(() => {
     const wasHidden = isHidden;
     isHidden = scroller.clientHeight === 0;
+    if (!wasHidden && isHidden) present = new Set(scroller.querySelectorAll('.block'));
     if (wasHidden && !isHidden) options.onShown();
   }).observe(scroller);
   return {
@@ -82,12 +85,11 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
       if (!isHidden && !document.hidden) return;
       const blocks = [...scroller.querySelectorAll('.block:not(.released)')];
       if (blocks.length < CROWDED) return;
-      // Nothing has a place, so the newest stay. The others are loaded if they are visible later.
+      // Nothing has a place, so the newest stay.
       if (isHidden) {
+        const arrived = blocks.filter((one) => !present.has(one)).slice(CROWDED);
         const boundingClientRect = new DOMRect();
-        view.apply(
-          blocks.map((target, at) => ({ target, boundingClientRect, isIntersecting: at < CROWDED - 1 })),
-        );
+        view.apply(arrived.map((target) => ({ target, boundingClientRect, isIntersecting: false })));
         return;
       }
       const { top, bottom } = scroller.getBoundingClientRect();
