@@ -997,10 +997,12 @@ describeInChromium('belfry-inbox, by its users', () => {
       (document.querySelector('belfry-inbox') as BelfryInbox).messages = {
         title: 'Nieuws',
         emptyAll: 'Nog niets',
+        unread: undefined as unknown as string, // as a page without types may pass
       };
     });
     await page.getByText('Nog niets').waitFor();
     expect(await page.locator('h2').textContent()).toBe('Nieuws');
+    expect(await tab(page, /Unread/).count()).toBe(1);
     await page.context().close();
   });
 });

@@ -97,8 +97,9 @@ export class BelfryInbox extends Base {
   }
   set messages(value: Partial<Messages> | undefined) {
     // Frameworks pass a new object with each rendering. A new view would lose the place and the focus.
-    const isSame = JSON.stringify(value) === JSON.stringify(this.#ownMessages);
-    this.#ownMessages = value;
+    const texts = JSON.stringify(value ?? {}); // without those that are undefined
+    const isSame = texts === JSON.stringify(this.#ownMessages ?? {});
+    this.#ownMessages = JSON.parse(texts) as Partial<Messages>;
     if (!isSame) this.#mount();
   }
 
