@@ -209,3 +209,23 @@ test('rows that remain of erased users are not read repeatedly', async () => {
   );
   expect(read).toBeLessThanOrEqual(6 * 2 * owners.length);
 });
+
+test('a user with many notifications is erased in as large steps beside others as alone', async () => {
+  const userIds = await createUsers(100);
+  const [long = ''] = userIds;
+  const owners = [...userIds, ...Array.from({ length: 2_000 }, () => long)];
+  await rowsOf(
+    db,
+    `insert into notifications (user_id, id, broadcast_id, sent_at)
+    select user_id, id, id, now() from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)`,
+    [owners, owners.map((userId) => notificationId(newId(), userId))],
+  );
+  await rowsOf(db, 'update users set deleted_at = now() where id = any ($1::uuid[])', [userIds]);
+  const clock = { now: () => Date.now() + GRACE_MS + 1_000 };
+  let steps = 0;
+  while (await purgeUsers({ db, clock, sealer })) steps += 1;
+  expect(await rowsOf(db, 'select id from users where id = any ($1::uuid[])', [userIds])).toEqual([]);
+  expect(await rowsOf(db, 'select 1 from notifications where user_id = $1 limit 1', [long])).toEqual([]);
+  // 500 rows at a time, and the rest of the users.
+  expect(steps).toBeLessThanOrEqual(10);
+});

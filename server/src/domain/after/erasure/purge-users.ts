@@ -17,7 +17,7 @@ export const GRACE_MS = 7 * 24 * 3_600_000;
 
 // Users that are purged together, so that a broadcast with many of them as recipients is rewritten once.
 const USERS = 100;
-// Rows in a transaction, divided among the users, and the least for each.
+// Rows in a transaction, divided among the users that have so many, and the least for each.
 const ROWS = 500;
 const MIN_ROWS = 10;
 const TOKENS = 1_000;
@@ -89,8 +89,7 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
   if (mine.length === 0) return { more: false };
   const userIds = mine.map(({ id }) => id);
   const ids = uuidArray(userIds);
-  const rows = Math.max(MIN_ROWS, Math.floor(ROWS / mine.length));
-  const mentions = await tx.query<Found>(selectMentions, [ids, rows]);
+  const mentions = await readMentions(tx, userIds);
   if (mentions.length > 0) {
     const broadcasts = uuidArray(mentions.map((mention) => mention.broadcast_id));
     const users = uuidArray(mentions.map((mention) => mention.user_id));
@@ -124,6 +123,21 @@ interface Found {
   broadcast_id: string;
   /** Set if the broadcast has a notification for the user. */
   notification_id: string | null;
+}
+
+/**
+ * Reads the next broadcasts that name these users: as many for each, newest first. What most users leave goes
+ * to the others, because one with many would otherwise be erased in very small transactions.
+ */
+async function readMentions(tx: Queryable, userIds: readonly string[]): Promise<Found[]> {
+  const share = Math.max(MIN_ROWS, Math.floor(ROWS / userIds.length));
+  const found = await tx.query<Found>(selectMentions, [uuidArray(userIds), share]);
+  const byUser = Map.groupBy(found, (mention) => mention.user_id);
+  const long = [...byUser].flatMap(([userId, some]) => (some.length < share ? [] : [userId]));
+  const rest = found.filter((mention) => !long.includes(mention.user_id));
+  const larger = Math.floor((ROWS - rest.length) / Math.max(1, long.length));
+  if (larger < 2 * share) return found;
+  return [...rest, ...(await tx.query<Found>(selectMentions, [uuidArray(long), larger]))];
 }
 
 interface Token {
