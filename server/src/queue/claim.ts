@@ -84,8 +84,8 @@ const READY = 'j.kind = $1 and j.due_at is null and j.lease_id is null';
 // than about its share of the batch: it would lock the others needlessly until the statement ends, and
 // locking is writing.
 //
-// The table is often empty, and a plan that PostgreSQL makes then would read all jobs in a join. With the ids
-// in an array, it cannot.
+// The table is often empty. A plan that PostgreSQL makes then would read all jobs in a join, and all ready
+// ones to hash them for `exists`. With the ids in an array, no join with the batch, and a limit, it cannot.
 //
 // The commit of a claim does not wait for the disk. If a crash of the database undoes it, `complete` notices.
 const claimJobs = (column: Column, classes: string, order: string) => `
@@ -94,11 +94,12 @@ const claimJobs = (column: Column, classes: string, order: string) => `
     union all
     select next.key, partitions.turn + case when next.busy then 0 else 1 end, next.wrapped, next.busy
     from partitions, lateral (
-      select key, wrapped, key = any ($6::uuid[]) or not exists (
-        select
+      select key, wrapped, key = any ($6::uuid[]) or (
+        select true
         from jobs j
         where ${READY} and j.${column} = key and j.priority between $8 and $9
-      ) as busy
+        limit 1
+      ) is null as busy
       from (
         (
           select j.${column} as key, partitions.wrapped
@@ -140,7 +141,7 @@ const claimJobs = (column: Column, classes: string, order: string) => `
     where not busy
   ),
   chosen as materialized (
-    select id, key, turn, place, sum(weight) over (order by ${order}) - weight as weight_before
+    select id, sum(weight) over (order by ${order}) - weight as weight_before
     from candidates
     order by ${order}
     limit $3
@@ -148,14 +149,12 @@ const claimJobs = (column: Column, classes: string, order: string) => `
   claimed as (
     update jobs
     set lease_id = $2, attempt = attempt + 1
-    from chosen
-    where jobs.id = any (array(select id from chosen)) and jobs.id = chosen.id and chosen.weight_before < $4
-    returning jobs.id, jobs.project_id, key, jobs.priority, jobs.weight, jobs.attempt, jobs.cut_offs,
-      jobs.payload, turn, place
+    where id = any (array(select id from chosen where weight_before < $4))
+    returning id, project_id, ${column} as key, priority, weight, attempt, cut_offs, payload
   )
   select id, project_id, key as partition_key, priority, weight, attempt, cut_offs, payload
   from claimed, (select set_config('synchronous_commit', 'off', true)) without_waiting
-  order by ${order}`;
+  order by array_position(array(select id from chosen), id)`;
 
 const rangeText = ([lowest, highest]: Priorities) => `(${lowest}, ${highest})`;
 // Each priority that `priorityFor` returns by itself: sorting all jobs of a partition by age would read them

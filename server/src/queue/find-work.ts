@@ -13,8 +13,8 @@ export async function findWork(db: Queryable, leaseId: string): Promise<Readonly
   return new Set(JOB_KINDS.filter((kind) => found.has(kind)));
 }
 
-// Indexes jobs_by_age (kind, enqueued_at) and jobs_leased (lease_id). With `exists` instead of a limit, the
-// planner may choose a join that reads all ready jobs.
+// Indexes jobs_ready (kind, …) and jobs_leased (lease_id). With `exists` instead of a limit, the planner may
+// choose a join that reads all ready jobs.
 const selectKinds = sql(
   'find_work',
   `select one.kind

@@ -29,8 +29,8 @@ export async function measureLeases(db: Queryable): Promise<{ live: number; shor
   return row ?? { live: 0, shortestSeconds: 0 };
 }
 
-// Ready jobs by index jobs_by_age (kind, enqueued_at), scheduled ones by jobs_scheduled (due_at), and those
-// at work by jobs_leased (lease_id).
+// Ready jobs by index jobs_oldest (kind, enqueued_at), whose condition is repeated; scheduled ones by
+// jobs_scheduled (due_at), and those at work by jobs_leased (lease_id).
 const selectSizes = sql(
   'measure_queue',
   `with scheduled as (
@@ -55,7 +55,7 @@ const selectSizes = sql(
     select count(*) as jobs
     from (
       select from jobs j
-      where j.kind = kinds.kind and j.due_at is null and j.lease_id is null
+      where j.kind = kinds.kind and j.id > 0 and j.due_at is null and j.lease_id is null
       order by j.enqueued_at
       limit $2
     ) few
@@ -63,7 +63,7 @@ const selectSizes = sql(
   left join lateral (
     select j.enqueued_at
     from jobs j
-    where j.kind = kinds.kind and j.due_at is null and j.lease_id is null
+    where j.kind = kinds.kind and j.id > 0 and j.due_at is null and j.lease_id is null
     order by j.enqueued_at
     limit 1
   ) oldest on true

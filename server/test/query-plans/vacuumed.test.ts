@@ -67,6 +67,10 @@ async function planOf(text: string): Promise<Node> {
   return plan;
 }
 
+function nodesOf(node: Node): Node[] {
+  return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+}
+
 /** Reads of a whole table or index, as `table by index`. */
 function wholeReads(node: Node): string[] {
   const below = (node.Plans ?? []).flatMap(wholeReads);
@@ -85,6 +89,41 @@ test('no plan that is made while a queue is empty reads all of it later', async 
   }
   expect([...found].filter((one) => !ALLOWED.has(one))).toEqual([]);
 });
+
+// After a long queue, its indexes are large, and the smallest one is as good as another for a few jobs.
+test.each([0, 1, 20])(
+  'claims read a few jobs beside any number if they were planned when the queue had %i',
+  async (count) => {
+    const fill = (rows: number, of: string) =>
+      db.query(
+        sql(
+          '',
+          `insert into jobs (kind, project_id, partition_key, payload)
+          select 'deliver', ${of}, ${of}, '{}'
+          from generate_series(1, ${rows})`,
+        ),
+      );
+    await fill(30_000, `'${newId()}'`);
+    await db.query(sql('', 'delete from jobs'));
+    await db.query(sql('', 'vacuum analyze jobs'));
+    await fill(count, 'gen_random_uuid()');
+    await db.query(sql('', 'analyze jobs'));
+    for (const [name, text] of await allStatements()) {
+      if (!/^claim_(urgent|oldest)_by/.test(name)) continue;
+      const nodes = nodesOf(await planOf(text));
+      const indexes = nodes.map((node) => node['Index Name']);
+      expect(indexes, name).toContain('jobs_pkey');
+      // Without the partition, these would read all ready jobs of the kind.
+      for (const node of nodes)
+        if (node['Relation Name'] === 'jobs' && node['Index Name'] !== 'jobs_pkey' && node['Index Name'])
+          expect(node['Index Cond'], `${name} by ${node['Index Name']}`).toMatch(/project_id|partition_key/);
+      // A join with the batch would read it again for each of its jobs.
+      const update = nodes.find((node) => node['Node Type'] === 'ModifyTable');
+      expect(update?.Plans?.map((node) => node['Node Type']).join(), name).not.toMatch(/Loop|Join/);
+    }
+    await db.query(sql('', 'delete from jobs'));
+  },
+);
 
 // A first import or large broadcast comes to a project that had few users when PostgreSQL last looked.
 test.each([0, 1, 100, 1_000])(
