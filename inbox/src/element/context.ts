@@ -8,13 +8,16 @@ export interface Context {
   inbox: Inbox;
   messages: ListMessages;
   times: Times;
-  /** The labels of the categories by their keys. */
-  categories(): Map<string, string>;
+  /** The labels of the categories by their keys, as soon as the details are loaded. */
+  categories(): ReadonlyMap<string, string> | undefined;
   /** Called when the user follows a link. Returns false if the page handles it, which excludes new tabs. */
   onFollow(notification: Notification, url: string, action: string | undefined, opensTab: boolean): boolean;
   /** Opens the menu of a notification at a button. */
   openMenu(notification: Notification, anchor: HTMLElement): void;
 }
 
-/** The same with the texts of what is loaded beside the list. */
-export type DetailsContext = Context & { messages: Messages };
+/** The same with the texts and labels of what is loaded beside the list. */
+export interface DetailsContext extends Context {
+  messages: Messages;
+  categories(): ReadonlyMap<string, string>;
+}

@@ -31,6 +31,8 @@ Object.assign(ICONS, {
 } satisfies Partial<typeof ICONS>);
 
 export interface Details {
+  /** The labels of the categories by their keys. */
+  categories(): ReadonlyMap<string, string>;
   banner: Banner;
   header: HeaderDetails;
   menu: Menu;
@@ -55,7 +57,16 @@ interface DetailsOptions extends BannerOptions, Omit<HeaderDetailsOptions, 'onCl
 export function createDetails(context: Context, shadow: ShadowRoot, options: DetailsOptions): Details {
   if (!shadow.adoptedStyleSheets.includes(sheet)) shadow.adoptedStyleSheets.push(sheet);
   const messages: Messages = { ...enDetails, ...context.messages };
-  const whole = { ...context, messages };
+  const categories = () =>
+    new Map(
+      context.inbox
+        .getSnapshot()
+        .preferences?.categories.map(({ key, label }) => [
+          key,
+          label ?? (key === 'uncategorized' ? messages.uncategorized : key),
+        ]),
+    );
+  const whole = { ...context, messages, categories };
   const { scroller, onSelect } = options;
   /** What was pressed disappears, so the list gets the focus. */
   const selectTopic = (topic: string | undefined) => {
@@ -75,6 +86,7 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
     if (wasHidden && !isHidden) options.onShown();
   }).observe(scroller);
   return {
+    categories,
     banner: createBanner(whole, options),
     header: createHeaderDetails(whole, { ...options, onClear: () => selectTopic(undefined) }),
     menu: new Menu(whole, selectTopic),
@@ -103,7 +115,7 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
       );
     },
     updateTexts() {
-      const { times, categories } = context;
+      const { times } = context;
       for (const time of scroller.querySelectorAll('time')) {
         const at = new Date(time.dateTime);
         time.textContent = times.ago(at);

@@ -59,7 +59,7 @@ export function createItem(context: Context, notification: Notification): HTMLEl
           'div',
           { class: 'meta', part: 'meta' },
           until && h('span', {}, messages.until.replace('{time}', times.soon(new Date(until)))),
-          category && h('span', { 'data-category': category }, context.categories().get(category)),
+          category && h('span', { 'data-category': category }, context.categories()?.get(category)),
         ),
       createActions(notification),
     ),

@@ -51,15 +51,7 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
     inbox,
     messages,
     times: new Times(locale, inbox.now),
-    categories: () =>
-      new Map(
-        inbox
-          .getSnapshot()
-          .preferences?.categories.map(({ key, label }) => [
-            key,
-            label ?? (key === 'uncategorized' ? messages.uncategorized : key),
-          ]),
-      ),
+    categories: () => details?.categories(),
     onFollow(notification, url, action, opensTab) {
       const detail = { notification, url, ...(action === undefined ? {} : { action }) };
       const isAllowed = emit('click', detail, !opensTab);

@@ -1,5 +1,6 @@
 /** The English texts of what is loaded after the list. */
 export const enDetails = {
+  uncategorized: 'Other',
   emptyAll: 'No notifications yet',
   emptyAllHint: 'New ones appear here as they arrive.',
   emptyUnread: 'All caught up',

@@ -19,7 +19,6 @@ export const en = {
   until: 'Until {time}',
   loading: 'Loading …',
   arrived: 'New notification: {title}',
-  uncategorized: 'Other',
 };
 
 /** The texts of a list. `{name}` is replaced by a value. */

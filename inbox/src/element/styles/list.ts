@@ -143,8 +143,9 @@ time {
   gap: 8px;
   margin-top: 8px;
 }
-/* Until the styles of details.ts are loaded. */
-.tools {
+/* Tools until the styles of details.ts are loaded; the other, unless the panel fills the window. */
+.tools,
+.close {
   display: none;
 }
 @media (hover: none) {

@@ -129,9 +129,6 @@ export const PANEL = /* css */ `
     color: var(--_accent);
   }
 }
-.close {
-  display: none;
-}
 .area {
   position: relative;
   flex: 1;
