@@ -47,6 +47,10 @@ describeInChromium('a long inbox', () => {
       await until(list, (response) => response.body.data.length === 1);
       await service.context.db.query(copy, [MANY, user]);
       const page = await site.open(browser);
+      let requests = 0;
+      page.on('request', () => (requests += 1));
+      page.on('requestfinished', () => (requests -= 1));
+      page.on('requestfailed', () => (requests -= 1));
       await addInbox(page, {
         baseUrl: `${service.address}/v2`,
         token: project.userJwt({ user_external_id: user }),
@@ -98,7 +102,12 @@ describeInChromium('a long inbox', () => {
         }, share);
         await expect.poll(visible).toBe(true);
       }
-      // An app hides the inbox for a while, such as behind a tab.
+      // An app hides the inbox for a while, such as behind a tab. What was requested before has arrived.
+      const openRequests = async () => {
+        await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
+        return requests;
+      };
+      await expect.poll(openRequests).toBe(0);
       const loaded = await page.evaluate(async () => {
         const element = document.querySelector('belfry-inbox') as BelfryInbox;
         const frames = async (many: number) => {
