@@ -254,7 +254,8 @@ describe('seven days later', () => {
       return processed(of.call, body.id);
     };
     const id = await create({ ...person, email: former }, of);
-    const other = '{"external_id":"stays","custom_attributes":{"big":12345678901234567890,"exact":1.50}}';
+    const other =
+      '{"external_id":"stays","custom_attributes":{"big":12345678901234567890,"exact":1.00000000000000005}}';
     const first = await of.call(
       'POST',
       '/broadcasts',

@@ -28,7 +28,7 @@ const GUARD = '( (read -r line <&3 || kill -INT $$) >/dev/null 2>&1 & ) ; exec "
 const HELD =
   /lock file ".*" (already exists|is empty)|pre-existing shared memory block|could not bind Unix address/;
 const POLL_MS = 5;
-const LAST_OUTPUT_MS = 250;
+const LAST_OUTPUT_MS = 1_000;
 const FAST_SHUTDOWN_MS = 30_000; // it writes all dirty buffers first: seconds on a slow disk
 const IMMEDIATE_SHUTDOWN_MS = 5_000;
 
