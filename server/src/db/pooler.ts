@@ -41,7 +41,7 @@ const selectDateStyle = sql('select_date_style', "select current_setting('datest
 /** Connections of a pooler have no settings of their own, and times of this style cannot be read. */
 function otherDateStyle(style: string): Obstacle {
   return {
-    message: `the DateStyle of its connections is ${style}, and Belfry reads only ISO`,
+    message: `cannot be used: the DateStyle of its connections is ${style}, and Belfry reads only ISO`,
     advice: "run alter role <user> set datestyle = 'ISO', then restart the pooler",
   };
 }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { openDatabase, sql } from '../../src/db/client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { processed, startTestService } from '../support/service.ts';
@@ -43,7 +43,15 @@ test('connections have the settings that statements rely on, whatever the databa
   }
 });
 
-test('a server sends broadcasts there', async () => {
+const isPooled = inject('testPooler') !== undefined;
+
+test.runIf(isPooled)('a server does not start there behind a pooler, and says why', async () => {
+  await expect(startTestService({ settings: database.settings })).rejects.toThrow(
+    /cannot be used: the DateStyle of its connections is SQL, DMY.*: run alter role/,
+  );
+});
+
+test.skipIf(isPooled)('a server sends broadcasts there', async () => {
   const service = await startTestService({ settings: database.settings });
   try {
     const { call } = service.project;
