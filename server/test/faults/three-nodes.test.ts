@@ -134,21 +134,24 @@ class Listener {
         continue;
       }
       let taken = 0;
-      const take = () => {
+      let resyncs = 0;
+      const take = async () => {
         this.frames.push(...titles(stream.frames.slice(taken)));
         taken = stream.frames.length;
+        if (stream.resyncs === resyncs) return;
+        // The stream continues after what is in the list now.
+        resyncs = stream.resyncs;
+        for (const { title } of (await this.#list()).body.data) this.listed.add(title);
       };
       let isOpen = true;
       void stream.closed.then(() => {
         isOpen = false;
       });
-      for (; isOpen && isWanted(); await delay(PAUSE_MS)) take();
-      take();
+      for (; isOpen && isWanted(); await delay(PAUSE_MS)) await take();
       this.#lastEventId = stream.lastEventId();
-      this.resyncs += stream.resyncs;
+      await take();
+      this.resyncs += resyncs;
       stream.source.close();
-      // What was sent while the stream could not be resumed.
-      if (stream.resyncs > 0) for (const { title } of (await this.#list()).body.data) this.listed.add(title);
     }
   }
 }
