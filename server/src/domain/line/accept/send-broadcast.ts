@@ -10,6 +10,7 @@ import { isTracing, traced } from '../../../lib/tracing.ts';
 import { broadcastsAccepted, notificationsCreated } from '../../../metrics.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import type { Producer } from '../../../queue/producer.ts';
+import { LostResponses } from '../../ground/bus/lost-responses.ts';
 import { findReplay, type IdempotencyKey } from '../../ground/requests/idempotency.ts';
 import { broadcastExists } from '../broadcasts/exists.ts';
 import { readAccepted } from '../broadcasts/get.ts';
@@ -150,16 +151,13 @@ export class Acceptor {
    * a part of a second, and others must not wait for several of them.
    */
   readonly #long = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
-  /**
-   * The start of the first statement whose response was lost. It may have written notifications that were not
-   * published.
-   */
-  #lostResponseAtMs: number | undefined;
+  readonly #lostResponses: LostResponses;
 
   /** `fanOut` is the producer of the jobs that fan out. */
   constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'runs' | 'wake'>) {
     this.#context = context;
     this.#fanOut = fanOut;
+    this.#lostResponses = new LostResponses(context);
     const batcher = (once?: Once) =>
       new Batcher({
         concurrency: CONCURRENCY,
@@ -318,7 +316,7 @@ export class Acceptor {
         reservation?.end([]);
         if (once !== 'by id') for (const { id } of queued) recent.remove(id);
         const responseLost = queued.length < broadcasts.length && isDatabaseUnavailable(error);
-        if (responseLost) this.#lostResponseAtMs ??= nowMs;
+        if (responseLost) this.#lostResponses.note(nowMs - MAX_CLOCK_SKEW_MS);
       },
     };
   }
@@ -329,10 +327,6 @@ export class Acceptor {
     sentAtMs: number,
   ): void {
     const { bus } = this.#context;
-    if (this.#lostResponseAtMs !== undefined) {
-      bus.publish({ type: 'missed', sinceMs: this.#lostResponseAtMs - MAX_CLOCK_SKEW_MS });
-      this.#lostResponseAtMs = undefined;
-    }
     let notifications = 0;
     for (const [{ id: broadcastId, projectId, content }, recipients] of known) {
       const userIds = recipients?.userIds;

@@ -9,6 +9,7 @@ import { discardReason } from '../../../queue/discard-reason.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import { type Job, type JobKind, type NewJob, recipientsWeight } from '../../../queue/jobs.ts';
+import { LostResponses } from '../../ground/bus/lost-responses.ts';
 import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts';
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
@@ -42,7 +43,8 @@ import {
  * statements, for any number of recipients. Groups of users follow page by page (topic-pages.ts).
  * Running twice changes nothing, because a notification's id is a function of broadcast and user.
  */
-export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
+export function fanOutHandler(line: LineContext): Handler<'fan_out'> {
+  const context = { ...line, lostResponses: new LostResponses(line) };
   return {
     work: 'both',
     slots: 2,
@@ -57,9 +59,11 @@ export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
   };
 }
 
+type FanOutContext = LineContext & { lostResponses: LostResponses };
+
 /** The same with a span for each broadcast, whose jobs continue it. The batch is one transaction. */
 async function fanOutTraced(
-  context: LineContext,
+  context: FanOutContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<readonly JobKind[]> {
@@ -85,7 +89,7 @@ async function fanOutTraced(
 }
 
 async function fanOut(
-  context: LineContext,
+  context: FanOutContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<readonly JobKind[]> {
@@ -102,7 +106,7 @@ async function fanOut(
 
 /** Writes the fan-out. Retries if its broadcasts or their notifications are not as expected. */
 function writeOrRetry(
-  context: LineContext,
+  context: FanOutContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
   insertion: Insertion,
@@ -130,7 +134,7 @@ interface WrittenFanOut {
 }
 
 async function write(
-  context: LineContext,
+  context: FanOutContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
   insertion: Insertion,
@@ -165,9 +169,8 @@ async function write(
     return { broadcasts, plans, resolved, sentAt, queued };
   });
   return written.catch((error: unknown) => {
-    // The response to the commit was lost. If it succeeded, no job does this again, so nothing would be
-    // published: connected users look for what they missed.
-    if (committing !== undefined) context.bus.publish({ type: 'missed', sinceMs: committing.getTime() - 1 });
+    // The response to the commit was lost. If it succeeded, no job does this again.
+    if (committing !== undefined) context.lostResponses.note(committing.getTime() - 1);
     throw error;
   });
 }
