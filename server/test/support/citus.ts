@@ -1,6 +1,7 @@
 import { distributeSchema } from '../../src/db/citus.ts';
 import { type ConnectionSettings, inSchema, openDatabase } from '../../src/db/client.ts';
 import { migrate } from '../../src/db/migrate.ts';
+import { settingsOfUrl } from './settings-of-url.ts';
 import { withClient } from './with-client.ts';
 
 // With TEST_CITUS=postgres://…, test databases are on this coordinator of Citus, with all of its workers, and
@@ -9,17 +10,7 @@ import { withClient } from './with-client.ts';
 
 /** The coordinator of TEST_CITUS. */
 export const CITUS: ConnectionSettings | undefined =
-  process.env.TEST_CITUS === undefined ? undefined : settingsOf(new URL(process.env.TEST_CITUS));
-
-function settingsOf({ hostname, port, username, password, pathname }: URL): ConnectionSettings {
-  return {
-    host: hostname,
-    port: Number(port || 5432),
-    user: decodeURIComponent(username),
-    ...(password !== '' && { password: decodeURIComponent(password) }),
-    database: pathname.slice(1) || 'postgres',
-  };
-}
+  process.env.TEST_CITUS === undefined ? undefined : settingsOfUrl(process.env.TEST_CITUS);
 
 /** A server of Citus. */
 export interface CitusServer {

@@ -9,6 +9,7 @@ import { migrate } from '../../src/db/migrate.ts';
 import { bundleProgram } from './bundle-program.ts';
 import { copyDataDir } from './copy-data-dir.ts';
 import { type Pgbouncer, startPgbouncer } from './pgbouncer.ts';
+import { settingsOfUrl } from './settings-of-url.ts';
 import { TEMPLATE } from './template.ts';
 import { keepTemporaryFilesInMemory } from './temporary-files.ts';
 import { withClient } from './with-client.ts';
@@ -24,7 +25,11 @@ declare module 'vitest' {
   }
 }
 
-/** Starts one PostgreSQL for the whole run and makes the template. Returns the teardown. */
+/**
+ * Starts one PostgreSQL for the whole run and makes the template. Returns the teardown. With
+ * TEST_SERVER=postgres://…, the databases of the tests are on that server, such as one of an older version.
+ * Its user needs the rights of a superuser, and `max_connections` has to be 300.
+ */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
   const keepsDatabases = process.env.KEEP_TEST_DATABASES === '1';
   const deleteTemporaryFiles = keepsDatabases ? async () => {} : await keepTemporaryFilesInMemory();
@@ -35,13 +40,9 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   const dataDir = join(folder, 'server');
   const preparedDataDir = join(folder, 'prepared');
   await Promise.all([bundleProgram(program), prepare(preparedDataDir)]);
-  await copyDataDir(preparedDataDir, dataDir);
-  const server = await startServer(dataDir);
+  const server = await serverOfTests(preparedDataDir, dataDir);
   let pooler: Pgbouncer | undefined;
   try {
-    await withClient(server.connection, (client) =>
-      client.query(`create database ${TEMPLATE} template ${DATABASE_NAME}`),
-    );
     if (process.env.TEST_POOLER === '1') pooler = await startPgbouncer(server.connection);
   } catch (error) {
     await server.stop();
@@ -77,7 +78,31 @@ const SETTINGS = [
   'fsync = off',
 ];
 
+type Server = Pick<EmbeddedPostgres, 'stop'> & { connection: ConnectionSettings };
+
+/** The server with the template. */
+async function serverOfTests(prepared: string, dataDir: string): Promise<Server> {
+  const { TEST_SERVER } = process.env;
+  if (TEST_SERVER !== undefined) return prepareServer(settingsOfUrl(TEST_SERVER));
+  await copyDataDir(prepared, dataDir);
+  return startServer(dataDir);
+}
+
+/** Makes the template on a server that runs already. */
+async function prepareServer(connection: ConnectionSettings): Promise<Server> {
+  const run = (statement: string) => withClient(connection, (client) => client.query(statement));
+  const drop = () => run(`drop database if exists ${TEMPLATE}`);
+  await drop();
+  await run(`create database ${TEMPLATE}`);
+  await withClient({ ...connection, database: TEMPLATE }, (client) => migrate(client));
+  return { connection, stop: () => drop().then(() => {}) };
+}
+
 async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
   await appendFile(join(dataDir, 'postgres/data/postgresql.auto.conf'), `${SETTINGS.join('\n')}\n`);
-  return startEmbedded({ dataDir, role: 'server', log: () => {} });
+  const server = await startEmbedded({ dataDir, role: 'server', log: () => {} });
+  await withClient(server.connection, (client) =>
+    client.query(`create database ${TEMPLATE} template ${DATABASE_NAME}`),
+  );
+  return server;
 }
