@@ -222,7 +222,10 @@ async function withConnection<Result>(
   const onError = (error: Error) => {
     use.broken = error;
   };
-  const client = await acquire(connections, onError);
+  const client = await acquire(connections, onError).catch((error: Error) => {
+    unsent.add(error);
+    throw error;
+  });
   try {
     return await work((statement, values, options) =>
       run(client, connections, use, { ...statement, values, begins: options?.begins ?? false }),
@@ -238,6 +241,9 @@ async function withConnection<Result>(
     client.release(use.broken);
   }
 }
+
+/** Errors before the first statement was sent. */
+const unsent = new WeakSet<Error>();
 
 // Callbacks, because another promise adds a tenth to the cost of a short statement, and because the listener
 // must be there at once: one packet may hold the last result of a connection and its end.
@@ -401,6 +407,15 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   const code = (error as { code?: unknown }).code;
   if (typeof code === 'string' && UNAVAILABLE.some((start) => code.startsWith(start))) return true;
   return isConnectionError(error) || UNAVAILABLE_MESSAGE.test(error.message);
+}
+
+/**
+ * Whether the database may have done what failed with this error: the connection broke before the response.
+ * Other errors are its response.
+ */
+export function isResponseLost(error: unknown): boolean {
+  if (!isDatabaseUnavailable(error) || unsent.has(error as Error)) return false;
+  return !(error instanceof pg.DatabaseError) || /^(08|57P)/.test(error.code ?? '');
 }
 
 // 08 connection, 28 login rejected, 3D database missing, 53 resources (disk full, too many connections), 57P

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Database } from '../../src/db/client.ts';
-import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { Acceptor, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { pathOfPage } from '../support/pages.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
@@ -286,37 +286,66 @@ describe('other broadcasts go through the queue', () => {
   });
 });
 
-test('notifications whose commit was not confirmed are looked up when the database is back', async () => {
-  const { context } = service;
-  let state: 'commits' | 'refuses' | 'works' = 'commits';
-  let refused = 0;
-  const db: Pick<Database, 'query'> = {
-    async query<Row>(...query: Parameters<Database['query']>): Promise<Row[]> {
-      if (state === 'refuses') refused += 1;
-      if (state === 'refuses') throw new Error('Connection terminated unexpectedly');
-      const result = await context.db.query<Row>(...query);
-      if (state === 'commits') throw new Error('Connection terminated unexpectedly');
-      return result;
-    },
-  };
-  const producer = { reserve: () => undefined, runs: () => false, wake: () => {} };
-  const acceptor = new Acceptor({ ...context, db: { ...context.db, ...db } }, producer);
-  const published: RealtimeMessage[] = [];
-  const unsubscribe = context.bus.subscribe((message) => published.push(message));
+describe('notifications whose commit was not confirmed', () => {
   const broadcast = { title: 'Unheard', recipients: [{ external_id: 'known-11' }] };
-  const accept = () => sendBroadcast({ ...context, acceptor }, service.project, broadcast);
-  const beforeMs = Date.now();
-  await expect(accept()).rejects.toThrow('terminated');
-  state = 'refuses';
-  await expect(accept()).rejects.toThrow('terminated');
-  await expect.poll(() => refused).toBeGreaterThan(2);
-  expect(published).toEqual([]);
-  // Another node may get the next attempt of the client, so this one does not wait for it.
-  state = 'works';
-  await expect.poll(() => published).toHaveLength(1);
-  unsubscribe();
-  const [missed] = published;
-  expect(missed?.type === 'missed' && missed.sinceMs).toBeLessThan(beforeMs);
-  const inbox = await service.project.as('known-11')('GET', '/notifications');
-  expect(inbox.body.data.filter(({ title }: { title: string }) => title === 'Unheard')).toHaveLength(1);
+  const terminated = () => new Error('Connection terminated unexpectedly');
+  const producer = { reserve: () => undefined, runs: () => false, wake: () => {} };
+
+  /** An acceptor whose statements fail as long as there is an error, before or after they are executed. */
+  function failing() {
+    const { context } = service;
+    const state: { error?: Error | undefined; commits?: boolean; statements: number } = { statements: 0 };
+    const db: Pick<Database, 'query'> = {
+      async query<Row>(...query: Parameters<Database['query']>): Promise<Row[]> {
+        state.statements += 1;
+        if (state.error !== undefined && !state.commits) throw state.error;
+        const result = await context.db.query<Row>(...query);
+        if (state.error !== undefined) throw state.error;
+        return result;
+      },
+    };
+    const acceptor = new Acceptor({ ...context, db: { ...context.db, ...db } }, producer);
+    const missed: { sinceMs?: number | undefined; untilMs?: number | undefined }[] = [];
+    const unsubscribe = context.bus.subscribe((message) => message.type === 'missed' && missed.push(message));
+    onTestFinished(unsubscribe);
+    const accept = () => sendBroadcast({ ...context, acceptor }, service.project, broadcast);
+    return { state, missed, accept };
+  }
+
+  test('are looked up when the database is back', async () => {
+    const { state, missed, accept } = failing();
+    const beforeMs = Date.now();
+    Object.assign(state, { error: terminated(), commits: true });
+    await expect(accept()).rejects.toThrow('terminated');
+    state.commits = false;
+    await expect(accept()).rejects.toThrow('terminated');
+    const { statements } = state;
+    await expect.poll(() => state.statements).toBeGreaterThan(statements + 1);
+    expect(missed).toEqual([]);
+    // Another node may get the next attempt of the client, so this one does not wait for it.
+    state.error = undefined;
+    await expect.poll(() => missed).toHaveLength(1);
+    expect(missed[0]?.sinceMs).toBeLessThan(beforeMs);
+    const inbox = await service.project.as('known-11')('GET', '/notifications');
+    const unheard = inbox.body.data.filter(({ title }: { title: string }) => title === 'Unheard');
+    expect(unheard).toHaveLength(1);
+  });
+
+  test('are looked up from about the time of the loss, and not after an error of the database', async () => {
+    const { state, missed, accept } = failing();
+    await accept();
+    const fullDisk = Object.assign(new pg.DatabaseError('no space left', 0, 'error'), { code: '53100' });
+    state.error = fullDisk;
+    await expect(accept()).rejects.toThrow('no space left');
+    const failedAtMs = Date.now();
+    await until(Date.now, (now) => now > failedAtMs);
+    const lostAtMs = Date.now();
+    state.error = terminated();
+    await expect(accept()).rejects.toThrow('terminated');
+    state.error = undefined;
+    await expect.poll(() => missed).toHaveLength(1);
+    // More than 20 s before its last frame, a client would have to fetch its list.
+    expect(missed[0]?.sinceMs).toBeGreaterThan(lostAtMs - 1);
+    expect(missed[0]?.untilMs).toBeGreaterThan(lostAtMs);
+  });
 });

@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { openDatabase } from '../../src/db/client.ts';
+import { ResumeCursor } from '../../src/domain/after/realtime/resume-cursor.ts';
 import { createBus, type NodeBus } from '../../src/domain/ground/bus/bus.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -207,4 +208,50 @@ test('messages of other nodes during a broken connection reach open sockets and 
     await expect.poll(() => titles(frames)).toContain('after');
     expect(titles(frames).toSorted()).toEqual(['after', 'before', 'by the other', 'own', 'unannounced']);
   }
+});
+
+async function startListener() {
+  const node = await realtime.startNode({ shared: false });
+  const userId = newUser();
+  const stream = await openStream(`http://127.0.0.1:${node.port}/stream?user=${userId}`);
+  onTestFinished(async () => {
+    stream.source.close();
+    await node.close();
+  });
+  const insert = (title: string) =>
+    insertBroadcast(realtime.db, realtime.project.id, { title, userIds: [userId] });
+  const publish = async (title: string) => {
+    node.bus.publish(await insert(title));
+    await expect.poll(() => titles(stream.frames).at(-1)).toBe(title);
+  };
+  return { bus: node.bus, stream, insert, publish };
+}
+
+test('a client that has read the database after a loss does not fetch its list', async () => {
+  const { bus, stream, insert, publish } = await startListener();
+  await publish('first');
+  await insert('unannounced');
+  const lostAtMs = Date.now();
+  bus.publish({ type: 'missed', sinceMs: lostAtMs - 1_000, untilMs: lostAtMs });
+  await expect.poll(() => titles(stream.frames)).toEqual(['first', 'unannounced']);
+  // Another node reports a loss of the same outage later.
+  bus.publish({ type: 'missed', sinceMs: lostAtMs - 60_000, untilMs: lostAtMs - 1_000 });
+  await publish('live');
+  expect(stream.resyncs).toBe(0);
+  bus.publish({ type: 'missed', sinceMs: lostAtMs - 60_000 });
+  await expect.poll(() => stream.resyncs).toBe(1);
+});
+
+test('a loss on one node does not end the time in which messages of others are missing', async () => {
+  const { bus, stream, publish } = await startListener();
+  await publish('first');
+  bus.publish({ type: 'missing', sinceMs: Date.now() - 1_000 });
+  const sinceMs = Date.now();
+  bus.publish({ type: 'missed', sinceMs });
+  await publish('second');
+  const position = () => ResumeCursor.parse(stream.lastEventId())?.newestMs ?? 0;
+  const readAtMs = position();
+  await until(Date.now, (now) => now > readAtMs);
+  await publish('third');
+  expect(position()).toBe(readAtMs);
 });

@@ -18,7 +18,7 @@ import { inboxConfigsOf } from '../../people/installations/inbox.ts';
 import { appearanceFrame, changeFrame, type Frame, newFrames } from './frame.ts';
 import { createMissedReader } from './missed.ts';
 import { createConfigReader, createSnapshotReader, type SnapshotDeps } from './snapshot.ts';
-import { type Connection, Subscription, type SubscriptionDeps } from './subscription.ts';
+import { type Connection, type MissedTime, Subscription, type SubscriptionDeps } from './subscription.ts';
 
 /** A person has a few windows open. More come from a program that does not close its connections. */
 export const MAX_CONNECTIONS_PER_USER = 100;
@@ -190,10 +190,8 @@ export class Hub {
         this.#ceilingMs = Math.min(this.#ceilingMs, message.sinceMs);
         return;
       case 'missed':
-        if (message.sinceMs === undefined) return; // settings only
-        this.#catchUp(message.sinceMs, this.#ceilingMs <= message.sinceMs);
-        if (this.#ceilingMs <= message.sinceMs) this.#ceilingMs = Number.POSITIVE_INFINITY;
-        return;
+        if (message.sinceMs !== undefined) this.#missed(message.sinceMs, message.untilMs);
+        return; // else only settings
       default: // for other subscribers
     }
   }
@@ -226,9 +224,15 @@ export class Hub {
     return this.#contents.put(broadcastId, content);
   }
 
-  #catchUp(sinceMs: number, isCapped: boolean): void {
-    for (const subscriptions of this.#users.values())
-      for (const one of subscriptions) one.catchUp(sinceMs, isCapped);
+  #missed(sinceMs: number, untilMs: number | undefined): void {
+    // The link is back. Others publish `missed` while it is down, too.
+    const isBack = sinceMs === this.#ceilingMs;
+    this.#catchUp({ sinceMs, untilMs, isCapped: isBack });
+    if (isBack) this.#ceilingMs = Number.POSITIVE_INFINITY;
+  }
+
+  #catchUp(missed: MissedTime): void {
+    for (const subscriptions of this.#users.values()) for (const one of subscriptions) one.catchUp(missed);
   }
 
   #anyConnected(userIds: readonly string[]): boolean {
@@ -321,11 +325,7 @@ export class Hub {
   #dropWaiting(): void {
     const times = this.#waiting.map((one) => (one.kind === 'new' ? one.sentAtMs : one.message.atMs));
     this.#waiting = [];
-    if (times.length > 0)
-      this.#catchUp(
-        times.reduce((a, b) => Math.min(a, b)),
-        false,
-      );
+    if (times.length > 0) this.#catchUp({ sinceMs: times.reduce((a, b) => Math.min(a, b)), isCapped: false });
   }
 }
 

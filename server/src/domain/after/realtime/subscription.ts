@@ -46,6 +46,14 @@ const MAX_HELD = 1_000;
 // Contents are loaded for this many frames at a time, so that catching up takes little memory.
 const EVENTS_PER_LOAD = 50;
 
+/** When messages may have been missed, in milliseconds of the database's clock: see `MessagesMissed`. */
+export interface MissedTime {
+  sinceMs: number;
+  untilMs?: number | undefined;
+  /** The loss was noticed, so the cursor was capped. */
+  isCapped: boolean;
+}
+
 export interface SubscriptionDeps {
   contents: BroadcastContents;
   readMissed(request: MissedRequest): Promise<Missed>;
@@ -62,6 +70,8 @@ export class Subscription {
   readonly #deps: SubscriptionDeps;
   #cursor = new ResumeCursor();
   #held: { frame: Frame; ceilingMs: number }[] | undefined;
+  // When the database was last read, by its clock.
+  #readAtMs = 0;
   // Catch-ups that have not started: frames wait until the last has ended.
   #queued = 0;
   #ended = false;
@@ -101,9 +111,9 @@ export class Subscription {
     }
   }
 
-  /** Sends what was missed since `lostAtMs`. `isCapped`: the loss was noticed, so the cursor was capped. */
-  catchUp(lostAtMs: number, isCapped: boolean): void {
-    this.#after(() => this.#catchUp(lostAtMs, isCapped));
+  /** Sends what was missed. */
+  catchUp(missed: MissedTime): void {
+    this.#after(() => this.#catchUp(missed));
   }
 
   /** Too much changed: makes the client fetch its list, and continues from there. */
@@ -158,8 +168,9 @@ export class Subscription {
     };
   }
 
-  async #catchUp(lostAtMs: number, isCapped: boolean): Promise<void> {
+  async #catchUp({ sinceMs: lostAtMs, untilMs, isCapped }: MissedTime): Promise<void> {
     const { newestMs, uncertain } = this.#cursor;
+    if (untilMs !== undefined && this.#readAtMs > untilMs) return this.#release([]);
     // Behind its position the cursor cannot distinguish delivered from missed.
     const passed = !isCapped && lostAtMs < newestMs - NOTICE_MS;
     if (passed || uncertain) return this.#restart();
@@ -185,6 +196,7 @@ export class Subscription {
     { resync = false, snapshotJson }: { resync?: boolean; snapshotJson?: string },
   ): Promise<void> {
     if (this.#ended) return;
+    this.#readAtMs = known.nowMs;
     this.#cursor.advance(known.nowMs);
     for (const { key, atMs } of keysOf(known.states)) this.#cursor.add(key, Math.min(atMs, known.nowMs));
     this.connection.begin(this.#cursor, snapshotJson);
@@ -200,6 +212,7 @@ export class Subscription {
       await this.#sendSome(some);
       if (this.#ended) return;
     }
+    this.#readAtMs = missed.nowMs;
     this.#cursor.advance(missed.nowMs);
     await this.#release(keysOf(missed.states));
   }

@@ -1,5 +1,5 @@
-import { type Queryable, sql } from '../../../db/client.ts';
-import type { Bus } from './messages.ts';
+import { isResponseLost, type Queryable, sql } from '../../../db/client.ts';
+import type { Bus, MessagesMissed } from './messages.ts';
 
 // A statement whose connection broke may still be running. It ends soon, or the server is gone.
 const ASK_EVERY_MS = 500;
@@ -12,18 +12,28 @@ const ASK_EVERY_MS = 500;
 export class LostResponses {
   readonly #db: Pick<Queryable, 'query'>;
   readonly #bus: Pick<Bus, 'publish'>;
-  #sinceMs: number | undefined;
+  #missed: Omit<MessagesMissed, 'type'> | undefined;
 
   constructor({ db, bus }: { db: Pick<Queryable, 'query'>; bus: Pick<Bus, 'publish'> }) {
     this.#db = db;
     this.#bus = bus;
   }
 
-  /** Notes that notifications created after `sinceMs`, by the database's clock, may be missing. */
-  note(sinceMs: number): void {
-    const isNoted = this.#sinceMs !== undefined;
-    this.#sinceMs = Math.min(this.#sinceMs ?? sinceMs, sinceMs);
-    if (!isNoted) this.#askLater();
+  /**
+   * Notes that a commit failed. If its response was lost, notifications may be missing that were created
+   * after `sinceMs`. `untilMs` is the time of the failure, if it is known. Both are by the database's clock.
+   */
+  note(error: unknown, { sinceMs, untilMs }: { sinceMs: number; untilMs: number | undefined }): void {
+    if (!isResponseLost(error)) return;
+    const noted = this.#missed;
+    this.#missed = {
+      sinceMs: Math.min(noted?.sinceMs ?? sinceMs, sinceMs),
+      untilMs:
+        untilMs === undefined || (noted !== undefined && noted.untilMs === undefined)
+          ? undefined
+          : Math.max(noted?.untilMs ?? 0, untilMs + ASK_EVERY_MS),
+    };
+    if (noted === undefined) this.#askLater();
   }
 
   #askLater(): void {
@@ -37,9 +47,9 @@ export class LostResponses {
       this.#askLater();
       return;
     }
-    const sinceMs = this.#sinceMs;
-    this.#sinceMs = undefined;
-    this.#bus.publish({ type: 'missed', sinceMs });
+    const missed = this.#missed;
+    this.#missed = undefined;
+    if (missed !== undefined) this.#bus.publish({ type: 'missed', ...missed });
   }
 }
 

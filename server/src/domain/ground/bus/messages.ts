@@ -144,6 +144,8 @@ export interface MessagesMissed {
    * have been.
    */
   sinceMs: number | undefined;
+  /** They were committed before this time: a client for which the database was read since has missed none. */
+  untilMs?: number | undefined;
 }
 
 /**

@@ -186,7 +186,7 @@ function isMessage(value: unknown): value is RealtimeMessage {
     case 'project_moved':
       return strings(message, ['projectId', 'apiKey', 'cell']);
     case 'missed':
-      return message.sinceMs === undefined || typeof message.sinceMs === 'number';
+      return [message.sinceMs, message.untilMs].every((ms) => ms === undefined || typeof ms === 'number');
     default:
       return false;
   }

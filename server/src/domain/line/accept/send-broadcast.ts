@@ -1,6 +1,6 @@
 import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import { problemsWithin } from '../../../contract/problems.ts';
-import { isDatabaseUnavailable, isOfOneItem, type Queryable } from '../../../db/client.ts';
+import { isOfOneItem, type Queryable } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import { isId } from '../../../lib/ids.ts';
@@ -152,6 +152,8 @@ export class Acceptor {
    */
   readonly #long = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
   readonly #lostResponses: LostResponses;
+  /** How far the clock of the database was ahead at the last commit; at most a statement less. */
+  #databaseAheadMs: number | undefined;
 
   /** `fanOut` is the producer of the jobs that fan out. */
   constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'runs' | 'wake'>) {
@@ -309,16 +311,23 @@ export class Acceptor {
         if (ready.length > 0) this.#fanOut.wake(ready);
         if (once !== 'by id') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
         if (ids.size > 0) broadcastsAccepted.inc(ids.size);
-        this.#publish(known, ids, accepted[0]?.sentAt.getTime() ?? nowMs);
+        const sentAtMs = accepted[0]?.sentAt.getTime();
+        if (sentAtMs !== undefined) this.#databaseAheadMs = sentAtMs - nowMs;
+        this.#publish(known, ids, sentAtMs ?? nowMs);
         return ids;
       },
       failed: (error) => {
         reservation?.end([]);
         if (once !== 'by id') for (const { id } of queued) recent.remove(id);
-        const responseLost = queued.length < broadcasts.length && isDatabaseUnavailable(error);
-        if (responseLost) this.#lostResponses.note(nowMs - MAX_CLOCK_SKEW_MS);
+        if (queued.length < broadcasts.length) this.#noteFailure(error, nowMs);
       },
     };
+  }
+
+  #noteFailure(error: unknown, nowMs: number): void {
+    const aheadMs = this.#databaseAheadMs;
+    const untilMs = aheadMs === undefined ? undefined : this.now() + aheadMs;
+    this.#lostResponses.note(error, { sinceMs: nowMs + (aheadMs ?? -MAX_CLOCK_SKEW_MS), untilMs });
   }
 
   #publish(

@@ -139,7 +139,7 @@ async function write(
   leaseId: string,
   insertion: Insertion,
 ): Promise<WrittenFanOut> {
-  let committing: Date | undefined;
+  let committing: { sentAtMs: number; atMs: number } | undefined;
   const written = context.db.transaction(async (tx) => {
     const loaded = await loadBroadcasts(tx, context.recent, jobs);
     const people = loaded.flatMap((broadcast) => broadcast.people);
@@ -165,12 +165,16 @@ async function write(
       writeFanOut(tx, input, { ids, leaseId }, insertion),
     ]);
     if (isPaged) await countDownPages(tx, broadcasts);
-    committing = sentAt;
+    committing = { sentAtMs: sentAt.getTime(), atMs: context.clock.now() };
     return { broadcasts, plans, resolved, sentAt, queued };
   });
   return written.catch((error: unknown) => {
-    // The response to the commit was lost. If it succeeded, no job does this again.
-    if (committing !== undefined) context.lostResponses.note(committing.getTime() - 1);
+    // If the commit succeeded and its response was lost, no job does this again.
+    if (committing !== undefined) {
+      const { sentAtMs, atMs } = committing;
+      const untilMs = sentAtMs + context.clock.now() - atMs;
+      context.lostResponses.note(error, { sinceMs: sentAtMs - 1, untilMs });
+    }
     throw error;
   });
 }
