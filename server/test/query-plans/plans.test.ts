@@ -100,7 +100,8 @@ test('a search reads identities and users by their primary keys', async () => {
   for (const { plan } of plans) {
     expect(plan).toMatch(/users_(pkey|of_project)[\s\S]*Index Cond: .*id = ANY/);
     expect(plan).toMatch(/user_keys_pkey[\s\S]*Index Cond: .*value >= /);
-    expect(plan).not.toMatch(/Seq Scan|Hash|Merge/);
+    // PostgreSQL 15 removes duplicates of the few that it found by HashAggregate.
+    expect(plan).not.toMatch(/Seq Scan|Hash (?:Join|Cond)|Merge/);
   }
 });
 
