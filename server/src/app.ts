@@ -40,6 +40,7 @@ import { PauseRecorder } from './domain/setup/integrations/pause-recorder.ts';
 import { KeyUses } from './domain/setup/projects/key-uses.ts';
 import { callHandler, runHandler } from './domain/workflows/engine/handlers.ts';
 import { RunStarter } from './domain/workflows/engine/starter.ts';
+import { correctStarts } from './domain/workflows/schedules/correct-starts.ts';
 import { scheduleHandler } from './domain/workflows/schedules/start-due.ts';
 import { continueHandler } from './domain/workflows/triggers/continue-later.ts';
 import { EventReader } from './domain/workflows/triggers/event-reader.ts';
@@ -519,12 +520,12 @@ async function listen(server: HttpServer, config: Config): Promise<void> {
   }
 }
 
-/** Purges expired rows in the background. */
+/** Purges expired rows and corrects the starts of schedules, in the background. */
 function startMaintenance(context: Opened, undo: Undo): void {
   let running = Promise.resolve();
   const closing = new AbortController();
   const timer = setInterval(() => {
-    running = running.then(() => purge(context, closing.signal));
+    running = running.then(() => maintain(context, closing.signal));
   }, MAINTENANCE_EVERY_MS);
   undo.push(async () => {
     clearInterval(timer);
@@ -533,7 +534,7 @@ function startMaintenance(context: Opened, undo: Undo): void {
   });
 }
 
-async function purge(context: Opened, signal: AbortSignal): Promise<void> {
+async function maintain(context: Opened, signal: AbortSignal): Promise<void> {
   const batch = 1_000;
   const purges = [
     async () => {
@@ -548,6 +549,9 @@ async function purge(context: Opened, signal: AbortSignal): Promise<void> {
       context.log.warn({ err: error }, 'expired rows could not be purged; retried later');
     });
   }
+  await correctStarts(context, signal).catch((error: unknown) => {
+    context.log.warn({ err: error }, 'the starts of schedules could not be checked; retried later');
+  });
 }
 
 function localAddress(server: HttpServer): string {

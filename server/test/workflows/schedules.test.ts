@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Service, startService } from '../../src/app.ts';
+import { correctStarts } from '../../src/domain/workflows/schedules/correct-starts.ts';
 import { startTestService, type TestProject, type TestService } from '../support/service.ts';
 
 const HOUR_MS = 3_600_000;
@@ -41,13 +42,14 @@ const tomorrowAt = (minutes: number) => {
 };
 /** Moves the clock to the next full day, 12:00:30, so that no test begins at the edge of an hour. */
 const noon = () => tomorrowAt(12 * 60 + 0.5);
-const nextStarts = async () => {
+const starts = async () => {
   const rows = await service.rows<{ next_at: Date }>(
     'select next_at from workflow_schedules where project_id = $1 order by place',
     [project.id],
   );
-  return rows.map(({ next_at }) => next_at.toISOString().slice(11, 16));
+  return rows.map(({ next_at }) => next_at.toISOString());
 };
+const nextStarts = async () => (await starts()).map((at) => at.slice(11, 16));
 /** Waits until nothing is due any more. */
 const settled = async () => {
   await expect
@@ -121,6 +123,29 @@ test('a clock that is set back repeats no time', async () => {
   expect(await started()).toBe(1);
   laterMs += HOUR_MS;
   await expect.poll(started).toBe(2);
+});
+
+test('a clock that was a year ahead silences no schedule after it', async () => {
+  noon();
+  const correct = () => correctStarts(service.context, new AbortController().signal);
+  await save([{ schedule: '0 * * * *' }, { schedule: '0 9 1 * *' }, { schedule: '0 0 1 1 *' }]);
+  const planned = await starts();
+  laterMs += 365 * DAY_MS;
+  await expect.poll(started).toBe(3);
+  await settled();
+  laterMs -= 365 * DAY_MS;
+  expect(await starts()).not.toEqual(planned);
+  await Promise.all([correct(), correct()]);
+  expect(await starts()).toEqual(planned);
+  laterMs += HOUR_MS;
+  await expect.poll(started).toBe(4);
+  await settled();
+  expect((await nextStarts())[0]).toBe('14:00');
+  // A clock that goes back by less than a day repeats no time.
+  laterMs -= 12 * HOUR_MS;
+  await correct();
+  expect((await nextStarts())[0]).toBe('14:00');
+  laterMs += 12 * HOUR_MS;
 });
 
 test('a disabled workflow starts no runs, and a deleted one has no schedule', async () => {

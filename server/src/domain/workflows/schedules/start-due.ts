@@ -7,6 +7,7 @@ import type { Handler } from '../../../queue/handler.ts';
 import { type Job, type JobKind, priorityFor } from '../../../queue/jobs.ts';
 import { enqueueStarts, nextStart, type ScheduleRow } from '../definitions/schedules.ts';
 import { findVersions, inStartTransaction, newRun, type StartContext, writeRuns } from '../runs/start.ts';
+import { updateStarts } from './correct-starts.ts';
 
 type StartJob = Job<'start_workflow'>;
 
@@ -80,18 +81,13 @@ function startDue(
       ...row,
       next_at: nextStart(row, Math.max(nowMs, row.next_at.getTime())),
     }));
-    await tx.query(updateNext, [
-      uuidArray(next.map(({ project_id }) => project_id)),
-      textArray(next.map(({ workflow_key }) => workflow_key)),
-      next.map(({ place }) => place),
-      next.map(({ next_at }) => next_at),
-    ]);
+    await updateStarts(tx, next);
     await enqueueStarts(tx, next);
     return { users, result: ['run_workflow'] };
   });
 }
 
-// Primary key, both. Another transaction has set the next start, or the schedule is gone: no row. Each
+// Primary key. Another transaction has set the next start, or the schedule is gone: no row. Each
 // save of a schedule enqueues its next start once more.
 const lockDue = sql(
   'lock_due_workflow_schedules',
@@ -104,12 +100,4 @@ const lockDue = sql(
   join workflow_schedules s using (project_id, workflow_key, place, next_at)
   order by s.project_id, s.workflow_key, s.place
   for update of s`,
-);
-const updateNext = sql(
-  'update_workflow_schedules',
-  `update workflow_schedules s
-  set next_at = n.next_at
-  from unnest($1::uuid[], $2::text[], $3::int[], $4::timestamptz[])
-    as n (project_id, workflow_key, place, next_at)
-  where s.project_id = n.project_id and s.workflow_key = n.workflow_key and s.place = n.place`,
 );
