@@ -7,7 +7,7 @@ const RESTORED_AFTER_MS = 600_000;
 export class ConnectionLimit {
   readonly #most: number;
   readonly #now: () => number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: ((isReleased: boolean) => void)[] = [];
   #allowed: number;
   #active = 0;
   #loweredAtMs = 0;
@@ -18,12 +18,15 @@ export class ConnectionLimit {
     this.#now = now;
   }
 
-  /** Resolves as soon as a message may be sent, with the number allowed by then. Then call `release`. */
-  async acquire(): Promise<number> {
+  /**
+   * Resolves as soon as a message may be sent, with the number allowed by then. Then call `release`. Resolves
+   * with undefined if `rejectWaiting` was called meanwhile.
+   */
+  async acquire(): Promise<number | undefined> {
     if (this.#allowed < this.#most && this.#now() - this.#loweredAtMs >= RESTORED_AFTER_MS)
       this.#allowed = this.#most;
     if (this.#active < this.#allowed) this.#active += 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve)); // released to this one
+    else if (!(await new Promise<boolean>((resolve) => this.#waiting.push(resolve)))) return undefined;
     return this.#allowed;
   }
 
@@ -33,8 +36,13 @@ export class ConnectionLimit {
       const next = this.#waiting.shift();
       if (next === undefined) return;
       this.#active += 1;
-      next();
+      next(true);
     }
+  }
+
+  /** Lets none of the messages wait that wait now. */
+  rejectWaiting(): void {
+    for (const next of this.#waiting.splice(0)) next(false);
   }
 
   /**

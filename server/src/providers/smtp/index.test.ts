@@ -667,6 +667,35 @@ describe('connections', () => {
     expect(server.received).toHaveLength(20);
   });
 
+  const sendAtOnce = (sender: Sender<EmailMessage>, count: number) =>
+    Promise.all(Array.from({ length: count }, (_, n) => sender.send(email({ deliveryId: `${n}` }))));
+
+  test('to a server that hangs cost its timeout once, not once for each message', async () => {
+    const server = await standIn();
+    server.fail({ at: 'mail', how: TOO_MANY, when: () => server.connections().open > 1 });
+    const sender = connect({ port: server.port }, { replyMs: 1_000 });
+    await sendAll(sender, 40);
+    server.heal();
+    server.fail({ at: 'end', how: 'hang' });
+    const outcomes = await sendAtOnce(sender, sender.concurrency);
+    const ambiguous = outcomes.filter((outcome) => outcome.kind === 'retry' && outcome.ambiguous);
+    expect([outcomes.filter(({ kind }) => kind === 'retry').length, ambiguous.length]).toEqual([16, 1]);
+  });
+
+  test('of which one hangs fail no other message', async () => {
+    const server = await standIn();
+    server.fail({ at: 'end', how: 'hang', times: 1 });
+    const sender = connect({ port: server.port }, { replyMs: 1_000 });
+    const hanging = sender.send(email());
+    await expect.poll(() => server.connections().hanging).toBe(1);
+    let ended = false;
+    void hanging.then(() => (ended = true));
+    const others: SendOutcome[] = [];
+    while (!ended) others.push(...(await sendAtOnce(sender, 15)));
+    expect(others.filter(({ kind }) => kind !== 'sent')).toEqual([]);
+    expect(await hanging).toMatchObject({ kind: 'retry', ambiguous: true });
+  });
+
   test('are as many as before ten minutes later', async () => {
     const server = await standIn();
     server.fail({ at: 'mail', how: TOO_MANY, times: 1 });

@@ -32,7 +32,15 @@ import { buildMime, isMailbox, withAsciiDomain } from '../shared/mime.ts';
 import type { Timeouts } from '../shared/transport.ts';
 import { UnreachableHosts } from '../shared/unreachable-hosts.ts';
 import { ConnectionLimit } from './connection-limit.ts';
-import { classify, hasTooManyConnections, isTlsFailure, type SmtpError, type SmtpReply } from './reply.ts';
+import {
+  classify,
+  hasServerReply,
+  hasTimedOut,
+  hasTooManyConnections,
+  isTlsFailure,
+  type SmtpError,
+  type SmtpReply,
+} from './reply.ts';
 
 // nodemailer is loaded when it is first used, because it takes 4 MB.
 const require = createRequire(import.meta.url);
@@ -137,6 +145,7 @@ function connect(config: Config, { egress, clock, timeouts }: SenderDeps): Sende
   // The current one is the last. Others end with the messages that they send.
   const pools = new Set([openPool(config, limits, egress)]);
   const inFlight = new Set<Promise<SendOutcome>>();
+  let repliedAtMs = Number.NEGATIVE_INFINITY;
   let closed = false;
   let ended = false;
 
@@ -150,10 +159,14 @@ function connect(config: Config, { egress, clock, timeouts }: SenderDeps): Sende
 
   async function sendInTurn(message: EmailMessage): Promise<SendOutcome> {
     const allowed = await connections.acquire();
+    if (allowed === undefined) return UNRESPONSIVE;
     try {
       const pool = [...pools].at(-1);
       if (ended || pool === undefined) return CLOSING;
+      const sentAtMs = performance.now();
       const reply = await exchange(pool, build(message, config), limits);
+      if (hasServerReply(reply)) repliedAtMs = performance.now();
+      else if (hasTimedOut(reply) && repliedAtMs < sentAtMs) connections.rejectWaiting();
       if (hasTooManyConnections(reply) && connections.lower(allowed)) replacePool();
       return classify(withoutPassword(reply, config));
     } finally {
@@ -188,6 +201,17 @@ function connect(config: Config, { egress, clock, timeouts }: SenderDeps): Sende
 const CLOSING: SendOutcome = {
   kind: 'retry',
   reason: 'the connection is being closed',
+  ambiguous: false,
+};
+
+/**
+ * Of messages that waited for a connection while the server responded to none. Otherwise each would take as
+ * long as the one before.
+ */
+const UNRESPONSIVE: SendOutcome = {
+  kind: 'retry',
+  reason: 'the mail server did not respond to an earlier message in time',
+  code: 'ETIMEDOUT',
   ambiguous: false,
 };
 

@@ -35,6 +35,18 @@ export function classify(reply: SmtpReply): SendOutcome {
   return response === '' ? classifyNoReply(error, written) : classifyInvalidReply(response, written);
 }
 
+/** Whether the server has responded, with whatever status. */
+export function hasServerReply(reply: SmtpReply): boolean {
+  return 'response' in reply || (reply.error.responseCode ?? 0) > 0;
+}
+
+/** Whether the server did not respond in time. */
+export function hasTimedOut(reply: SmtpReply): boolean {
+  if ('response' in reply) return false;
+  const { code, originalCode } = reply.error;
+  return code === 'EABORT' || (originalCode ?? code) === 'ETIMEDOUT';
+}
+
 /** Common wordings for: this client or account has too many connections. */
 const TOO_MANY_CONNECTIONS =
   // language-ignore: a single regular expression
