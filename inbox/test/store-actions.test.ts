@@ -261,6 +261,27 @@ test('no action waits until others are marked as seen, and no preference waits f
   expect(inbox.getSnapshot().counts).toEqual({ unread: 0, unseen: 0 });
 });
 
+test('reading one waits for no action on all, and what follows keeps its order', async () => {
+  const user = newUser();
+  for (const title of ['a', 'b']) await send(user, { title });
+  const { held, release, fetch } = holding(({ pathname }) => pathname.endsWith('/notifications/read'));
+  const inbox = await open(user, { fetch });
+  const { list, titles } = show(inbox);
+  await expect.poll(titles).toEqual(['b', 'a']);
+  const id = list.getSnapshot().notifications[0]?.id ?? '';
+  const all = inbox.markAllRead();
+  await held;
+  await inbox.markRead(id);
+  // Sent now, it would be undone by the action on all.
+  const unread = inbox.markUnread(id);
+  release();
+  await Promise.all([all, unread]);
+  const statuses = () => list.getSnapshot().notifications.map(({ status }) => status);
+  expect(statuses()).toEqual(['unread', 'read']);
+  await inbox.refresh();
+  expect(statuses()).toEqual(['unread', 'read']);
+});
+
 test.each(['the same inbox', 'another'])(
   'what %s archives while the archive is being fetched is in it',
   async (who) => {

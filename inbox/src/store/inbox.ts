@@ -504,8 +504,9 @@ export class Inbox {
     if (counts !== undefined) this.#setCounts(counts);
     const version = this.#countsVersion;
     try {
-      // Nothing waits for "seen", which may come before or after other changes: a link may leave the page.
-      await (name === 'seen' ? send() : this.#inOrder(send, isBulk ? undefined : ids[0]));
+      // "Seen" may come before or after others, and "read" before or after those of all. So they do not
+      // wait: a link may leave the page.
+      await (name === 'seen' ? send() : this.#inOrder(send, isBulk ? undefined : ids[0], name === 'read'));
       end('succeeded');
       if (isBulk) void this.#refreshLists(true).catch(() => {});
       // Counts that were fetched meanwhile may lack the change.
