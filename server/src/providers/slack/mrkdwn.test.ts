@@ -42,6 +42,7 @@ describe('HTML as mrkdwn', () => {
     ['code of many lines in bold', '<h2>Run:<pre>a\n\nb</pre></h2>', '*Run:*\n\n```\na\n\nb\n```'],
     ['marks in code', '<pre><code>a <b>b</b></code></pre><code>c <i>d</i></code>', '```\na b\n```\n\n`c d`'],
     ['blocks in bold', '<b><p>one</p></b><p>two</p>', '*one*\n\ntwo'],
+    ['nothing hidden', '<div style="display:none">a</div>b<b hidden>c</b>', 'b'],
     ['no scripts and styles', '<style>p{}</style>a<script>alert(1)</script>', 'a'],
   ])('%s', (_, html, mrkdwn) => {
     expect(htmlToMrkdwn(html)).toBe(mrkdwn);

@@ -1,6 +1,7 @@
 /** Converts HTML to mrkdwn, Slack's markup. https://docs.slack.dev/messaging/formatting-message-text */
 import { createRequire } from 'node:module';
 import type { DomNode, FormatCallback, HtmlToTextOptions } from 'html-to-text';
+import { HIDDEN_ELEMENTS } from '../../lib/hidden-elements.ts';
 
 /** Escapes Slack's three special characters, so that no text becomes a link or a mention. */
 export function escapeMrkdwn(text: string): string {
@@ -169,5 +170,6 @@ const OPTIONS: HtmlToTextOptions = {
     { selector: 'img', format: 'skip' },
     { selector: 'style', format: 'skip' },
     { selector: 'script', format: 'skip' },
+    ...HIDDEN_ELEMENTS.map((selector) => ({ selector, format: 'skip' })),
   ],
 };

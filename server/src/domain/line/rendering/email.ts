@@ -212,9 +212,13 @@ export function withParagraphs(escaped: string): string {
 // Characters of HTML: more than enough for the words of a preview.
 const PREVIEW_SOURCE_LIMIT = 10_000;
 
-/** What inboxes show beside the subject: the beginning of the content instead of the title once more. */
+/**
+ * What inboxes show beside the subject: the beginning of the content instead of the title once more. It may
+ * be hidden, as senders write a preheader.
+ */
 function preview(body: string, asHtml: boolean): string {
-  const text = asHtml ? htmlToText(body.slice(0, PREVIEW_SOURCE_LIMIT), 'hidden') : body.trim();
+  const start = body.slice(0, PREVIEW_SOURCE_LIMIT);
+  const text = asHtml ? htmlToText(start, 'hidden', { withHidden: true }) : body.trim();
   return text
     .slice(0, 500)
     .replace(/\s+/g, ' ')

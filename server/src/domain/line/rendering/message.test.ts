@@ -60,6 +60,18 @@ test('plain text is rendered once for a broadcast and channel, however many batc
   expect(prepareTexts(withContent('later'), 'slack')).toMatchObject({ text: 'later' });
 });
 
+test('a text has nothing that the HTML of an e-mail hides, such as its preheader', () => {
+  const preheader = '<div style="DISPLAY: none; max-height:0">Three days left &#847;&zwnj;</div>';
+  const link = '<a style="visibility:hidden" href="https://x">y</a>';
+  const content = `${preheader}<p>Hello</p><p hidden>old</p>${link}`;
+  for (const channel of ['sms', 'mobile_push'])
+    expect(prepareTexts(broadcast({ content }), channel)).toMatchObject({ text: 'Hello' });
+  // Mail programs show a preheader beside the subject.
+  const preview = expect.stringMatching(/^Three days left/);
+  const email = { text: 'Hello\n\nhttps://x.example/', preview };
+  expect(prepareTexts(broadcast({ content }), 'email')).toMatchObject({ email });
+});
+
 test('a text contains the targets of its links, except in a push, which is a single link', () => {
   const linked = broadcast({ content: '<p>See <a href="https://x.example/1">the order</a> [new]</p>' });
   for (const channel of ['sms', 'teams'])

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import type { FormatCallback, HtmlToTextOptions } from 'html-to-text';
+import { HIDDEN_ELEMENTS } from '../../../lib/hidden-elements.ts';
 
 /**
  * Whether the text has the addresses of its links in brackets. They are hidden where they cannot be followed.
@@ -62,7 +63,7 @@ const cell: FormatCallback = (element, walk, builder) => {
 };
 const CELL_SEPARATOR = ' ';
 
-const options = (targets: Targets): HtmlToTextOptions => ({
+const options = (targets: Targets, hides: boolean): HtmlToTextOptions => ({
   wordwrap: false, // mail programs wrap; a hard wrap breaks links
   limits: { maxDepth: MAX_DEPTH, ellipsis: '…' },
   formatters: { cell },
@@ -74,6 +75,7 @@ const options = (targets: Targets): HtmlToTextOptions => ({
     { selector: 'th', format: 'cell' },
     { selector: 'style', format: 'skip' },
     { selector: 'script', format: 'skip' },
+    ...(hides ? HIDDEN_ELEMENTS.map((selector) => ({ selector, format: 'skip' })) : []),
     ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
   ],
 });
@@ -81,17 +83,24 @@ const options = (targets: Targets): HtmlToTextOptions => ({
 // Loaded when the first HTML is sent: it holds 2 MB, of which a server that sends none has no use. `require`,
 // because it can wait for nothing.
 const require = createRequire(import.meta.url);
-const converters: { [targets in Targets]?: (html: string) => string } = {};
-function convert(html: string, targets: Targets): string {
-  converters[targets] ??= (require('html-to-text') as typeof import('html-to-text')).compile(
-    options(targets),
-  );
-  return converters[targets](html);
+const converters = new Map<string, (html: string) => string>();
+function convert(html: string, targets: Targets, hides: boolean): string {
+  const key = `${targets} ${hides}`;
+  const known = converters.get(key);
+  if (known !== undefined) return known(html);
+  const library: typeof import('html-to-text') = require('html-to-text');
+  const compiled = library.compile(options(targets, hides));
+  converters.set(key, compiled);
+  return compiled(html);
 }
 
-/** HTML as a reader sees it, in plain text. Very long HTML is cut. */
-export function htmlToText(html: string, targets: Targets): string {
+/**
+ * HTML as a reader sees it, in plain text. Very long HTML is cut. With `withHidden`, the text has what the
+ * HTML hides, too.
+ */
+export function htmlToText(html: string, targets: Targets, { withHidden = false } = {}): string {
   const cut = html.length > TEXT_SOURCE_LIMIT;
-  const text = clean(convert(cut ? html.slice(0, TEXT_SOURCE_LIMIT) : html, targets)).trim();
+  const source = cut ? html.slice(0, TEXT_SOURCE_LIMIT) : html;
+  const text = clean(convert(source, targets, !withHidden)).trim();
   return cut ? `${text}\n…` : text;
 }
