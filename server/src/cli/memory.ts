@@ -8,8 +8,11 @@ const IDLE_UTILIZATION = 0.05;
 const IDLE_CHECKS = 2;
 const MEBIBYTE = 1024 * 1024;
 const WORTH_COLLECTING_BYTES = 8 * MEBIBYTE;
-// A collection takes about a tenth of a second for 100 MB.
-const TOO_MUCH_BYTES = 256 * MEBIBYTE;
+// A collection takes about a tenth of a second for 100 MB of live objects. How many of a large heap are live
+// is not known before, so it is collected after 10 s of idleness, and when it has doubled since.
+const LARGE_BYTES = 256 * MEBIBYTE;
+const IDLE_CHECKS_IF_LARGE = 20;
+const TOO_MUCH_BYTES = 2_048 * MEBIBYTE;
 
 /**
  * Collects garbage and returns its memory to the operating system, whenever the heap has grown and the
@@ -28,6 +31,8 @@ export function returnUnusedMemory(): void {
     if (idleChecks < IDLE_CHECKS) return;
     const { total_physical_size: bytes } = getHeapStatistics();
     if (bytes < collectedBytes + WORTH_COLLECTING_BYTES || bytes > TOO_MUCH_BYTES) return;
+    const isLarge = bytes > LARGE_BYTES;
+    if (isLarge && (idleChecks < IDLE_CHECKS_IF_LARGE || bytes < 2 * collectedBytes)) return;
     collect();
     collectedBytes = getHeapStatistics().total_physical_size;
   }, CHECK_EVERY_MS).unref();
