@@ -61,6 +61,7 @@ import type { MetricsOfOthers } from './metrics.ts';
 import { type Opened, open, openCell, type SupervisedDatabase } from './open.ts';
 import { OpenCells } from './open-cells.ts';
 import type { Timeouts } from './providers/shared/transport.ts';
+import { DueTimes } from './queue/correct-due-times.ts';
 import type { JobKind, Work } from './queue/jobs.ts';
 import { rescueAll } from './queue/lease.ts';
 import { Worker } from './queue/worker.ts';
@@ -520,12 +521,13 @@ async function listen(server: HttpServer, config: Config): Promise<void> {
   }
 }
 
-/** Purges expired rows and corrects the starts of schedules, in the background. */
+/** Purges expired rows and corrects what was planned by a wrong clock, in the background. */
 function startMaintenance(context: Opened, undo: Undo): void {
   let running = Promise.resolve();
+  const dueTimes = new DueTimes(context);
   const closing = new AbortController();
   const timer = setInterval(() => {
-    running = running.then(() => maintain(context, closing.signal));
+    running = running.then(() => maintain(context, dueTimes, closing.signal));
   }, MAINTENANCE_EVERY_MS);
   undo.push(async () => {
     clearInterval(timer);
@@ -534,7 +536,7 @@ function startMaintenance(context: Opened, undo: Undo): void {
   });
 }
 
-async function maintain(context: Opened, signal: AbortSignal): Promise<void> {
+async function maintain(context: Opened, dueTimes: DueTimes, signal: AbortSignal): Promise<void> {
   const batch = 1_000;
   const purges = [
     async () => {
@@ -549,9 +551,11 @@ async function maintain(context: Opened, signal: AbortSignal): Promise<void> {
       context.log.warn({ err: error }, 'expired rows could not be purged; retried later');
     });
   }
-  await correctStarts(context, signal).catch((error: unknown) => {
-    context.log.warn({ err: error }, 'the starts of schedules could not be checked; retried later');
-  });
+  for (const correct of [() => correctStarts(context, signal), () => dueTimes.correct(signal)]) {
+    await correct().catch((error: unknown) => {
+      context.log.warn({ err: error }, 'times of schedules and jobs could not be checked; retried later');
+    });
+  }
 }
 
 function localAddress(server: HttpServer): string {

@@ -20,6 +20,7 @@ const EXCEPTIONS: readonly [RegExp, reason: string][] = [
   ],
   [/^delete_workflow_digest_items: /, 'delete_workflow_digests'],
   [/^update_workflow_throttles: /, 'lock_workflow_throttles'],
+  [/^shift_jobs_of_wrong_clock: jobs/, 'lock_jobs_of_wrong_clock'],
   [/^update_workflow_schedules: /, 'lock_due_workflow_schedules or lock_later_workflow_schedules'],
   [/^(move_feeds_of_webhooks|(end|move)_webhook_replays): /, 'claim_webhooks'],
   [/^purge_(imports: user_import_pages|pages: broadcast_users|broadcasts: broadcast_texts)/, 'their parents'],

@@ -48,6 +48,17 @@ test('deliveries with the same due time and number of attempts are one job', () 
   ]);
 });
 
+test('a first attempt of a clock that was ahead extends the time to live no further', () => {
+  const { payload, ...ended } = job();
+  const ofFuture = { ...ended, payload: { ...payload, first_attempt_ms: 9_000 } };
+  const [retry] = retryJobs(
+    ofFuture,
+    [{ userId: 'ada', attempt: 1, left: { a: { delayMs: 1 } }, ...none }],
+    1_000,
+  );
+  expect(retry?.payload.first_attempt_ms).toBe(1_000);
+});
+
 test('a deferral ends at a whole second, never too early', () => {
   const jobs = retryJobs(
     job(),

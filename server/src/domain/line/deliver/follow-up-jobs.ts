@@ -77,6 +77,8 @@ export function retryJobs(
       dueAtMs: first.dueAtMs,
       payload: {
         ...payload,
+        // Later only if the clock was ahead then: its time to live would be as much longer.
+        first_attempt_ms: Math.min(payload.first_attempt_ms, nowMs),
         user_ids: group.map(({ userId }) => userId),
         attempt: first.attempt,
         back: 'begun',
