@@ -706,6 +706,8 @@ describe('the commands', () => {
     const run = await ended(project, await startRun(project, steps, { ...ADA, why: 'good' }));
     expect(run.status).toMatchObject({ state: STATE.aborted, error: 'for good' });
     expect(stepsOf(run)).toEqual(['0 abort completed']);
+    const noReason = [{ command: 'abort', input: { reason: '{{ input.why }}' } }];
+    expect((await ended(project, await startRun(project, noReason, ADA))).status).not.toHaveProperty('error');
   });
 
   test('update_user changes the user of the run', async () => {

@@ -253,7 +253,7 @@ class Turn {
         return { kind: 'complete' };
       case 'abort':
         this.#end(step, { state: 'completed' });
-        return { kind: 'abort', reason: result.reason ?? null };
+        return { kind: 'abort', reason: result.reason || null };
       default:
         return this.#fail(step, result.error);
     }
