@@ -128,9 +128,11 @@ test('a crash before or after each statement repeats at most that step', { timeo
     await until(settled, (isSo) => isSo);
     mayCrash = false;
     const crashed = hasCrashed;
+    let before: [id: string, times: number][] = [];
     if (crashed) {
       await server.ended;
       proxy.cut();
+      before = await recorded();
       hasCrashed = false;
       await rowsOf(db, 'delete from leases'); // as if it had expired
       server = await start();
@@ -138,7 +140,18 @@ test('a crash before or after each statement repeats at most that step', { timeo
     }
     expect(response?.status).toBe(201);
     await until(settled, (isSo) => isSo);
+    expect(await recorded()).toEqual(expect.arrayContaining(before));
     return { id: response?.body.id, hasCrashed: crashed };
+  };
+
+  /** How often each e-mail arrived whose outcome is recorded. */
+  const recorded = async (): Promise<[id: string, times: number][]> => {
+    const rows = await rowsOf<{ id: string }>(
+      db,
+      "select notification_id as id from deliveries where channel = 'email' and state <> 'retrying'",
+    );
+    const arrived = Map.groupBy(smtp.received, messageIdOf);
+    return rows.map(({ id }) => [id, arrived.get(id)?.length ?? 0]);
   };
 
   /** Each user has it once in the inbox; what may be repeated is repeated at most once. */

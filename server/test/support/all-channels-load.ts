@@ -3,8 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { DeliveryRecord } from '../../src/contract/delivery.ts';
 import type { Event } from '../../src/contract/event.ts';
+import type { Queryable } from '../../src/db/client.ts';
 import { devices, reachEverywhere } from './all-channels.ts';
 import { listAll } from './pages.ts';
+import { rowsOf } from './rows.ts';
 import { type TestProject, until } from './service.ts';
 import type { Vendors } from './vendors.ts';
 import type { BrowserSubscription } from './web-push-stand-in.ts';
@@ -172,6 +174,51 @@ async function received(vendors: Vendors, users: readonly ReachableUser[]): Prom
   return counts;
 }
 
+const TARGETS: Record<string, readonly string[]> = {
+  email: ['email'],
+  sms: ['sms'],
+  mobile_push: ['apns', 'fcm', 'expo'],
+  web_push: ['web_push'],
+  slack: ['slack', 'slackbot', 'slack_webhook'],
+  teams: ['teams'],
+};
+
+/** The deliveries that were recorded as complete at some time, and what had arrived by then. */
+export interface Completed {
+  deliveries: readonly { broadcast_id: string; name: string; channel: string }[];
+  arrived: Received;
+}
+
+/** Reads which deliveries are recorded as complete: nothing of them may be sent after this. */
+export async function completedDeliveries(
+  db: Queryable,
+  { vendors, users }: { vendors: Vendors; users: readonly ReachableUser[] },
+): Promise<Completed> {
+  const deliveries = await rowsOf<Completed['deliveries'][number]>(
+    db,
+    `select d.broadcast_id, u.external_id as name, d.channel
+    from deliveries d
+    join users u on u.id = d.user_id
+    where d.state = 'sent' and d.progress is null`,
+  );
+  return { deliveries, arrived: await received(vendors, users) };
+}
+
+/** Expects that nothing arrived of deliveries after they were recorded as complete. */
+function expectNotRepeated(
+  completed: readonly Completed[],
+  counts: Received,
+  titles: ReadonlyMap<string, string>,
+): void {
+  for (const { deliveries, arrived } of completed)
+    for (const { broadcast_id: id, name, channel } of deliveries)
+      for (const target of TARGETS[channel] ?? []) {
+        const message = `${name} ${titles.get(id)}`;
+        const times = (of: Received) => of.get(target)?.get(message) ?? 0;
+        expect([target, message, times(counts)]).toEqual([target, message, times(arrived)]);
+      }
+}
+
 /** What arrived, how much of it repeatedly, and which text messages ended as ambiguous. */
 export interface DeliverySummary {
   broadcasts: number;
@@ -186,11 +233,12 @@ export interface DeliverySummary {
 /**
  * Waits until every stored broadcast is processed; each that was accepted must be stored. Expects one final
  * state for each user and channel, recorded by one event. Expects the message at every target of a user at
- * least once, and text messages at most twice.
+ * least once, text messages at most twice, and nothing of the completed deliveries once more.
  */
 export async function checkDeliveries(
   { project, vendors, users }: { project: TestProject; vendors: Vendors; users: readonly ReachableUser[] },
   sent: readonly SentBroadcast[],
+  completed: readonly Completed[] = [],
 ): Promise<DeliverySummary> {
   const stored = await until(
     () => listAll<Stored>(project.call, '/broadcasts?limit=100'),
@@ -250,6 +298,7 @@ export async function checkDeliveries(
       );
     lost += missing.length;
   }
+  expectNotRepeated(completed, counts, new Map(stored.map(({ id, title }) => [id, title])));
   const messages = Object.fromEntries(
     [...counts].map(([target, arrived]) => [target, figuresOf([...arrived.values()])]),
   );
