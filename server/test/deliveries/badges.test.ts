@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { devices, saveToken } from '../support/all-channels.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
-import { startTestService, type TestService, until } from '../support/service.ts';
+import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
 // The number on the icon of an app, while its user reads on another device.
@@ -108,3 +108,48 @@ function countsDuring({ beganAt, endedAt }: Push, changes: readonly Change[]): S
   }
   return counts;
 }
+
+test('a badge counts unread or unseen notifications, as the integration for APNs says', async () => {
+  const project = await service.createProject('badges of all kinds');
+  const user = 'bob';
+  await vendors.setUp(project, ['apns', 'fcm', 'expo']);
+  for (const platform of ['apns', 'fcm', 'expo'] as const)
+    await saveToken(project, user, `mobile_push/${platform}`, { device_token: devices[platform](user) });
+  const apnsShows = async (badge: 'unread' | 'unseen') =>
+    expect(await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, badge })).toMatchObject(
+      {
+        status: 200,
+      },
+    );
+  const as = project.as(user);
+  const change = async (path: string) => expect((await as('POST', `/notifications${path}`)).status).toBe(204);
+  /** Sends a push. Returns its badge on the devices of each vendor, and the id of its notification. */
+  const push = async () => {
+    vendors.reset();
+    const recipients = [{ external_id: user }];
+    const { body } = await project.call('POST', '/broadcasts', { title: 'Hello', recipients });
+    await processed(project.call, body.id);
+    const arrived = () => [vendors.apple.pushes, vendors.google.messages, vendors.expo.messages] as const;
+    await until(arrived, (all) => all.every(({ length }) => length === 1));
+    const [[apple], [google], [expo]] = arrived();
+    const aps = (payload: unknown) => (payload as { aps: { badge: number } }).aps.badge;
+    const { apns } = google as unknown as { apns: { payload: unknown } };
+    const { data } = (await as('GET', '/notifications?limit=1')).body;
+    return { id: data[0].id, badges: [aps(apple?.payload), aps(apns.payload), expo?.badge] };
+  };
+
+  await apnsShows('unseen');
+  const first = await push();
+  expect(first.badges).toEqual([1, 1, 1]);
+  await change('/seen');
+  const second = await push();
+  expect(second.badges).toEqual([1, 2, 2]);
+  await change(`/${first.id}/read`);
+  expect((await push()).badges).toEqual([2, 2, 2]);
+  await change(`/${second.id}/archive`);
+  expect((await push()).badges).toEqual([2, 2, 2]);
+  await change(`/${first.id}/unread`); // it stays seen
+  expect((await push()).badges).toEqual([3, 4, 4]);
+  await apnsShows('unread');
+  expect((await push()).badges).toEqual([5, 5, 5]);
+});
