@@ -15,7 +15,7 @@ import {
   type InboxInterface,
   type NotificationTimes,
 } from '../support/inbox-interfaces.ts';
-import { processed, startTestService, type TestService } from '../support/service.ts';
+import { processed, startTestService, type TestService, until } from '../support/service.ts';
 
 let it: TestService;
 let db: Database;
@@ -89,6 +89,26 @@ class Inbox {
       if (result !== undefined) return result;
     }
     throw new Error('no interface has this operation');
+  }
+
+  /** Starts the same work with each interface that has such an operation, or with some of them. */
+  concurrently<Result>(
+    work: (one: InboxInterface) => Promise<Result> | undefined,
+    most = this.#interfaces.length,
+  ): Promise<Result>[] {
+    return this.#interfaces.slice(0, most).flatMap((one) => work(one) ?? []);
+  }
+
+  /** How many events and messages of the user there are. */
+  async eventsAndMessages(): Promise<{ events: number; messages: number }> {
+    const [row] = await it.rows<{ count: number }>(
+      `select count(*)::int as count
+      from events
+      where user_ids = array[$1::uuid] and type like 'notification.%'`,
+      [this.userId],
+    );
+    const messages = published.filter((message) => message.userId === this.userId);
+    return { events: row?.count ?? 0, messages: messages.length };
   }
 
   /** The expectation for one change: whether it is found, and whether it changes anything. */
@@ -264,6 +284,79 @@ test('concurrent operations are linearizable', async () => {
   const rows = await listNotifications(db, inbox.userId, {}, { direction: 'older', id: NEWEST, limit: 100 });
   expect(await countUnread(db, inbox.userId)).toBe(rows.filter((row) => row.read_at === null).length);
 });
+
+// All of them have found the notification unchanged, and wait for its row.
+test('of concurrent changes of one kind, one is made: it has one event, and is published once', async () => {
+  const inbox = await Inbox.create();
+  await inbox.arrive(null, null);
+  const [id = ''] = inbox.model.keys();
+  const holder = await db.connect();
+  try {
+    for (const action of ['seen', 'read', 'unread', 'archive', 'unarchive', 'read', 'delete'] as const) {
+      const before = await inbox.eventsAndMessages();
+      await holder.query('begin');
+      await holder.query('select from notifications where user_id = $1 and id = $2 for update', [
+        inbox.userId,
+        id,
+      ]);
+      const changes = inbox.concurrently((one) => one.change(action, id));
+      await until(waitingForLocks, (count) => count === changes.length);
+      await holder.query('commit');
+      const found = (await Promise.all(changes)).filter(Boolean);
+      // A notification can be deleted once. Other changes may be repeated.
+      expect([action, found.length]).toEqual([action, action === 'delete' ? 1 : changes.length]);
+      const after = await inbox.eventsAndMessages();
+      expect([action, after.events - before.events, after.messages - before.messages]).toEqual([
+        action,
+        1,
+        1,
+      ]);
+    }
+  } finally {
+    await holder.end();
+  }
+});
+
+test('of concurrent changes of one and of all, one is made: it has one event', async () => {
+  const inbox = await Inbox.create();
+  await inbox.arrive(null, null);
+  const [id = ''] = inbox.model.keys();
+  const holder = await db.connect();
+  try {
+    for (const action of ['seen', 'read', 'archive'] as const) {
+      const before = await inbox.eventsAndMessages();
+      await holder.query('begin');
+      await holder.query('select from notifications where user_id = $1 and id = $2 for update', [
+        inbox.userId,
+        id,
+      ]);
+      // Fewer than the connections of the service.
+      const all = inbox.concurrently((one) => one.changeAll(action, {}), 3);
+      const changes = inbox.concurrently((one) => one.change(action, id), 3);
+      await until(waitingForLocks, (count) => count === all.length + changes.length);
+      await holder.query('commit');
+      await Promise.all([...all, ...changes]);
+      const after = await inbox.eventsAndMessages();
+      expect([action, after.events - before.events, after.messages - before.messages]).toEqual([
+        action,
+        1,
+        1,
+      ]);
+    }
+  } finally {
+    await holder.end();
+  }
+});
+
+/** How many statements wait for a lock. */
+async function waitingForLocks(): Promise<number> {
+  const [row] = await it.rows<{ count: number }>(
+    `select count(*)::int as count
+    from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`,
+  );
+  return row?.count ?? 0;
+}
 
 type State = 'gone' | `${boolean}/${boolean}/${boolean}`; // seen/read/archived
 
