@@ -334,19 +334,28 @@ function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
   return status >= 500 ? 'error' : status >= 400 ? 'info' : 'debug';
 }
 
-/** The path without the query, which may be private; only the pattern if the path contains a secret. */
+/**
+ * The path without the query, which may be private; only the pattern if the path contains a secret. What
+ * names a user or a device is replaced, also in paths that no route has.
+ */
 function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined {
   if (routeOptions.config.secretPath) return routeOptions.url;
-  // Also for a method or a spelling that no route has: `/preferences%2F<token>`, `/%70references/<token>`.
-  return url
-    .split('?', 1)[0]
-    ?.replace(/((?:unsubscribe|preferences)\/|\/t\/[co]\/).*/i, '$1:token')
-    .replace(LIKE_TOKEN, ':token')
-    .slice(0, 300);
+  let path = url.split('?', 1)[0] ?? '';
+  for (const [pattern, replacement] of PRIVATE_PARTS) path = path.replace(pattern, replacement);
+  return path.slice(0, 300);
 }
 
-// The token of a link has 66 characters or more.
-const LIKE_TOKEN = /[\w%-]{60,}/g;
+const PRIVATE_PARTS: [RegExp, string][] = [
+  // Also for a method or a spelling that no route has: `/preferences%2F<token>`, `/%70references/<token>`.
+  [/((?:unsubscribe|preferences)\/|\/t\/[co]\/).*/i, '$1:token'],
+  [/(?:external_id|email)(?::|%(?:25)*3A)[^/]*/gi, ':user_id'],
+  [
+    /(\/(?:push_subscriptions|tokens)\/)(?![\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}(?:\/|$))[^/]+/i,
+    '$1:token',
+  ],
+  // The token of a link has 66 characters or more.
+  [/[\w%-]{60,}/g, ':token'],
+];
 
 function lineOf(
   request: FastifyRequest,

@@ -89,6 +89,39 @@ test('the token of an unsubscribe link was logged for another method', async () 
   }
 });
 
+test('addresses and external ids of users, and tokens of devices, were logged with the path', async () => {
+  const talkative = await startTestService({ logLevel: 'debug' });
+  const { project } = talkative;
+  const device = `SECRET_-42:${'APA91b'.repeat(20)}`;
+  try {
+    await project.call('PUT', '/users', { external_id: 'SECRET/42', email: 'SECRET@example.com' });
+    for (const path of [
+      '/users/email:SECRET@example.com',
+      '/users/email%3ASECRET%40example.com/notifications',
+      '/users/external_id:SECRET/42',
+      '/users/external_id:SECRET%2F42/preferences',
+      '/users/email:SECRET@example.org',
+      '/users/Email:SECRET@example.org/unknown',
+      '/%75sers/external_id%253ASECRET',
+    ])
+      await project.call('GET', path);
+    await project.v1('GET', '/users/email:SECRET@example.org/notifications');
+    for (const path of ['/push_subscriptions', '/channels/mobile_push/fcm/tokens'])
+      await project.v1As('ada')('DELETE', `${path}/${device}`);
+    await project.as('ada')('GET', `/channels/mobile_push/fcm/tokens/${device}`);
+    const id = crypto.randomUUID();
+    await project.as('ada')('GET', `/channels/mobile_push/fcm/tokens/${id}`);
+    const lines = talkative.logged.filter((line) => line.includes('"msg":"request"'));
+    expect(lines).toHaveLength(13);
+    expect(lines.filter((line) => line.includes('SECRET'))).toEqual([]);
+    expect(lines[1]).toContain('"path":"/v2/users/:user_id"');
+    expect(lines[2]).toContain('"path":"/v2/users/:user_id/notifications"');
+    expect(lines.at(-1)).toContain(id);
+  } finally {
+    await talkative.stop();
+  }
+});
+
 test('tokens could be guessed over WebSockets without limit', async () => {
   const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
   const guess = async () => {

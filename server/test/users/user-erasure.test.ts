@@ -4,7 +4,6 @@ import { eraseContent } from '../../src/domain/after/erasure/erase-content.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { recordReceipts } from '../../src/domain/after/receipts/record.ts';
 import { referenceOf } from '../../src/domain/ground/links/reference.ts';
-import { unpackJson } from '../../src/lib/packed-json.ts';
 import { reachEverywhere } from '../support/all-channels.ts';
 import {
   processed,
@@ -13,6 +12,7 @@ import {
   type TestService,
   until,
 } from '../support/service.ts';
+import { tableTexts } from '../support/table-texts.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 
@@ -25,7 +25,11 @@ let project: TestProject;
 
 beforeAll(async () => {
   vendors = await startVendors();
-  service = await startTestService({ settings: { ...vendors.settings, PUBLIC_URL }, pollMs: 50 });
+  service = await startTestService({
+    settings: { ...vendors.settings, PUBLIC_URL },
+    pollMs: 50,
+    logLevel: 'debug',
+  });
   project = await service.createProject('erasure');
 });
 afterAll(async () => {
@@ -54,33 +58,6 @@ async function erase(...ids: string[]): Promise<void> {
 /** A day of quiet hours: those of today would hold the test's own messages back. */
 function weekday(ms: number): string {
   return new Date(ms).toLocaleDateString('en', { weekday: 'long', timeZone: 'UTC' }).toLowerCase();
-}
-
-/** Every row of every table as text, with packed or compressed values unpacked. */
-async function dump(): Promise<string[]> {
-  const tables = await service.rows<{ name: string }>(
-    `select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace
-      and relkind = 'r'`,
-  );
-  expect(tables.length).toBeGreaterThan(20);
-  const texts: string[] = [];
-  for (const { name } of tables)
-    for (const row of await service.rows(`select * from ${name}`))
-      texts.push(
-        `${name}: ${Object.entries(row)
-          .map(([column, value]) => `${column}=${asText(value)}`)
-          .join(' ')}`,
-      );
-  return texts;
-}
-
-function asText(value: unknown): string {
-  if (!Buffer.isBuffer(value)) return JSON.stringify(value) ?? '';
-  try {
-    return unpackJson(value);
-  } catch {
-    return value.toString('latin1');
-  }
 }
 
 const content = (name: string) => ({
@@ -123,6 +100,7 @@ test('nothing personal is in any table after the user was erased', async () => {
     { ...content('one'), recipients: [{ external_id: name, email, first_name: 'canary-first' }] },
     { 'idempotency-key': 'once' },
   ] as const;
+  expect((await project.call('GET', `/users/external_id:${name}/preferences`)).status).toBe(200);
   const as = project.as(name);
   const ok = async (method: string, path: string, body?: object) =>
     expect([path, Math.floor((await as(method, path, body)).status / 100)]).toEqual([path, 2]);
@@ -196,7 +174,7 @@ test('nothing personal is in any table after the user was erased', async () => {
   const slack = [
     ...(await service.rows<{ id: string }>("select id from installations where provider like 'slack%'")),
   ].map((one) => one.id);
-  const before = (await dump()).join('\n');
+  const before = (await tableTexts(service)).join('\n');
   for (const canary of [
     ...[
       'first',
@@ -227,10 +205,15 @@ test('nothing personal is in any table after the user was erased', async () => {
   expect([replay.status, replay.headers.get('idempotency-replayed')]).toEqual([201, 'true']);
   expect(replay.body).toEqual(first.body);
   // It remains known that a user of the project disabled a category, but not which user.
-  const left = (await dump())
+  const left = (await tableTexts(service))
     .filter((text) => !text.startsWith('preference_categories: '))
     .flatMap((text) => (text.match(canaries) ?? []).map((found) => [found, text.slice(0, 400)]));
   expect(left).toEqual([]);
+  // Nothing can be erased from logs. A topic in a path names no user.
+  expect((await project.call('GET', `/users/email:${email}`)).status).toBe(404);
+  const logged = service.logged.map((line) => line.replace('/subscriptions/canary-left', ''));
+  expect(logged.length).toBeGreaterThan(30);
+  expect(logged.filter((line) => line.match(canaries))).toEqual([]);
   // Workspaces that serve the whole project remain connected. Those of the user alone are deleted.
   const events = await service.rows<{ text: string }>(
     'select details::text as text from events where $1 = any (user_ids)',
