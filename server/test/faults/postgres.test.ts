@@ -66,6 +66,7 @@ const hurts = {
     for (const pid of descendants(postmaster)) kill(pid, 'SIGKILL');
   },
   'is shut down': async (postmaster: number) => kill(postmaster, 'SIGINT'),
+  'is shut down at once': async (postmaster: number) => kill(postmaster, 'SIGQUIT'),
   'crashes in one of its processes': async (postmaster: number) => {
     const [, ...children] = descendants(postmaster);
     kill(children.at(-1) ?? postmaster, 'SIGKILL');
