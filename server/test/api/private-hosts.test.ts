@@ -40,6 +40,14 @@ const SAVES: [path: string, field: string, body: (host: string) => object, asUse
   ],
 ];
 
+/** What a URL can have instead of an address within a network. */
+const SPELLINGS = [
+  ...['0.0.0.0', '100.64.0.1', '172.16.0.1', '192.168.0.1', '[::1]', '[fe80::1]', '[fd00::1]'],
+  ...['[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]'],
+  ...['2130706433', '0x7f000001', '0x7f.1', '0177.0.0.1', '017700000001', '127.1', '0', '127.0.0.1.'],
+  ...['%31%32%37.0.0.1', '１２７.0.0.1', '①②⑦.0.0.1', '127。0。0。1'],
+];
+
 test.each(SAVES)('%s rejects a private host, naming %s', async (path, field, body, asUser) => {
   const token = asUser === undefined ? it.project.jwt : user;
   const put = (host: string, more = {}) =>
@@ -50,6 +58,16 @@ test.each(SAVES)('%s rejects a private host, naming %s', async (path, field, bod
     expect(messages[0]).toContain(`Param '${field}' must lead to a public address: ${host}`);
   };
   for (const host of ['10.1.2.3', '127.0.0.1', '169.254.169.254']) await rejects(host);
+  if (path !== '/integrations/smtp')
+    for (const host of SPELLINGS) {
+      const { status, messages } = await put(host);
+      const refusal = `Param '${field}' must lead to a public address: `;
+      expect([host, status, messages.filter((one) => one.startsWith(refusal)).length]).toEqual([
+        host,
+        422,
+        1,
+      ]);
+    }
   // A name is accepted if its lookup takes longer than a second, or if another lookup is in progress.
   await expect.poll(() => rejects('localhost').then(() => 'rejected', String)).toBe('rejected');
   // Together with the errors of its schema.
