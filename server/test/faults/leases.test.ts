@@ -11,6 +11,7 @@ import { createOutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
+import { LeaseLost } from '../../src/queue/complete.ts';
 import type { NewJob } from '../../src/queue/jobs.ts';
 import { dueNow, saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
@@ -359,6 +360,39 @@ test('the end of a job that another worker holds is not stored, and neither are 
     },
   });
   expect(await rows('select id from jobs')).toEqual([job]);
+});
+
+test('a fan-out that another worker has done meanwhile records, enqueues and sends nothing', async ({
+  onTestFinished: undo,
+}) => {
+  const service = await start(undo);
+  const smtp = await withSmtp(undo, service);
+  const { context, project, rows } = service;
+  const { body } = await project.call('POST', '/broadcasts', {
+    title: 'Once',
+    recipients: Array.from({ length: 3 }, (_, index) => ({ email: `once-${index}@example.com` })),
+  });
+  await processed(project.call, body.id);
+  await until(
+    () => rows('select id from jobs'),
+    (left) => left.length === 0,
+  );
+  const written = () =>
+    rows(
+      `select (select count(*) from notifications) as notifications,
+        (select count(*) from events) as events,
+        (select count(*) from broadcast_users) as pages,
+        (select json_agg(b) from broadcasts b) as broadcasts`,
+    );
+  const before = await written();
+  const job = {
+    ...{ id: 1, kind: 'fan_out' as const, projectId: project.id, partitionKey: project.id },
+    ...{ priority: 0, weight: 3, attempt: 1, cutOffs: 0, payload: { broadcast_id: body.id } },
+  };
+  await expect(fanOutHandler(context).run([job], newId(), () => {})).rejects.toThrow(LeaseLost);
+  expect(await written()).toEqual(before);
+  expect(await rows('select id from jobs')).toEqual([]);
+  expect(smtp.received).toHaveLength(3);
 });
 
 test('connected clients refresh if the response to the commit of a fan-out is lost', async ({
