@@ -117,33 +117,37 @@ describe.each(Object.entries(TRANSPORTS))('resume by %s', (_name, { open, firstE
     expect(titles(client.frames)).toEqual(['missed', 'live']);
   });
 
-  test('a late commit with an earlier time is sent nevertheless', async () => {
-    const userId = newUser();
-    const first = await listen(userId);
-    // The slow transaction takes its time first, and commits while the client is disconnected.
-    const gate = Promise.withResolvers<void>();
-    const inserted = Promise.withResolvers<NotificationsNew>();
-    const slow = realtime.db.transaction(async (tx) => {
-      inserted.resolve(await insert(userId, 'slow', tx));
-      await gate.promise;
-    });
-    const late = await inserted.promise;
-    await broadcast(userId, 'quick');
-    await waitForFrames(first, 1);
-    first.source.close();
-    gate.resolve();
-    await slow;
-    const second = await listen(userId, first.lastEventId());
-    node.bus.publish(late); // published after the commit, when the client has the event already
-    await broadcast(userId, 'next');
-    await waitForFrames(second, 2);
-    expect(titles(second.frames)).toEqual(['slow', 'next']);
-    second.source.close();
-    const third = await listen(userId, second.lastEventId());
-    await broadcast(userId, 'last');
-    await waitForFrames(third, 1);
-    expect(titles(third.frames)).toEqual(['last']);
-  });
+  test.each(['while the client is disconnected', 'when the client has the event already'])(
+    'a late commit with an earlier time is sent nevertheless, published %s',
+    async (published) => {
+      const userId = newUser();
+      const first = await listen(userId);
+      // The slow transaction takes its time first, and commits while the client is disconnected.
+      const gate = Promise.withResolvers<void>();
+      const inserted = Promise.withResolvers<NotificationsNew>();
+      const slow = realtime.db.transaction(async (tx) => {
+        inserted.resolve(await insert(userId, 'slow', tx));
+        await gate.promise;
+      });
+      const late = await inserted.promise;
+      await broadcast(userId, 'quick');
+      await waitForFrames(first, 1);
+      first.source.close();
+      gate.resolve();
+      await slow;
+      if (published.startsWith('while')) node.bus.publish(late);
+      const second = await listen(userId, first.lastEventId());
+      if (published.startsWith('when')) node.bus.publish(late);
+      await broadcast(userId, 'next');
+      await waitForFrames(second, 2);
+      expect(titles(second.frames)).toEqual(['slow', 'next']);
+      second.source.close();
+      const third = await listen(userId, second.lastEventId());
+      await broadcast(userId, 'last');
+      await waitForFrames(third, 1);
+      expect(titles(third.frames)).toEqual(['last']);
+    },
+  );
 
   test('changes during a disconnection are sent as the current state', async () => {
     const userId = newUser();
