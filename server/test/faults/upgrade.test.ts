@@ -29,7 +29,7 @@ const NEXT = [
   ),
 ];
 const SECRET_KEY = randomBytes(32).toString('hex');
-const DAYS_90_S = 90 * 86_400;
+const DAYS_400_S = 400 * 86_400;
 
 let folder: string;
 let database: TestDatabase;
@@ -75,16 +75,16 @@ async function pass(days: number): Promise<void> {
 }
 
 const WAITS = {
-  wait: [{ command: 'wait', input: { duration: DAYS_90_S } }],
+  wait: [{ command: 'wait', input: { duration: DAYS_400_S } }],
   wait_for: [
-    { command: 'wait_for', input: { event: 'done', timeout: DAYS_90_S } },
+    { command: 'wait_for', input: { event: 'done', timeout: DAYS_400_S } },
     { command: 'abort', if: 'steps[0].output.timed_out != true' },
   ],
-  digest: [{ command: 'digest', input: { window: DAYS_90_S } }],
+  digest: [{ command: 'digest', input: { window: DAYS_400_S } }],
 };
 const KEYS = Object.keys(WAITS) as (keyof typeof WAITS)[];
 
-test('runs that wait for 90 days continue in the next release, and in this one again', async () => {
+test('runs that wait for 400 days continue in the next release, and in this one again', async () => {
   const launcher = join(copyWithMigrations(join(folder, 'next'), NEXT), 'bin/belfry.mjs');
   let project = await replaceBy();
   const inputs = [1, 2].map((n) => ({ user: { external_id: 'ada' }, n }));
@@ -108,7 +108,7 @@ test('runs that wait for 90 days continue in the next release, and in this one a
   await reach(waiting);
 
   project = await replaceBy(launcher);
-  await pass(89);
+  await pass(399);
   expect(await states()).toEqual(waiting);
   project = await replaceBy();
   expect(await states()).toEqual(waiting);
