@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { listPages } from '../support/pages.ts';
 import { openStream, titles } from '../support/realtime.ts';
 import {
@@ -387,13 +388,19 @@ describe('a delayed e-mail that requires an unseen notification', () => {
     expect(await mailed()).toEqual(['Hello']);
   });
 
-  test('a delay of 400 days is kept', async () => {
+  test('a delay of 400 days is kept, and outlives the retention of broadcasts', async () => {
     await configure([{ channel: 'email', delay: 34_560_000 }]);
-    await send();
+    const id = await send();
     const [job] = await scheduled();
     const days = ((job?.due_at.getTime() ?? 0) - Date.now()) / 86_400_000;
     expect(days).toBeGreaterThan(399.9);
     expect(days).toBeLessThanOrEqual(400);
+    const clock = { now: () => Date.now() + 399 * 86_400_000 };
+    expect(service.context.config.NOTIFICATIONS_RETENTION_DAYS).toBeLessThan(399);
+    await purgeExpired({ ...service.context, clock }, new AbortController().signal);
+    await bringForward();
+    await processed(project.call, id);
+    expect(await mailed()).toEqual(['Hello']);
   });
 });
 
