@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
@@ -56,8 +57,7 @@ async function installByNpm(consumer: string): Promise<void> {
 
 /** Builds the package, and links what its lock file names. */
 async function installByLinks(consumer: string): Promise<void> {
-  const build = `import(${JSON.stringify(pathToFileURL(join(root, 'bin/build-program.mjs')).href)})`;
-  await run(process.execPath, ['-e', `${build}.then((m) => m.buildProgram(process.argv[1]))`, installed]);
+  await build(installed);
   const lock = JSON.parse(await readFile(join(installed, 'npm-shrinkwrap.json'), 'utf8')) as Lock;
   for (const [path, { version }] of Object.entries(lock.packages)) {
     if (!/^node_modules\/(@[^/]+\/)?[^/]+$/.test(path)) continue;
@@ -68,6 +68,11 @@ async function installByLinks(consumer: string): Promise<void> {
     await mkdir(dirname(join(consumer, path)), { recursive: true });
     await symlink(place, join(consumer, path));
   }
+}
+
+async function build(target: string): Promise<void> {
+  const program = `import(${JSON.stringify(pathToFileURL(join(root, 'bin/build-program.mjs')).href)})`;
+  await run(process.execPath, ['-e', `${program}.then((m) => m.buildProgram(process.argv[1]))`, target]);
 }
 
 async function versionAt(place: string): Promise<string | undefined> {
@@ -102,6 +107,25 @@ test('the package has only what it runs, and no tool that builds pages', async (
   expect(tools).toContain('esbuild');
   expect(needed.filter((name) => tools.includes(name))).toEqual([]);
 });
+
+test.skipIf(withNpm)('another build of the same source has the same files, byte for byte', async () => {
+  const second = join(folder, 'second');
+  await build(second);
+  const [first, other] = await Promise.all([hashesIn(installed), hashesIn(second)]);
+  expect(other.size).toBeGreaterThan(100);
+  expect([...other].filter(([path, digest]) => first.get(path) !== digest)).toEqual([]);
+  expect(other.size).toBe(first.size);
+});
+
+async function hashesIn(directory: string): Promise<Map<string, string>> {
+  const files = await readdir(directory, { recursive: true, withFileTypes: true });
+  const paths = files.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return new Map(
+    await Promise.all(
+      paths.map(async (path) => [relative(directory, path), hash('sha256', await readFile(path))] as const),
+    ),
+  );
+}
 
 const ALLOWED = new RegExp(
   [
