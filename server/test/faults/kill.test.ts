@@ -6,7 +6,7 @@ import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
-import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
+import { dueNow, messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { rounds } from '../support/rounds.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -240,6 +240,12 @@ test.runIf(process.platform === 'linux')(
       );
     }
     const { server } = resumed;
+    // Jobs that were cut off by several kills wait for up to an hour, so that the others complete.
+    const delayed = await withDatabaseOf(dataDir, async (context) => {
+      const waiting = await context.db.query(sql('', 'select id from jobs where due_at > now()'));
+      await dueNow({ context });
+      return waiting.length;
+    });
     await settled(server);
     const summaries = new Map([
       ...(await summariesOf(server, server.credentials.project_jwt)),
@@ -256,6 +262,7 @@ test.runIf(process.platform === 'linux')(
         ...lines,
         `${sent.length} broadcasts sent, ${figures.lost} responses lost, ${figures.replayed} replayed by key`,
         `${stored.atOnce} broadcasts with a key that were written with their notifications`,
+        `${delayed} jobs waited, because several kills had cut them off`,
         `${stored.notifications.length} notifications, ${smtp.received.length} e-mails, ${repeats} of ` +
           `them duplicates`,
         `ready again after ${Math.round(median(startsMs))} ms (median), ` +
