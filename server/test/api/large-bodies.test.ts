@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { until } from '../support/service.ts';
+import { processed, until } from '../support/service.ts';
 import { type MeasuredServer, startMeasuredServer } from '../support/start-measured-server.ts';
 
 // `npm run bench -- --only bodies` does the same with a thousand broadcasts over 128 connections.
@@ -70,6 +70,26 @@ test('broadcasts of 10 MiB, together larger than the heap, do not stop the serve
     ({ status }) => status === 201,
     { everyMs: 100 },
   );
+});
+
+test('a broadcast of 10 MiB to a thousand users is in all of their inboxes', async () => {
+  const [, , third] = server.projects;
+  if (third === undefined) throw new Error('no project');
+  const large = JSON.parse(body.toString());
+  const recipients = Array.from({ length: 1_000 }, (_, index) => ({ external_id: `user-${index}` }));
+  // It may have to wait for those of the test before.
+  const { body: sent } = await until(
+    () => third.call('POST', '/broadcasts', { ...large, recipients }),
+    ({ status }) => status === 201,
+    { everyMs: 100 },
+  );
+  const { status } = await processed(third.call, sent.id);
+  expect(status.summary).toEqual({ total: 1_000, failures: 0, pending: 0 });
+  for (const user of ['user-0', 'user-999']) {
+    const inbox = await third.as(user)('GET', '/notifications');
+    expect(inbox.body.data).toHaveLength(1);
+    expect(inbox.body.data[0].content === large.content).toBe(true);
+  }
 });
 
 test('a text too large for the heap is rejected, and the next broadcast is accepted', async () => {
