@@ -2,6 +2,8 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isExternalId } from '../../src/lib/external-id.ts';
+import { canonicalLocale } from '../../src/lib/locale.ts';
 import { Explorer, examplesOf, type GeneratedRequest, send } from '../support/explorer.ts';
 import { describedBy, type Operation, pathOf } from '../support/operations.ts';
 import { newSeed } from '../support/random.ts';
@@ -26,9 +28,17 @@ const explorers = {} as Record<Version, Explorer>;
 beforeAll(async () => {
   console.info(`request fuzz: FAULT_SEED=${seed}`);
   service = await startTestService({ settings: { PUBLIC_URL: 'https://notify.example' } });
-  ajv = new Ajv({ strict: false, allErrors: false, discriminator: false });
+  const refuse = (problem: string) => {
+    throw new Error(problem);
+  };
+  ajv = new Ajv({
+    ...{ strict: false, allErrors: false, discriminator: false },
+    logger: { log() {}, warn: refuse, error: refuse }, // it would ignore a format that it does not know
+  });
   addFormats.default(ajv);
   for (const format of ['text', 'cursor', 'password']) ajv.addFormat(format, true);
+  ajv.addFormat('external-id', isExternalId);
+  ajv.addFormat('locale', (text: string) => canonicalLocale(text) !== undefined);
   for (const version of VERSIONS) {
     const published = await fetch(`${service.address}/${version}/openapi.json`);
     const described = describedBy((await published.json()) as Record<string, unknown>);
