@@ -274,7 +274,7 @@ test('an inbox is live although each token takes longer than a connection', asyn
       baseUrl: `${service.address}/v2`,
       transports: [transport],
       async token() {
-        await setTimeout(6_000);
+        await setTimeout(1_000);
         return project.userJwt({ user_external_id: user });
       },
     });
@@ -371,11 +371,47 @@ test.each([['websocket'], ['sse'], ['polling']] as const)(
   },
 );
 
-test('an inbox whose user was deleted no longer seems to be live', async () => {
-  const user = newUser();
-  const inbox = await open(user, { transports: ['websocket'] });
-  const { body } = await project.call('PUT', '/users', { external_id: user });
-  expect((await project.call('DELETE', `/users/${body.id}`)).status).toBe(204);
-  await expect.poll(() => inbox.getSnapshot().connection).toBe('unauthorized');
-  inbox.close();
-});
+test.each([['websocket'], ['sse'], ['polling']] as const)(
+  'a deleted user stays deleted although an inbox by %s is open',
+  async (transport) => {
+    const user = newUser();
+    const urls: string[] = [];
+    const inbox = await open(user, {
+      transports: [transport],
+      fetch(input, init) {
+        urls.push(`${init?.method} ${String(input)}`);
+        return fetch(input, init);
+      },
+    });
+    const { list } = show(inbox);
+    await expect.poll(() => list.getSnapshot().status).toBe('ready');
+    const { body } = await project.call('PUT', '/users', { external_id: user });
+    await send(user);
+    await project.as(user)('POST', '/notifications/read'); // so the counts are fetched later
+    expect((await project.call('DELETE', `/users/${body.id}`)).status).toBe(204);
+    await expect.poll(() => inbox.getSnapshot().connection, { timeout: 25_000 }).toBe('unauthorized');
+    const requests = urls.length;
+    await setTimeout(6_000);
+    expect(urls.slice(requests)).toEqual([]);
+    expect((await project.call('GET', `/users/${body.id}`)).status).toBe(404);
+    inbox.close();
+  },
+  60_000,
+);
+
+test.each([['websocket'], ['sse']] as const)(
+  'a user who is deleted while an inbox by %s is offline stays deleted when it is back',
+  async (transport) => {
+    const user = newUser();
+    const browser = offlineBrowser();
+    const inbox = await open(user, { transports: [transport], fetch: browser.fetch });
+    const { body } = await project.call('PUT', '/users', { external_id: user });
+    browser.set(false);
+    await expect.poll(() => inbox.getSnapshot().connection).toBe('offline');
+    expect((await project.call('DELETE', `/users/${body.id}`)).status).toBe(204);
+    browser.set(true);
+    await expect.poll(() => inbox.getSnapshot().connection).toBe('unauthorized');
+    expect((await project.call('GET', `/users/${body.id}`)).status).toBe(404);
+    inbox.close();
+  },
+);

@@ -4,7 +4,7 @@ import type { ClientOptions, RequestOptions } from './options.ts';
 
 /** A request to the API. The path is below `baseUrl`. */
 export interface ApiRequest {
-  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
   query?: object | undefined;
   /** Sent as JSON. */

@@ -31,6 +31,7 @@ const TABLE = {
   hmac_not_a_match: { status: 401, message: 'The HMAC is not that of the user' },
   forbidden: { status: 403, message: 'The token does not permit this operation' },
   not_found: { status: 404, message: 'Not found' },
+  user_deleted: { status: 410, message: 'The user of this stream was deleted' },
   method_not_allowed: { status: 405, message: 'The path does not support this method' },
   not_acceptable: {
     status: 406,

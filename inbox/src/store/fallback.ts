@@ -71,14 +71,21 @@ export async function overSse(live: Session): Promise<Ending> {
 
 /** Fetches what is shown regularly, until the better transports may work again or a request fails. */
 export async function byPolling(live: Session): Promise<Ending> {
+  const { api, poll } = live.options;
   let polled = false;
   do {
     try {
-      await live.options.poll();
+      // A stream that resumes restores no deleted user, as other requests do.
+      const headers = { 'last-event-id': live.lastEventId ?? '' };
+      if (live.lastEventId) await api.send({ method: 'HEAD', path: '/notifications/stream' }, { headers });
+      await poll();
     } catch (error) {
-      return polled ? { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY } : endingOf(error);
+      const ending = endingOf(error);
+      const hasWorked = polled && ending.kind !== 'ended';
+      return hasWorked ? { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY } : ending;
     }
     polled = true;
+    live.lastEventId ??= '0'; // no id of an event, so a stream begins with the state of the inbox
     live.connected('polling');
     await live.sleep(POLL_EVERY_MS * (0.9 + Math.random() * 0.2));
   } while (live.mayPoll);
@@ -88,5 +95,6 @@ export async function byPolling(live: Session): Promise<Ending> {
 function endingOf(error: unknown): Ending {
   const { status, code } = error as Partial<BelfryError>;
   if (status === 401 || status === 403) return { kind: 'unauthorized' };
+  if (status === 410) return { kind: 'ended' };
   return { kind: code === 'invalid_response' || status === 404 ? 'unsupported' : 'failed' };
 }

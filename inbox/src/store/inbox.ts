@@ -318,6 +318,10 @@ export class Inbox {
         this.#state.set({ connection, transport });
         if (connection === 'offline' || connection === 'unauthorized') fetchWithout();
       },
+      onEnd: () => {
+        this.close();
+        this.#state.set({ connection: 'unauthorized', transport: undefined });
+      },
       onReady: (opening) => this.#open(opening),
       poll: fetchAll,
     });
@@ -606,8 +610,8 @@ export class Inbox {
   #announce(notification: Notification): void {
     const key = `${notification.id} ${notification.sent_at}`; // a snoozed one is new when it returns
     if (this.#announced.has(key)) return;
-    const [oldest] = this.#announced;
-    if (oldest !== undefined && this.#announced.size >= MAX_ANNOUNCED) this.#announced.delete(oldest);
+    const [oldest = ''] = this.#announced;
+    if (this.#announced.size >= MAX_ANNOUNCED) this.#announced.delete(oldest);
     this.#announced.add(key);
     for (const listener of this.#newListeners) listener(notification);
   }

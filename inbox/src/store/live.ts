@@ -38,7 +38,11 @@ export class Live implements Session {
     this.#rung = Math.max(0, rung);
     this.#rungSince = remembered?.at ?? Date.now();
     const { signal } = this.#stop;
-    const wake = () => this.#interrupt();
+    // Ends a wait, and a connection that the browser reports as lost.
+    const wake = () => {
+      this.#wake.abort();
+      this.#wake = new AbortController();
+    };
     for (const name of ['online', 'offline', 'pageshow'])
       globalThis.addEventListener?.(name, wake, { signal });
     globalThis.document?.addEventListener('visibilitychange', wake, { signal });
@@ -50,15 +54,8 @@ export class Live implements Session {
     this.#wake.abort();
   }
 
-  /** Ends a wait, and a connection that the browser reports as lost. */
-  #interrupt(): void {
-    const wake = this.#wake;
-    this.#wake = new AbortController();
-    wake.abort();
-  }
-
   async #run(): Promise<void> {
-    const { transports, onState } = this.options;
+    const { transports, onState, onEnd } = this.options;
     const { signal } = this.#stop;
     let failures = 0;
     let shortLived = 0;
@@ -79,8 +76,8 @@ export class Live implements Session {
         this.#rung + 1 < transports.length &&
         this.#use(this.#rung + 1)
       );
+      if (ending.kind === 'ended') onEnd();
       if (signal.aborted) return;
-      if (ending.kind === 'ended') return onState('unauthorized', undefined);
       // Whether a transport works is not known without a connection, and after the token was rejected. None
       // works behind the login page of a network.
       if (ending.kind !== 'lost') this.#use(ending.kind === 'unsupported' ? 0 : first);
@@ -127,8 +124,7 @@ export class Live implements Session {
   async #overWebSocket(): Promise<Ending> {
     if (globalThis.WebSocket === undefined) return { kind: 'unsupported' };
     const url = new URL(`${this.options.baseUrl.replace(/^http/, 'ws')}/notifications/stream`);
-    const resumed = this.lastEventId;
-    if (resumed !== undefined) url.searchParams.set('last_event_id', resumed);
+    url.searchParams.set('last_event_id', this.lastEventId ?? '');
     let readyAt = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const { promise, resolve } = deferred<number>();

@@ -35,6 +35,8 @@ export interface LiveOptions {
   transports: readonly Transport[];
   onEvent: (event: LiveEvent) => void;
   onState: (connection: Connection, transport: Transport | undefined) => void;
+  /** Called when the user was deleted. A further request would restore it. */
+  onEnd: () => void;
   /** How many notifications the state of the inbox lists when a stream opens. */
   listed: () => number;
   /** Called when events arrive from now on, with the state of the inbox, if the server sent it. */

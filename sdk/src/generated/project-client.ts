@@ -1066,7 +1066,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'PATCH', path: `/users/${segment(userId)}`, body }, options),
     /**
      * Delete a user.
-     * The user is hidden at once: deliveries and connections end, and broadcasts that name the user report it in `status.errors`. After seven days all personal data is erased, also in the recipients of broadcasts, where `external_id` becomes `deleted:<id>`. Until then a request of that user, or PUT /users with the same identity, restores everything. Requires a Project JWT.
+     * The user is hidden at once: deliveries and connections end, and broadcasts that name the user report it in `status.errors`. After seven days all personal data is erased, also in the recipients of broadcasts, where `external_id` becomes `deleted:<id>`. Until then a request of that user, or PUT /users with the same identity, restores everything. A request that resumes a stream does not. Requires a Project JWT.
      *
      * `DELETE /users/{user_id}`
      */

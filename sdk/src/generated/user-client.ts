@@ -132,7 +132,7 @@ export class UserClient extends Client {
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/click`, body }, options),
     /**
      * Stream the notifications of the user.
-     * Sends Server-Sent Events whose name says what happened (`notifications/new`, `notifications/read`, …) and whose data is `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; if they are too many, it gets a `resync` event and should list the notifications. The same stream comes by WebSocket at this address, with the sub-protocols `belfry.v1` and `belfry.jwt.<User JWT>` and with `last_event_id` in the query: each message is `{id, event, data}`. With `snapshot`, an inbox opens with this one request. Requires a User JWT.
+     * Sends Server-Sent Events whose name says what happened (`notifications/new`, `notifications/read`, …) and whose data is `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; if they are too many, it gets a `resync` event and should list the notifications. If the user was deleted, it gets 410: resuming a stream does not restore it. The same stream comes by WebSocket at this address, with the sub-protocols `belfry.v1` and `belfry.jwt.<User JWT>` and with `last_event_id` in the query: each message is `{id, event, data}`. With `snapshot`, an inbox opens with this one request. Requires a User JWT.
      *
      * `GET /notifications/stream`
      */

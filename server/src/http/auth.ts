@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Database } from '../db/client.ts';
 import type { Bus } from '../domain/ground/bus/messages.ts';
 import type { Identities } from '../domain/ground/identities/identities.ts';
-import { identifyUser } from '../domain/people/users/identify.ts';
+import { findIdentifiedUser, identifyUser } from '../domain/people/users/identify.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
 import type { Project, ProjectCache } from '../domain/setup/projects/cache.ts';
 import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
@@ -91,18 +91,26 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   function authenticate(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
     const token = bearerToken(headers.authorization);
     const known = verified.get(token);
+    const resumes = !!headers['last-event-id']; // clients without an id may send an empty one
     if (known === undefined || known.credential.expiresAtMs <= clock.now())
-      return verify(token).then(toCaller);
+      return verify(token).then((fresh) => toCaller(fresh, resumes));
     // Any change of the project, such as a revoked token or a new secret, creates a new object. Reading it
     // from the database may fail, and the request fails then.
     const project = projects.byId(known.project.id);
     return project instanceof Promise
-      ? project.then((found) => admit(token, known, found))
-      : admit(token, known, project);
+      ? project.then((found) => admit(token, known, found, resumes))
+      : admit(token, known, project, resumes);
   }
 
-  function admit(token: string, known: Verified, project: Project | undefined): Caller | Promise<Caller> {
-    return project === known.project ? toCaller(known) : verify(token).then(toCaller);
+  function admit(
+    token: string,
+    known: Verified,
+    project: Project | undefined,
+    resumes: boolean,
+  ): Caller | Promise<Caller> {
+    return project === known.project
+      ? toCaller(known, resumes)
+      : verify(token).then((fresh) => toCaller(fresh, resumes));
   }
 
   async function verify(token: string): Promise<Verified> {
@@ -141,13 +149,16 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     return newer === undefined || newer === known ? undefined : verifyWith(token, isUser, newer);
   }
 
-  function toCaller(token: Verified): Caller | Promise<Caller> {
+  function toCaller(token: Verified, resumes: boolean): Caller | Promise<Caller> {
     keyUses.note(token.credential.key);
-    return token.kind === 'project' ? token.caller : toUser(token);
+    return token.kind === 'project' ? token.caller : toUser(token, resumes);
   }
 
-  async function toUser({ project, named, credential }: VerifiedUser): Promise<UserCaller> {
-    const { userId } = await identifyUser(deps, project.id, named);
+  async function toUser({ project, named, credential }: VerifiedUser, resumes: boolean): Promise<UserCaller> {
+    // Programs resume streams by themselves, so a resume is no request of the user, which restores it.
+    const user = await (resumes ? findIdentifiedUser : identifyUser)(deps, project.id, named);
+    if (user === undefined) throw new ClientError('user_deleted');
+    const { userId } = user;
     lastSeen.note(userId);
     return { kind: 'user', project, userId, credential };
   }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { unpackJson } from '../../src/lib/packed-json.ts';
-import { openSocket, openStream, Refused } from '../support/realtime.ts';
+import { openSocket, openStream, openStreamSocket, Refused } from '../support/realtime.ts';
 import {
   processed,
   startTestService,
@@ -111,6 +111,53 @@ describe('deleting a user', () => {
       (frames) => frames === 1,
     );
     expect((await eventsOf(id)).filter((type) => type === 'user.restored')).toHaveLength(1);
+  });
+});
+
+describe('a stream that resumes', () => {
+  const streamUrl = () => `${service.address}/v2/notifications/stream`;
+  const resumed = (jwt: string, method = 'GET') =>
+    fetch(streamUrl(), {
+      method,
+      headers: { authorization: `Bearer ${jwt}`, 'last-event-id': '0' },
+    });
+  const closedSocket = async (jwt: string) =>
+    (await openStreamSocket(service.address, { jwt, lastEventId: '0' })).closed;
+
+  test.each([
+    ['deleted', async () => {}],
+    ['erased', purgeAll],
+  ])('does not restore a user that was %s', async (name, then) => {
+    const id = await create({ external_id: name });
+    expect(await remove(id)).toBe(204);
+    await then();
+    const jwt = project.userJwt({ user_external_id: name });
+    const response = await resumed(jwt);
+    expect(response.status).toBe(410);
+    expect(await response.json()).toMatchObject({ errors: [{ code: 'user_deleted' }] });
+    expect((await resumed(jwt, 'HEAD')).status).toBe(410);
+    expect(await closedSocket(jwt)).toEqual({ code: 4004, reason: 'the user was deleted' });
+    expect(await isThere(id)).toBe(false);
+    const { body } = await project.call('GET', `/users?query=${name}`);
+    expect(body.data).toEqual([]);
+  });
+
+  test('continues for a user that the project has restored', async () => {
+    const id = await create({ external_id: 'back' });
+    expect(await remove(id)).toBe(204);
+    expect(await create({ external_id: 'back' })).toBe(id);
+    expect((await resumed(project.userJwt({ user_external_id: 'back' }), 'HEAD')).status).toBe(200);
+  });
+
+  test('ends in a client that reconnects by itself after its user was deleted', async () => {
+    const id = await create({ external_id: 'following' });
+    const stream = await openStream(streamUrl(), {
+      jwt: project.userJwt({ user_external_id: 'following' }),
+    });
+    onTestFinished(() => stream.source.close());
+    expect(await remove(id)).toBe(204);
+    await expect.poll(() => stream.source.readyState, { timeout: 15_000 }).toBe(2);
+    expect(await isThere(id)).toBe(false);
   });
 });
 

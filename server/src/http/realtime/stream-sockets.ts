@@ -27,7 +27,7 @@ const HEARTBEAT = encodeTextFrame('{"event":"heartbeat"}');
 export interface StreamSocketsOptions extends WebSocketsOptions, ValidityDeps {
   hub: Hub;
   /** Throws a `ClientError` for a client that is rejected. */
-  authenticate(token: string): Promise<UserCaller>;
+  authenticate(token: string, lastEventId: string | undefined): Promise<UserCaller>;
   /** Returns what the first message of a stream has. Throws a `ClientError` for a wrong query. */
   snapshotFor(caller: UserCaller, query: URLSearchParams): Connection['snapshot'];
 }
@@ -46,20 +46,29 @@ export function serveStreamSockets({
   projects,
   clock,
   ...options
-}: StreamSocketsOptions): Pick<WebSockets<Admitted>, 'close'> {
-  return new WebSockets<Admitted>(options, {
+}: StreamSocketsOptions): Pick<WebSockets<Admitted | undefined>, 'close'> {
+  return new WebSockets<Admitted | undefined>(options, {
     serves: (path) => path === STREAM_PATH,
     maxIncomingBytes: MAX_INCOMING_BYTES,
     visitEveryMs: HEARTBEAT_EVERY_MS,
     handleProtocols: () => PROTOCOL,
     async admit(request) {
-      const caller = await authenticate(tokenOf(request));
+      const token = tokenOf(request);
       const query = queryOf(request);
       // A client without an id may send an empty one.
       const lastEventId = query.get('last_event_id') || undefined;
-      return { caller, snapshot: snapshotFor(caller, query), lastEventId };
+      try {
+        const caller = await authenticate(token, lastEventId);
+        return { caller, snapshot: snapshotFor(caller, query), lastEventId };
+      } catch (error) {
+        if (!(error instanceof ClientError) || error.code !== 'user_deleted') throw error;
+        await options.onRefused?.(request);
+        return undefined;
+      }
     },
-    open(socket, { caller, snapshot, lastEventId }) {
+    open(socket, admitted) {
+      if (admitted === undefined) return new RejectedSocket(socket);
+      const { caller, snapshot, lastEventId } = admitted;
       const isValid = () => isValidNow({ projects, clock }, caller);
       const client = new StreamSocket(socket, caller, snapshot, isValid);
       hub.addFrom(client, lastEventId).then(
@@ -80,6 +89,20 @@ function tokenOf({ headers }: IncomingMessage): string {
   if (!offered.includes(PROTOCOL))
     throw new ClientError('bad_request', [`The sub-protocol '${PROTOCOL}' is missing`]);
   return token;
+}
+
+/** The socket of a deleted user. Programs in browsers do not see why a handshake fails, but a close code. */
+class RejectedSocket implements SocketClient {
+  readonly socket: LiveSocket;
+
+  constructor(socket: LiveSocket) {
+    this.socket = socket;
+    socket.webSocket.close(...CLOSINGS.user_deleted);
+  }
+
+  visit(): void {}
+  close(): void {}
+  closed(): void {}
 }
 
 /** One client's stream of a user's notifications. */

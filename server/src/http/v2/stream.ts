@@ -43,8 +43,9 @@ export function streamRoute(app: App, streams: Streams): void {
     ...context,
     server: fastify.server,
     onRefused: (request) => limits.refusedSocket(request),
-    async authenticate(token) {
-      const caller = await api.authenticate({ authorization: `Bearer ${token}` }, 'user');
+    async authenticate(token, lastEventId) {
+      const headers = { authorization: `Bearer ${token}`, 'last-event-id': lastEventId };
+      const caller = await api.authenticate(headers, 'user');
       if (caller.kind !== 'user') throw new ClientError('forbidden');
       await limits.caller(caller, api, { method: 'GET' });
       return caller;
@@ -65,7 +66,8 @@ export function streamRoute(app: App, streams: Streams): void {
       'Sends Server-Sent Events whose name says what happened (`notifications/new`, ' +
       '`notifications/read`, …) and whose data is `{id, name, timestamp, data: {id, client_id?, ' +
       'notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; ' +
-      'if they are too many, it gets a `resync` event and should list the notifications. The same stream ' +
+      'if they are too many, it gets a `resync` event and should list the notifications. If the user was ' +
+      'deleted, it gets 410: resuming a stream does not restore it. The same stream ' +
       'comes by WebSocket at this address, with the sub-protocols `belfry.v1` and `belfry.jwt.<User JWT>` ' +
       'and with `last_event_id` in the query: each message is `{id, event, data}`. With `snapshot`, an ' +
       'inbox opens with this one request.',

@@ -98,7 +98,8 @@ export function userRoutes(app: App): void {
       'The user is hidden at once: deliveries and connections end, and broadcasts that name the user ' +
       'report it in `status.errors`. After seven days all personal data is erased, also in the ' +
       'recipients of broadcasts, where `external_id` becomes `deleted:<id>`. Until then a request of ' +
-      'that user, or PUT /users with the same identity, restores everything.',
+      'that user, or PUT /users with the same identity, restores everything. A request that resumes a ' +
+      'stream does not.',
     tags,
     params: UserInPath,
     reply: { 204: NoContent },

@@ -9,6 +9,11 @@ import {
 import { publishChanges, resolveUsers } from './resolve.ts';
 import { restoreUser } from './restore.ts';
 
+interface Named {
+  externalId?: string | undefined;
+  email?: string | undefined;
+}
+
 /**
  * Returns the user that a User JWT names. Creates it at first use and restores it if it is deleted. Needs no
  * statement for a cached user.
@@ -16,26 +21,13 @@ import { restoreUser } from './restore.ts';
 export async function identifyUser(
   deps: { db: Database; identities: Identities; bus: Bus },
   projectId: string,
-  named: { externalId?: string | undefined; email?: string | undefined },
+  named: Named,
 ): Promise<{ userId: string }> {
   const { db, identities, bus } = deps;
-  // The external id wins. A known user keeps the stored address: tokens live long, and addresses change.
+  const known = await lookUp(deps, projectId, named);
+  if (known !== undefined && (!known.isDeleted || (await restoreUser(deps, known.userId))))
+    return { userId: known.userId };
   const { externalId, email } = named;
-  const [kind, value]: [IdentityKind, string] =
-    externalId !== undefined ? ['external_id', externalId] : ['email', email ?? ''];
-  const key = identityKey(projectId, kind, value);
-  const cached = identities.get(key);
-  if (cached !== undefined) return { userId: cached };
-  const { removals } = identities;
-  const [known] = await db.query<{ user_id: string; deleted: boolean }>(selectOwner, [
-    projectId,
-    kind,
-    identityValue(kind, value),
-  ]);
-  if (known !== undefined && (!known.deleted || (await restoreUser(deps, known.user_id)))) {
-    if (!known.deleted && identities.removals === removals) identities.set(key, known.user_id);
-    return { userId: known.user_id };
-  }
   const resolved = await db.transaction((tx) =>
     resolveUsers(tx, identities, [{ projectId, externalId, email }], 'restore'),
   );
@@ -44,6 +36,42 @@ export async function identifyUser(
   const userId = resolved.userIds[0];
   if (userId === undefined) throw new Error('a person was resolved without a user');
   return { userId };
+}
+
+/**
+ * Returns the user that a User JWT names; undefined if there is none or it is deleted. Never creates or
+ * restores a user.
+ */
+export async function findIdentifiedUser(
+  deps: { db: Database; identities: Identities },
+  projectId: string,
+  named: Named,
+): Promise<{ userId: string } | undefined> {
+  const known = await lookUp(deps, projectId, named);
+  return known?.isDeleted === false ? known : undefined;
+}
+
+async function lookUp(
+  { db, identities }: { db: Database; identities: Identities },
+  projectId: string,
+  { externalId, email }: Named,
+): Promise<{ userId: string; isDeleted: boolean } | undefined> {
+  // The external id wins. A known user keeps the stored address: tokens live long, and addresses change.
+  const [kind, value]: [IdentityKind, string] =
+    externalId !== undefined ? ['external_id', externalId] : ['email', email ?? ''];
+  const key = identityKey(projectId, kind, value);
+  const cached = identities.get(key);
+  if (cached !== undefined) return { userId: cached, isDeleted: false };
+  const { removals } = identities;
+  const [known] = await db.query<{ user_id: string; deleted: boolean }>(selectOwner, [
+    projectId,
+    kind,
+    identityValue(kind, value),
+  ]);
+  if (known === undefined) return undefined;
+  const { user_id: userId, deleted: isDeleted } = known;
+  if (!isDeleted && identities.removals === removals) identities.set(key, userId);
+  return { userId, isDeleted };
 }
 
 // Primary key of user_keys.
