@@ -514,3 +514,37 @@ test('what arrives during an action on all that fails stays counted', async () =
   await expect(all).rejects.toThrow('400');
   expect(inbox.getSnapshot().counts).toEqual({ unread: 2, unseen: 2 });
 });
+
+test.each(['markRead', 'archive'] as const)(
+  'a notification that is shown once more, because the responses of %s were lost, counts once',
+  async (action) => {
+    const user = newUser();
+    for (const title of ['a', 'b']) await send(user, { title });
+    let isLost = true;
+    const inbox = await open(user, {
+      async fetch(input, init) {
+        const response = await fetch(input, init);
+        if (isLost && /(read|archive)$/.test(String(input))) throw new TypeError('lost');
+        return response;
+      },
+    });
+    const { list, titles } = show(inbox);
+    const unread = inbox.list({ status: 'unread' });
+    const leave = unread.subscribe(() => {});
+    await expect.poll(() => titlesOf(unread.getSnapshot())).toEqual(['b', 'a']);
+    leave();
+    await expect.poll(titles).toEqual(['b', 'a']);
+    const id = list.getSnapshot().notifications[0]?.id ?? '';
+    await expect(inbox[action](id)).rejects.toThrow('lost');
+    isLost = false;
+    // The server has done it.
+    const states = () => list.getSnapshot().notifications.map(({ title, status }) => `${title} ${status}`);
+    await expect.poll(states).toEqual(action === 'archive' ? ['a unseen'] : ['b read', 'a unseen']);
+    await expect.poll(() => inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+    if (action === 'markRead') await inbox.archive(id); // as the user sees it now
+    expect(titles()).toEqual(['a']);
+    expect(inbox.getSnapshot().counts).toEqual({ unread: 1, unseen: 1 });
+    unread.subscribe(() => {});
+    await expect.poll(() => titlesOf(unread.getSnapshot())).toEqual(['a']);
+  },
+);

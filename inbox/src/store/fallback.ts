@@ -71,18 +71,13 @@ export async function overSse(live: Session): Promise<Ending> {
 
 /** Fetches what is shown regularly, until the better transports may work again or a request fails. */
 export async function byPolling(live: Session): Promise<Ending> {
-  const { api, poll } = live.options;
   let polled = false;
   do {
+    if (await isDeleted(live)) return { kind: 'ended' };
     try {
-      // A stream that resumes restores no deleted user, as other requests do.
-      const headers = { 'last-event-id': live.lastEventId ?? '' };
-      if (live.lastEventId) await api.send({ method: 'HEAD', path: '/notifications/stream' }, { headers });
-      await poll();
+      await live.options.poll();
     } catch (error) {
-      const ending = endingOf(error);
-      const hasWorked = polled && ending.kind !== 'ended';
-      return hasWorked ? { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY } : ending;
+      return polled ? { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY } : endingOf(error);
     }
     polled = true;
     live.lastEventId ??= '0'; // no id of an event, so a stream begins with the state of the inbox
@@ -90,6 +85,19 @@ export async function byPolling(live: Session): Promise<Ending> {
     await live.sleep(POLL_EVERY_MS * (0.9 + Math.random() * 0.2));
   } while (live.mayPoll);
   return { kind: 'lost', lastedMs: Number.POSITIVE_INFINITY };
+}
+
+/** Whether the user was deleted. A stream that resumes does not restore it, as other requests do. */
+async function isDeleted({ lastEventId, options }: Session): Promise<boolean> {
+  if (lastEventId === undefined) return false;
+  const request = { method: 'HEAD', path: '/notifications/stream' } as const;
+  const headers = { 'last-event-id': lastEventId };
+  const limits = { maxRetries: 0, timeoutMs: CONNECT_TIMEOUT_MS };
+  return options.api.send(request, { headers, ...limits }).then(
+    () => false,
+    // A proxy that does not let it pass may pass the others.
+    (error) => endingOf(error).kind === 'ended',
+  );
 }
 
 function endingOf(error: unknown): Ending {

@@ -530,7 +530,7 @@ export class Inbox {
       // What has arrived meanwhile stays counted.
       if (counts !== undefined)
         this.#setCounts(countedAt === this.#countedAt ? restoredCounts(countsBefore, counts, now) : now);
-      this.#countSoon();
+      void this.refresh().catch(() => {}); // only the response may be lost
       (name === 'seen' ? this.#fail : this.#rethrow)(error as Error);
     }
   }
@@ -559,13 +559,15 @@ export class Inbox {
     });
   }
 
-  /** Fetches something later, once, unless that fails; then the next stream or event does. */
+  /** Fetches something later, once. If that fails, or nothing is connected then, the next stream does. */
   #plan(fetchIt: () => Promise<unknown>, inMs: number): void {
     if (this.#planned.has(fetchIt)) return;
     this.#planned.add(fetchIt);
     setTimeout(() => {
       this.#planned.delete(fetchIt);
-      if (this.#live) fetchIt().catch(() => {});
+      // A user that was deleted is not restored before the stream reports that.
+      if (!this.getSnapshot().transport) this.#isStale = true;
+      else if (this.#live) fetchIt().catch(() => {});
     }, inMs);
   }
 
@@ -620,9 +622,11 @@ export class Inbox {
     return this.#loaded(new Set([id]))[0];
   }
 
-  /** All loaded notifications, or those of some ids. */
+  /** All loaded notifications, or those of some ids. A list that is not shown may have an older state. */
   #loaded(ids?: ReadonlySet<string>): Notification[] {
-    const all = [...this.#lists.values()].flatMap((list) => list.getSnapshot().notifications);
+    const all = [...this.#lists.values()]
+      .sort((a, b) => +a.isActive - +b.isActive)
+      .flatMap((list) => list.getSnapshot().notifications);
     const wanted = ids ? all.filter(({ id }) => ids.has(id)) : all;
     return [...new Map(wanted.map((one) => [one.id, one])).values()];
   }
