@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Database } from '../db/client.ts';
 import type { Bus } from '../domain/ground/bus/messages.ts';
 import type { Identities } from '../domain/ground/identities/identities.ts';
-import { findIdentifiedUser, identifyUser } from '../domain/people/users/identify.ts';
+import { identifyUnlessDeleted, identifyUser } from '../domain/people/users/identify.ts';
 import type { LastSeen } from '../domain/people/users/last-seen.ts';
 import type { Project, ProjectCache } from '../domain/setup/projects/cache.ts';
 import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
@@ -156,7 +156,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
 
   async function toUser({ project, named, credential }: VerifiedUser, resumes: boolean): Promise<UserCaller> {
     // Programs resume streams by themselves, so a resume is no request of the user, which restores it.
-    const user = await (resumes ? findIdentifiedUser : identifyUser)(deps, project.id, named);
+    const user = await (resumes ? identifyUnlessDeleted : identifyUser)(deps, project.id, named);
     if (user === undefined) throw new ClientError('user_deleted');
     const { userId } = user;
     lastSeen.note(userId);

@@ -38,17 +38,15 @@ export async function identifyUser(
   return { userId };
 }
 
-/**
- * Returns the user that a User JWT names; undefined if there is none or it is deleted. Never creates or
- * restores a user.
- */
-export async function findIdentifiedUser(
-  deps: { db: Database; identities: Identities },
+/** The same, but returns undefined for a user that is deleted, and does not restore it. */
+export async function identifyUnlessDeleted(
+  deps: Parameters<typeof identifyUser>[0],
   projectId: string,
   named: Named,
 ): Promise<{ userId: string } | undefined> {
   const known = await lookUp(deps, projectId, named);
-  return known?.isDeleted === false ? known : undefined;
+  if (known === undefined) return identifyUser(deps, projectId, named);
+  return known.isDeleted ? undefined : known;
 }
 
 async function lookUp(
