@@ -103,7 +103,7 @@ function correctDeclarations(folder) {
   }
 }
 
-/** Removes the white space and the comments of styles, which bundlers leave in strings. */
+/** Removes the white space and the comments of styles, which bundlers leave in their strings. */
 function shortenStyles(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
     if (!entry.name.endsWith('.js')) continue;
@@ -112,11 +112,17 @@ function shortenStyles(folder) {
     const shortened = text.replace(/\/\* css \*\/ (`[^`]*`)/g, (_, css) =>
       css
         .replace(/\/\*.*?\*\//gs, '')
-        .replace(/\s+/g, ' ')
-        .replace(/ ?([{};,]) ?/g, '$1')
-        .replaceAll(': ', ':')
-        .replaceAll(';}', '}'),
+        .replace(/("[^"]*")|[^"]+/g, (part, string) => string ?? shortenedRules(part)),
     );
     if (shortened !== text) writeFileSync(file, shortened);
   }
+}
+
+/** Styles without strings, in which white space has a meaning. */
+function shortenedRules(css) {
+  return css
+    .replace(/\s+/g, ' ')
+    .replace(/ ?([{};,]) ?/g, '$1')
+    .replaceAll(': ', ':')
+    .replaceAll(';}', '}');
 }
