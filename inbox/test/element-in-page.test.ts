@@ -26,12 +26,15 @@ describeInChromium('belfry-inbox in a page', () => {
     return { left, top, right: left + width, bottom: top + height };
   };
 
-  test.each(['body { zoom: 1.5 }', 'html { zoom: 0.75 }'])(
-    'the popover and the menu are at their buttons and in the window of a page with %s',
-    async (style) => {
+  test.each([
+    ['body { zoom: 1.5 }', 1.5],
+    ['html { zoom: 0.75 }', 0.75],
+  ])(
+    'the popover and the menu are at their buttons, zoomed, and in the window of a page with %s',
+    async (style, zoom) => {
       const user = pages.newUser();
       await pages.send(user, { title: 'One' });
-      const place = 'belfry-inbox { position: absolute; left: 700px; top: 60px }';
+      const place = 'belfry-inbox { position: absolute; left: 700px; top: 20px }';
       const context = { viewport: { width: 1280, height: 900 } };
       const page = await pages.open(user, {}, { context, style: `${style} ${place}` });
       await page.locator('.bell').click();
@@ -47,9 +50,31 @@ describeInChromium('belfry-inbox in a page', () => {
         expect(box.top).toBeGreaterThanOrEqual(at.bottom - 1);
         expect(box.bottom).toBeLessThanOrEqual(900);
       }
+      const { left, right } = await boxOf(page, '.panel');
+      expect(right - left).toBeCloseTo(420 * zoom, 0);
+      const [title, bell] = [await boxOf(page, '.primary'), await boxOf(page, '.bell')];
+      expect(title.bottom - title.top).toBeCloseTo(24 * zoom, 0);
+      expect(bell.bottom - bell.top).toBeCloseTo(40 * zoom, 0);
       await page.context().close();
     },
   );
+
+  test.each([
+    [400, 0],
+    [500, 8],
+  ])('a zoomed popover fits a window of %i pixels', async (width, margin) => {
+    const height = 700;
+    const context = { viewport: { width, height } };
+    const style = 'html { zoom: 1.5 }';
+    const page = await pages.open(pages.newUser(), {}, { context, style });
+    await page.locator('.bell').click();
+    const box = await boxOf(page, '.panel');
+    expect(box.left).toBeGreaterThanOrEqual(margin);
+    expect(box.right).toBeLessThanOrEqual(width - margin);
+    expect(box.right - box.left).toBeGreaterThan(width - 30);
+    expect(box.bottom).toBeLessThanOrEqual(height);
+    await page.context().close();
+  });
 
   test.each(['popover', 'embedded'] as const)('an inline style hides it as %s', async (mode) => {
     const page = await pages.open(pages.newUser(), { mode });

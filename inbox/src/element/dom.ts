@@ -84,16 +84,15 @@ export function iconButton(
 /** Places an element with `position: fixed` below another one, or above it if there is more room. */
 export function placeAt(element: HTMLElement, anchor: Element): void {
   const { left, right, top, bottom } = anchor.getBoundingClientRect();
-  // A zoomed page would multiply places and sizes.
-  element.style.zoom = `${1 / (element.parentElement?.currentCSSZoom ?? 1)}`;
-  const { offsetWidth: width, offsetHeight: height } = element;
+  const { width, height } = element.getBoundingClientRect();
+  const zoom = element.currentCSSZoom ?? 1; // multiplies lengths of styles
   const { innerWidth, innerHeight } = window;
   const wantedLeft = isRtl(anchor) ? left : right - width;
   const isBelow = bottom + height + MARGIN_PX <= innerHeight || top < innerHeight - bottom;
   const clamp = (value: number, size: number, room: number) =>
     Math.max(MARGIN_PX, Math.min(value, room - size - MARGIN_PX));
-  element.style.left = `${clamp(wantedLeft, width, innerWidth)}px`;
-  element.style.top = `${clamp(isBelow ? bottom + 6 : top - height - 6, height, innerHeight)}px`;
+  element.style.left = `${clamp(wantedLeft, width, innerWidth) / zoom}px`;
+  element.style.top = `${clamp(isBelow ? bottom + 6 : top - height - 6, height, innerHeight) / zoom}px`;
 }
 
 /** Whether the text of an element runs from right to left. */

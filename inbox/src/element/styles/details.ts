@@ -303,7 +303,7 @@ option {
   --_icon: 16px;
   inset: auto;
   min-width: 200px;
-  max-width: calc(100vw - 16px);
+  max-width: calc(100% - 16px);
   margin: 0;
   padding: 6px;
   border: 1px solid var(--_line);

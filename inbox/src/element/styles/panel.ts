@@ -52,8 +52,9 @@ export const PANEL = /* css */ `
   }
   [data-mode="popover"] & {
     inset: auto;
-    width: min(var(--belfry-width, 420px), 100vw - 16px);
-    height: min(var(--belfry-height, 640px), 100dvh - 80px);
+    /* Percentages, because zoom of the page multiplies vw and dvh. */
+    width: min(var(--belfry-width, 420px), 100% - 16px);
+    height: min(var(--belfry-height, 640px), 100% - 80px);
     border-width: 1px;
     border-radius: var(--_radius);
     box-shadow: var(--_shadow);
@@ -63,8 +64,8 @@ export const PANEL = /* css */ `
     }
     @media (width <= 480px) {
       inset: 0 !important;
-      width: 100vw;
-      height: 100dvh;
+      width: 100%;
+      height: 100%;
       border: 0;
       border-radius: 0;
       .close {
@@ -112,7 +113,6 @@ export const PANEL = /* css */ `
   container-type: inline-size;
 }
 .tab {
-  min-width: 0;
   padding: 5px clamp(2px, 4cqi - 8px, 10px);
   overflow: hidden;
   text-overflow: ellipsis;
