@@ -335,6 +335,31 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test.each(['en', 'ar'])(
+    'on a phone, texts of both directions are beside the menu in %s',
+    async (locale) => {
+      const user = pages.newUser();
+      await pages.send(user, ...['Left to right', 'من اليمين'].map((content) => ({ content })));
+      const context = { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true };
+      const page = await pages.open(user, { mode: 'page', locale }, { context });
+      await page.locator('.item .menu-button').nth(1).waitFor();
+      const places = await page.locator('belfry-inbox').evaluate((element) =>
+        [...(element.shadowRoot as ShadowRoot).querySelectorAll('.item')].map((item) => {
+          const box = (selector: string) => item.querySelector(selector)?.getBoundingClientRect() as DOMRect;
+          const [content, body, tools] = [box('.content'), box('.body'), box('.menu-button')];
+          const startsAt = [Math.abs(content.left - body.left), Math.abs(content.right - body.right)];
+          const overlaps = content.left < tools.right && tools.left < content.right;
+          return { startGap: Math.min(...startsAt), overlaps };
+        }),
+      );
+      expect(places).toEqual([
+        { startGap: 0, overlaps: false },
+        { startGap: 0, overlaps: false },
+      ]);
+      await page.context().close();
+    },
+  );
+
   test('a phone can close the inbox before its details are loaded', async () => {
     const page = await pages.site.open(browser, { context: { viewport: { width: 390, height: 800 } } });
     const held: object[] = [];

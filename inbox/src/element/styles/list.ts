@@ -104,7 +104,6 @@ export const LIST = /* css */ `
   -webkit-line-clamp: 2;
   width: 100%;
   color: inherit;
-  font-weight: inherit;
   line-height: 24px;
   text-decoration: none;
 }
@@ -150,7 +149,7 @@ time {
 }
 @media (hover: none) {
   :is(.content, .meta, .actions) {
-    margin-inline-end: 36px;
+    max-width: calc(100% - 36px); /* no margin, because texts have a direction of their own */
   }
 }
 `;
