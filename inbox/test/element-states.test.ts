@@ -372,6 +372,24 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.context().close();
   });
 
+  test('an arrow key moves the focus as soon as the details of the list are loaded', async () => {
+    const user = pages.newUser();
+    await pages.send(user, { title: 'Below' }, { title: 'Above' });
+    const page = await pages.site.open(browser, {});
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    await page.route(/details/, async (route) => {
+      await released;
+      await route.continue();
+    });
+    await addInbox(page, { ...pages.propertiesOf(user), mode: 'page' });
+    await page.locator('.primary', { hasText: 'Above' }).focus();
+    await page.keyboard.press('ArrowDown');
+    release();
+    const below = page.locator('.primary', { hasText: 'Below' });
+    await expect.poll(() => below.evaluate((one) => one.matches(':focus')), { timeout: 10_000 }).toBe(true);
+    await page.context().close();
+  });
+
   test('a switch that could not be saved is as before, also while it has the focus', async () => {
     const page = await pages.open(pages.newUser(), { mode: 'page' });
     await page.getByRole('button', { name: 'Preferences' }).click();

@@ -69,7 +69,7 @@ export class EventStream<Event> implements AsyncIterable<Event> {
     const timed = withTimeout(what, timeoutMs, signal);
     try {
       const response = await this.#transport.attempt(this.#request, timed.signal);
-      timed.stop();
+      clearTimeout(timed.timer);
       const body = bodyOf(what, response);
       state.failures = 0;
       onOpen?.();
@@ -85,7 +85,7 @@ export class EventStream<Event> implements AsyncIterable<Event> {
       throw timed.reasonOr(error);
     } finally {
       timed.clear();
-      timed.abort();
+      timed.controller.abort();
     }
   }
 }

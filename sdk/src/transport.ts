@@ -146,10 +146,10 @@ export function withTimeout(what: string, timeoutMs: number, outer: AbortSignal 
   const { signal } = controller;
   return {
     signal,
-    /** Also closes the connection. */
-    abort: () => controller.abort(),
-    /** Stops the time. The signal of the caller still counts. */
-    stop: () => clearTimeout(timer),
+    /** Its abort also closes the connection. */
+    controller,
+    /** When it is cleared, only the signal of the caller still counts. */
+    timer,
     clear() {
       clearTimeout(timer);
       outer?.removeEventListener('abort', aborted);

@@ -8,7 +8,7 @@ import type { Context } from './context.ts';
 import { ICONS } from './dom.ts';
 import type { HeaderDetails } from './header.ts';
 import { createHeaderDetails, type HeaderDetailsOptions } from './header-details.ts';
-import { followKeys } from './keys.ts';
+import { followKey } from './keys.ts';
 import { type ListView, NEAR_PX } from './list-view.ts';
 import { Menu } from './menu.ts';
 import { createPill, type Pill } from './pill.ts';
@@ -33,6 +33,8 @@ Object.assign(ICONS, {
 export interface Details {
   /** The labels of the categories by their keys. */
   categories(): ReadonlyMap<string, string>;
+  /** Moves the focus by a key. */
+  followKey(event: KeyboardEvent): void;
   banner: Banner;
   header: HeaderDetails;
   menu: Menu;
@@ -75,7 +77,6 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
   };
   closeWithoutFocus(shadow);
   closeForPlace(shadow);
-  followKeys(shadow, scroller);
   let isHidden = false;
   /** The pages that were there when the list was hidden: it is shown again at the same place. */
   let present = new Set<Element>();
@@ -87,6 +88,7 @@ export function createDetails(context: Context, shadow: ShadowRoot, options: Det
   }).observe(scroller);
   return {
     categories,
+    followKey: (event) => followKey(event, shadow, scroller),
     banner: createBanner(whole, options),
     header: createHeaderDetails(whole, { ...options, onClear: () => selectTopic(undefined) }),
     menu: new Menu(whole, selectTopic),

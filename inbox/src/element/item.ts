@@ -1,4 +1,4 @@
-import { isUnread } from '../store/notification.ts';
+import { arrival, isUnread } from '../store/notification.ts';
 import type { Notification } from '../store/types.ts';
 import type { Context } from './context.ts';
 import { h, iconButton, run } from './dom.ts';
@@ -12,7 +12,7 @@ export function createItem(context: Context, notification: Notification): HTMLEl
   const { messages, times, inbox } = context;
   const isNew = isUnread(notification);
   const isArchived = status === 'archived';
-  const at = new Date(notification.sent_at ?? notification.created_at);
+  const at = new Date(arrival(notification));
   const until = notification.snoozed_until;
   const headingId = `title-${id}`;
   /** Follows a link, also one in the content, or shows the whole text. */

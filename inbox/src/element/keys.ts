@@ -1,16 +1,14 @@
 import { isRtl } from './dom.ts';
 
-/** Moves the focus by keys through the tabs and the list. */
-export function followKeys(shadow: ShadowRoot, scroller: HTMLElement): void {
+/** Moves the focus by a key through the tabs and the list. */
+export function followKey(event: KeyboardEvent, shadow: ShadowRoot, scroller: HTMLElement): void {
   const all = (selector: string) => [...shadow.querySelectorAll<HTMLElement>(selector)];
-  shadow.querySelector<HTMLElement>('.panel')?.addEventListener('keydown', (event) => {
-    const target = event.target as Element;
-    if (target.matches('.tab')) moveFocus(event, all('.tab'), 'x');
-    if (!target.matches('.primary') || !moveFocus(event, all('.primary'), 'y')) return;
-    if (event.key === 'Home') focusFirst(shadow, scroller);
-    // What is near has its real height only now.
-    else requestAnimationFrame(() => shadow.activeElement?.scrollIntoView({ block: 'nearest' }));
-  });
+  const focused = shadow.activeElement; // the event may be older
+  if (focused?.matches('.tab')) moveFocus(event, all('.tab'), 'x');
+  if (!focused?.matches('.primary') || !moveFocus(event, all('.primary'), 'y')) return;
+  if (event.key === 'Home') focusFirst(shadow, scroller);
+  // What is near has its real height only now.
+  else requestAnimationFrame(() => shadow.activeElement?.scrollIntoView({ block: 'nearest' }));
 }
 
 /** Gives the focus to the first notification of a list, also if its page was released. */

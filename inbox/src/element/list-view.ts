@@ -1,4 +1,5 @@
 import type { ListSnapshot, NotificationList, Page } from '../store/list.ts';
+import { arrival } from '../store/notification.ts';
 import type { Notification } from '../store/types.ts';
 import type { Context } from './context.ts';
 import { h, run } from './dom.ts';
@@ -294,4 +295,4 @@ function restoreFocus(container: Element, { id, control, index }: Focus): void {
   )?.focus({ preventScroll: same !== undefined });
 }
 
-const dayOf = ({ sent_at, created_at }: Notification) => startOfDay(sent_at ?? created_at);
+const dayOf = (notification: Notification) => startOfDay(arrival(notification));

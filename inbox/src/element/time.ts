@@ -72,7 +72,7 @@ function daysFrom(earlier: Date | number, later: Date | number): number {
 }
 
 /** Midnight of the day in local time, in milliseconds. */
-export function startOfDay(at: Date | number | string): number {
+export function startOfDay(at: Date | number): number {
   return new Date(at).setHours(0, 0, 0, 0);
 }
 

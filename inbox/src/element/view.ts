@@ -99,6 +99,9 @@ export function createView({ host, shadow, inbox, messages, mode, locale, onAppe
       part: 'panel',
       id: 'panel',
       'aria-label': messages.title,
+      // Keys that are pressed before the details are loaded wait for them.
+      onkeydown: (event: KeyboardEvent) =>
+        details ? details.followKey(event) : run(loadDetails().then((loaded) => loaded.followKey(event))),
       ...(isPopover && { popover: 'auto', role: 'dialog', tabindex: '-1', ontoggle: toggled }),
     },
     header.element,

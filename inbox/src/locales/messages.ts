@@ -14,8 +14,7 @@ const OTHERS: Record<string, () => Promise<Messages>> = {
  * cannot be loaded.
  */
 export async function loadMessages(locale: string): Promise<ListMessages> {
-  const load = OTHERS[languageOf(locale)];
-  return load?.() ?? en;
+  return OTHERS[languageOf(locale)]?.() ?? en;
 }
 
 /** Replaces `{name}` in a text by values. */

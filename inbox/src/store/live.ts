@@ -212,8 +212,7 @@ const keyOf = (baseUrl: string) => `belfry-inbox:${baseUrl}`;
 
 function recall(baseUrl: string): Remembered | undefined {
   try {
-    const remembered = JSON.parse(sessionStorage.getItem(keyOf(baseUrl)) ?? '') as Remembered;
-    return Date.now() - remembered.at < REMEMBERED_MS ? remembered : undefined;
+    return JSON.parse(sessionStorage.getItem(keyOf(baseUrl)) ?? '') as Remembered;
   } catch {
     return undefined; // nothing is stored, or the page may not store anything
   }
