@@ -81,10 +81,10 @@ export class PreferencesView {
     );
   }
 
-  #category({ key, label, description, required = false, channels }: Category, index: number): HTMLElement {
+  #category({ key, description, required = false, channels }: Category, index: number): HTMLElement {
     const { messages } = this.#context;
     const id = `category-${index}`;
-    const name = label ?? (key === 'uncategorized' ? messages.uncategorized : key);
+    const name = this.#context.categories().get(key) ?? key;
     return h(
       'section',
       { class: 'group', role: 'group', 'aria-labelledby': id },
