@@ -437,12 +437,12 @@ export class Inbox {
 
   /**
    * Sends a request. One that only fetches reports its error here, because the user did not act. Others wait
-   * while the browser is offline, except for those with a query, which change all notifications.
+   * while the browser is offline, unless they change all notifications.
    */
   #send<Reply>(
     method: ApiRequest['method'],
     path: string,
-    content: Pick<ApiRequest, 'query' | 'body'> = {},
+    content: Pick<ApiRequest, 'query' | 'body'> & { isBulk?: boolean } = {},
   ): Promise<Reply> {
     const options = { maxRetryAfterMs: method === 'GET' ? MAX_RETRY_AFTER_MS : undefined };
     return this.#api.send({ method, path, ...content }, options).catch(async (error) => {
@@ -451,7 +451,7 @@ export class Inbox {
         this.#report(error);
         // The stream is open, so nothing else would fetch it.
         if (error.retryAfterMs) this.#plan(this.#recover, error.retryAfterMs + backoffMs(this.#recoveries));
-      } else if (!content.query && error.status === undefined && isOffline()) {
+      } else if (!content.isBulk && error.status === undefined && isOffline()) {
         await new Promise((resolve) => addEventListener('online', resolve, { once: true }));
         // If nothing shows this inbox any more, the token may be that of another user.
         if (this.#live) return this.#send(method, path, content);
@@ -478,7 +478,7 @@ export class Inbox {
     // Sent later, it would change what has arrived meanwhile.
     if (isOffline()) this.#rethrow(new BelfryError('offline', { code: 'network_error' }));
     const filter = { category, topic };
-    const send = () => this.#send('POST', `/notifications/${path}`, { query: filter });
+    const send = () => this.#send('POST', `/notifications/${path}`, { query: filter, isBulk: true });
     const at = new Date().toISOString();
     const isMeant = (one: Notification) => isInBulk(one) && isListed(one, filter);
     const ids = this.#loaded()
@@ -530,7 +530,9 @@ export class Inbox {
       // What has arrived meanwhile stays counted.
       if (counts !== undefined)
         this.#setCounts(countedAt === this.#countedAt ? restoredCounts(countsBefore, counts, now) : now);
-      void this.refresh().catch(() => {}); // only the response may be lost
+      // Without a response of the server, it may have done it.
+      if ((error as { status: number }).status < 500) this.#countSoon();
+      else void this.refresh().catch(() => {});
       (name === 'seen' ? this.#fail : this.#rethrow)(error as Error);
     }
   }
