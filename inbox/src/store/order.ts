@@ -4,14 +4,15 @@
  * `overtakes` does not wait for those that change all: their order does not matter.
  */
 export function createOrder() {
+  // One for each notification that was ever changed here, which are few.
   const last = new Map<string | undefined, Promise<unknown>>();
   return <Reply>(send: () => Promise<Reply>, key?: string, overtakes = false): Promise<Reply> => {
     const earlier = key ? [last.get(key), overtakes || last.get(undefined)] : [...last.values()];
     const reply = Promise.all(earlier).then(send);
-    const ended: Promise<unknown> = reply
-      .catch(() => {})
-      .then(() => last.get(key) === ended && last.delete(key));
-    last.set(key, ended);
+    last.set(
+      key,
+      reply.catch(() => {}),
+    );
     return reply;
   };
 }
