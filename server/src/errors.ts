@@ -90,12 +90,5 @@ export function allErrors(): { code: ErrorCode; status: number; message: string 
   return Object.entries(TABLE).map(([code, entry]) => ({ code: code as ErrorCode, ...entry }));
 }
 
-/** The message of a node without the role that a request needs. The command line recognizes it. */
-export function missingRole(role: string): string {
-  return `This node does not have the role ${role}; send this to one that has`;
-}
-
-/** The role that such a message names. */
-export function roleMissingBy(message: string): string | undefined {
-  return /^This node does not have the role (\w+);/.exec(message)?.[1];
-}
+/** The response header of a node without the role that a request needs. It names the role. */
+export const MISSING_ROLE = 'missing-role';

@@ -1,6 +1,6 @@
 import { readConfig } from '../config.ts';
 import { type CredentialsFile, findCredentials } from '../credentials.ts';
-import { roleMissingBy } from '../errors.ts';
+import { MISSING_ROLE } from '../errors.ts';
 import { CommandError } from './command.ts';
 import { reasonOf } from './reason-of.ts';
 
@@ -94,8 +94,8 @@ export async function request(
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   const retryAfterMs = Number.isFinite(retryAfter) ? retryAfter * 1000 : undefined;
   const messages = messagesIn(await response.text());
-  const role = roleMissingBy(messages[0] ?? '');
-  if (role === undefined)
+  const role = response.headers.get(MISSING_ROLE);
+  if (role === null)
     throw new ApiError(response.status, problemsIn(response, messages), {
       retryAfterMs,
       isOfBelfry: messages.length > 0,

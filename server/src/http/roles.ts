@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { ROLES, type Role } from '../config.ts';
-import { ClientError, missingRole } from '../errors.ts';
+import { ClientError, MISSING_ROLE } from '../errors.ts';
 import type { KnownPaths } from './methods.ts';
 import { refuse } from './realtime/web-sockets.ts';
 
@@ -52,5 +52,6 @@ export function checkRoleOfSockets(
 }
 
 function servedElsewhere(role: Role): ClientError {
-  return new ClientError('not_found', [missingRole(role)]);
+  const message = `This node does not have the role ${role}; send this to one that has`;
+  return new ClientError('not_found', [message], { [MISSING_ROLE]: role });
 }

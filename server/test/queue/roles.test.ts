@@ -134,9 +134,13 @@ test('every node serves its state, and rejects what it has no role for', async (
       const response = await fetch(`${address}${path}`, { headers });
       expect(response.status).toBe(404);
     }
+  // What a node with the role does not have is another case.
+  const unknown = await fetch(`${api.address}/v2/broadcasts/${newId()}`, { headers });
+  expect([unknown.status, unknown.headers.get('missing-role')]).toEqual([404, null]);
   // Also with a method that the path does not have.
   for (const method of ['GET', 'PUT', 'OPTIONS']) {
     const rejected = await fetch(`${worker.address}/v2/broadcasts`, { method, headers });
+    expect([rejected.status, rejected.headers.get('missing-role')]).toEqual([404, 'api']);
     expect(await rejected.json()).toMatchObject({
       errors: [{ message: 'This node does not have the role api; send this to one that has' }],
     });
@@ -146,7 +150,7 @@ test('every node serves its state, and rejects what it has no role for', async (
     const stream = await fetch(`${address}/v2/notifications/stream`, {
       headers: { authorization: `Bearer ${jwt}` },
     });
-    expect(stream.status).toBe(404);
+    expect([stream.status, stream.headers.get('missing-role')]).toEqual([404, 'realtime']);
     await expect(openStreamSocket(address, { jwt })).rejects.toEqual(new Refused(404));
     await expect(openSocket(`${address.replace('http', 'ws')}/`)).rejects.toEqual(new Refused(404));
   }
