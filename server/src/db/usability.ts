@@ -88,7 +88,7 @@ const CONNECT_ADVICE: Readonly<Record<string, string>> = {
   '28000': 'check that the user exists, and who may connect (pg_hba.conf)',
   '3D000': 'create the database, or correct its name',
   '42501': 'grant the user the right to connect to the database',
-  '53300': 'close other connections, or raise max_connections',
+  '53300': 'close other connections, or raise the limit: max_connections, or that of the user or database',
   '57P03': 'it is starting or stopping: try again in a moment',
   '42P05': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
   '26000': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
@@ -115,10 +115,21 @@ const DRIVER_ADVICE: readonly [message: RegExp, advice: string][] = [
 const IS_POOLER =
   'this is a connection pooler: set DATABASE_DIRECT_URL to the address of the same database without it';
 
+// What follows "the database" for these errors. PostgreSQL responds, so "cannot be reached" would mislead.
+const REFUSALS: Readonly<Record<string, string>> = {
+  '53300': 'accepts no more connections',
+  '57P03': 'is starting or stopping',
+};
+
+/** What a database does instead of accepting connections, to follow "the database". Names no user or host. */
+export function describeRefusal(error: unknown): string {
+  return REFUSALS[detailsOf(error).code ?? ''] ?? 'cannot be reached';
+}
+
 /** Why the connection failed, in the words of PostgreSQL or the operating system. */
 export function connectionObstacle(error: unknown): Obstacle {
   return {
-    message: `cannot be reached (${messageOf(error)})`,
+    message: `${describeRefusal(error)} (${messageOf(error)})`,
     advice:
       connectAdvice(error) ?? 'check that it runs, its address, user and password, and who may connect to it',
   };

@@ -71,14 +71,17 @@ export function toClientError(error: unknown): ClientError {
 
 // A deadlock, a lock, or a statement that took too long.
 const BUSY = /^(?:40|55P03$|57014$)/;
+const NO_CONNECTION_LEFT = '53300';
 
 /** A full disk must not look like a database that is away: reads still work, and others can repair it. */
 function databaseUnavailable(error: unknown): ClientError {
+  const { code = '' } = error as { code?: string };
   const why = whyNotWritten(error);
   const messages: string[] = [];
   if (why !== undefined) messages.push(`The database of the service cannot write: ${why}. Try again later`);
-  else if (BUSY.test((error as { code?: string }).code ?? ''))
-    messages.push('The database of the service is too busy; try again later');
+  else if (BUSY.test(code)) messages.push('The database of the service is too busy; try again later');
+  else if (code === NO_CONNECTION_LEFT)
+    messages.push('The database of the service accepts no more connections; try again later');
   return new ClientError('service_unavailable', messages, { 'retry-after': '1' });
 }
 

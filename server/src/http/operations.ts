@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Queryable, sql } from '../db/client.ts';
 import { diskProblem } from '../db/embedded/disk.ts';
 import { newestSchema, SCHEMA_COLUMNS, type Schema, schemaObstacle } from '../db/schema.ts';
+import { describeRefusal } from '../db/usability.ts';
 import type { LinkState } from '../domain/ground/bus/link.ts';
 import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
 import { waitAtMost } from '../lib/wait.ts';
@@ -161,8 +162,8 @@ async function whyNotReady({ db, config }: Ready, newest: number): Promise<strin
     const obstacle = schemaObstacle(row, newest);
     if (obstacle !== undefined) return obstacle;
     if (row.read_only) return 'the database is read-only (a replica, or configured so)';
-  } catch {
-    return 'the database cannot be reached'; // the reason is in the log of other requests
+  } catch (error) {
+    return `the database ${describeRefusal(error)}`; // the log of other requests has its own words
   }
   const failure = db.writeFailure();
   if (failure !== undefined) return `the database cannot write: ${failure}`;

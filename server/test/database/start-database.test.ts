@@ -103,6 +103,12 @@ describe('a start with an unusable database prints the finding of doctor, in one
       url: () => inDatabase('not_there'),
       expected: /cannot be reached \(database "not_there" does not exist\): create the database/,
     },
+    'a user whose connections are all in use': {
+      url: () => asUser(database.url, guest),
+      before: () => admin.query(`alter role ${guest} connection limit 0`),
+      expected:
+        /accepts no more connections \(too many connections for role "guest_\w+"\): .* that of the user/,
+    },
     'a host that does not exist': {
       url: () => 'postgres://x@nowhere.invalid/x',
       expected: /cannot be reached \(.*(ENOTFOUND|EAI_AGAIN).*\): (the host|the name server) does not/,

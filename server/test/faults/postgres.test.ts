@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { mkdtemp, open, rm, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,6 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from '
 import { type Database, sql } from '../../src/db/client.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { descendants, kill, postmasterOf } from '../support/belfry-process.ts';
+import { createDatabaseOn, urlOf } from '../support/database.ts';
 import { expectExactlyOnce, type Load, load, saveSmtp } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
@@ -286,6 +288,46 @@ test.concurrent('without a connection, requests are rejected with 503, and the s
   ]);
   expect((await call('GET', '/broadcasts')).codes).toEqual(['service_unavailable']);
   await admin.query(`alter database ${name} allow_connections true`);
+  await until(
+    () => call('GET', '/broadcasts'),
+    ({ status }) => status === 200,
+  );
+});
+
+test.concurrent('a limit of connections that is reached is named, and the service recovers', async ({
+  onTestFinished,
+}) => {
+  const user = `few_${randomUUID().replaceAll('-', '')}`;
+  const admin = new pg.Client({ ...inject('testServer'), database: 'postgres' });
+  await admin.connect();
+  await admin.query(`create role ${user} login`);
+  const database = await createDatabaseOn(inject('testServer'));
+  await admin.query(`alter database ${database.connection.database} owner to ${user}`);
+  const DATABASE_URL = urlOf({ ...database.connection, user });
+  const service = await startTestService({ settings: { DATABASE_URL } });
+  onTestFinished(async () => {
+    await service.stop();
+    await database.drop();
+    await admin.query(`drop role ${user}`);
+    await admin.end();
+  });
+  const { call } = service.project;
+  await admin.query(`alter role ${user} connection limit 0`);
+  await admin.query('select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1', [
+    user,
+  ]);
+  // A connection that was ended may still be in a pool.
+  await until(
+    () => call('GET', '/broadcasts'),
+    ({ status, messages: [message] }) =>
+      status === 503 &&
+      message === 'The database of the service accepts no more connections; try again later',
+  );
+  await until(
+    () => readiness(service),
+    ({ status, reason }) => status === 503 && reason === 'the database accepts no more connections',
+  );
+  await admin.query(`alter role ${user} connection limit -1`);
   await until(
     () => call('GET', '/broadcasts'),
     ({ status }) => status === 200,
