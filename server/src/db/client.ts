@@ -224,6 +224,7 @@ async function withConnection<Result>(
   };
   const client = await acquire(connections, onError).catch((error: Error) => {
     unsent.add(error);
+    connections.failures.noteLost(error);
     throw error;
   });
   try {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { type Queryable, sql } from '../db/client.ts';
-import { diskProblem } from '../db/embedded/disk.ts';
+import { diskProblem, diskProblemOfStopped } from '../db/embedded/disk.ts';
 import { newestSchema, SCHEMA_COLUMNS, type Schema, schemaObstacle } from '../db/schema.ts';
 import { describeRefusal } from '../db/usability.ts';
 import type { LinkState } from '../domain/ground/bus/link.ts';
@@ -155,6 +155,7 @@ function remembered<Result>(work: () => Promise<Result>): () => Promise<Result> 
 }
 
 async function whyNotReady({ db, config }: Ready, newest: number): Promise<string | undefined> {
+  const embedded = config.DATABASE_URL === undefined;
   try {
     const [row] = await inTime(db.query<Readiness>(selectReadiness));
     if (row === undefined || row.version < newest)
@@ -163,11 +164,16 @@ async function whyNotReady({ db, config }: Ready, newest: number): Promise<strin
     if (obstacle !== undefined) return obstacle;
     if (row.read_only) return 'the database is read-only (a replica, or configured so)';
   } catch (error) {
-    return `the database ${describeRefusal(error)}`; // the log of other requests has its own words
+    // The log of other requests has the words of PostgreSQL.
+    const disk = embedded ? await diskProblemOfStopped(config.DATA_DIR) : undefined;
+    return writeProblem(db) ?? disk ?? `the database ${describeRefusal(error)}`;
   }
+  return writeProblem(db) ?? (embedded ? diskProblem(config.DATA_DIR) : undefined);
+}
+
+function writeProblem(db: Ready['db']): string | undefined {
   const failure = db.writeFailure();
-  if (failure !== undefined) return `the database cannot write: ${failure}`;
-  return config.DATABASE_URL === undefined ? diskProblem(config.DATA_DIR) : undefined;
+  return failure === undefined ? undefined : `the database cannot write: ${failure}`;
 }
 
 function inTime<Result>(work: Promise<Result>): Promise<Result> {

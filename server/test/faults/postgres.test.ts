@@ -1,13 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
-import { mkdtemp, open, rm, unlink } from 'node:fs/promises';
+import { mkdtemp, open, rm, symlink, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { checkDataDir } from '../../src/cli/doctor/data-dir.ts';
 import { type Database, sql } from '../../src/db/client.ts';
+import { diskProblemOfStopped } from '../../src/db/embedded/disk.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { descendants, kill, postmasterOf } from '../support/belfry-process.ts';
 import { createDatabaseOn, urlOf } from '../support/database.ts';
@@ -367,6 +369,53 @@ test.runIf(canMount)(
     );
     expectCleanResponses(running);
     await expectExactlyOnce(service, running);
+  },
+);
+
+test.runIf(canMount)(
+  'a full disk of the write-ahead log alone is named while the database is down',
+  async () => {
+    const [dataDir, disk] = [
+      await mkdtemp(join(tmpdir(), 'belfry-disk-')),
+      await mkdtemp(join(tmpdir(), 'belfry-log-')),
+    ];
+    for (const dir of [dataDir, disk]) undo.push(() => rm(dir, { recursive: true, force: true }));
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=120m,mode=755', 'belfry-test', disk]);
+    undo.push(async () => execFileSync('umount', ['-l', disk]));
+    const { stop } = await startTestService({ settings: { DATA_DIR: dataDir, DATABASE_URL: '' } });
+    await stop();
+    const log = join(dataDir, 'postgres', 'data', 'pg_wal');
+    execFileSync('cp', ['-a', log, join(disk, 'log')]);
+    await rm(log, { recursive: true });
+    await symlink(join(disk, 'log'), log);
+    const service = await startEmbeddedService(dataDir);
+    const disks = () =>
+      checkDataDir(dataDir, { hasDatabase: true }).filter(({ message }) => message.includes('write-ahead'));
+    expect(disks()).toMatchObject([{ check: 'disk', status: 'ok' }]);
+
+    const ballast = join(disk, 'ballast');
+    await fill(ballast);
+    const grow = growing(service.context.db);
+    await until(
+      () => service.project.call('GET', '/broadcasts'),
+      ({ status, messages }) =>
+        status === 503 &&
+        messages[0] === 'The database of the service cannot write: its disk is full. Try again later',
+    );
+    await grow.stop();
+    expect(await readiness(service)).toEqual({
+      status: 503,
+      reason: expect.stringMatching(
+        /^the database cannot write: its disk is full$|^the disk of the database's write-ahead log is full/,
+      ),
+    });
+    expect(await diskProblemOfStopped(dataDir)).toMatch(/write-ahead log is full \(0 MiB free\)$/);
+    expect(disks()).toMatchObject([{ check: 'disk', status: 'problem' }]);
+    await unlink(ballast);
+    await until(
+      () => readiness(service),
+      ({ status }) => status === 200,
+    );
   },
 );
 

@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { diskOfLog, FULL_BYTES as FULL_BYTES_OF_LOG } from '../../db/embedded/disk.ts';
 import { reasonOf } from '../reason-of.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
@@ -75,10 +76,12 @@ function checkFile(dataDir: string, name: string): Finding[] {
   return [problem(CHECK, `${path} has mode ${octal}: other users can read it`, `run: chmod 600 ${path}`)];
 }
 
-function checkDisk(dir: string): Finding[] {
+function checkDisk(dataDir: string): Finding[] {
+  // The database may be elsewhere: a link leads to it.
+  const dir = nearestPresent(join(dataDir, 'postgres'));
   const { bavail, bsize, type } = statfsSync(dir);
   const free = bavail * bsize;
-  const size = free >= 1024 * MIB ? `${(free / 1024 / MIB).toFixed(1)} GiB` : `${Math.floor(free / MIB)} MiB`;
+  const size = sizeOf(free);
   const findings: Finding[] = [];
   if (free < FULL_BYTES)
     findings.push(problem('disk', `only ${size} free`, 'make room: the database stops on a full disk'));
@@ -87,7 +90,19 @@ function checkDisk(dir: string): Finding[] {
       warning('disk', `${size} free`, 'make room: under load the database may take 5 GiB for a while'),
     );
   else findings.push(ok('disk', `${size} free`));
+  const log = diskOfLog(dataDir);
+  if (log !== undefined) {
+    const state = `${sizeOf(log.free)} free for the write-ahead log, in ${log.folder}`;
+    findings.push(
+      log.free < FULL_BYTES_OF_LOG
+        ? problem('disk', `only ${state}`, 'make room: the database stops if its log cannot grow')
+        : ok('disk', state),
+    );
+  }
   const special = process.platform === 'linux' ? FILE_SYSTEMS[type] : undefined;
   if (special !== undefined) findings.push(warning('disk', `${dir} is on ${special.name}`, special.advice));
   return findings;
 }
+
+const sizeOf = (bytes: number) =>
+  bytes >= 1024 * MIB ? `${(bytes / 1024 / MIB).toFixed(1)} GiB` : `${Math.floor(bytes / MIB)} MiB`;
