@@ -257,12 +257,18 @@ function channelOf(cell: string): string | undefined {
 /** Throws a `StartError` if connections of a cell find other tables than those of the cell. */
 async function checkSchema(db: Database, schema: string | undefined): Promise<void> {
   if (schema === undefined) return;
-  const current = await currentSchema(db);
-  if (current !== schema)
-    throw new StartError(
-      `its connections use the schema ${current}, and its tables are in ${schema}: ` +
-        `check the search_path of its user and its URL`,
-    );
+  const obstacle = obstacleOfSchema(await currentSchema(db), schema);
+  if (obstacle !== undefined) throw new StartError(`${obstacle.message}: ${obstacle.advice}`);
+}
+
+/** Why a cell whose tables are in `schema` cannot be used by connections that use another one, or none. */
+export function obstacleOfSchema(current: string | undefined, schema: string): Obstacle | undefined {
+  if (current === schema) return undefined;
+  const used = current === undefined ? 'find no schema' : `use the schema ${current}`;
+  return {
+    message: `its connections ${used}, and its tables are in ${schema}`,
+    advice: 'check the search_path of its user, its URL, and that this schema exists',
+  };
 }
 
 /** The schema in which tables are created, and found first; undefined if it does not exist. */

@@ -2,6 +2,7 @@ import { existsSync, lstatSync, rmSync } from 'node:fs';
 import { type Config, readConfig } from '../config.ts';
 import { type DraftBackup, draftBackup, type Moved, type Progressed } from '../db/backup.ts';
 import { type ConnectionSettings, openDatabase } from '../db/client.ts';
+import { EmptyDatabase } from '../db/migrate.ts';
 import { takeMovesLock } from '../db/move/lock.ts';
 import { keysInUse } from '../domain/setup/projects/sealing-key.ts';
 import { keyPath } from '../lib/seal.ts';
@@ -43,7 +44,7 @@ export async function backupCommand(
           const known = describeFileError(error, target);
           if (!(known instanceof CommandError)) throw known;
           // Whatever concerns all files stops the backup, as does a project that is in none of them.
-          if (signal.aborted || !isOfDatabase(error))
+          if (signal.aborted || !(isOfDatabase(error) || error instanceof EmptyDatabase))
             throw new CommandError(`cell ${cell}: ${known.message}`);
           failures.push(notBackedUp(cell, target, known));
         });

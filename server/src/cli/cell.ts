@@ -1,5 +1,6 @@
 import { distributeSchema, hasCitus, placedSchemas } from '../db/citus.ts';
 import type { Database, Queryable } from '../db/client.ts';
+import { StartError } from '../db/embedded/start-error.ts';
 import { runningPrograms } from '../db/schema.ts';
 import { natsSubject } from '../domain/ground/bus/nats.ts';
 import {
@@ -19,7 +20,7 @@ import {
   countProjects,
   firstMissingProject,
   indexProjects,
-  projectIdsOf,
+  projectsOf,
 } from '../domain/setup/cells/directory.ts';
 import { startedMove } from '../domain/setup/cells/move-project.ts';
 import { listProjects } from '../domain/setup/projects/find.ts';
@@ -28,6 +29,7 @@ import { currentSchema, type Opened, openCell, rememberCells } from '../open.ts'
 import { workersOf } from './cell-workers.ts';
 import { CommandError, UsageError } from './command.ts';
 import { print, printJson, printTable } from './output.ts';
+import { removeLostCell } from './remove-lost-cell.ts';
 import { type CommandCells, reportFailures, withCells } from './with-cells.ts';
 import { linked } from './with-context.ts';
 import { withDatabase } from './with-database.ts';
@@ -101,7 +103,7 @@ export async function setCellCommand(
 
 /** Throws if a database does not have all projects that the directory has in a cell. Writes nothing. */
 async function checkProjects({ db }: Opened, name: string, { directUrl }: CellUrls): Promise<void> {
-  const ids = await projectIdsOf(db, name);
+  const ids = (await projectsOf(db, name)).map(({ id }) => id);
   const missing = await withDatabase({ connectionString: directUrl }, '--database-url', (other) =>
     firstMissingProject(other, ids),
   );
@@ -149,11 +151,20 @@ export async function listCellsCommand({ json }: { json?: boolean }): Promise<vo
   );
 }
 
-/** `belfry cell remove`: of a cell without projects. Its tables remain. */
-export async function removeCellCommand(name: string, { json }: { json?: boolean }): Promise<void> {
+/** `belfry cell remove`: of a cell without projects, whose tables remain, or of one whose data is lost. */
+export async function removeCellCommand(
+  name: string,
+  { lost = false, yes = false, json }: { lost?: boolean; yes?: boolean; json?: boolean },
+): Promise<void> {
   if (name === DEFAULT_CELL) throw new UsageError(`the cell ${DEFAULT_CELL} has the directory: it remains`);
+  if (lost) return removeLostCell(name, { yes, json });
+  if (yes) throw new UsageError('--yes needs --lost');
   const { schema } = await withCells(async ({ main, cells, named }) => {
-    const opened = await named(name);
+    const opened = await named(name).catch((error: unknown) => {
+      if (!(error instanceof StartError)) throw error;
+      const remedy = `If its data is lost for ever: belfry cell remove ${name} --lost`;
+      throw new CommandError(`${error.message}. ${remedy}`);
+    });
     const projects = await listProjects(opened);
     if (projects.length > 0)
       throw new CommandError(

@@ -348,9 +348,11 @@ function databaseCommands(belfry: Command): void {
     )
     .addOption(json())
     .action(verb(async () => (await import('./cell-workers.ts')).rebalanceCellsCommand));
-  command(cell, 'remove', 'belfry cell remove eu')
+  command(cell, 'remove', 'belfry cell remove eu', 'belfry cell remove us --lost')
     .description('remove a cell without projects from the directory; its tables remain')
     .argument('<name>')
+    .option('--lost', 'remove a cell whose database is lost for ever, with its projects')
+    .option('--yes', 'with --lost: remove without a question, as scripts must')
     .addOption(json())
     .action(verb(async () => (await import('./cell.ts')).removeCellCommand));
   command(cell, 'index', 'belfry cell index')

@@ -1,7 +1,7 @@
-import { createInterface } from 'node:readline/promises';
 import { createTwoFilesPatch } from 'diff';
 import { projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { UsageError } from './command.ts';
+import { confirmed } from './confirmed.ts';
 import { colored, plain, print, printJson } from './output.ts';
 import { type Definitions, projectDefinitions, readDefinitions } from './workflow-files.ts';
 
@@ -96,23 +96,6 @@ function showDiff(before: string, after: string): void {
     const text = plain(line);
     if (line.startsWith('+')) print(colored('green', text));
     else print(line.startsWith('-') ? colored('red', text) : text);
-  }
-}
-
-async function confirmed(question: string): Promise<boolean> {
-  if (!process.stdin.isTTY)
-    throw new UsageError('standard input is not a terminal: use --yes to write without a question');
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const closed = new AbortController();
-  terminal.once('close', () => closed.abort());
-  try {
-    const typed = await terminal.question(`${question} [y/N] `, { signal: closed.signal });
-    return /^y(es)?$/i.test(typed.trim());
-  } catch (error) {
-    if (closed.signal.aborted) return false; // Ctrl-C or Ctrl-D
-    throw error;
-  } finally {
-    terminal.close();
   }
 }
 

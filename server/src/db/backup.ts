@@ -20,7 +20,7 @@ import {
 } from './backup/frames.ts';
 import type { ConnectionSettings } from './client.ts';
 import { GuardedClient } from './guarded-client.ts';
-import { schemaVersion, UnusableDatabase } from './migrate.ts';
+import { EmptyDatabase, schemaVersion, UnusableDatabase } from './migrate.ts';
 
 /** The result of a backup or a restore. */
 export interface Moved {
@@ -196,8 +196,7 @@ const SELECT_TIMEOUTS = `
 
 async function readHeader(client: pg.Client, tables: TableOf[]): Promise<Header> {
   const schema = await schemaVersion(client);
-  if (schema === 0)
-    throw new UnusableDatabase('there is nothing to back up: the database has no tables of Belfry');
+  if (schema === 0) throw new EmptyDatabase();
   if (await isMoving(client))
     throw new UnusableDatabase(
       'a project is moving to another cell: finish or cancel the move first (belfry project move)',

@@ -30,6 +30,13 @@ export const OLDEST_SERVER = 150_000;
 /** This release cannot use the database; the message says what to do. */
 export class UnusableDatabase extends Error {}
 
+/** There is nothing to back up: the database has no tables of Belfry. */
+export class EmptyDatabase extends UnusableDatabase {
+  constructor() {
+    super('there is nothing to back up: the database has no tables of Belfry');
+  }
+}
+
 /** A migration failed, with the error as the cause. Its unfinished transaction was rolled back. */
 export class MigrationFailed extends Error {}
 

@@ -126,6 +126,15 @@ export function describeRefusal(error: unknown): string {
   return REFUSALS[detailsOf(error).code ?? ''] ?? 'cannot be reached';
 }
 
+/** Whether no server responded, or one that has no such database. */
+export function isUnreachable(error: unknown): boolean {
+  const { code = '', message = '' } = detailsOf(error);
+  return UNREACHABLE.test(code) || /^(?:timeout e|Connection terminated)/.test(message);
+}
+
+// 08: a worker of Citus, or a pooler, cannot reach it. 3D000: there is no such database.
+const UNREACHABLE = /^(?:08|3D000$|ECONN|EPIPE|ENOENT|ENOTFOUND|EAI_|EHOST|ENET|ETIMEDOUT)/;
+
 /** Why the connection failed, in the words of PostgreSQL or the operating system. */
 export function connectionObstacle(error: unknown): Obstacle {
   return {

@@ -12,7 +12,7 @@ import { listProjects } from '../../domain/setup/projects/find.ts';
 import { keyFit } from '../../domain/setup/projects/sealing-key.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { CannotOpen, type Sealer } from '../../lib/seal.ts';
-import { currentSchema, type Place, placeOfCell } from '../../open.ts';
+import { currentSchema, obstacleOfSchema, type Place, placeOfCell } from '../../open.ts';
 import { askFacts, MAX_CLOCK_MS } from './database.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 import { sealerOf } from './sealing.ts';
@@ -57,13 +57,8 @@ async function checkCell(cell: Cell, { main, directory, sealer }: Around): Promi
   try {
     db = openDatabase(placeOfCell(main, cell, sealer).direct, { size: 1, name: 'belfry doctor' });
     const { facts, clockMs } = await askFacts(db);
-    const schema = await currentSchema(db);
-    if (schema !== cell.schema)
-      return problem(
-        check,
-        `its connections use the schema ${schema}, and its tables are in ${cell.schema}`,
-        'check the search_path of its user and its URL',
-      );
+    const otherSchema = obstacleOfSchema(await currentSchema(db), cell.schema);
+    if (otherSchema !== undefined) return problem(check, otherSchema.message, otherSchema.advice);
     const obstacle = obstacleTo(facts);
     if (obstacle !== undefined) return problem(check, obstacle.message, obstacle.advice);
     const { version, ...rest } = await readSchema(db, facts);

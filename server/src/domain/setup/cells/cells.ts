@@ -62,6 +62,12 @@ export async function listCellsIfAny(db: Queryable): Promise<Cell[]> {
   return table?.exists ? listCells(db) : [];
 }
 
+/** Whether the tables of a cell are in this database. */
+export async function hasTablesOf(db: Queryable, { schema }: Pick<Cell, 'schema'>): Promise<boolean> {
+  const [found] = await db.query<{ exists: boolean }>(findTablesOfCell, [schema]);
+  return found?.exists === true;
+}
+
 /** Returns the URLs of a cell's database; undefined if that is the database of the default cell. */
 export function urlsOf(
   { sealer }: { sealer: Sealer },
@@ -118,6 +124,17 @@ const selectCells = sql(
 );
 
 const findTable = sql('find_cells_table', "select to_regclass('cells') is not null as exists");
+
+// Also without the right to use the schema.
+const findTablesOfCell = sql(
+  'find_tables_of_cell',
+  `select exists (
+    select
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = $1 and c.relname = 'projects'
+  ) as exists`,
+);
 
 const insert = sql(
   'insert_cell',

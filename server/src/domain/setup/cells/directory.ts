@@ -142,10 +142,9 @@ export async function indexProjects(
   ]);
 }
 
-/** Returns the ids of the projects that the directory has in a cell. */
-export async function projectIdsOf(db: Queryable, cell: string): Promise<string[]> {
-  const rows = await db.query<{ id: string }>(selectProjectsOfCell, [cell]);
-  return rows.map(({ id }) => id);
+/** Returns the projects that the directory has in a cell. */
+export async function projectsOf(db: Queryable, cell: string): Promise<{ id: string; apiKey: string }[]> {
+  return db.query(selectProjectsOfCell, [cell]);
 }
 
 /** Returns one of these projects that a database does not have, also if it has no tables. */
@@ -210,7 +209,7 @@ const countProjectsOfCells = sql(
 // The whole table, for a command.
 const selectProjectsOfCell = sql(
   'select_projects_of_cell',
-  'select project_id as id from cell_projects where cell = $1',
+  'select project_id as id, api_key as "apiKey" from cell_projects where cell = $1 order by project_id',
 );
 
 const findProjectsTable = sql('find_projects_table', "select to_regclass('projects') is not null as exists");

@@ -113,13 +113,64 @@ export async function cancelMove(request: Omit<MoveRequest, 'nodeId'>): Promise<
     if (move.switched || (await request.from.db.query(selectLeft, [projectId])).length > 0)
       throw new MoveRefused('the project has left its cell: the move can only be finished');
     // First the position: without triggers, a move that is started again must not continue from it.
-    await target.query('delete from arriving_projects where project_id = $1', [projectId]);
-    await target.query('delete from arriving_rows where project_id = $1', [projectId]);
+    await forgetPosition(target, projectId);
     await release(source, tables);
     await forget(source, projectId);
     await deleteRows(target, tables, projectId);
     await request.main.db.query(deleteMove, [projectId]);
   });
+}
+
+/**
+ * Ends the move from or to a cell that is lost, in `survivor`, the other cell of it: the project is there
+ * completely or not at all. A project that had not left the survivor goes on there. If it had left a moment
+ * before, it returns without what `leave` has removed. The caller holds the lock of moves.
+ */
+export async function endMoveWithout(
+  lost: string,
+  { main, survivor }: { main: MovingCell; survivor: MovingCell },
+): Promise<void> {
+  const move = await startedMove(main.db);
+  if (move === undefined || (move.from !== lost && move.to !== lost)) return;
+  const { projectId, switched } = move;
+  const client = await survivor.db.connect();
+  try {
+    await client.query(`${PORTABLE_SESSION}; ${BY_INDEX}`);
+    const tables = await listMovedTables(client);
+    if (move.to === lost) {
+      if (switched) await deleteRows(client, tables, projectId);
+      await release(client, tables);
+      await client.query(RESUME_JOBS, [projectId]);
+      await forget(client, projectId);
+    } else if (!switched) {
+      // Its settings enter in one transaction, after everything else.
+      const project = await projectOfMove(survivor.db, projectId);
+      if (project !== undefined) await switchDirectory(main.db, project, survivor.cell);
+      else {
+        await forgetPosition(client, projectId);
+        await deleteRows(client, tables, projectId);
+      }
+    }
+    await main.db.query(deleteMove, [projectId]);
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** Deletes what waits in the cell that the project moves to, and how far the move has come. */
+async function forgetPosition(target: pg.Client, projectId: string): Promise<void> {
+  await target.query('delete from arriving_projects where project_id = $1', [projectId]);
+  await target.query('delete from arriving_rows where project_id = $1', [projectId]);
+}
+
+// Those of a project that has left are never due.
+const RESUME_JOBS =
+  "update jobs set due_at = null where project_id = $1 and lease_id is null and due_at = 'infinity'";
+
+/** Lets requests of the project find the new cell from now on. */
+async function switchDirectory(db: Queryable, { id, apiKey }: MovingProject, cell: string): Promise<void> {
+  if (cell === DEFAULT_CELL) await db.query(switchToDefault, [id]);
+  else await db.query(switchCell, [id, apiKey, cell]);
 }
 
 interface Connections extends Ends {
@@ -328,10 +379,7 @@ class Move {
   async #arrive(): Promise<void> {
     const { main, from, to, project, projectId } = this.#context;
     await enter(this.#context);
-    await main.db.query(to.cell === DEFAULT_CELL ? switchToDefault : switchCell, [
-      projectId,
-      ...(to.cell === DEFAULT_CELL ? [] : [project.apiKey, to.cell]),
-    ]);
+    await switchDirectory(main.db, project, to.cell);
     const moved = { type: 'project_moved', projectId, apiKey: project.apiKey, cell: to.cell } as const;
     for (const { bus } of new Set([main, from, to])) {
       bus.publish(moved);
