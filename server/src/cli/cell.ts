@@ -16,12 +16,8 @@ import {
   updateCell,
   urlsOf,
 } from '../domain/setup/cells/cells.ts';
-import {
-  countProjects,
-  firstMissingProject,
-  indexProjects,
-  projectsOf,
-} from '../domain/setup/cells/directory.ts';
+import { countProjects, firstMissingProject, projectsOf } from '../domain/setup/cells/directory.ts';
+import { describeConflicts, type IndexedProject, indexCells } from '../domain/setup/cells/index-cells.ts';
 import { startedMove } from '../domain/setup/cells/move-project.ts';
 import { listProjects } from '../domain/setup/projects/find.ts';
 import { createLogger } from '../lib/log.ts';
@@ -190,14 +186,12 @@ export async function removeCellCommand(
 export async function indexCellsCommand({ json }: { json?: boolean }): Promise<void> {
   const counts = await withCells(async ({ main, all }) => {
     const { contexts, failures } = await all();
-    reportFailures(failures);
-    const counts: Record<string, number> = {};
-    for (const context of contexts.filter((one) => one !== main)) {
-      const projects = await listProjects(context);
-      await indexProjects(main.db, context.cell, projects);
-      counts[context.cell] = projects.length;
-    }
-    return counts;
+    const found = new Map<string, IndexedProject[]>();
+    for (const context of contexts) found.set(context.cell, await listProjects(context));
+    const conflicts = describeConflicts(await indexCells(main.db, found));
+    reportFailures([...failures, ...conflicts.map((conflict) => new CommandError(conflict))]);
+    found.delete(main.cell);
+    return Object.fromEntries([...found].map(([cell, projects]) => [cell, projects.length]));
   });
   if (json) return printJson(counts);
   for (const [name, count] of Object.entries(counts)) print(`${name}: ${count}`);

@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { readConfig } from '../config.ts';
 import type { Moved, MoveOptions, Progressed } from '../db/backup.ts';
-import { openDatabase } from '../db/client.ts';
+import { type Database, openDatabase } from '../db/client.ts';
 import { StartError } from '../db/embedded/start-error.ts';
 import { restore } from '../db/restore.ts';
-import { createSchemaOf } from '../domain/setup/cells/cells.ts';
-import { indexProjects } from '../domain/setup/cells/directory.ts';
+import { createSchemaOf, DEFAULT_CELL } from '../domain/setup/cells/cells.ts';
+import { describeConflicts, type IndexedProject, indexCells } from '../domain/setup/cells/index-cells.ts';
+import { deleteProjects } from '../domain/setup/cells/move-project.ts';
 import { listProjects } from '../domain/setup/projects/find.ts';
 import type { Place } from '../open.ts';
 import { fileOfCell } from './backup.ts';
@@ -45,14 +46,14 @@ export async function restoreCommand(file: string, { json }: { json?: boolean })
       try {
         await createSchema(main, place);
         const { rows } = await restoreFrom(source, { connection: place.direct, onProgress });
-        await enterProjects(main, place);
-        cells.push({ cell: place.cell, file: source, rows, database: databaseOf(place) });
+        cells.push({ cell: place.cell, file: source, rows, database: databaseOf(place), moved: [] });
         const problems = await secretProblems(config, place.direct);
         secrets.push(...problems.map((problem) => `cell ${place.cell}: ${problem}`));
       } catch (error) {
         failures.push(failureOf(error, place.cell, source));
       }
     }
+    if (places.length > 0) failures.push(...(await enterProjects([main, ...places], cells)));
     return { moved, cells, failures, secrets };
   }).finally(() => shown.end());
   report(file, { moved, cells, json });
@@ -67,12 +68,19 @@ function report(
 ): void {
   const { schema, tables, rows } = moved;
   if (json) {
-    printJson({ file, schema, tables, rows, ...(cells.length > 0 ? { cells } : {}) });
+    const shown = cells.map(({ moved, ...cell }) => ({
+      ...cell,
+      ...(moved.length > 0 ? { moved_projects: moved } : {}),
+    }));
+    printJson({ file, schema, tables, rows, ...(cells.length > 0 ? { cells: shown } : {}) });
     return;
   }
   print(`Restored ${rows} rows of schema ${schema}.`);
   for (const { cell, rows, database } of cells)
     print(`Restored ${rows} rows of the cell ${cell}${database === undefined ? '' : `, in ${database}`}.`);
+  for (const { cell, moved } of cells)
+    for (const id of moved)
+      print(`Left out of the cell ${cell}: the project ${id}, which has moved to another one since.`);
   if (cells.some(({ database }) => database !== undefined))
     print('A server with this directory opens these databases: stop all others that use them.');
 }
@@ -91,6 +99,8 @@ interface RestoredCell {
   rows: number;
   /** Where its own URL points to. */
   database: string | undefined;
+  /** The projects in its file that live in another cell, and were left out. */
+  moved: string[];
 }
 
 /** Without the password. */
@@ -118,13 +128,40 @@ async function createSchema(main: Place, { schema, isBesideDefault }: Place): Pr
   await createSchemaOf(db, schema).finally(() => db.close());
 }
 
-/** Enters the projects of a restored cell into the directory, which may be older. */
-async function enterProjects(main: Place, { cell, direct }: Place): Promise<void> {
-  const db = openDatabase(main.direct, { size: 1, name: 'belfry restore' });
-  const ofCell = openDatabase(direct, { size: 1, name: 'belfry restore' });
+/**
+ * Enters the projects of the restored cells into the directory, which may be older than their files. The file
+ * of a cell may be older, too: it then has projects that have moved since, and these are deleted from it.
+ */
+async function enterProjects(places: readonly Place[], restored: readonly RestoredCell[]): Promise<Error[]> {
+  const databases = new Map(
+    places.map(({ cell, direct }) => [cell, openDatabase(direct, { size: 1, name: 'belfry restore' })]),
+  );
   try {
-    await indexProjects(db, cell, await listProjects({ db: ofCell }));
+    const found = new Map<string, IndexedProject[]>();
+    for (const [cell, db] of databases) {
+      // Also the projects of cells that were not restored now: they may have had their data.
+      const projects = await listProjects({ db }).catch(() => undefined);
+      if (projects !== undefined) found.set(cell, projects);
+    }
+    const isRestored = (cell: string) => restored.some((one) => one.cell === cell);
+    const { copies, uncertain } = await indexCells(
+      databaseIn(databases, DEFAULT_CELL),
+      found,
+      (cell) => cell === DEFAULT_CELL || isRestored(cell),
+    );
+    for (const one of restored) {
+      one.moved = copies.filter(({ cell }) => cell === one.cell).map(({ projectId }) => projectId);
+      await deleteProjects(databaseIn(databases, one.cell), one.moved);
+    }
+    const left = { copies: copies.filter(({ cell }) => !isRestored(cell)), uncertain };
+    return describeConflicts(left).map((conflict) => new CommandError(conflict));
   } finally {
-    await Promise.all([db.close(), ofCell.close()]);
+    await Promise.all([...databases.values()].map((db) => db.close()));
   }
+}
+
+function databaseIn(databases: ReadonlyMap<string, Database>, cell: string): Database {
+  const db = databases.get(cell);
+  if (db === undefined) throw new Error(`there is no database of the cell ${cell}`);
+  return db;
 }

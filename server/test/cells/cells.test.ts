@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'graphql-ws';
@@ -869,6 +869,80 @@ test('a backup names the cell whose database cannot be reached, and has the othe
   expect(restored.code).toBe(1);
   expect(restored.err).toContain(`${file}.away is missing, so its cell was not restored`);
   expect(restored.out).toContain('Restored');
+});
+
+test('projects that have moved out of a cell are not restored there from its older backup', async () => {
+  const { folder, run, own, create, databases } = await installation();
+  const file = join(folder, 'all.backup');
+  const [stays, toLost, toFirst] = [
+    await create('stays', 'there'),
+    await create('to another', 'there'),
+    await create('to the first', 'there'),
+  ];
+  expect(await run('backup', file)).toMatchObject({ code: 0 });
+  for (const [project, cell] of [
+    [toLost, 'lost'],
+    [toFirst, 'public'],
+  ] as const)
+    expect(await run('project', 'move', project.project_id, '--to', cell)).toMatchObject({ code: 0 });
+  const { database } = databases.there.connection;
+  await onServer(`alter database ${database} allow_connections false`);
+  const forced = await run('backup', file, '--force');
+  expect([forced.code, forced.err]).toEqual([1, expect.stringContaining('.there is from an earlier backup')]);
+  const recreate = async (name = '') => {
+    await onServer(`drop database ${name} with (force)`);
+    await onServer(`create database ${name}`);
+  };
+  await recreate(database);
+  await recreate(databases.lost.connection.database);
+  // Where the file of its home is missing, it is not clear whether a project lives in the older file.
+  const partial = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => partial.drop());
+  await rename(`${file}.lost`, `${file}.away`);
+  const uncertain = await runCommand(['restore', file], { ...own, DATABASE_URL: partial.url });
+  expect(uncertain.err).toContain(
+    `the project ${toLost.project_id} is in the cell there, and the directory has it in the cell lost, where`,
+  );
+  await rename(`${file}.away`, `${file}.lost`);
+  for (const { connection } of [databases.there, databases.lost]) await recreate(connection.database);
+
+  const target = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => target.drop());
+  const settings = { ...own, DATABASE_URL: target.url };
+  const restored = await runCommand(['restore', file, '--json'], settings);
+  expect(restored).toMatchObject({ code: 0, err: '' });
+  const left = [toLost.project_id, toFirst.project_id].sort();
+  expect(JSON.parse(restored.out).cells).toContainEqual(
+    expect.objectContaining({ cell: 'there', moved_projects: left }),
+  );
+  const homes = async () => {
+    const { out } = await runCommand(['project', 'list', '--json'], settings);
+    const list = JSON.parse(out) as { project_id: string; cell: string }[];
+    return list.map(({ project_id, cell }) => `${project_id} ${cell}`).sort();
+  };
+  const wanted = [`${stays.project_id} there`, `${toLost.project_id} lost`, `${toFirst.project_id} public`];
+  expect(await homes()).toEqual(wanted.sort());
+  const there = new pg.Client(databases.there.connection);
+  await there.connect();
+  onTestFinished(() => there.end());
+  expect((await there.query('select id from projects')).rows).toEqual([{ id: stays.project_id }]);
+
+  // An older copy that came there by another way does not change the directory either.
+  await there.query(
+    `insert into projects (id, name, api_key, sealed_api_secret, sealed_signing_key)
+    values ($1, 'copy', 'pk_12345678', '', '')`,
+    [toLost.project_id],
+  );
+  const index = await runCommand(['cell', 'index'], settings);
+  expect([index.code, index.err]).toEqual([
+    1,
+    expect.stringContaining(
+      `the project ${toLost.project_id} is in the cell lost and in the cell there, too`,
+    ),
+  ]);
+  await there.query("delete from projects where name = 'copy'");
+  expect(await runCommand(['cell', 'index'], settings)).toMatchObject({ code: 0, err: '' });
+  expect(await homes()).toEqual(wanted.sort());
 });
 
 test.skipIf(isPooled)('a restore without the key of a cell says that this cell is missing', async () => {

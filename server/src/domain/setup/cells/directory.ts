@@ -147,6 +147,12 @@ export async function projectsOf(db: Queryable, cell: string): Promise<{ id: str
   return db.query(selectProjectsOfCell, [cell]);
 }
 
+/** Returns the cells of these projects, of those that the directory has. */
+export async function cellsOf(db: Queryable, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await db.query<Row>(selectCellsOfProjects, [uuidArray(ids), textArray([])]);
+  return new Map(rows.map(({ project_id, cell }) => [project_id, cell]));
+}
+
 /** Returns one of these projects that a database does not have, also if it has no tables. */
 export async function firstMissingProject(
   db: Queryable,

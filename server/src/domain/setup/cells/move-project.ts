@@ -121,6 +121,19 @@ export async function cancelMove(request: Omit<MoveRequest, 'nodeId'>): Promise<
   });
 }
 
+/** Deletes the rows of projects in a cell that is not theirs. */
+export async function deleteProjects(db: Pick<Database, 'connect'>, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  const client = await db.connect();
+  try {
+    await client.query(`${PORTABLE_SESSION}; ${BY_INDEX}`);
+    const tables = await listMovedTables(client);
+    for (const id of ids) await deleteRows(client, tables, id);
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
 /**
  * Ends the move from or to a cell that is lost, in `survivor`, the other cell of it: the project is there
  * completely or not at all. A project that had not left the survivor goes on there. If it had left a moment
