@@ -473,19 +473,25 @@ export interface Migrated {
 }
 
 /**
- * Migrates all cells and closes them. Returns what it did, by cell. Needs no key, except for
- * cells with a URL of their own.
+ * Migrates all cells and closes them. Returns what it did, by cell, and why cells besides the default one
+ * could not be migrated. Needs no key, except for cells with a URL of their own.
  */
 export async function migrateDatabase(
   config: Config,
   report: (line: string) => void,
-): Promise<Map<string, Migrated>> {
+): Promise<{ migrated: Map<string, Migrated>; failures: StartError[] }> {
   makeDataDir(config.DATA_DIR);
   return withPlaces(config, async (main, others) => {
-    const applied = new Map([[main.cell, (await prepare(main, report)).migrated]]);
+    const migrated = new Map([[main.cell, (await prepare(main, report)).migrated]]);
+    const failures: StartError[] = [];
     for (const place of await others())
-      applied.set(place.cell, (await ofCell(place.cell, () => prepare(place, report))).migrated);
-    return applied;
+      try {
+        migrated.set(place.cell, (await ofCell(place.cell, () => prepare(place, report))).migrated);
+      } catch (error) {
+        if (!(error instanceof StartError)) throw error;
+        failures.push(error);
+      }
+    return { migrated, failures };
   });
 }
 

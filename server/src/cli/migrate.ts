@@ -7,12 +7,18 @@ import { DEFAULT_CELL } from '../domain/setup/cells/cells.ts';
 import { type Migrated, migrateDatabase, type Place, withPlaces } from '../open.ts';
 import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
+import { reportFailures } from './with-cells.ts';
 
-/** `belfry migrate`: migrates all cells before a start, which would do the same. */
+/**
+ * `belfry migrate`: migrates all cells before a start, which would do the same. If another cell than the
+ * default one cannot be migrated, the rest is, and the exit code is 1.
+ */
 export async function migrateCommand(options: { json?: boolean; dryRun?: boolean }): Promise<void> {
   if (options.dryRun) return showPlan(options);
   const report = (line: string) => process.stderr.write(`${line}\n`);
-  const { [DEFAULT_CELL]: own, ...cells } = Object.fromEntries(await migrateDatabase(readConfig(), report));
+  const { migrated, failures } = await migrateDatabase(readConfig(), report);
+  reportFailures(failures);
+  const { [DEFAULT_CELL]: own, ...cells } = Object.fromEntries(migrated);
   if (own === undefined) throw new Error('the database was not migrated');
   const others = Object.entries(cells);
   if (options.json) {
@@ -20,7 +26,7 @@ export async function migrateCommand(options: { json?: boolean; dryRun?: boolean
     return printJson({ ...own, ...(others.length === 0 ? {} : { cells: ofCells }) });
   }
   print(`The database ${afterwards(own)}`);
-  for (const [cell, migrated] of others) print(`The cell ${cell} ${afterwards(migrated)}`);
+  for (const [cell, ofCell] of others) print(`The cell ${cell} ${afterwards(ofCell)}`);
 }
 
 function afterwards({ schema, applied }: Migrated): string {
@@ -30,7 +36,9 @@ function afterwards({ schema, applied }: Migrated): string {
 
 /** Exit code 1 if the migration fails, or the running servers do not allow it. */
 async function showPlan({ json }: { json?: boolean }): Promise<void> {
-  const { [DEFAULT_CELL]: own, ...others } = await readPlans();
+  const { plans, failures } = await readPlans();
+  reportFailures(failures);
+  const { [DEFAULT_CELL]: own, ...others } = plans;
   if (own === undefined) throw new Error('there is no plan for the database');
   const cells = Object.entries(others);
   if ([own, ...Object.values(others)].some((plan) => problemsOf(plan).length > 0)) process.exitCode = 1;
@@ -69,12 +77,19 @@ function describe({ schema, oldestProgram, migrations }: MigrationPlan): string 
   return `The database has schema ${schema}. These migrations would run, and then ${allowed}:`;
 }
 
-/** The plans of all cells, by name. */
-function readPlans(): Promise<Record<string, MigrationPlan>> {
+/** The plans of all cells, by name, and why others have none. */
+function readPlans(): Promise<{ plans: Record<string, MigrationPlan>; failures: CommandError[] }> {
   return withPlaces(readConfig(), async (main, others) => {
     const plans = { [main.cell]: await readPlan(main, 'the database') };
-    for (const place of await others()) plans[place.cell] = await readPlan(place, `the cell ${place.cell}`);
-    return plans;
+    const failures: CommandError[] = [];
+    for (const place of await others())
+      try {
+        plans[place.cell] = await readPlan(place, `the cell ${place.cell}`);
+      } catch (error) {
+        if (!(error instanceof CommandError)) throw error;
+        failures.push(error);
+      }
+    return { plans, failures };
   });
 }
 

@@ -537,6 +537,24 @@ test('a lost cell is removed with its projects, and everything else works again'
   await create('shop', 'there');
 });
 
+test('a cell that cannot be reached does not keep the others from being migrated', async () => {
+  const { run, lose, databases } = await installation();
+  // The next one has an older schema, as after an update of the program: none.
+  await onServer('drop schema public cascade; create schema public', databases.there.connection.database);
+  await lose();
+  const plan = await run('migrate', '--dry-run', '--json');
+  expect([plan.code, plan.err]).toEqual([
+    1,
+    expect.stringMatching(/^belfry: the cell lost cannot be reached/),
+  ]);
+  expect(JSON.parse(plan.out).cells).toMatchObject({ there: { schema: 0 } });
+  const { code, out, err } = await run('migrate', '--json');
+  expect([code, err]).toEqual([1, expect.stringMatching(/^belfry: cell lost: .* cannot be reached/)]);
+  const migrated = JSON.parse(out);
+  expect(migrated).toMatchObject({ schema: newestSchema(), applied: [] });
+  expect(migrated.cells).toEqual({ there: expect.arrayContaining([newestSchema()]) });
+});
+
 test('a lost cell comes back from a backup that lacks its newest project', async () => {
   const { folder, run, own, create, lose } = await installation();
   const file = join(folder, 'all.backup');
