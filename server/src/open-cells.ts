@@ -5,6 +5,8 @@ import { type Opened, rememberCells } from './open.ts';
 
 // A cell that could not be opened is tried again after this time: its database may be restarting.
 const RETRY_MS = 5_000;
+// Messages about new, changed and removed cells are lost if the command is killed right before it.
+const LOOK_EVERY_MS = 30_000;
 // A node starts without cells that take longer: the migration of a large one can take an hour.
 const START_WITHIN_MS = 5_000;
 
@@ -18,6 +20,7 @@ export class OpenCells<Kept extends Closable> {
   readonly #main: Opened;
   readonly #open: (cell: Cell) => Promise<Kept>;
   readonly #onChanged: (names: readonly string[]) => void;
+  readonly #lookEveryMs: number;
   readonly #kept = new Map<string, { cell: Cell; one: Kept }>();
   /** Why cells could not be opened, as it was reported. */
   readonly #reported = new Map<string, string>();
@@ -25,20 +28,26 @@ export class OpenCells<Kept extends Closable> {
   #running: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
+  /** Whether the directory could be read when it was read last. */
+  #isRead = true;
 
   /** `onChanged` gets the names of all cells of the directory, before those that are new are opened. */
   constructor({
     main,
     open,
     onChanged = () => {},
+    lookEveryMs = LOOK_EVERY_MS,
   }: {
     main: Opened;
     open: (cell: Cell) => Promise<Kept>;
     onChanged?: (names: readonly string[]) => void;
+    /** How often it looks for changes without a message. */
+    lookEveryMs?: number;
   }) {
     this.#main = main;
     this.#open = open;
     this.#onChanged = onChanged;
+    this.#lookEveryMs = lookEveryMs;
   }
 
   /** Opens the cells, and from now on those that are added. Resolves without those that take long. */
@@ -47,7 +56,7 @@ export class OpenCells<Kept extends Closable> {
       if (type === 'cells_changed' || type === 'missed') void this.#syncSoon();
     });
     const first = this.#sync();
-    this.#running = first.catch(() => this.#retryLater());
+    this.#running = first.catch(() => this.#syncIn(RETRY_MS));
     await waitAtMost(START_WITHIN_MS, first, () => {});
   }
 
@@ -74,6 +83,7 @@ export class OpenCells<Kept extends Closable> {
   async #sync(): Promise<void> {
     if (this.#closed) return;
     const cells = await listCells(this.#main.db);
+    this.#isRead = true;
     if (!rememberCells(this.#main, cells.length))
       this.#main.log.warn('Restart the server: its database has more cells than it has connections for');
     const names = cells.map(({ name }) => name);
@@ -82,7 +92,7 @@ export class OpenCells<Kept extends Closable> {
     const failed = await Promise.all(
       cells.filter(({ name }) => !this.#kept.has(name)).map((cell) => this.#opened(cell)),
     );
-    if (failed.includes(false)) this.#retryLater();
+    this.#syncIn(failed.includes(false) ? Math.min(RETRY_MS, this.#lookEveryMs) : this.#lookEveryMs);
   }
 
   /** Also one that was removed and added again in another place: the messages about that may be lost. */
@@ -117,13 +127,16 @@ export class OpenCells<Kept extends Closable> {
 
   async #syncSoon(): Promise<void> {
     await this.#next().catch((error: unknown) => {
-      this.#main.log.warn({ err: error }, 'the directory of cells could not be read; retried');
-      this.#retryLater();
+      // Once for an outage.
+      if (this.#isRead)
+        this.#main.log.warn({ err: error }, 'the directory of cells could not be read; retried');
+      this.#isRead = false;
+      this.#syncIn(RETRY_MS);
     });
   }
 
-  #retryLater(): void {
+  #syncIn(ms: number): void {
     clearTimeout(this.#timer);
-    if (!this.#closed) this.#timer = setTimeout(() => void this.#syncSoon(), RETRY_MS);
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#syncSoon(), ms);
   }
 }

@@ -69,7 +69,8 @@ export async function addCellCommand(
   const place = worker === undefined ? '' : ` on ${worker}`;
   print(`Cell ${name} is ready, in the schema ${cell.schema}${place}. Running servers open it now.`);
   print(`Create a project in it with: belfry project create <name> --cell ${name}`);
-  if (!notified) print('The message for the running servers may be lost: restart them.');
+  if (!notified)
+    print('The message for the running servers may be lost: they look for themselves within half a minute.');
   if (!fits) print('Restart the server: the embedded database needs more connections for it.');
 }
 
@@ -94,7 +95,8 @@ export async function setCellCommand(
   });
   if (json) return printJson({ name, schema });
   print(`Cell ${name} is in the schema ${schema} of that database. Running servers open it there now.`);
-  if (!notified) print('The message for the running servers may be lost: restart them.');
+  if (!notified)
+    print('The message for the running servers may be lost: they look for themselves within half a minute.');
 }
 
 /** Throws if a database does not have all projects that the directory has in a cell. Writes nothing. */

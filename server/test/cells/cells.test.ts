@@ -17,6 +17,7 @@ import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, openCell } from '../../src/open.ts';
+import { OpenCells } from '../../src/open-cells.ts';
 import { contextIn } from '../support/cells.ts';
 import { belfry, ended, runCommand } from '../support/cli.ts';
 import { createDatabaseOn, createTestDatabase } from '../support/database.ts';
@@ -698,6 +699,21 @@ describe('a lost cell is removed in the middle of a move', () => {
     await main.query("update cell_projects set cell = 'lost' where project_id = $1", [id]);
     expect(await remove()).toEqual({ cell: 'there', isLost: false });
   });
+});
+
+test('a node opens and closes cells without the message of a command that was killed', async () => {
+  const context = contextIn(service, 'public');
+  const open = async ({ name }: { name: string }) => ({ name, close: async () => {} });
+  const cells = new OpenCells({ main: context as unknown as Opened, open, lookEveryMs: 50 });
+  onTestFinished(() => cells.close());
+  await cells.start();
+  const names = () => cells.all.map(({ name }) => name);
+  const before = names();
+  await insertCell(context.db, sealedCell(context, { name: 'unannounced', schema: 'x', urls: undefined }));
+  await until(names, (found) => found.includes('unannounced'));
+  await context.db.query(sql('', "delete from cells where name = 'unannounced'"));
+  await until(names, (found) => !found.includes('unannounced'));
+  expect(names()).toEqual(before);
 });
 
 test('a cell that was removed and added in another place is opened there', async () => {
