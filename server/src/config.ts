@@ -54,7 +54,7 @@ const OWN_SETTINGS = {
     help:
       'A PostgreSQL 15 or newer to use instead of the embedded one: ' +
       '`postgres://user:password@host:5432/database`.',
-    read: (text: string) => optional(text, databaseUrl),
+    read: (text: string) => optional(text, readDatabaseUrl),
     secret: true,
   },
   DATABASE_DIRECT_URL: {
@@ -62,7 +62,7 @@ const OWN_SETTINGS = {
     help:
       'The address of the database itself, if DATABASE_URL is that of a connection pooler in transaction ' +
       'mode. Messages between nodes, migrations, backups and the clock use it. Default: DATABASE_URL.',
-    read: (text: string) => optional(text, databaseUrl),
+    read: (text: string) => optional(text, readDatabaseUrl),
     secret: true,
   },
   NATS_URL: {
@@ -539,7 +539,8 @@ function url(text: string, protocols: readonly string[]): string {
   return text;
 }
 
-function databaseUrl(text: string): string {
+/** Returns the text if it is the address of a PostgreSQL; otherwise throws what is wrong with it. */
+export function readDatabaseUrl(text: string): string {
   const { searchParams } = new URL(url(text, ['postgres:', 'postgresql:']));
   for (const name of ['sslrootcert', 'sslcert', 'sslkey']) {
     const file = searchParams.get(name);

@@ -1,3 +1,4 @@
+import { readDatabaseUrl } from '../config.ts';
 import { distributeSchema, hasCitus, placedSchemas } from '../db/citus.ts';
 import type { Database, Queryable } from '../db/client.ts';
 import { StartError } from '../db/embedded/start-error.ts';
@@ -47,8 +48,7 @@ export async function addCellCommand(
   if (problem !== undefined) throw new UsageError(problem);
   if (databaseUrl === undefined && directUrl !== undefined)
     throw new UsageError('--direct-url needs --database-url');
-  const urls =
-    databaseUrl === undefined ? undefined : { url: databaseUrl, directUrl: directUrl ?? databaseUrl };
+  const urls = databaseUrl === undefined ? undefined : readUrls(databaseUrl, directUrl);
   const { cell, worker, notified, fits } = await withCells(async (cells) => {
     const { main, names } = cells;
     if (names.includes(name)) throw new CommandError(`there is a cell ${name} already: see belfry cell list`);
@@ -80,7 +80,7 @@ export async function setCellCommand(
   { databaseUrl, directUrl, json }: { databaseUrl: string; directUrl?: string; json?: boolean },
 ): Promise<void> {
   if (name === DEFAULT_CELL) throw new UsageError(`the URL of the cell ${DEFAULT_CELL} is DATABASE_URL`);
-  const urls = { url: databaseUrl, directUrl: directUrl ?? databaseUrl };
+  const urls = readUrls(databaseUrl, directUrl);
   const { schema, notified } = await withCells(async (cells) => {
     const { main, names } = cells;
     if (!names.includes(name)) throw new CommandError(`there is no cell ${name}: see belfry cell list`);
@@ -97,6 +97,17 @@ export async function setCellCommand(
   print(`Cell ${name} is in the schema ${schema} of that database. Running servers open it there now.`);
   if (!notified)
     print('The message for the running servers may be lost: they look for themselves within half a minute.');
+}
+
+/** The URLs of the options. Throws a `UsageError` unless they are addresses of a PostgreSQL. */
+function readUrls(databaseUrl: string, directUrl: string = databaseUrl): CellUrls {
+  for (const [option, url] of Object.entries({ '--database-url': databaseUrl, '--direct-url': directUrl }))
+    try {
+      readDatabaseUrl(url);
+    } catch (error) {
+      throw new UsageError(`${option} ${error instanceof Error ? error.message : error}`);
+    }
+  return { url: databaseUrl, directUrl };
 }
 
 /** Throws if a database does not have all projects that the directory has in a cell. Writes nothing. */

@@ -374,6 +374,23 @@ describe('a cell is not added', () => {
     );
   });
 
+  test('with something else than the address of a database', async () => {
+    for (const url of ['nonsense', 'http://db.example/belfry', 'postgres://u:secret@h/d?sslrootcert=/none']) {
+      const { code, err } = await runCommand(['cell', 'add', 'again', '--database-url', url], settings);
+      expect([code, err]).toEqual([
+        2,
+        expect.stringMatching(/^belfry: --database-url (must be an address|has)/),
+      ]);
+      expect(err).not.toContain('secret');
+    }
+    const good = 'postgres://belfry@127.0.0.1:1/none';
+    expect(await refused('again', '--database-url', good, '--direct-url', 'x')).toMatch(
+      /--direct-url must be/,
+    );
+    const set = await runCommand(['cell', 'set', 'near', '--database-url', 'nonsense'], settings);
+    expect([set.code, set.err]).toEqual([2, expect.stringContaining('--database-url must be')]);
+  });
+
   test('in a database that cannot be reached', async () => {
     const url = 'postgres://belfry@127.0.0.1:1/none';
     expect(await refused('again', '--database-url', url)).toMatch(/cannot be reached/);
