@@ -81,8 +81,8 @@ export async function backup(
   }
 }
 
-// A firewall may drop packets. The other cells should not wait for minutes.
-const CONNECT_TIMEOUT_MS = 10_000;
+/** A firewall may drop packets. The other cells should not wait for minutes. */
+export const CONNECT_TIMEOUT_MS = 10_000;
 
 /** A complete backup whose file does not have its name yet. */
 export interface DraftBackup {

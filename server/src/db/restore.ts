@@ -12,7 +12,7 @@ import {
   type TableOf,
   type Trailer,
 } from './backup/frames.ts';
-import type { Moved, MoveOptions } from './backup.ts';
+import { CONNECT_TIMEOUT_MS, type Moved, type MoveOptions } from './backup.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { migrate, schemaVersion, UnusableDatabase } from './migrate.ts';
 import { newestSchema } from './schema.ts';
@@ -33,7 +33,11 @@ interface Frames {
  */
 export async function restore({ connection, onProgress }: MoveOptions, input: Readable): Promise<Moved> {
   const frames = summed(readFrames(unpacked(input)));
-  const client = new GuardedClient({ ...connection, application_name: 'belfry restore' });
+  const client = new GuardedClient({
+    ...connection,
+    application_name: 'belfry restore',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
   client.on('error', () => undefined); // the running statement fails as well, and is reported
   try {
     await client.connect();

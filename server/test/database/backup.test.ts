@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { createSum, decodeFrames, encodeFrame, type Frame, jsonFrame } from '../../src/db/backup/frames.ts';
 import { backup, draftBackup } from '../../src/db/backup.ts';
 import { UnusableDatabase } from '../../src/db/migrate.ts';
@@ -245,6 +246,21 @@ describe('a restore rejects, without storing anything,', () => {
       /set up by a newer Belfry \(schema 9999\)/,
     );
   });
+});
+
+it('a server that does not respond stops neither a backup nor a restore for long', async () => {
+  const silent = createServer();
+  silent.listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  onTestFinished(() => void silent.close());
+  const { port } = silent.address() as AddressInfo;
+  const connection = { host: '127.0.0.1', port, user: 'belfry', database: 'none' };
+  const [backedUp, restored] = await Promise.allSettled([
+    backup({ connection }, new PassThrough()),
+    restore({ connection }, createReadStream(file)),
+  ]);
+  for (const result of [backedUp, restored])
+    expect(result).toMatchObject({ status: 'rejected', reason: { message: 'timeout expired' } });
 });
 
 /** A database without tables, as before the first start. */
