@@ -53,15 +53,17 @@ export async function removeLostCell(
     const lost = removed.map(({ id, apiKey }) => ({ project_id: id, api_key: apiKey }));
     return printJson({ name, removed: true, lost_projects: lost });
   }
-  print(
-    `Cell ${name} was removed, with its projects: ${removed.length}. Requests with their keys get a 401.`,
-  );
+  const count = removed.length;
+  const lost = count === 0 ? '' : `, with its projects (${count}). Requests with their keys get a 401`;
+  print(`Cell ${name} was removed${lost}.`);
 }
 
 function show(name: string, why: string, projects: readonly { id: string; apiKey: string }[]): void {
   print(`Cell ${name}: ${why}.`);
-  print('These projects are lost with all that was in them: users, broadcasts, integrations and keys.');
-  print('A backup of the cell still has what was in it then.');
+  if (projects.length > 0) {
+    print('These projects are lost with all that was in them: users, broadcasts, integrations and keys.');
+    print('A backup of the cell still has what was in it then.');
+  }
   printTable(
     projects.map(({ id, apiKey }) => ({ project: id, 'api key': apiKey })),
     'The directory has no projects in it.',

@@ -112,6 +112,8 @@ const DRIVER_ADVICE: readonly [message: RegExp, advice: string][] = [
   ],
   [/^The server does not support SSL/, 'remove sslmode from the address, or switch TLS on in PostgreSQL'],
 ];
+// Of a connection, and of a connection of a pool.
+const TIMEOUT_MESSAGE = /^timeout expired$|^Connection terminated due to connection timeout$/;
 const IS_POOLER =
   'this is a connection pooler: set DATABASE_DIRECT_URL to the address of the same database without it';
 
@@ -161,7 +163,7 @@ function connectAdvice(error: unknown): string | undefined {
   if (/^unsupported (options )?startup parameter/.test(message ?? '')) return IS_POOLER;
   const ofDriver = DRIVER_ADVICE.find(([text]) => text.test(message ?? ''))?.[1];
   if (ofDriver !== undefined) return ofDriver;
-  const key = code ?? (message === 'timeout expired' ? 'ETIMEDOUT' : '');
+  const key = code ?? (TIMEOUT_MESSAGE.test(message ?? '') ? 'ETIMEDOUT' : '');
   return CONNECT_ADVICE[key] ?? CERTIFICATE_ADVICE[key];
 }
 

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -17,6 +19,8 @@ let dataDir: string;
 let database: TestDatabase;
 let admin: pg.Client;
 let guest: string;
+// It accepts connections.
+const silent = createServer();
 const empty = `empty_${randomUUID().replaceAll('-', '')}`;
 const latin = `latin_${randomUUID().replaceAll('-', '')}`;
 
@@ -26,8 +30,11 @@ beforeAll(async () => {
   admin = new pg.Client(database.connection);
   await admin.connect();
   await admin.query(`create database ${empty}`);
+  silent.listen(0, '127.0.0.1');
+  await once(silent, 'listening');
 });
 afterAll(async () => {
+  silent.close();
   await admin.query(`drop database ${empty} with (force)`);
   await admin.query(`drop database if exists ${latin}`);
   await admin.end();
@@ -108,6 +115,11 @@ describe('a start with an unusable database prints the finding of doctor, in one
       before: () => admin.query(`alter role ${guest} connection limit 0`),
       expected:
         /accepts no more connections \(too many connections for role "guest_\w+"\): .* that of the user/,
+    },
+    'a server that does not respond': {
+      url: () => `postgres://x@127.0.0.1:${(silent.address() as AddressInfo).port}/x`,
+      expected:
+        /cannot be reached \(.*(timeout|does not respond)\): there is no response: check the host, the port/,
     },
     'a host that does not exist': {
       url: () => 'postgres://x@nowhere.invalid/x',
