@@ -172,7 +172,7 @@ interface Described {
 function errorResponses() {
   const responses: Record<string, { description: string; content: Record<string, object> }> = {};
   const schema = JSON.parse(JSON.stringify(Errors)) as Schema;
-  for (const { status, codes } of byStatus().filter((one) => !OF_NO_OPERATION.includes(one.status))) {
+  for (const { status, codes } of byStatus()) {
     const examples = Object.fromEntries(
       codes.map(({ code, message }) => [code, { value: { errors: [{ code, message }] } }]),
     );
@@ -184,9 +184,6 @@ function errorResponses() {
   return responses;
 }
 
-// Errors of wrong methods, of /graphql, and of requests that reach no route.
-const OF_NO_OPERATION = [405, 406, 417];
-
 function byStatus(): { status: number; codes: { code: ErrorCode; message: string }[] }[] {
   return [...Map.groupBy(allErrors(), ({ status }) => status)].map(([status, codes]) => ({ status, codes }));
 }
@@ -196,10 +193,12 @@ function byStatus(): { status: number; codes: { code: ErrorCode; message: string
  * Idempotency-Key of every POST, and the named schemas.
  */
 function described<Document extends ApiDocument>(document: Document, version: Api['version']): Document {
+  const errors = new Set<string>();
   for (const methods of Object.values(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(methods as Record<string, Operation>)) {
       for (const status of statusesOf(method, operation)) {
         operation.responses[status] ??= { $ref: `#/components/responses/Error${status}` };
+        errors.add(`Error${status}`);
       }
       delete operation[OWN_ERRORS];
       if (version === 'v1') operation.deprecated = true;
@@ -215,6 +214,9 @@ function described<Document extends ApiDocument>(document: Document, version: Ap
     document.webhooks = webhookMessages();
     document.components = { ...document.components, parameters: WEBHOOK_HEADERS };
   }
+  // Others are of wrong methods, of /graphql, and of requests that reach no route.
+  const responses = Object.entries(document.components?.responses ?? {}).filter(([name]) => errors.has(name));
+  document.components = { ...document.components, responses: Object.fromEntries(responses) };
   const definitions = nameSchemas(document);
   if (version === 'v2') {
     describeInputs(definitions);

@@ -74,6 +74,7 @@ export function streamRoute(app: App, streams: Streams): void {
     tags: ['Notifications'],
     produces: 'text/event-stream',
     query: StreamQuery,
+    errors: ['user_deleted'],
     reply: { 200: Type.String() },
     async handler({ project, user, query, credential, request, reply }) {
       await streams.open(reply, {
