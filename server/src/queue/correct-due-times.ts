@@ -97,7 +97,7 @@ const lockJobs = sql(
   `select id, kind, payload::text as payload, due_at, enqueued_at
   from jobs
   where due_at > $2 and lease_id is null and enqueued_at > $2 and kind = any ($1::text[])
-  order by id
+  order by due_at
   limit $3
   for update skip locked`,
 );
