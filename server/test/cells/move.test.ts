@@ -386,14 +386,20 @@ test('a move that was killed can be cancelled', async () => {
 test('cancelling a move that was killed at its very end does not delete the project', async () => {
   const project = await filled('near', `not cancelled ${randomUUID()}`);
   const { db } = service.context;
-  const child = belfry(['project', 'move', project.id, '--to', 'far'], settings);
-  const moving = ended(child);
-  await until(
-    () => db.query(sql('', 'select from project_moves where switched_at is not null')),
-    (rows) => rows.length > 0,
+  await db.query(
+    sql(
+      '',
+      `create function hold_end() returns trigger language plpgsql
+      as $$ begin perform pg_advisory_xact_lock(1); return old; end $$`,
+    ),
+  );
+  await db.query(
+    sql('', 'create trigger held before delete on project_moves for each row execute function hold_end()'),
   );
   await db.transaction(async (tx) => {
-    await tx.query(sql('', 'select from project_moves for update'));
+    await tx.query(sql('', 'select pg_advisory_xact_lock(1)'));
+    const child = belfry(['project', 'move', project.id, '--to', 'far'], settings);
+    const moving = ended(child);
     const waiting = sql(
       '',
       `select pid from pg_stat_activity
@@ -411,6 +417,7 @@ test('cancelling a move that was killed at its very end does not delete the proj
     await moving;
     await db.query(sql('', 'select pg_terminate_backend($1, 10000)'), [deleting?.pid]);
   });
+  await db.query(sql('', 'drop function hold_end() cascade'));
   expect(await rowsIn('near', project.id)).toEqual({});
   const before = await rowsIn('far', project.id);
   expect(await runCommand(['project', 'move', project.id, '--cancel'], settings)).toEqual({
