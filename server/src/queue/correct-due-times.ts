@@ -91,12 +91,13 @@ function mapped<Value, Result>(
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, of(value)]));
 }
 
-// Index jobs_scheduled (due_at).
+// Index jobs_scheduled (due_at). Jobs of a project that has left its cell are due at infinity.
 const lockJobs = sql(
   'lock_jobs_of_wrong_clock',
   `select id, kind, payload::text as payload, due_at, enqueued_at
   from jobs
-  where due_at > $2 and lease_id is null and enqueued_at > $2 and kind = any ($1::text[])
+  where due_at > $2 and due_at < 'infinity' and lease_id is null
+    and enqueued_at > $2 and kind = any ($1::text[])
   order by due_at
   limit $3
   for update skip locked`,

@@ -91,3 +91,19 @@ test('retries of a clock that was a year ahead are due as soon as they should be
   await dueTimes.correct(signal);
   expect((await stored()).at(-1)?.dueInMs).toBe(SECONDS);
 });
+
+test('jobs of a project that has left its cell stay, and keep no other from being corrected', async () => {
+  await rowsOf(db, 'delete from jobs');
+  const dueAtMs = AHEAD_MS + SECONDS;
+  const payload = { webhook_id: newId(), event_ids: [], attempt: 1, since_ms: AHEAD_MS };
+  for (const kind of ['send_webhook', 'cancel'] as const)
+    await enqueueAt(AHEAD_MS, {
+      ...(kind === 'cancel' ? { kind, payload: { broadcast_id: newId() } } : { kind, payload }),
+      dueAtMs,
+    });
+  // As a move marks them (db/move/capture.ts).
+  await rowsOf(db, "update jobs set due_at = 'infinity' where kind = 'cancel'");
+  await new DueTimes({ db, clock: { now: () => NOW_MS } }).correct(new AbortController().signal);
+  const due = await rowsOf<{ due_at: Date | number }>(db, 'select due_at from jobs order by id');
+  expect(due).toEqual([{ due_at: new Date(NOW_MS + SECONDS) }, { due_at: Number.POSITIVE_INFINITY }]);
+});
