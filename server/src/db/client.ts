@@ -419,6 +419,11 @@ export function isResponseLost(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) || /^(08|57P)/.test(error.code ?? '');
 }
 
+/** Whether `close` was called before the statement, so that none will ever succeed. */
+export function isClosed(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith(CLOSED_MESSAGE);
+}
+
 // 08 connection, 28 login rejected, 3D database missing, 53 resources (disk full, too many connections), 57P
 // shutdown, 58 the server's own files, 25006 read-only, 42501 a read-only disk or a missing right, 25P03 idle
 // in a transaction, 40 serialization and deadlock, 55P03 lock, 55000 a database that accepts no connections
@@ -450,6 +455,7 @@ const UNAVAILABLE = [
   'EMFILE',
   'ENFILE',
 ];
+const CLOSED_MESSAGE = 'Cannot use a pool after calling end';
 const UNAVAILABLE_MESSAGE = new RegExp(
   [
     '^Connection terminated',
@@ -458,7 +464,7 @@ const UNAVAILABLE_MESSAGE = new RegExp(
     'not queryable',
     'connection is closed',
     '^Received unexpected \\w+ message',
-    'Cannot use a pool after calling end',
+    CLOSED_MESSAGE,
   ].join('|'),
 );
 

@@ -1,4 +1,4 @@
-import { isResponseLost, type Queryable, sql } from '../../../db/client.ts';
+import { isClosed, isResponseLost, type Queryable, sql } from '../../../db/client.ts';
 import type { Bus, MessagesMissed } from './messages.ts';
 
 // A statement whose connection broke may still be running. It ends soon, or the server is gone.
@@ -43,8 +43,8 @@ export class LostResponses {
   async #publish(): Promise<void> {
     try {
       await this.#db.query(ping);
-    } catch {
-      this.#askLater();
+    } catch (error) {
+      if (!isClosed(error)) this.#askLater();
       return;
     }
     const missed = this.#missed;
