@@ -31,7 +31,6 @@ const TABLE = {
   hmac_not_a_match: { status: 401, message: 'The HMAC is not that of the user' },
   forbidden: { status: 403, message: 'The token does not permit this operation' },
   not_found: { status: 404, message: 'Not found' },
-  user_deleted: { status: 410, message: 'The user of this stream was deleted' },
   method_not_allowed: { status: 405, message: 'The path does not support this method' },
   not_acceptable: {
     status: 406,
@@ -41,6 +40,7 @@ const TABLE = {
     status: 409,
     message: 'The Idempotency-Key was used for another request; use a new key',
   },
+  user_deleted: { status: 410, message: 'The user of this stream was deleted' },
   payload_too_large: { status: 413, message: 'The request body is too large' },
   unsupported_media_type: { status: 415, message: 'The request body must be JSON' },
   expectation_failed: {
