@@ -69,8 +69,7 @@ export async function addCellCommand(
   const place = worker === undefined ? '' : ` on ${worker}`;
   print(`Cell ${name} is ready, in the schema ${cell.schema}${place}. Running servers open it now.`);
   print(`Create a project in it with: belfry project create <name> --cell ${name}`);
-  if (!notified)
-    print('The message for the running servers may be lost: they look for themselves within half a minute.');
+  if (!notified) print(NOT_NOTIFIED);
   if (!fits) print('Restart the server: the embedded database needs more connections for it.');
 }
 
@@ -95,9 +94,10 @@ export async function setCellCommand(
   });
   if (json) return printJson({ name, schema });
   print(`Cell ${name} is in the schema ${schema} of that database. Running servers open it there now.`);
-  if (!notified)
-    print('The message for the running servers may be lost: they look for themselves within half a minute.');
+  if (!notified) print(NOT_NOTIFIED);
 }
+
+const NOT_NOTIFIED = 'A server that did not get the message opens it within half a minute.';
 
 /** The URLs of the options. Throws a `UsageError` unless they are addresses of a PostgreSQL. */
 function readUrls(databaseUrl: string, directUrl: string = databaseUrl): CellUrls {

@@ -89,7 +89,7 @@ const CONNECT_ADVICE: Readonly<Record<string, string>> = {
   '3D000': 'create the database, or correct its name',
   '42501': 'grant the user the right to connect to the database',
   '53300': 'close other connections, or raise the limit: max_connections, or that of the user or database',
-  '57P03': 'it is starting or stopping: try again in a moment',
+  '57P03': 'try again in a moment',
   '42P05': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
   '26000': 'the connection pooler must keep prepared statements: set max_prepared_statements of pgbouncer',
 };

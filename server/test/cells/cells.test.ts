@@ -952,7 +952,7 @@ test('projects that have moved out of a cell are not restored there from its old
   await rename(`${file}.lost`, `${file}.away`);
   const uncertain = await runCommand(['restore', file], { ...own, DATABASE_URL: partial.url });
   expect(uncertain.err).toContain(
-    `the project ${toLost.project_id} is in the cell there, and the directory has it in the cell lost, where`,
+    `the project ${toLost.project_id} is in the cell there, but the directory has it in the cell lost, which`,
   );
   await rename(`${file}.away`, `${file}.lost`);
   for (const { connection } of [databases.there, databases.lost]) await recreate(connection.database);

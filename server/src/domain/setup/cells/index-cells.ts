@@ -69,8 +69,8 @@ export function describeConflicts({ copies, uncertain }: Conflicts): string[] {
     ),
     ...uncertain.map(
       ({ projectId, cell, home }) =>
-        `the project ${projectId} is in the cell ${cell}, and the directory has it in the cell ${home}, ` +
-        `where it could not be looked for: restore ${home}, too, or, if that is lost, run ` +
+        `the project ${projectId} is in the cell ${cell}, but the directory has it in the cell ${home}, ` +
+        `which could not be read or was not restored: restore ${home}, too. If its data is lost, run ` +
         `belfry cell remove ${home} --lost, and then belfry cell index`,
     ),
   ];
