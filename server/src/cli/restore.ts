@@ -53,7 +53,10 @@ export async function restoreCommand(file: string, { json }: { json?: boolean })
         failures.push(failureOf(error, place.cell, source));
       }
     }
-    if (places.length > 0) failures.push(...(await enterProjects([main, ...places], cells)));
+    if (places.length > 0) {
+      const entered = enterProjects([main, ...places], cells);
+      failures.push(...(await entered.catch((error: unknown) => [notEntered(error, file)])));
+    }
     return { moved, cells, failures, secrets };
   }).finally(() => shown.end());
   report(file, { moved, cells, json });
@@ -116,6 +119,15 @@ function failureOf(error: unknown, cell: string, source: string): Error {
   return new CommandError(`cell ${cell}, from ${source}: ${known.message}`);
 }
 
+function notEntered(error: unknown, file: string): CommandError {
+  const known = describeFileError(error, file);
+  const reason = known instanceof Error ? known.message : String(known);
+  return new CommandError(
+    `the directory lacks projects of the restored cells: ${reason}. Run belfry cell index, ` +
+      'which also reports projects that are in two cells',
+  );
+}
+
 async function restoreFrom(file: string, options: MoveOptions): Promise<Moved> {
   const handle = await open(file);
   return restore(options, handle.createReadStream());
@@ -138,17 +150,16 @@ async function enterProjects(places: readonly Place[], restored: readonly Restor
   );
   try {
     const found = new Map<string, IndexedProject[]>();
+    const isRestored = (cell: string) => restored.some((one) => one.cell === cell);
+    const isComplete = (cell: string) => cell === DEFAULT_CELL || isRestored(cell);
     for (const [cell, db] of databases) {
       // Also the projects of cells that were not restored now: they may have had their data.
-      const projects = await listProjects({ db }).catch(() => undefined);
+      const projects = await listProjects({ db }).catch((error: unknown) => {
+        if (isComplete(cell)) throw error;
+      });
       if (projects !== undefined) found.set(cell, projects);
     }
-    const isRestored = (cell: string) => restored.some((one) => one.cell === cell);
-    const { copies, uncertain } = await indexCells(
-      databaseIn(databases, DEFAULT_CELL),
-      found,
-      (cell) => cell === DEFAULT_CELL || isRestored(cell),
-    );
+    const { copies, uncertain } = await indexCells(databaseIn(databases, DEFAULT_CELL), found, isComplete);
     for (const one of restored) {
       one.moved = copies.filter(({ cell }) => cell === one.cell).map(({ projectId }) => projectId);
       await deleteProjects(databaseIn(databases, one.cell), one.moved);

@@ -996,6 +996,43 @@ test('projects that have moved out of a cell are not restored there from its old
   expect(await homes()).toEqual(wanted.sort());
 });
 
+test('a restore reports what it restored although the directory cannot be completed', async () => {
+  const { folder, run, own, create, databases } = await installation();
+  const file = join(folder, 'all.backup');
+  await create('shop', 'there');
+  expect(await run('backup', file)).toMatchObject({ code: 0 });
+  for (const { connection } of [databases.there, databases.lost]) {
+    await onServer(`drop database ${connection.database} with (force)`);
+    await onServer(`create database ${connection.database}`);
+  }
+  const target = await createDatabaseOn(inject('testServer'));
+  onTestFinished(() => target.drop());
+  // The backup is copied into the directory, and nothing else can be written there.
+  await onServer(
+    `create schema faults;
+    create function faults.reject() returns trigger language plpgsql as $$
+    begin
+      if current_query() !~* '^copy' then raise exception 'nothing else is entered'; end if;
+      return null;
+    end $$;
+    create function faults.watch() returns event_trigger language plpgsql as $$
+    begin
+      if exists (select from pg_event_trigger_ddl_commands() where object_identity ~ '\\.cell_projects$') then
+        create trigger reject before insert on cell_projects execute function faults.reject();
+      end if;
+    end $$;
+    create event trigger watch on ddl_command_end when tag in ('CREATE TABLE')
+      execute function faults.watch()`,
+    target.connection.database,
+  );
+  const restored = await runCommand(['restore', file], { ...own, DATABASE_URL: target.url });
+  expect(restored.out).toContain('rows of the cell there');
+  expect([restored.code, restored.err]).toEqual([
+    1,
+    expect.stringMatching(/^belfry: the directory lacks .*: nothing else is entered\. Run belfry cell index/),
+  ]);
+});
+
 test.skipIf(isPooled)('a restore without the key of a cell says that this cell is missing', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
