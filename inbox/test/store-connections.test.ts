@@ -255,18 +255,6 @@ test('a wrong token is reported, and a new one connects by the best transport', 
   await expect.poll(() => inbox.getSnapshot()).toMatchObject({ connection: 'live', transport: 'websocket' });
 });
 
-test('an inbox requests another token if one does not come', async () => {
-  const user = newUser();
-  const tokens: (string | Promise<string>)[] = [new Promise(() => {})];
-  const inbox = createInbox({
-    baseUrl: `${service.address}/v2`,
-    token: () => tokens.shift() ?? project.userJwt({ user_external_id: user }),
-  });
-  opened.push(inbox);
-  inbox.subscribe(() => {});
-  await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
-});
-
 test('an inbox is live although each token takes longer than a connection', async () => {
   const user = newUser();
   const connected = (['websocket', 'sse'] as const).map(async (transport) => {
@@ -409,6 +397,19 @@ test.concurrent.for(['websocket', 'sse', 'polling'] as const)(
     other.inbox.close();
   },
 );
+
+// Beside those that wait as long.
+test.concurrent('an inbox requests another token if one does not come', async ({ expect }) => {
+  const user = newUser();
+  const tokens: (string | Promise<string>)[] = [new Promise(() => {})];
+  const inbox = createInbox({
+    baseUrl: `${service.address}/v2`,
+    token: () => tokens.shift() ?? project.userJwt({ user_external_id: user }),
+  });
+  opened.push(inbox);
+  inbox.subscribe(() => {});
+  await expect.poll(() => inbox.getSnapshot().connection).toBe('live');
+});
 
 test.each([['websocket'], ['sse']] as const)(
   'a user who is deleted while an inbox by %s is offline stays deleted when it is back',
