@@ -17,6 +17,8 @@ export interface MeasuredServer {
   readonly ended: Promise<number | string>;
   /** The longest turn of its event loop while `work` ran, in milliseconds of CPU time. */
   longestTurn(work: () => Promise<unknown>): Promise<number>;
+  /** The CPU time in milliseconds that it takes to copy the longest text that a request can have. */
+  copyMs(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -46,8 +48,8 @@ export async function startMeasuredServer(
     child.send(message);
     // A test that was ended for its time may not have received its own response.
     for (;;) {
-      const [response] = (await once(child, 'message')) as [{ to: string; longestMs: number }];
-      if (response.to === message) return response;
+      const [response] = (await once(child, 'message')) as [{ to: string; ms?: number }];
+      if (response.to === message) return response.ms ?? 0;
     }
   };
   return {
@@ -58,8 +60,9 @@ export async function startMeasuredServer(
     async longestTurn(work) {
       await send('begin');
       await work();
-      return (await send('end')).longestMs;
+      return send('end');
     },
+    copyMs: () => send('copy'),
     async stop() {
       if (child.connected) child.send('stop');
       await ended;
