@@ -59,7 +59,7 @@ export async function notifyArrives(db: Database): Promise<boolean> {
 /**
  * Whether a NOTIFY over `db` arrives at this client. It does not if the two are connected to different
  * databases, or if the client is connected to a pooler in transaction mode, which gives LISTEN to any client.
- * `query` runs statements of the client, if others run some, too.
+ * `query` runs statements of the client, if others run some, too. Rejects when the client's connection ends.
  */
 export async function arrivesAt(
   client: pg.Client,
@@ -69,7 +69,9 @@ export async function arrivesAt(
   const channel = `belfry_proof_${randomBytes(8).toString('hex')}`;
   const arrived = Promise.withResolvers<boolean>();
   const receive = (message: pg.Notification) => message.channel === channel && arrived.resolve(true);
-  client.on('notification', receive);
+  arrived.promise.catch(() => {}); // the connection may end while a statement runs
+  const end = () => arrived.reject(new Error('the connection ended'));
+  client.on('notification', receive).once('end', end);
   let clear = () => {};
   try {
     await query(`listen ${channel}`);
@@ -80,7 +82,7 @@ export async function arrivesAt(
     return result;
   } finally {
     clear();
-    client.off('notification', receive);
+    client.off('notification', receive).off('end', end);
   }
 }
 

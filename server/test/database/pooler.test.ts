@@ -7,9 +7,11 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { type Service, startService } from '../../src/app.ts';
 import { checkDatabase } from '../../src/cli/doctor/database.ts';
 import { readConfig } from '../../src/config.ts';
+import { openDatabase } from '../../src/db/client.ts';
+import { arrivesAt } from '../../src/db/pooler.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { open } from '../../src/open.ts';
-import { createDatabaseOn, type TestDatabase } from '../support/database.ts';
+import { createDatabaseOn, createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { expectExactlyOnce, load } from '../support/faults.ts';
 import { hasPgbouncer, type Pgbouncer, startPgbouncer } from '../support/pgbouncer.ts';
 import { openStream, titles } from '../support/realtime.ts';
@@ -18,6 +20,25 @@ import { TEMPLATE } from '../support/template.ts';
 import { ended, STATE, startRun } from '../support/workflows.ts';
 
 const log = createLogger({ level: 'silent' });
+
+test('a proof of the bus ends with its connection, so that it does not keep a command running', async () => {
+  const elsewhere = await createTestDatabase();
+  onTestFinished(() => elsewhere.drop());
+  const db = openDatabase(elsewhere.connection, { size: 1, name: 'test' });
+  onTestFinished(() => db.close());
+  const client = new pg.Client(inject('testServer'));
+  await client.connect();
+  const notified = Promise.withResolvers<void>();
+  const proof = arrivesAt(client, {
+    async query(statement, values) {
+      const rows = await db.query(statement, values);
+      notified.resolve();
+      return rows as never;
+    },
+  });
+  await notified.promise;
+  await Promise.all([client.end(), expect(proof).rejects.toThrow('the connection ended')]);
+});
 
 describe.runIf(hasPgbouncer)('behind pgbouncer in transaction mode', () => {
   let pooler: Pgbouncer;
