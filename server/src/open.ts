@@ -30,6 +30,7 @@ import { WriteFailures } from './db/write-failures.ts';
 import { describeUnreadableWebhooks } from './domain/after/webhooks/secrets.ts';
 import type { Context } from './domain/context.ts';
 import { createBus, type NodeBus } from './domain/ground/bus/bus.ts';
+import { LostResponses } from './domain/ground/bus/lost-responses.ts';
 import { natsSubject } from './domain/ground/bus/nats.ts';
 import { Identities } from './domain/ground/identities/identities.ts';
 import { describeUnreadable, unreadableIntegrations } from './domain/ground/secrets/unreadable.ts';
@@ -215,6 +216,7 @@ async function openAt(
       egress,
       transport,
       bus,
+      lostResponses: new LostResponses({ db, bus, clock }),
       identities,
       projects,
       integrations,

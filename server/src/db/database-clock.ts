@@ -71,8 +71,15 @@ async function readClock(db: Queryable): Promise<number> {
 /** Returns the time of a database, and what `performance.now()` was then. */
 async function askClock(db: Queryable): Promise<{ nowMs: number; atMs: number }> {
   const askedAt = performance.now();
+  const nowMs = await databaseMs(db);
+  return { nowMs, atMs: (askedAt + performance.now()) / 2 };
+}
+
+/** The time of the database, in Unix milliseconds. */
+export async function databaseMs(db: Pick<Queryable, 'query'>): Promise<number> {
   const [row] = await db.query<{ now_ms: number }>(selectNow);
-  return { nowMs: row?.now_ms ?? Date.now(), atMs: (askedAt + performance.now()) / 2 };
+  if (row === undefined) throw new Error('the database returned no time');
+  return row.now_ms;
 }
 
 const selectNow = sql(

@@ -295,10 +295,13 @@ function closing(fastify: FastifyInstance, listens: boolean): FastifyInstance['c
   return state;
 }
 
-/** Adds the request's id to every response, logs every request and counts it in the metrics. */
+/**
+ * Adds the request's id to every response, logs every request and counts it in the metrics. Notes requests that
+ * may have changed something although they failed.
+ */
 function observe(
   fastify: FastifyInstance,
-  { log }: HttpContext,
+  { log, clock, lostResponses }: HttpContext,
   addressOf: (request: IncomingMessage) => string,
 ): void {
   const { closing } = fastify;
@@ -323,11 +326,16 @@ function observe(
     const { statusCode, elapsedTime } = reply;
     const operation = request.routeOptions.config.operationId ?? 'other';
     httpSeconds.observe({ operation, status: statusCode }, elapsedTime / 1000);
+    const { failure, method } = request;
+    // What it changed is not published. A client that repeats it changes nothing, so that is not either.
+    if (failure !== undefined && !READS.has(method)) lostResponses.note(failure, clock.now() - elapsedTime);
     const level = levelOf(statusCode);
     if (log.isLevelEnabled(level)) log[level](lineOf(request, statusCode, elapsedTime, addressOf), 'request');
     done();
   });
 }
+
+const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
   if (status === 503) return 'warn'; // the database is unavailable, which can cause thousands of these

@@ -1,14 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { newId } from '../../src/lib/ids.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { Explorer, type GeneratedRequest, send } from '../support/explorer.ts';
 import { describedBy, type Operation } from '../support/operations.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { openStream } from '../support/realtime.ts';
 import { unlessThorough } from '../support/rounds.ts';
 import { SentStatements } from '../support/sent-statements.ts';
-import { type ApiResponse, type Caller, startTestService, type TestService } from '../support/service.ts';
+import {
+  type ApiResponse,
+  type Caller,
+  startTestService,
+  type TestService,
+  until,
+} from '../support/service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 // An operation is requested while its first statement breaks the connection to the database, then its second
@@ -39,18 +46,30 @@ const note = (error: unknown) => unhandled.push(`${underWay}: ${error}`);
 /** How many statements pass before one breaks its connection. */
 let passing = Number.POSITIVE_INFINITY;
 let hasBroken = false;
+/** The name of the statement whose response is lost; it has its effect. */
+let losing: string | undefined;
 
 beforeAll(async () => {
   database = await createTestDatabase();
   const { host, port } = inject('testServer');
   proxy = await startTcpProxy({ path: `${host}/.s.PGSQL.${port}` });
   const connections = new WeakMap<object, SentStatements>();
+  const losesNext = new WeakSet<object>();
   proxy.onRequest = (bytes, connection) => {
     const sent = connections.get(connection) ?? new SentStatements();
     connections.set(connection, sent);
+    if (losing !== undefined && bytes.includes(losing)) {
+      losing = undefined;
+      losesNext.add(connection);
+    }
     passing -= sent.add(bytes).length;
     if (hasBroken || passing >= 0) return true; // at most one for each request
     hasBroken = true;
+    connection.destroy();
+    return false;
+  };
+  proxy.onReply = (_bytes, connection) => {
+    if (!losesNext.has(connection)) return true;
     connection.destroy();
     return false;
   };
@@ -158,4 +177,29 @@ describe.each(VERSIONS)('each operation of %s', (version) => {
     expect(broken).toBeGreaterThan((SHARE * operations.length) / 2);
     expect(unhandled).toEqual([]);
   });
+});
+
+test('a change whose response is lost reaches the other tabs of the user', async () => {
+  const { address } = service;
+  const project = await service.createProject('of two tabs');
+  const tab = project.as('tabs');
+  const sent = { title: 'In two tabs', recipients: [{ external_id: 'tabs' }] };
+  // Without a worker, only users that the node knows get a notification, and lost responses make it forget them.
+  const { body } = await until(
+    async () => {
+      const { body: before } = await tab('GET', '/notifications');
+      if (before.data.length === 0) await project.call('POST', '/broadcasts', sent);
+      return tab('GET', '/notifications');
+    },
+    (listed) => listed.body.data.length > 0,
+  );
+  const [{ id }] = body.data;
+  const jwt = project.userJwt({ user_external_id: 'tabs' });
+  const stream = await openStream(`${address}/v2/notifications/stream`, { jwt });
+  onTestFinished(() => stream.source.close());
+  losing = 'read_notification';
+  expect((await tab('POST', `/notifications/${id}/read`)).status).toBe(503);
+  await expect
+    .poll(() => stream.frames)
+    .toContainEqual(expect.objectContaining({ name: 'notifications/read' }));
 });

@@ -1,5 +1,6 @@
 import { afterEach, expect, inject, test, vi } from 'vitest';
 import { openDatabase, type Statement } from '../../../db/client.ts';
+import { systemClock } from '../../../lib/clock.ts';
 import { LostResponses } from './lost-responses.ts';
 import type { RealtimeMessage } from './messages.ts';
 
@@ -19,8 +20,9 @@ test('a database that was closed, as that of a removed cell, is not asked for ev
     },
   };
   const published: RealtimeMessage[] = [];
-  const lost = new LostResponses({ db, bus: { publish: (message) => published.push(message) } });
-  lost.note(new Error('Connection terminated unexpectedly'), { sinceMs: 0, untilMs: 1 });
+  const bus = { publish: (message: RealtimeMessage) => published.push(message) };
+  const lost = new LostResponses({ db, bus, clock: systemClock });
+  lost.note(new Error('Connection terminated unexpectedly'), 0);
   await vi.advanceTimersByTimeAsync(10_000);
   expect([asked, published]).toEqual([1, []]);
 });

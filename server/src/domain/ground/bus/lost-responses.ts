@@ -1,38 +1,44 @@
-import { isClosed, isResponseLost, type Queryable, sql } from '../../../db/client.ts';
-import type { Bus, MessagesMissed } from './messages.ts';
+import { isClosed, isResponseLost, type Queryable } from '../../../db/client.ts';
+import { databaseMs } from '../../../db/database-clock.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Bus } from './messages.ts';
 
 // A statement whose connection broke may still be running. It ends soon, or the server is gone.
 const ASK_EVERY_MS = 500;
+// How far the clock of the service, which follows the database's, may be corrected meanwhile.
+const MAX_CORRECTION_MS = 1_000;
 
 /**
- * Commits whose response was lost: they may have succeeded, and no message announces what they wrote. When
+ * Writes whose response was lost: they may have succeeded, and no message announces what they changed. When
  * the database responds, `missed` makes subscribers read it. Not before: they would fail to, and disconnect
  * their clients.
  */
 export class LostResponses {
   readonly #db: Pick<Queryable, 'query'>;
   readonly #bus: Pick<Bus, 'publish'>;
-  #missed: Omit<MessagesMissed, 'type'> | undefined;
+  readonly #clock: Clock;
+  /** When the first of them began, and the last one failed. */
+  #noted: { sinceMs: number; untilMs: number } | undefined;
 
-  constructor({ db, bus }: { db: Pick<Queryable, 'query'>; bus: Pick<Bus, 'publish'> }) {
+  constructor({
+    db,
+    bus,
+    clock,
+  }: {
+    db: Pick<Queryable, 'query'>;
+    bus: Pick<Bus, 'publish'>;
+    clock: Clock;
+  }) {
     this.#db = db;
     this.#bus = bus;
+    this.#clock = clock;
   }
 
-  /**
-   * Notes that a commit failed. If its response was lost, notifications may be missing that were created
-   * after `sinceMs`. `untilMs` is the time of the failure, if it is known. Both are by the database's clock.
-   */
-  note(error: unknown, { sinceMs, untilMs }: { sinceMs: number; untilMs: number | undefined }): void {
+  /** Notes that a write failed that began at `beganMs`, by the clock of the service. */
+  note(error: unknown, beganMs: number): void {
     if (!isResponseLost(error)) return;
-    const noted = this.#missed;
-    this.#missed = {
-      sinceMs: Math.min(noted?.sinceMs ?? sinceMs, sinceMs),
-      untilMs:
-        untilMs === undefined || (noted !== undefined && noted.untilMs === undefined)
-          ? undefined
-          : Math.max(noted?.untilMs ?? 0, untilMs + ASK_EVERY_MS),
-    };
+    const noted = this.#noted;
+    this.#noted = { sinceMs: Math.min(noted?.sinceMs ?? beganMs, beganMs), untilMs: this.#clock.now() };
     if (noted === undefined) this.#askLater();
   }
 
@@ -41,16 +47,20 @@ export class LostResponses {
   }
 
   async #publish(): Promise<void> {
+    const askedMs = this.#clock.now();
+    let nowMs: number;
     try {
-      await this.#db.query(ping);
+      nowMs = await databaseMs(this.#db);
     } catch (error) {
       if (!isClosed(error)) this.#askLater();
       return;
     }
-    const missed = this.#missed;
-    this.#missed = undefined;
-    if (missed !== undefined) this.#bus.publish({ type: 'missed', ...missed });
+    const noted = this.#noted;
+    this.#noted = undefined;
+    if (noted === undefined) return;
+    // Subscribers compare with the times of rows. The response may have taken long.
+    const sinceMs = noted.sinceMs + (nowMs - this.#clock.now()) - MAX_CORRECTION_MS;
+    const untilMs = noted.untilMs + (nowMs - askedMs) + ASK_EVERY_MS;
+    this.#bus.publish({ type: 'missed', sinceMs: Math.floor(sinceMs), untilMs: Math.ceil(untilMs) });
   }
 }
-
-const ping = sql('ping', 'select 1');

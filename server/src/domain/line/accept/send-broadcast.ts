@@ -10,7 +10,6 @@ import { isTracing, traced } from '../../../lib/tracing.ts';
 import { broadcastsAccepted, notificationsCreated } from '../../../metrics.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import type { Producer } from '../../../queue/producer.ts';
-import { LostResponses } from '../../ground/bus/lost-responses.ts';
 import { findReplay, type IdempotencyKey } from '../../ground/requests/idempotency.ts';
 import { broadcastExists } from '../broadcasts/exists.ts';
 import { readAccepted } from '../broadcasts/get.ts';
@@ -109,7 +108,16 @@ function isBroadcastId(id: string): boolean {
 
 type AcceptContext = Pick<
   LineContext,
-  'db' | 'clock' | 'config' | 'bus' | 'recent' | 'identities' | 'projects' | 'integrations' | 'categories'
+  | 'db'
+  | 'clock'
+  | 'config'
+  | 'bus'
+  | 'lostResponses'
+  | 'recent'
+  | 'identities'
+  | 'projects'
+  | 'integrations'
+  | 'categories'
 >;
 
 /** Accepts these of the prepared broadcasts, in a transaction. If that is repeated, it is called again. */
@@ -134,8 +142,6 @@ const MAX_BROADCASTS = 512;
 const MAX_BYTES = 8 * 1024 * 1024;
 // Longer broadcasts are packed and committed alone, as are requests that were parsed in a thread.
 const LONG_CHARACTERS = 512 * 1024;
-// The clock of the database may be this far behind the clock of this process.
-const MAX_CLOCK_SKEW_MS = 60_000;
 
 /**
  * Commits broadcasts in groups: those that arrive together share one statement and one commit. It writes each
@@ -151,15 +157,11 @@ export class Acceptor {
    * a part of a second, and others must not wait for several of them.
    */
   readonly #long = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
-  readonly #lostResponses: LostResponses;
-  /** How far the clock of the database was ahead at the last commit; at most a statement less. */
-  #databaseAheadMs: number | undefined;
 
   /** `fanOut` is the producer of the jobs that fan out. */
   constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'runs' | 'wake'>) {
     this.#context = context;
     this.#fanOut = fanOut;
-    this.#lostResponses = new LostResponses(context);
     const batcher = (once?: Once) =>
       new Batcher({
         concurrency: CONCURRENCY,
@@ -276,7 +278,7 @@ export class Acceptor {
 
   /** Begins to accept broadcasts. Ends with `committed` or `failed`. */
   async #begin(broadcasts: readonly PendingBroadcast[], once: Once | undefined): Promise<Acceptance> {
-    const { recent, clock, config } = this.#context;
+    const { recent, clock, config, lostResponses } = this.#context;
     const recipients = await findKnownRecipients(this.#context, broadcasts);
     const known = new Map(broadcasts.map((one, index) => [one, recipients[index]]));
     const queued = broadcasts.filter((one) => known.get(one) === undefined);
@@ -312,22 +314,15 @@ export class Acceptor {
         if (once !== 'by id') for (const { id } of queued) if (!jobIds.has(id)) recent.remove(id);
         if (ids.size > 0) broadcastsAccepted.inc(ids.size);
         const sentAtMs = accepted[0]?.sentAt.getTime();
-        if (sentAtMs !== undefined) this.#databaseAheadMs = sentAtMs - nowMs;
         this.#publish(known, ids, sentAtMs ?? nowMs);
         return ids;
       },
       failed: (error) => {
         reservation?.end([]);
         if (once !== 'by id') for (const { id } of queued) recent.remove(id);
-        if (queued.length < broadcasts.length) this.#noteFailure(error, nowMs);
+        if (queued.length < broadcasts.length) lostResponses.note(error, nowMs);
       },
     };
-  }
-
-  #noteFailure(error: unknown, nowMs: number): void {
-    const aheadMs = this.#databaseAheadMs;
-    const untilMs = aheadMs === undefined ? undefined : this.now() + aheadMs;
-    this.#lostResponses.note(error, { sinceMs: nowMs + (aheadMs ?? -MAX_CLOCK_SKEW_MS), untilMs });
   }
 
   #publish(

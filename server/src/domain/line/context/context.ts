@@ -5,6 +5,7 @@ import type { EgressGuard } from '../../../lib/egress.ts';
 import type { Logger } from '../../../lib/log.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import type { Transport } from '../../../providers/shared/transport.ts';
+import type { LostResponses } from '../../ground/bus/lost-responses.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
@@ -24,6 +25,7 @@ export interface LineContext {
   readonly egress: EgressGuard;
   readonly transport: Transport;
   readonly bus: Bus;
+  readonly lostResponses: LostResponses;
   readonly identities: Identities;
   readonly addressKeys: AddressKeys;
   readonly projects: ProjectCache;

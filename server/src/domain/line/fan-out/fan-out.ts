@@ -9,7 +9,6 @@ import { discardReason } from '../../../queue/discard-reason.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import { type Job, type JobKind, type NewJob, recipientsWeight } from '../../../queue/jobs.ts';
-import { LostResponses } from '../../ground/bus/lost-responses.ts';
 import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts';
 import { USERS_PER_PAGE } from '../../people/users/next-users.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
@@ -43,8 +42,7 @@ import {
  * statements, for any number of recipients. Groups of users follow page by page (topic-pages.ts).
  * Running twice changes nothing, because a notification's id is a function of broadcast and user.
  */
-export function fanOutHandler(line: LineContext): Handler<'fan_out'> {
-  const context = { ...line, lostResponses: new LostResponses(line) };
+export function fanOutHandler(context: LineContext): Handler<'fan_out'> {
   return {
     work: 'both',
     slots: 2,
@@ -59,11 +57,9 @@ export function fanOutHandler(line: LineContext): Handler<'fan_out'> {
   };
 }
 
-type FanOutContext = LineContext & { lostResponses: LostResponses };
-
 /** The same with a span for each broadcast, whose jobs continue it. The batch is one transaction. */
 async function fanOutTraced(
-  context: FanOutContext,
+  context: LineContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<readonly JobKind[]> {
@@ -89,7 +85,7 @@ async function fanOutTraced(
 }
 
 async function fanOut(
-  context: FanOutContext,
+  context: LineContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<readonly JobKind[]> {
@@ -106,7 +102,7 @@ async function fanOut(
 
 /** Writes the fan-out. Retries if its broadcasts or their notifications are not as expected. */
 function writeOrRetry(
-  context: FanOutContext,
+  context: LineContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
   insertion: Insertion,
@@ -134,12 +130,13 @@ interface WrittenFanOut {
 }
 
 async function write(
-  context: FanOutContext,
+  context: LineContext,
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
   insertion: Insertion,
 ): Promise<WrittenFanOut> {
-  let committing: { sentAtMs: number; atMs: number } | undefined;
+  const beganMs = context.clock.now();
+  let committing = false;
   const written = context.db.transaction(async (tx) => {
     const loaded = await loadBroadcasts(tx, context.recent, jobs);
     const people = loaded.flatMap((broadcast) => broadcast.people);
@@ -165,16 +162,12 @@ async function write(
       writeFanOut(tx, input, { ids, leaseId }, insertion),
     ]);
     if (isPaged) await countDownPages(tx, broadcasts);
-    committing = { sentAtMs: sentAt.getTime(), atMs: context.clock.now() };
+    committing = true;
     return { broadcasts, plans, resolved, sentAt, queued };
   });
   return written.catch((error: unknown) => {
     // If the commit succeeded and its response was lost, no job does this again.
-    if (committing !== undefined) {
-      const { sentAtMs, atMs } = committing;
-      const untilMs = sentAtMs + context.clock.now() - atMs;
-      context.lostResponses.note(error, { sinceMs: sentAtMs - 1, untilMs });
-    }
+    if (committing) context.lostResponses.note(error, beganMs);
     throw error;
   });
 }
