@@ -296,7 +296,7 @@ function closing(fastify: FastifyInstance, listens: boolean): FastifyInstance['c
 }
 
 /**
- * Adds the request's id to every response, logs every request and counts it in the metrics. Notes requests that
+ * Adds the request's id to every response, logs every request and counts it in the metrics. Notes those that
  * may have changed something although they failed.
  */
 function observe(

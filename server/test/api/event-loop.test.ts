@@ -8,9 +8,9 @@ import { type MeasuredServer, startMeasuredServer } from '../support/start-measu
 
 // No request may block the event loop for more than 50 ms. The test measures the CPU time of the longest turn
 // of the loop. A garbage collection or another process can slow down one run, but a request that blocks the
-// loop does so in every run. So the shortest of some runs counts. The text of a content is copied once, from the
-// thread that parses it. On virtual machines whose memory is slow, that alone can take as long: the limit is then
-// half as much again.
+// loop does so in every run. So the shortest of some runs counts. The text of a content is copied once, from
+// the thread that parses it. On virtual machines whose memory is slow, that alone can take as long: the limit
+// is then half as much again.
 const MOST_MS = 50;
 const RUNS = 4;
 let mostMs = MOST_MS;

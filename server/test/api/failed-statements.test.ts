@@ -184,7 +184,7 @@ test('a change whose response is lost reaches the other tabs of the user', async
   const project = await service.createProject('of two tabs');
   const tab = project.as('tabs');
   const sent = { title: 'In two tabs', recipients: [{ external_id: 'tabs' }] };
-  // Without a worker, only users that the node knows get a notification, and lost responses make it forget them.
+  // Without a worker, only users get it that the node knows, and lost responses make it forget them.
   const { body } = await until(
     async () => {
       const { body: before } = await tab('GET', '/notifications');

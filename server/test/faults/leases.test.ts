@@ -67,7 +67,7 @@ async function expectOnce(
     summary: { total: count, failures: 0, pending: 0 },
     errors: null,
   });
-  // A deferral by the worker that took the job over counts as an attempt, as do the outcomes of the former one.
+  // A deferral by the worker that took the job over counts as an attempt, and so do outcomes of the other.
   const [{ pending, awaited } = {}] = await rows('select pending, awaited from broadcasts where id = $1', [
     id,
   ]);

@@ -28,8 +28,8 @@ const CHARACTERS = 10 * 1024 * 1024;
 const COPIES = 5;
 
 /**
- * The CPU time of copying a text of 10 Mi characters, of two bytes each, into new memory: the shortest of some
- * copies.
+ * The CPU time of copying a text of 10 Mi characters, of two bytes each, into new memory: the shortest of
+ * some copies.
  */
 function copyMs(): number {
   const text = serialize('字'.repeat(CHARACTERS));
