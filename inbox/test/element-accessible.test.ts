@@ -1,19 +1,22 @@
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import { processed, startTestService, type TestService, until } from '../../server/test/support/service.ts';
 import type { BelfryInbox } from '../src/element/belfry-inbox.ts';
 import { type ElementPages, startElementPages } from './support/element-pages.ts';
+import type { PageOptions } from './support/inbox-page.ts';
 
 // What axe-core finds in each state of `<belfry-inbox>`, in each mode and look.
 
 const MODES = ['popover', 'page', 'embedded'] as const;
-type Look = [name: string, properties: Partial<BelfryInbox>, context: BrowserContextOptions];
+// Colors are compared while nothing moves.
+const STILL = { reducedMotion: 'reduce' } as const;
+type Look = [name: string, properties: Partial<BelfryInbox>, options: PageOptions];
 const LOOKS: Look[] = [
-  ['light', {}, { colorScheme: 'light' }],
-  ['dark', { colorScheme: 'dark' }, { colorScheme: 'dark' }],
-  ['right-to-left', { locale: 'ar' }, {}],
-  ['phone', {}, { viewport: { width: 390, height: 780 }, hasTouch: true }],
+  ['light', {}, { media: { ...STILL, colorScheme: 'light' } }],
+  ['dark', { colorScheme: 'dark' }, { media: { ...STILL, colorScheme: 'dark' } }],
+  ['right-to-left', { locale: 'ar' }, { media: STILL }],
+  ['phone', {}, { context: { ...STILL, viewport: { width: 390, height: 780 }, hasTouch: true } }],
 ];
 const ACTIONS = [
   { label: 'Pay', url: 'https://pay.example/', primary: true },
@@ -40,7 +43,7 @@ describeInChromium('belfry-inbox is accessible', () => {
   const all = MODES.flatMap((mode) => LOOKS.map((look) => [mode, ...look] as const));
   test.each(all.filter(([mode, name]) => mode === 'popover' || name !== 'phone'))(
     '%s, %s',
-    async (mode, name, properties, context) => {
+    async (mode, name, properties, options) => {
       const user = pages.newUser();
       const isPhone = name === 'phone';
       await pages.send(
@@ -53,8 +56,6 @@ describeInChromium('belfry-inbox is accessible', () => {
         },
         { title: 'Pay it', custom_attributes: { actions: ACTIONS }, action_url: 'https://pay.example/2' },
       );
-      // Colors are compared while nothing moves.
-      const options = { context: { ...context, reducedMotion: 'reduce' } } as const;
       const page = await pages.open(user, { ...properties, mode }, options);
       const openPanel = () => (mode === 'popover' ? page.locator('.bell').click() : Promise.resolve());
       const problems: Record<string, string[]> = {};
@@ -117,7 +118,6 @@ describeInChromium('belfry-inbox is accessible', () => {
         ({ quiet_hours: hours }) => hours !== null,
       );
       expect(problems).toEqual({});
-      await page.context().close();
     },
   );
 
@@ -127,7 +127,7 @@ describeInChromium('belfry-inbox is accessible', () => {
   ] as const)('what moves if the user has chosen: %s', async (reducedMotion, expected) => {
     const user = pages.newUser();
     await pages.send(user, { title: 'Old' });
-    const page = await pages.open(user, {}, { context: { reducedMotion } });
+    const page = await pages.open(user, {}, { media: { reducedMotion } });
     await page.evaluate(() => {
       const moved = new Set<string>();
       Object.assign(globalThis, { moved });
@@ -153,11 +153,10 @@ describeInChromium('belfry-inbox is accessible', () => {
           }),
       );
     expect(await moved()).toEqual(expected);
-    await page.context().close();
   });
 
   test('switches show their state in forced colors', async () => {
-    const page = await pages.open(pages.newUser(), { mode: 'page' }, { context: { forcedColors: 'active' } });
+    const page = await pages.open(pages.newUser(), { mode: 'page' }, { media: { forcedColors: 'active' } });
     await page.locator('.footer button').click();
     const quiet = page.getByRole('switch').last();
     const off = await quiet.screenshot();
@@ -165,7 +164,6 @@ describeInChromium('belfry-inbox is accessible', () => {
     await page.locator('input[type=time]').first().waitFor();
     const on = await quiet.screenshot();
     expect(off.equals(on)).toBe(false);
-    await page.context().close();
   });
 
   /** The name of what has the focus, in all shadow trees. */
@@ -177,11 +175,7 @@ describeInChromium('belfry-inbox is accessible', () => {
     });
 
   test('a popover that fills the window closes when the focus leaves it', async () => {
-    const page = await pages.open(
-      pages.newUser(),
-      {},
-      { context: { viewport: { width: 320, height: 256 } } },
-    );
+    const page = await pages.open(pages.newUser(), {}, { viewport: { width: 320, height: 256 } });
     await page.evaluate(() => document.body.append(document.createElement('button')));
     await page.locator('.bell').press('Enter');
     await page.locator('.empty').waitFor();
@@ -193,7 +187,6 @@ describeInChromium('belfry-inbox is accessible', () => {
     await page.locator('.panel').press('Shift+Tab');
     await page.locator('.panel').waitFor({ state: 'hidden' });
     expect(await focused(page)).toBe('Notifications');
-    await page.context().close();
   });
 
   test('the focus stays in the inbox when a topic is selected, and when all are shown', async () => {
@@ -207,7 +200,6 @@ describeInChromium('belfry-inbox is accessible', () => {
     await page.locator('.chip button').press('Enter');
     await page.locator('.chip').waitFor({ state: 'hidden' });
     expect(await focused(page)).toBe('tabpanel');
-    await page.context().close();
   });
 
   test('the focus returns to the bell, also in the shadow tree of an app', async () => {
@@ -222,6 +214,5 @@ describeInChromium('belfry-inbox is accessible', () => {
     await page.keyboard.press('Escape');
     await page.locator('.panel').waitFor({ state: 'hidden' });
     await expect.poll(() => focused(page)).toBe('Notifications');
-    await page.context().close();
   });
 });

@@ -35,8 +35,8 @@ describeInChromium('belfry-inbox in a page', () => {
       const user = pages.newUser();
       await pages.send(user, { title: 'One' });
       const place = 'belfry-inbox { position: absolute; left: 700px; top: 20px }';
-      const context = { viewport: { width: 1280, height: 900 } };
-      const page = await pages.open(user, {}, { context, style: `${style} ${place}` });
+      const viewport = { width: 1280, height: 900 };
+      const page = await pages.open(user, {}, { viewport, style: `${style} ${place}` });
       await page.locator('.bell').click();
       await page.locator('.item').hover();
       await page.locator('.menu-button').click();
@@ -55,7 +55,6 @@ describeInChromium('belfry-inbox in a page', () => {
       const [title, bell] = [await boxOf(page, '.primary'), await boxOf(page, '.bell')];
       expect(title.bottom - title.top).toBeCloseTo(24 * zoom, 0);
       expect(bell.bottom - bell.top).toBeCloseTo(40 * zoom, 0);
-      await page.context().close();
     },
   );
 
@@ -64,16 +63,14 @@ describeInChromium('belfry-inbox in a page', () => {
     [500, 8],
   ])('a zoomed popover fits a window of %i pixels', async (width, margin) => {
     const height = 700;
-    const context = { viewport: { width, height } };
     const style = 'html { zoom: 1.5 }';
-    const page = await pages.open(pages.newUser(), {}, { context, style });
+    const page = await pages.open(pages.newUser(), {}, { viewport: { width, height }, style });
     await page.locator('.bell').click();
     const box = await boxOf(page, '.panel');
     expect(box.left).toBeGreaterThanOrEqual(margin);
     expect(box.right).toBeLessThanOrEqual(width - margin);
     expect(box.right - box.left).toBeGreaterThan(width - 30);
     expect(box.bottom).toBeLessThanOrEqual(height);
-    await page.context().close();
   });
 
   test.each(['popover', 'embedded'] as const)('an inline style hides it as %s', async (mode) => {
@@ -89,7 +86,6 @@ describeInChromium('belfry-inbox in a page', () => {
       });
       expect(await shown.isVisible()).toBe(true);
     }
-    await page.context().close();
   });
 
   test('what arrives in a hidden part of the page is seen when that is shown', async () => {
@@ -114,7 +110,6 @@ describeInChromium('belfry-inbox in a page', () => {
     await show('');
     await expect.poll(stored).toBe(0);
     expect(await unseen()).toBe(0);
-    await page.context().close();
   });
 
   test('Home goes to the newest notification, also if its page was released', async () => {
@@ -136,19 +131,17 @@ describeInChromium('belfry-inbox in a page', () => {
     const newest = page.locator('.primary', { hasText: /^39$/ });
     await expect.poll(() => newest.evaluate((one) => one.matches(':focus')).catch(() => false)).toBe(true);
     expect(await page.locator('.scroller').evaluate(({ scrollTop }) => scrollTop)).toBe(0);
-    await page.context().close();
   });
 
   test('a link to a place in the page closes the popover that covers it', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'Order', action_url: '#/orders/1' });
-    const page = await pages.open(user, {}, { context: { viewport: { width: 390, height: 700 } } });
+    const page = await pages.open(user, {}, { viewport: { width: 390, height: 700 } });
     await page.locator('.bell').click();
     await page.locator('.tools').waitFor();
     await page.getByText('Order', { exact: true }).click();
     await page.locator('.panel').waitFor({ state: 'hidden' });
     expect(page.url()).toBe(`${pages.site.url}/#/orders/1`);
-    await page.context().close();
   });
 
   test('the filter has the categories of now, also if there are as many as before', async () => {
@@ -167,7 +160,6 @@ describeInChromium('belfry-inbox in a page', () => {
     );
     const expected = before.map((one) => (one === 'beta' ? 'gamma' : one));
     await expect.poll(options).toEqual(expect.arrayContaining(expected));
-    await page.context().close();
   });
 
   test('a failure to mark what is shown as seen needs no message', async () => {
@@ -207,7 +199,7 @@ describeInChromium('belfry-inbox in a page', () => {
       )
       .toBe(1);
     expect(await page.locator('.banner').isHidden()).toBe(true);
-    await page.context().close();
+    await page.close();
     await proxy.close();
   });
 });

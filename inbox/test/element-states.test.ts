@@ -110,7 +110,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => titles(page)).toEqual([]);
     const stored = new Date((await until(storedUntil, (found) => found !== undefined)) ?? '');
     expect(stored.getTime()).toBe(await page.evaluate((time) => new Date(time).getTime(), chosen));
-    await page.context().close();
   });
 
   test('filters show what belongs to them, and the page can set them', async () => {
@@ -134,7 +133,7 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.locator('.primary').first().click(); // reads it
     await tab(page, /Unread/).click();
     await expect.poll(() => titles(page)).toEqual(['order']);
-    await page.context().close();
+    await page.close();
 
     for (const [attributes, shown] of [
       [{ category: 'news' }, ['news']],
@@ -156,7 +155,7 @@ describeInChromium('belfry-inbox, by its users', () => {
         },
       );
       await expect.poll(() => titles(fixed)).toEqual(shown);
-      await fixed.context().close();
+      await fixed.close();
     }
   });
 
@@ -176,7 +175,6 @@ describeInChromium('belfry-inbox, by its users', () => {
       .poll(() => page.locator('.header').evaluate((one) => getComputedStyle(one).backgroundColor))
       .toBe('rgb(1, 2, 3)');
     await expect.poll(() => page.locator('.root').getAttribute('lang')).toBe('fr');
-    await page.context().close();
   });
 
   test.each([
@@ -215,7 +213,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => page.locator('h2').textContent()).toBe('Notificaciones');
     expect((await project.call('PUT', '/integrations/inbox', { locale })).status).toBe(200);
     await isShown();
-    await page.context().close();
   });
 
   test('preferences name their categories, keep what is required, and save quiet hours', async () => {
@@ -236,7 +233,7 @@ describeInChromium('belfry-inbox, by its users', () => {
     await until(saved, ({ time_zone: zone }) => zone === 'Asia/Tokyo');
     await page.getByRole('switch', { name: 'Quiet hours' }).click();
     await until(saved, ({ quiet_hours: hours }) => hours === null);
-    await page.context().close();
+    await page.close();
 
     const hours = { from: '20:00', to: '24:00' };
     await service.project.as(user)('PUT', '/channels/user_preferences', { quiet_hours: hours });
@@ -245,7 +242,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     expect(await again.getByLabel('To', { exact: true }).inputValue()).toBe('00:00');
     await again.getByLabel('From').fill('21:00');
     await until(saved, ({ quiet_hours: now }) => now?.from === '21:00' && now.to === '24:00');
-    await again.context().close();
   });
 
   test('quiet hours that are typed are saved once each, and the focus stays in its place', async () => {
@@ -284,7 +280,6 @@ describeInChromium('belfry-inbox, by its users', () => {
       { from: '09:30', to: '06:15' },
       { from: '05:45', to: '06:15' },
     ]);
-    await page.context().close();
   });
 
   test('preferences that cannot be loaded say so, and are loaded again', async () => {
@@ -298,7 +293,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.getByRole('button', { name: 'Try again' }).press('Enter');
     await page.getByRole('group', { name: 'Orders' }).waitFor();
     expect(await page.locator('.view').evaluate((view) => view.matches(':focus'))).toBe(true);
-    await page.context().close();
   });
 
   test('quiet hours from and to the same time are reported, and saved when they differ', async () => {
@@ -317,7 +311,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await from.focus();
     await expect.poll(saved).toEqual({ from: '07:00', to: '09:30' });
     await page.getByText('Choose two different times').waitFor({ state: 'hidden' });
-    await page.context().close();
   });
 
   test('long labels and descriptions of categories stay in the preferences', async () => {
@@ -326,13 +319,12 @@ describeInChromium('belfry-inbox, by its users', () => {
     const config = { key: 'long', label, description: label, channels: [{ channel: 'email' }] };
     expect((await project.call('PUT', '/channels', config)).status).toBe(200);
     const token = project.userJwt({ user_external_id: 'ada' });
-    const context = { viewport: { width: 390, height: 800 } };
-    const page = await pages.open('ada', { token, mode: 'page' }, { context });
+    const viewport = { width: 390, height: 800 };
+    const page = await pages.open('ada', { token, mode: 'page' }, { viewport });
     await page.getByRole('button', { name: 'Preferences' }).click();
     await page.getByRole('heading', { name: label }).waitFor();
     const excess = await page.locator('.view').evaluate((view) => view.scrollWidth - view.clientWidth);
     expect(excess).toBe(0);
-    await page.context().close();
   });
 
   test.each(['en', 'ar'])(
@@ -356,12 +348,11 @@ describeInChromium('belfry-inbox, by its users', () => {
         { startGap: 0, overlaps: false },
         { startGap: 0, overlaps: false },
       ]);
-      await page.context().close();
     },
   );
 
   test('a phone can close the inbox before its details are loaded', async () => {
-    const page = await pages.site.open(browser, { context: { viewport: { width: 390, height: 800 } } });
+    const page = await pages.site.open(browser, { viewport: { width: 390, height: 800 } });
     const held: object[] = [];
     await page.route(/details/, (route) => void held.push(route)); // no response
     await addInbox(page, { ...pages.propertiesOf(pages.newUser()), mode: 'popover' });
@@ -369,7 +360,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => held.length).toBe(1);
     await page.locator('.close').click({ timeout: 5_000 });
     await expect.poll(() => page.locator('.panel').isVisible()).toBe(false);
-    await page.context().close();
   });
 
   test('an arrow key moves the focus as soon as the details of the list are loaded', async () => {
@@ -387,7 +377,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     release();
     const below = page.locator('.primary', { hasText: 'Below' });
     await expect.poll(() => below.evaluate((one) => one.matches(':focus')), { timeout: 10_000 }).toBe(true);
-    await page.context().close();
   });
 
   test('a switch that could not be saved is as before, also while it has the focus', async () => {
@@ -403,7 +392,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.getByText('That did not work').waitFor();
     expect(await emailSwitch.evaluate((one) => one.matches(':focus'))).toBe(true);
     expect(await emailSwitch.isChecked()).toBe(true);
-    await page.context().close();
   });
 
   test('what arrives while another notification is being marked as seen is seen, too', async () => {
@@ -429,7 +417,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => titles(page)).toEqual(['Second', 'First']);
     release();
     await expect.poll(() => page.locator('.badge').isHidden()).toBe(true);
-    await page.context().close();
   });
 
   test('arrivals while others are being marked as seen make one more request', async () => {
@@ -458,7 +445,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     expect(requests).toHaveLength(2); // what fails is tried once more with the next arrival
     await pages.send(user, { title: 'e' });
     await expect.poll(() => requests).toHaveLength(3);
-    await page.context().close();
   });
 
   test('a further page that cannot be loaded says so, and hides no failure of an action', async () => {
@@ -480,7 +466,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => titles(page)).toEqual(['a', 'b', 'c', 'd', 'e']);
     expect(await page.getByText('Notifications could not be loaded.').count()).toBe(0);
     expect(await page.locator('.scroller:focus').count()).toBe(1); // in place of the button
-    await page.context().close();
   });
 
   test('a list that cannot be loaded says so, and is loaded again', async () => {
@@ -499,7 +484,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.unroute(isList);
     await page.getByRole('button', { name: 'Try again' }).click();
     await expect.poll(() => titles(page)).toEqual(['archived']);
-    await page.context().close();
   });
 
   test('a list above the rate limit says so, and appears when the server allows it', async () => {
@@ -525,7 +509,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.unroute(isList);
     await expect.poll(() => titles(page)).toEqual(['One']);
     expect(await page.getByText('Too many requests').count()).toBe(0);
-    await page.context().close();
   });
 
   test('behind a proxy without WebSockets it is live by Server-Sent Events', async () => {
@@ -540,7 +523,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(transport).toBe('sse');
     await pages.send(user, { title: 'By events' });
     await expect.poll(() => titles(page)).toEqual(['By events']);
-    await page.context().close();
   });
 
   test('a session that has ended is reported', async () => {
@@ -548,7 +530,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     const values = { ...pages.propertiesOf('ada'), token: 'not.a.token', mode: 'page' as const };
     await page.evaluate(appendInbox, values as { pageSize?: number });
     await page.getByText('Your session has ended.').waitFor();
-    await page.context().close();
   });
 
   test('everything is archived after a confirmation', async () => {
@@ -565,7 +546,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await expect.poll(() => titles(page)).toEqual([]);
     await tab(page, /Archive/).click();
     await expect.poll(() => titles(page)).toEqual(['b', 'a']);
-    await page.context().close();
   });
 
   test('a confirmation archives what the list showed when the user wanted it', async () => {
@@ -590,7 +570,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await archiveAll.click(); // instead of the former
     await confirm.click();
     await expect.poll(() => titles(page)).toEqual([]);
-    await page.context().close();
   });
 
   test('a confirmation ends when the connection is lost, and takes no focus later', async () => {
@@ -613,7 +592,6 @@ describeInChromium('belfry-inbox, by its users', () => {
       expect(await banner.isHidden()).toBe(true);
       expect(await text.evaluate((one) => one.matches(':focus'))).toBe(true);
     }
-    await page.context().close();
   });
 
   test('the focus stays in the inbox when a banner or the last notification disappears', async () => {
@@ -640,7 +618,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.getByRole('button', { name: 'Archive', exact: true }).press('Enter');
     await page.locator('.empty').waitFor();
     await expect.poll(focused).toBe('list');
-    await page.context().close();
   });
 
   test('a long text is read by the menu, also of a link and of what would leave the list', async () => {
@@ -671,26 +648,24 @@ describeInChromium('belfry-inbox, by its users', () => {
       await expect.poll(hidden).toBe(0);
     }
     expect(await page.locator('.item.unread').count()).toBe(3);
-    await page.context().close();
   });
 
   test('the heading of a day changes after midnight', async () => {
     const user = pages.newUser();
     await pages.send(user, { title: 'One' });
-    const page = await pages.site.open(browser);
+    const page = await pages.site.open(browser, { context: {} });
     await page.clock.install();
     await addInbox(page, { ...pages.propertiesOf(user), mode: 'page' });
     await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Today']);
     await page.clock.fastForward('24:00:00');
     await expect.poll(() => page.locator('.day').allTextContents()).toEqual(['Yesterday']);
-    await page.context().close();
   });
 
   test('what arrives above the visible part is counted, and shown by a click', async () => {
     const user = pages.newUser();
     await pages.send(user, ...Array.from({ length: 20 }, (_, index) => ({ title: `${index}` })));
-    const context = { viewport: { width: 400, height: 400 } };
-    const page = await pages.open(user, { mode: 'page' }, { context });
+    const viewport = { width: 400, height: 400 };
+    const page = await pages.open(user, { mode: 'page' }, { viewport });
     await page.locator('.item').nth(19).waitFor();
     await page.getByRole('button', { name: 'Preferences' }).click();
     await page.getByRole('button', { name: 'Back' }).click();
@@ -715,7 +690,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await pages.send(user, { title: 'Visible' });
     await page.locator('.item', { hasText: 'Visible' }).waitFor();
     expect(await pill.isHidden()).toBe(true);
-    await page.context().close();
   });
 
   test.each([
@@ -767,7 +741,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await menuItem(page, 'In an hour').click();
     const list = () => service.project.as(user)('GET', '/notifications?status=snoozed');
     await until(list, (response) => response.body.data.length === 1);
-    await page.context().close();
   });
 
   test('in a hidden tab, arrivals do not make the list larger and larger', async () => {
@@ -847,7 +820,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     await show('');
     await expect.poll(loaded).toBeLessThan(50);
     expect(await page.locator('.item').first().isVisible()).toBe(true);
-    await page.context().close();
   });
 
   test('a list that is no longer shown takes no memory', async () => {
@@ -866,7 +838,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     };
     const before = await nodesAfterSwitching(2);
     expect(await nodesAfterSwitching(10)).toBeLessThan(before + 500);
-    await page.context().close();
   });
 
   test('a category without a label takes no place', async () => {
@@ -881,7 +852,6 @@ describeInChromium('belfry-inbox, by its users', () => {
         }),
       );
     await expect.poll(takesPlace).toEqual([true, false]);
-    await page.context().close();
   });
 
   test('preformatted text is scrolled by keys', async () => {
@@ -895,7 +865,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     expect(await text.getAttribute('tabindex')).toBe('0'); // Safari does not focus it otherwise
     await page.keyboard.press('ArrowRight');
     await expect.poll(() => text.evaluate(({ scrollLeft }) => scrollLeft)).toBeGreaterThan(0);
-    await page.context().close();
   });
 
   test('each day has one heading, also where a page of the list begins', async () => {
@@ -934,15 +903,14 @@ describeInChromium('belfry-inbox, by its users', () => {
     await call('POST', `/notifications/${ids[2]}/archive`);
     await release(false);
     await expect.poll(shown).toEqual(['Today', 'a', 'Yesterday', 'b', 'd', before, 'e']);
-    await page.context().close();
   });
 
   test('the name of a topic without spaces is cut before its button', async () => {
     const user = pages.newUser();
     const topic = 'x'.repeat(80);
     await pages.send(user, { title: 'One', topic });
-    const context = { viewport: { width: 400, height: 600 } };
-    const page = await pages.open(user, { mode: 'embedded' }, { context });
+    const viewport = { width: 400, height: 600 };
+    const page = await pages.open(user, { mode: 'embedded' }, { viewport });
     await page.locator('.primary').waitFor();
     await openMenu(page);
     await menuItem(page, 'Only this topic').click();
@@ -954,7 +922,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     });
     expect(style).toEqual({ overflow: 'hidden', textOverflow: 'ellipsis', isCut: true });
     expect(await name.getAttribute('title')).toBe(`Topic: ${topic}`);
-    await page.context().close();
   });
 
   test('links to other sites open beside the page and do not know it, own links replace it', async () => {
@@ -966,7 +933,7 @@ describeInChromium('belfry-inbox, by its users', () => {
       { title: 'own', action_url: `${site.url}/own` },
       { title: 'foreign', action_url: `${site.url.replace('127.0.0.1', 'localhost')}/foreign` },
     );
-    const page = await pages.open(user, { mode: 'page' });
+    const page = await pages.open(user, { mode: 'page' }, { context: {} });
     await page.locator('.primary').nth(2).waitFor();
     const linkOf = (title: string) => page.locator('.primary', { hasText: title });
     expect(await linkOf('bad').evaluate((one) => one.localName)).toBe('button');
@@ -977,7 +944,6 @@ describeInChromium('belfry-inbox, by its users', () => {
     expect(new URL(page.url()).pathname).toBe('/');
     await linkOf('own').click();
     await page.waitForURL(`${site.url}/own`);
-    await page.context().close();
   });
 
   test('is light or dark as its property says, or as the system is', async () => {
@@ -989,14 +955,10 @@ describeInChromium('belfry-inbox, by its users', () => {
       ['system', 'dark'],
       ['system', 'light'],
     ] as const) {
-      const page = await pages.open(
-        user,
-        { mode: 'page', colorScheme },
-        { context: { colorScheme: system } },
-      );
+      const page = await pages.open(user, { mode: 'page', colorScheme }, { media: { colorScheme: system } });
       const style = page.locator('.scroller');
       colors.push(await style.evaluate((one) => getComputedStyle(one).backgroundColor));
-      await page.context().close();
+      await page.close();
     }
     const [dark, light, systemDark, systemLight] = colors;
     expect(dark).not.toBe(light);
@@ -1004,7 +966,7 @@ describeInChromium('belfry-inbox, by its users', () => {
   });
 
   test('texts of a language that could not be loaded are loaded later', async () => {
-    const page = await pages.site.open(browser);
+    const page = await pages.site.open(browser, { context: {} });
     await page.clock.install();
     const isGerman = /\/de-\w+\.js$/;
     const failed = page.waitForResponse(isGerman);
@@ -1031,7 +993,6 @@ describeInChromium('belfry-inbox, by its users', () => {
       .toBe('Benachrichtigungen');
     await page.clock.fastForward('00:10');
     expect(await views.evaluate(({ length }) => length)).toBe(1);
-    await page.context().close();
   });
 
   test('its texts can be replaced', async () => {
@@ -1046,6 +1007,5 @@ describeInChromium('belfry-inbox, by its users', () => {
     await page.getByText('Nog niets').waitFor();
     expect(await page.locator('h2').textContent()).toBe('Nieuws');
     expect(await tab(page, /Unread/).count()).toBe(1);
-    await page.context().close();
   });
 });

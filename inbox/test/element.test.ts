@@ -61,7 +61,6 @@ describeInChromium('belfry-inbox', () => {
     await expect.poll(() => titles(here)).toEqual(['Three', 'Two', 'One']);
     await expect.poll(() => titles(other)).toEqual(['Three', 'Two', 'One']);
     expect(await other.getByRole('status').last().textContent()).toBe('New notification: Three');
-    await Promise.all([here.context().close(), other.context().close()]);
   });
 
   test('what arrives while the browser is offline is there when it is back', async () => {
@@ -73,7 +72,6 @@ describeInChromium('belfry-inbox', () => {
     await page.context().setOffline(false);
     await expect.poll(() => titles(page)).toEqual(['Missed']);
     await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
-    await page.context().close();
   });
 
   test('what the user changes while the browser is offline is kept, and saved when it is back', async () => {
@@ -100,7 +98,6 @@ describeInChromium('belfry-inbox', () => {
     await expect.poll(stored).toEqual(['stays read']);
     await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
     expect(await titles(page)).toEqual(['stays']);
-    await page.context().close();
   });
 
   test('everything works by keyboard, and the focus goes where the user is', async () => {
@@ -141,13 +138,12 @@ describeInChromium('belfry-inbox', () => {
     await expect.poll(focused).toBe('Notifications');
     expect(await page.locator('.panel').isHidden()).toBe(true);
     expect(await page.locator('.bell').getAttribute('aria-expanded')).toBe('false');
-    await page.context().close();
   });
 
   test('the tabs fit on a phone in all languages', async () => {
     const user = newUser();
     await send(user, { title: 'One' });
-    const page = await open(user, { mode: 'page' }, { context: { viewport: { width: 320, height: 600 } } });
+    const page = await open(user, { mode: 'page' }, { viewport: { width: 320, height: 600 } });
     for (const locale of ['en', 'de', 'es', 'fr', 'ja', 'ar']) {
       await page.evaluate((language) => {
         (document.querySelector('belfry-inbox') as BelfryInbox).locale = language;
@@ -160,7 +156,6 @@ describeInChromium('belfry-inbox', () => {
         );
       expect({ locale, cut }).toEqual({ locale, cut: [] });
     }
-    await page.context().close();
   });
 
   for (const [name, policy, parses, bold] of [
@@ -206,7 +201,6 @@ describeInChromium('belfry-inbox', () => {
     expect(await titles(page)).toEqual(['stays']);
     await page.getByRole('button', { name: 'Dismiss' }).click();
     await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
-    await page.context().close();
   });
 
   test.each([
@@ -225,7 +219,6 @@ describeInChromium('belfry-inbox', () => {
     expect(await titles(page)).toEqual(['stays']);
     await page.getByRole('button', { name: 'Dismiss' }).click();
     await expect.poll(() => page.locator('.banner').isHidden()).toBe(true);
-    await page.context().close();
   });
 
   test('a click reports the link, and the page can keep it from opening', async () => {
@@ -240,7 +233,7 @@ describeInChromium('belfry-inbox', () => {
         ],
       },
     });
-    const page = await open(user, { mode: 'embedded' });
+    const page = await open(user, { mode: 'embedded' }, { context: {} });
     await page.locator('.primary').waitFor();
     await page.evaluate(() => {
       const clicks: unknown[] = [];
@@ -263,7 +256,6 @@ describeInChromium('belfry-inbox', () => {
     expect(page.context().pages()).toHaveLength(1);
     const call = project.as(user);
     await expect.poll(async () => (await call('GET', '/notifications')).body.data[0].status).toBe('read');
-    await page.context().close();
   });
 
   test('links in a content, and those that open in a new tab, report a click and are read', async () => {
@@ -275,7 +267,7 @@ describeInChromium('belfry-inbox', () => {
       { title: 'Middle', action_url: link('middle') },
       { title: 'Text', content: `See <a href="${link('text')}"><b>this</b></a>` },
     );
-    const page = await open(user, { mode: 'page' });
+    const page = await open(user, { mode: 'page' }, { context: {} });
     await page.locator('.primary').nth(2).waitFor();
     await page.evaluate(() => {
       const clicks: unknown[] = [];
@@ -304,7 +296,6 @@ describeInChromium('belfry-inbox', () => {
     expect(await page.locator('.expanded').count()).toBe(0);
     const unread = async () => (await project.as(user)('GET', '/notifications/unread/count')).body.count;
     await expect.poll(unread).toBe(0);
-    await page.context().close();
   });
 
   test('the theme of the project is applied; properties and CSS come before it', async () => {
@@ -342,7 +333,6 @@ describeInChromium('belfry-inbox', () => {
       color: 'rgb(4, 5, 6)',
       fontSize: '17px',
     });
-    await page.context().close();
   });
 
   test('looks the same inside a page with hostile styles', async () => {
@@ -388,7 +378,7 @@ describeInChromium('belfry-inbox', () => {
             .join('\n');
         }),
       );
-      await page.context().close();
+      await page.close();
     }
     expect(looks[1]).toBe(looks[0]);
   });
@@ -409,6 +399,5 @@ describeInChromium('belfry-inbox', () => {
     expect(await group.getByRole('switch', { name: 'E-mail' }).isChecked()).toBe(false);
     await page.getByRole('button', { name: 'Back' }).click();
     await page.locator('.empty').waitFor();
-    await page.context().close();
   });
 });

@@ -46,7 +46,7 @@ describeInChromium('a long inbox', () => {
       const list = () => project.as(user)('GET', '/notifications');
       await until(list, (response) => response.body.data.length === 1);
       await service.context.db.query(copy, [MANY, user]);
-      const page = await site.open(browser);
+      const page = await site.open(browser, { context: {} });
       let requests = 0;
       page.on('request', () => (requests += 1));
       page.on('requestfinished', () => (requests -= 1));
@@ -124,7 +124,6 @@ describeInChromium('a long inbox', () => {
       });
       expect(loaded.whileHidden).toBe(loaded.before);
       await expect.poll(visible).toBe(true);
-      await page.context().close();
     },
     TIMEOUT_MS,
   );

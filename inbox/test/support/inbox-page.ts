@@ -3,7 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { build } from 'esbuild';
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page, ViewportSize } from 'playwright-core';
+import { onTestFinished } from 'vitest';
 import type { BelfryInbox } from '../../src/element/belfry-inbox.ts';
 import type { Inbox } from '../../src/store/index.ts';
 
@@ -27,14 +28,22 @@ export interface Site {
   problems: string[];
   /** Lets the site have this page from now on. Returns its address. */
   serve(options: PageOptions): string;
-  /** Opens a page with this HTML in Chromium. `style` is a file of the page. */
+  /** Opens a page with this HTML in Chromium, until the test has finished. */
   open(browser: Browser | BrowserContext, options?: PageOptions): Promise<Page>;
   close(): Promise<void>;
 }
 
 export interface PageOptions {
   html?: string;
+  /** The text of a file of the page. */
   style?: string;
+  viewport?: ViewportSize;
+  media?: Parameters<Page['emulateMedia']>[0];
+  /**
+   * Gives the page a context of its own. The others of a site are in one, so that they have one process, and
+   * need half of the CPU time. They have no common storage. What tests change in a context, such as the clock,
+   * needs an own one; `setOffline` does not.
+   */
   context?: BrowserContextOptions;
   /** Other directives than the default. */
   policy?: string;
@@ -82,6 +91,25 @@ export async function startSite(): Promise<Site> {
         );
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
+  let shared: Promise<BrowserContext> | undefined;
+  const newPage = async (browser: Browser | BrowserContext, options: PageOptions): Promise<Page> => {
+    if (!('newContext' in browser)) return browser.newPage();
+    if (options.context) {
+      const context = await browser.newContext({ ...CONTEXT, ...options.context });
+      onTestFinished(() => context.close());
+      return context.newPage();
+    }
+    shared ??= openShared(browser, site.url);
+    const context = await shared;
+    const opened = await context.newPage();
+    onTestFinished(async () => {
+      await opened.close();
+      await context.setOffline(false); // which a test that fails has not done
+    });
+    if (options.viewport) await opened.setViewportSize(options.viewport);
+    if (options.media) await opened.emulateMedia(options.media);
+    return opened;
+  };
   const site: Site = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requested: [],
@@ -92,9 +120,7 @@ export async function startSite(): Promise<Site> {
     },
     async open(browser, options = {}) {
       page = options;
-      const context =
-        'newContext' in browser ? await browser.newContext({ locale: 'en-GB', ...options.context }) : browser;
-      const opened = await context.newPage();
+      const opened = await newPage(browser, options);
       opened.on('console', (message) => {
         if (message.type() === 'error') site.problems.push(message.text());
       });
@@ -109,6 +135,15 @@ export async function startSite(): Promise<Site> {
     },
   };
   return site;
+}
+
+const CONTEXT = { locale: 'en-GB' };
+
+/** Opens a context with a page that stays open: without any, Chromium would end the process of the site. */
+async function openShared(browser: Browser, url: string): Promise<BrowserContext> {
+  const context = await browser.newContext(CONTEXT);
+  await (await context.newPage()).goto(url);
+  return context;
 }
 
 /** What tests set on an inbox. With `pageSize`, it has a store of its own. */
