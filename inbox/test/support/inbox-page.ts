@@ -3,8 +3,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { build } from 'esbuild';
-import type { Browser, BrowserContext, BrowserContextOptions, Page, ViewportSize } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { onTestFinished } from 'vitest';
+import { type Look, pagesFor } from '../../../server/test/support/browser.ts';
 import type { BelfryInbox } from '../../src/element/belfry-inbox.ts';
 import type { Inbox } from '../../src/store/index.ts';
 
@@ -33,17 +34,11 @@ export interface Site {
   close(): Promise<void>;
 }
 
-export interface PageOptions {
+export interface PageOptions extends Look {
   html?: string;
   /** The text of a file of the page. */
   style?: string;
-  viewport?: ViewportSize;
-  media?: Parameters<Page['emulateMedia']>[0];
-  /**
-   * Gives the page a context of its own. The others of a site are in one, so that they have one process, and
-   * need half of the CPU time. They have no common storage. What tests change in a context, such as the clock,
-   * needs an own one; `setOffline` does not.
-   */
+  /** Gives the page a context of its own: see `pagesFor`. */
   context?: BrowserContextOptions;
   /** Other directives than the default. */
   policy?: string;
@@ -91,24 +86,16 @@ export async function startSite(): Promise<Site> {
         );
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  let shared: Promise<BrowserContext> | undefined;
+  let openShared: ReturnType<typeof pagesFor> | undefined;
   const newPage = async (browser: Browser | BrowserContext, options: PageOptions): Promise<Page> => {
     if (!('newContext' in browser)) return browser.newPage();
-    if (options.context) {
-      const context = await browser.newContext({ ...CONTEXT, ...options.context });
-      onTestFinished(() => context.close());
-      return context.newPage();
+    if (!options.context) {
+      openShared ??= pagesFor(browser, site.url, CONTEXT);
+      return openShared(options);
     }
-    shared ??= openShared(browser, site.url);
-    const context = await shared;
-    const opened = await context.newPage();
-    onTestFinished(async () => {
-      await opened.close();
-      await context.setOffline(false); // which a test that fails has not done
-    });
-    if (options.viewport) await opened.setViewportSize(options.viewport);
-    if (options.media) await opened.emulateMedia(options.media);
-    return opened;
+    const context = await browser.newContext({ ...CONTEXT, ...options.context });
+    onTestFinished(() => context.close());
+    return context.newPage();
   };
   const site: Site = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -138,13 +125,6 @@ export async function startSite(): Promise<Site> {
 }
 
 const CONTEXT = { locale: 'en-GB' };
-
-/** Opens a context with a page that stays open: without any, Chromium would end the process of the site. */
-async function openShared(browser: Browser, url: string): Promise<BrowserContext> {
-  const context = await browser.newContext(CONTEXT);
-  await (await context.newPage()).goto(url);
-  return context;
-}
 
 /** What tests set on an inbox. With `pageSize`, it has a store of its own. */
 export type InboxProperties = Partial<BelfryInbox> & { pageSize?: number };

@@ -1,11 +1,12 @@
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { axeViolations, describeInChromium, openChromium } from '../support/browser.ts';
+import { axeViolations, describeInChromium, type Look, openChromium, pagesFor } from '../support/browser.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 describeInChromium('the documentation in a browser', () => {
   let service: TestService;
   let browser: Browser;
+  let openShared: ReturnType<typeof pagesFor> | undefined;
   beforeAll(async () => {
     [service, browser] = await Promise.all([startTestService(), openChromium()]);
     await service.request('GET', '/docs'); // resolves when it is built
@@ -14,10 +15,13 @@ describeInChromium('the documentation in a browser', () => {
     await Promise.all([service?.stop(), browser?.close()]);
   });
 
-  /** Opens a page. `close` expects no errors, no violations of its policy and no foreign requests. */
-  async function open(path: string, options: BrowserContextOptions = {}) {
-    const context = await browser.newContext(options);
-    const page = await context.newPage();
+  /**
+   * Opens a page, which may have a context of its own. `close` expects no errors, no violations of its policy
+   * and no foreign requests.
+   */
+  async function open(path: string, look: Look = {}, context?: BrowserContext) {
+    openShared ??= pagesFor(browser, `${service.address}/docs`);
+    const page = await (context?.newPage() ?? openShared(look));
     const problems: string[] = [];
     page.on('console', (message) => {
       if (message.type() === 'error') problems.push(message.text());
@@ -30,7 +34,7 @@ describeInChromium('the documentation in a browser', () => {
     await page.goto(`${service.address}${path}`);
     const close = async () => {
       expect(problems).toEqual([]);
-      await context.close();
+      await page.close();
     };
     return { page, close };
   }
@@ -105,7 +109,8 @@ describeInChromium('the documentation in a browser', () => {
   });
 
   test('the theme follows the system, and a choice holds for all pages', async () => {
-    const { page, close } = await open('/docs/concepts/', { colorScheme: 'dark' });
+    const context = await browser.newContext({ colorScheme: 'dark' }); // which stores the choice
+    const { page, close } = await open('/docs/concepts/', {}, context);
     const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
     expect(await background()).toBe('rgb(20, 23, 28)');
     await page.locator('pre.mermaid svg').first().waitFor();
@@ -117,6 +122,7 @@ describeInChromium('the documentation in a browser', () => {
     await page.getByRole('button', { name: 'Dark mode', pressed: false }).click();
     await expect.poll(background).toBe('rgb(20, 23, 28)');
     await close();
+    await context.close();
   });
 
   test('a telephone shows the guides in a menu, and nothing is wider than its screen', async () => {
@@ -156,7 +162,7 @@ describeInChromium('the documentation in a browser', () => {
     ['/docs/concepts/', 'Concepts'],
   ] as const)
     test(`${path} is accessible in light and dark mode`, async () => {
-      const { page, close } = await open(path, { colorScheme: 'light', reducedMotion: 'reduce' });
+      const { page, close } = await open(path, { media: { colorScheme: 'light', reducedMotion: 'reduce' } });
       await heading(page, name).waitFor();
       expect(await axeViolations(page)).toEqual([]);
       await page.emulateMedia({ colorScheme: 'dark' });
