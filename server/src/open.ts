@@ -199,8 +199,8 @@ async function openAt(
         : undefined;
     if (reports && !shared && config.NATS_URL !== undefined)
       log.warn('NATS_URL is not used: the embedded database has one node, with one process');
-    const announces = role === 'server';
-    const bus = createBus({ db, log, nodeId, shared, announces, nats, channel: channelOf(cell) });
+    const isCommand = role === 'client';
+    const bus = createBus({ db, log, nodeId, shared, isCommand, nats, channel: channelOf(cell) });
     const clock = options.clock ?? systemClock;
     const projects = new ProjectCache({ db, sealer, clock, bus });
     const integrations = createIntegrationCache({ db, sealer, log, bus });

@@ -71,6 +71,23 @@ test('messages reach the own node at once and the others in order, once', async 
   expect(one.heard).toHaveLength(2_001);
 });
 
+test('a command connects when it sends its first message, and a node gets that', async () => {
+  const node = await startBus();
+  const db = openDatabase(realtime.database.connection, { size: 1, name: 'test' });
+  onTestFinished(() => db.close());
+  const connect = vi.spyOn(db, 'connect');
+  const log = createLogger({ level: 'silent' });
+  const create = () => createBus({ db, log, nodeId: newId(), shared: true, isCommand: true });
+  await create().close();
+  const bus = create();
+  bus.subscribe(() => {});
+  expect(connect).not.toHaveBeenCalled();
+  bus.publish({ type: 'project_changed', projectId: 'p' });
+  await bus.close();
+  await expect.poll(() => node.heard).toEqual([{ type: 'project_changed', projectId: 'p' }]);
+  expect(connect).toHaveBeenCalledOnce();
+});
+
 test('a subscriber that throws does not stop the others or the publisher', async () => {
   const { bus, heard } = await startBus();
   const broken = vi.fn(() => {

@@ -30,15 +30,15 @@ export interface BusOptions {
    * exchanged.
    */
   shared: boolean;
-  /** Whether other nodes notice when this one is killed; false for commands. */
-  announces?: boolean;
+  /** See `LinkOptions`. */
+  isCommand?: boolean;
   /** Exchanges messages with other nodes over NATS instead of the database. */
   nats?: NatsOptions | undefined;
   /** The channel in the database, if it is not that of the default cell. */
   channel?: string | undefined;
 }
 
-/** Creates the bus of one node. It connects in the background; see `listening`. */
+/** Creates the bus of one node, which connects in the background (see `listening`), or of a command. */
 export function createBus(options: BusOptions): NodeBus {
   return new NodeBus(options);
 }
@@ -56,13 +56,13 @@ export class NodeBus implements Bus {
   readonly #nats: Link | undefined;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ db, log, nodeId, shared, announces = true, nats, channel = CHANNEL }: BusOptions) {
+  constructor({ db, log, nodeId, shared, isCommand = false, nats, channel = CHANNEL }: BusOptions) {
     this.#log = log;
     const usesNats = shared && nats !== undefined;
     this.#sharesDatabase = shared && !usesNats;
     this.#database = new Link({
       transport: postgresTransport({ db, log, channel }),
-      ...{ log, nodeId, announces, carriesAll: this.#sharesDatabase },
+      ...{ log, nodeId, isCommand, carriesAll: this.#sharesDatabase },
       onMessage: (message) => {
         if (usesNats && isOfNode(message)) this.#reportNodeWithoutNats();
         this.#dispatch(message);
@@ -71,7 +71,7 @@ export class NodeBus implements Bus {
     if (!usesNats) return;
     this.#nats = new Link({
       transport: natsTransport(nats),
-      ...{ log, nodeId, announces, carriesAll: true, aliveAtMs: systemClock.now() },
+      ...{ log, nodeId, isCommand, carriesAll: true, aliveAtMs: systemClock.now() },
       onMessage: (message) => this.#dispatch(message),
     });
   }

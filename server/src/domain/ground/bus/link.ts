@@ -24,8 +24,11 @@ export interface LinkOptions {
   nodeId: string;
   /** Whether it carries notifications: if not, a loss concerns settings only. */
   carriesAll: boolean;
-  /** Whether other nodes notice when this one is killed. Not for commands, which end at any time. */
-  announces: boolean;
+  /**
+   * A command may end at any time, so other nodes do not notice when it is killed. It connects when it sends
+   * or listens for the first time: most commands do neither.
+   */
+  isCommand: boolean;
   /** Until when other nodes' messages are known, before the first connection. */
   aliveAtMs?: number;
   /** Called with each message of other nodes, and with `missing` and `missed` of this link. */
@@ -54,7 +57,7 @@ export class Link {
   readonly #onMessage: (message: RealtimeMessage) => void;
   readonly #closing = new AbortController();
   readonly #tried = Promise.withResolvers<void>();
-  readonly #kept: Promise<void>;
+  #kept: Promise<void> | undefined;
   /** When other nodes were last heard, as `performance.now()`. */
   readonly #peers = new Map<string, number>();
   #listening = Promise.withResolvers<void>();
@@ -67,15 +70,15 @@ export class Link {
   #aliveAtMs: number | undefined;
   #lostAtMs: number | undefined;
 
-  constructor({ transport, log, nodeId, carriesAll, announces, aliveAtMs, onMessage }: LinkOptions) {
+  constructor({ transport, log, nodeId, carriesAll, isCommand, aliveAtMs, onMessage }: LinkOptions) {
     this.#transport = transport;
     this.#log = log.child({ bus: transport.name });
     this.#nodeId = nodeId;
     this.#carriesAll = carriesAll;
-    this.#announces = carriesAll && announces;
+    this.#announces = carriesAll && !isCommand;
     this.#aliveAtMs = aliveAtMs;
     this.#onMessage = onMessage;
-    this.#kept = this.#keepOpen();
+    if (!isCommand) this.#connect();
   }
 
   state(): LinkState {
@@ -91,6 +94,7 @@ export class Link {
 
   /** Resolves when the connection to the other nodes is established. */
   listening(): Promise<void> {
+    this.#connect();
     return this.#listening.promise;
   }
 
@@ -104,6 +108,7 @@ export class Link {
       this.#waiting = [{ type: 'missed', sinceMs: this.#aliveAtMs }];
     }
     this.#waiting.push(message);
+    this.#connect();
     if (this.#channel === undefined) this.#hasBacklog = true;
     else this.#timer ??= setTimeout(() => void this.#flush(), this.#transport.gatherMs);
   }
@@ -115,6 +120,10 @@ export class Link {
     await this.#flush();
     this.#closing.abort();
     await this.#kept;
+  }
+
+  #connect(): void {
+    this.#kept ??= this.#keepOpen();
   }
 
   /** Sends the messages that wait, one batch at a time, so that they arrive in order. */
