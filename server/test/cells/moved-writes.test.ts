@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createSecretKey, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { capture } from '../../src/db/move/capture.ts';
 import { listMovedTables } from '../../src/db/move/tables.ts';
@@ -6,6 +6,7 @@ import { HitRecorder } from '../../src/domain/after/tracking/record.ts';
 import { TokenDiscarder } from '../../src/domain/people/tokens/discard-gone.ts';
 import { saveToken } from '../../src/domain/people/tokens/save.ts';
 import { PauseRecorder } from '../../src/domain/setup/integrations/pause-recorder.ts';
+import { KeyUses } from '../../src/domain/setup/projects/key-uses.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { tokenCollection } from '../../src/providers/index.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -81,6 +82,16 @@ test('tokens of a project that has left hold up no others', async () => {
   expect(await Promise.allSettled(discards)).toMatchObject([{ status: 'rejected' }, { status: 'fulfilled' }]);
   const discarded = await service.rows('select user_id from tokens where discarded_at is not null');
   expect(discarded).toEqual([{ user_id: staying.userId }]);
+});
+
+test('uses of keys are written in the cell where the project lives', async () => {
+  const uses = new KeyUses(service.context);
+  const moved = newId(); // its rows have been deleted
+  const key = { id: 'f00d', key: createSecretKey(Buffer.from('key')), validUntilMs: Infinity };
+  for (const projectId of [moved, staying.projectId]) uses.note({ ...key, projectId });
+  await uses.close();
+  const written = await service.rows("select project_id from project_key_uses where key_id = 'f00d'");
+  expect(written).toEqual([{ project_id: staying.projectId }]);
 });
 
 test('pauses of a project that has left hold up no others', async () => {

@@ -24,13 +24,15 @@ export class KeyUses extends PeriodicWriter<ProjectKey> {
   }
 }
 
-// Primary key. Sorted, so that two nodes that write the same keys do not deadlock.
+// Primary keys. Sorted, so that two nodes that write the same keys do not deadlock. The row of a project that
+// has moved to another cell meanwhile would stay here for ever.
 const upsertUses = sql(
   'upsert_project_key_uses',
   `insert into project_key_uses (project_id, key_id, used_at)
-  select distinct project_id, key_id, $3::timestamptz
+  select distinct u.project_id, u.key_id, $3::timestamptz
   from unnest($1::uuid[], $2::text[]) as u (project_id, key_id)
-  order by project_id, key_id
+  join projects p on p.id = u.project_id
+  order by u.project_id, u.key_id
   on conflict (project_id, key_id) do update
   set used_at = greatest(project_key_uses.used_at, excluded.used_at)`,
 );
