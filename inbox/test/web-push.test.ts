@@ -3,8 +3,13 @@ import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Browser, BrowserContextOptions, Page, Worker } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type AppPage, startAppPage } from '../../server/test/support/app-page.ts';
-import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
+import { type AppPage, bundleApp, servePage, startAppPage } from '../../server/test/support/app-page.ts';
+import {
+  axeViolations,
+  describeInChromium,
+  openChromium,
+  pagesFor,
+} from '../../server/test/support/browser.ts';
 import { runCommand } from '../../server/test/support/cli.ts';
 import {
   describeInFirefox,
@@ -64,23 +69,23 @@ const HOOKS = {
 };
 
 let service: TestService;
+let files: Record<string, string>;
 let app: AppPage;
 
 beforeAll(async () => {
   service = await startTestService();
   const token = service.project.userJwt({ user_external_id: 'ada' });
-  app = await startAppPage(APP, {
-    settings: { baseUrl: `${service.address}/v2`, token },
-    files: {
-      '/belfry-service-worker.js': WORKER,
-      '/blank.html': '',
-      '/push/worker.js': WORKER,
-      '/push/blank.html': '',
-      '/token.txt': token,
-      '/login.html': LOGIN,
-      '/own-worker.js': `importScripts('/belfry-service-worker.js');`,
-    },
-  });
+  files = {
+    ...(await bundleApp(APP, { baseUrl: `${service.address}/v2`, token })),
+    '/belfry-service-worker.js': WORKER,
+    '/blank.html': '',
+    '/push/worker.js': WORKER,
+    '/push/blank.html': '',
+    '/token.txt': token,
+    '/login.html': LOGIN,
+    '/own-worker.js': `importScripts('/belfry-service-worker.js');`,
+  };
+  app = await servePage(files);
 });
 afterAll(async () => {
   await app.stop();
@@ -250,27 +255,31 @@ describeInFirefox('in Firefox, pushes of Belfry', () => {
 
 describeInChromium('in Chromium', () => {
   let browser: Browser;
+  // The browser with notifications. A page takes four times the CPU time, and another one of its context half.
+  let whole: Browser;
+  let openAllowed: ReturnType<typeof pagesFor>;
   beforeAll(async () => {
-    browser = await openChromium({ whole: true });
+    [browser, whole] = await Promise.all([openChromium(), openChromium({ whole: true })]);
+    openAllowed = pagesFor(whole, `${app.url}blank.html`, { permissions: ['notifications'] });
   });
-  afterAll(() => browser.close());
+  afterAll(() => Promise.all([browser?.close(), whole?.close()]));
 
   describe('a click on a push', () => {
+    let site: AppPage; // an origin of its own, with what that stores
     let page: Page;
     let worker: Worker;
 
     beforeEach(async () => {
-      const context = await browser.newContext();
-      await context.grantPermissions(['notifications'], { origin: new URL(app.url).origin });
-      page = await context.newPage();
-      await page.goto(new URL('blank.html', app.url).href);
-      const started = context.waitForEvent('serviceworker');
+      site = await servePage(files);
+      page = await openAllowed();
+      await page.goto(new URL('blank.html', site.url).href);
+      const started = page.context().waitForEvent('serviceworker');
       await page.evaluate(`navigator.serviceWorker.register('/belfry-service-worker.js')`);
       worker = await started;
       await page.evaluate('navigator.serviceWorker.ready.then(() => undefined)');
       await configure(service.project.userJwt({ user_external_id: 'ada' }));
     });
-    afterEach(() => page.context().close());
+    afterEach(() => site.stop());
 
     const configure = (token: string, more: object = {}) =>
       page.evaluate(
@@ -282,7 +291,7 @@ describeInChromium('in Chromium', () => {
               port1.onmessage = () => resolve(undefined);
             });
           }),
-        { type: 'belfry-configure', baseUrl: `${service.address}/v2`, token, homeUrl: app.url, ...more },
+        { type: 'belfry-configure', baseUrl: `${service.address}/v2`, token, homeUrl: site.url, ...more },
       );
 
     /** A notification of the user, whose push the worker gets and the user clicks. Returns what is opened. */
@@ -316,13 +325,14 @@ describeInChromium('in Chromium', () => {
     async function push(message: object): Promise<void> {
       const session = await page.context().newCDPSession(page);
       const registered = new Promise<{ registrationId: string }>((resolve) => {
-        session.on('ServiceWorker.workerRegistrationUpdated', ({ registrations: [registration] }) => {
+        session.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
+          const registration = registrations.find(({ scopeURL }) => scopeURL === site.url);
           if (registration) resolve(registration);
         });
       });
       await session.send('ServiceWorker.enable');
       const { registrationId } = await registered;
-      const { origin } = new URL(app.url);
+      const { origin } = new URL(site.url);
       const data = JSON.stringify(message);
       const isShown = async () => {
         await session.send('ServiceWorker.deliverPushMessage', { origin, registrationId, data });
@@ -356,7 +366,7 @@ describeInChromium('in Chromium', () => {
 
     test('uses a new token when the former has expired', async () => {
       const expired = service.project.userJwt({ user_external_id: 'ada', exp: 1 });
-      await configure(expired, { tokenUrl: new URL('token.txt', app.url).href });
+      await configure(expired, { tokenUrl: new URL('token.txt', site.url).href });
       expect(await statusOf((await click({})).id)).toBe('read');
     });
 
@@ -392,8 +402,7 @@ describeInChromium('in Chromium', () => {
     });
 
     test('is reported with the token of an open page of the app', async () => {
-      const app = await page.context().newPage();
-      await app.goto(new URL('/', page.url()).href);
+      await (await openAllowed()).goto(site.url);
       await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }));
       const { id } = await click({});
       await expect.poll(() => statusOf(id)).toBe('read');
@@ -424,7 +433,7 @@ describeInChromium('in Chromium', () => {
       ['a page with claims that cannot be read', {}, 'a.b.c'],
     ])('waits for a token if there is none from %s', async (_from, urls, passed) => {
       const { tokenUrl } = urls as { tokenUrl?: string };
-      const more = tokenUrl ? { tokenUrl: new URL(tokenUrl, app.url).href } : {};
+      const more = tokenUrl ? { tokenUrl: new URL(tokenUrl, site.url).href } : {};
       await configure(service.project.userJwt({ user_external_id: 'ada', exp: 1 }), more);
       if (passed) await configure(passed);
       const { id } = await click({});
@@ -442,13 +451,13 @@ describeInChromium('in Chromium', () => {
     });
 
     test('is reported with a new token after a former version has kept a login page as one', async () => {
-      const tokenUrl = new URL('token.txt', app.url).href;
+      const tokenUrl = new URL('token.txt', site.url).href;
       await page.evaluate(
         async (config) => {
           const cache = await caches.open('belfry-web-push');
           await cache.put('/belfry-web-push/config', new Response(JSON.stringify(config)));
         },
-        { baseUrl: `${service.address}/v2`, token: LOGIN, homeUrl: app.url, tokenUrl },
+        { baseUrl: `${service.address}/v2`, token: LOGIN, homeUrl: site.url, tokenUrl },
       );
       expect(await statusOf((await click({})).id)).toBe('read');
     });
@@ -576,7 +585,7 @@ describeInChromium('in Chromium', () => {
   });
 
   test('its texts can be replaced, also by those of another language', async () => {
-    const page = await browser.newPage({ permissions: ['notifications'] });
+    const page = await openAllowed();
     await page.goto(app.url);
     await page.getByRole('button', { name: 'Turn on' }).waitFor();
     await page.evaluate(`element.messages = { turnOn: 'Push me' }`);
@@ -600,7 +609,7 @@ describeInChromium('in Chromium', () => {
   });
 
   test('properties that are set before the element is defined count', async () => {
-    const page = await browser.newPage({ permissions: ['notifications'] });
+    const page = await browser.newPage();
     await page.route('**/blank.html', (route) =>
       route.fulfill({
         contentType: 'text/html',
@@ -630,7 +639,7 @@ describeInChromium('in Chromium', () => {
       files: { '/belfry-service-worker.js': WORKER },
       headers: { 'content-security-policy': policy },
     });
-    const page = await browser.newPage({ permissions: ['notifications'] });
+    const page = await openAllowed();
     const problems: string[] = [];
     page.on('console', (message) => problems.push(message.text()));
     page.on('pageerror', ({ message }) => problems.push(message));
@@ -647,9 +656,7 @@ describeInChromium('in Chromium', () => {
   });
 
   test('the button is accessible in light, in dark, and from right to left', async () => {
-    const context = await browser.newContext();
-    await context.grantPermissions(['notifications'], { origin: new URL(app.url).origin });
-    const page = await context.newPage();
+    const page = await openAllowed();
     await page.goto(app.url);
     await page.getByRole('button', { name: 'Turn on' }).waitFor();
     for (const colorScheme of ['light', 'dark'] as const) {
@@ -662,6 +669,5 @@ describeInChromium('in Chromium', () => {
     await page.evaluate(`element.setAttribute('locale', 'ar-EG')`);
     await page.getByRole('button', { name: 'تفعيل' }).waitFor();
     expect(await axeViolations(page)).toEqual([]);
-    await context.close();
   });
 });

@@ -28,6 +28,11 @@ export async function startAppPage(
     headers = {},
   }: { settings?: object; files?: Record<string, string>; headers?: Record<string, string> } = {},
 ): Promise<AppPage> {
+  return servePage({ ...(await bundleApp(code, settings)), ...files }, headers);
+}
+
+/** Returns the files of the page of a program, by their path. */
+export async function bundleApp(code: string, settings: object): Promise<Record<string, string>> {
   const { outputFiles } = await build({
     stdin: { contents: code, loader: 'tsx', resolveDir: import.meta.dirname },
     bundle: true,
@@ -39,8 +44,7 @@ export async function startAppPage(
     define: { 'process.env.NODE_ENV': '"production"', settings: JSON.stringify(settings) },
   });
   const bundled = outputFiles.map(({ path, text }) => [path, text]);
-  const all = { '/index.html': PAGE, '/stdin.css': '', ...Object.fromEntries(bundled), ...files };
-  return servePage(all, headers);
+  return { '/index.html': PAGE, '/stdin.css': '', ...Object.fromEntries(bundled) };
 }
 
 /** Serves files, by their path, on loopback. */
