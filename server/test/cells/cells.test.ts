@@ -1,8 +1,4 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { createClient } from 'graphql-ws';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
@@ -19,11 +15,12 @@ import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, openCell } from '../../src/open.ts';
 import { OpenCells } from '../../src/open-cells.ts';
 import { contextIn } from '../support/cells.ts';
-import { belfry, ended, runCommand } from '../support/cli.ts';
-import { createDatabaseOn, createTestDatabase } from '../support/database.ts';
+import { runCommand } from '../support/cli.ts';
+import { createDatabaseOn, createTestDatabase, onServer } from '../support/database.ts';
 import { openSocket, openStream, openStreamSocket, titles } from '../support/realtime.ts';
 import { caller, processed, projectWith, type TestProject, until } from '../support/service.ts';
 import { startThreeCells, type ThreeCells } from '../support/three-cells.ts';
+import { withClient } from '../support/with-client.ts';
 
 // No cell has a schema of its own behind a connection pooler.
 const isPooled = inject('testPooler') !== undefined;
@@ -42,7 +39,11 @@ const projects = {} as Record<(typeof NAMES)[number], TestProject>;
 beforeAll(async () => {
   cells = await startThreeCells({ logLevel: 'info' });
   ({ service, elsewhere, settings, command, createIn } = cells);
-  for (const cell of NAMES) projects[cell] = await createIn(cell, `of ${cell}`);
+  for (const cell of NAMES) {
+    const made = await command('project', 'create', `of ${cell}`, '--cell', cell);
+    const { project_id: id, api_key: apiKey, api_secret: apiSecret, project_jwt: jwt } = made;
+    projects[cell] = projectWith(() => service.address, { id, apiKey, apiSecret, jwt });
+  }
 });
 afterAll(() => cells?.stop());
 
@@ -208,14 +209,9 @@ test('two nodes serve all cells, and notify each other of what is new in each', 
 });
 
 test('a cell whose database is lost gets a 503 until it is back; the others are served', async () => {
-  const database = await createDatabaseOn(inject('testServer'));
+  const database = await createTestDatabase();
   await command('cell', 'add', 'lost', '--database-url', database.url);
   const { id, apiKey, jwt } = await createIn('lost', 'of lost');
-  // A node reports only of a cell that it had opened that it has closed it.
-  await until(
-    () => service.contexts().some(({ cell }) => cell === 'lost'),
-    (isOpen) => isOpen,
-  );
   await onServer(`alter database ${database.connection.database} allow_connections false`);
   const own = { RATE_LIMIT_IP: 3, SLACKBOT_SIGNING_SECRET: 'b'.repeat(32) };
   const node = await startService(
@@ -318,12 +314,6 @@ async function removeCell(name: string): Promise<void> {
   );
 }
 
-async function onServer(statement: string, database = 'postgres'): Promise<void> {
-  const client = new pg.Client({ ...inject('testServer'), database });
-  await client.connect();
-  await client.query(statement).finally(() => client.end());
-}
-
 describe('a cell is not added', () => {
   const refused = async (...args: string[]) => {
     const { code, err } = await runCommand(['cell', 'add', ...args], settings);
@@ -405,7 +395,7 @@ describe('a cell is not added', () => {
 });
 
 test('a cell whose clock is wrong is not opened, and the time of the node remains', async () => {
-  const ahead = await createDatabaseOn(inject('testServer'));
+  const ahead = await createTestDatabase();
   onTestFinished(() => ahead.drop());
   const { database } = ahead.connection;
   for (const statement of [
@@ -413,7 +403,7 @@ test('a cell whose clock is wrong is not opened, and the time of the node remain
       return pg_catalog.clock_timestamp() + interval '1 hour'`,
     `alter database ${database} set search_path = public, pg_catalog`,
   ])
-    await onServer(statement, database);
+    await withClient(ahead.connection, (client) => client.query(statement));
   const urls = { url: ahead.url, directUrl: ahead.url };
   const cell = sealedCell(service.context, { name: 'ahead', schema: 'public', urls });
   const opening = openCell(service.context, cell, { role: 'client', log: createLogger({ level: 'silent' }) });
@@ -432,10 +422,10 @@ describe('behind a connection pooler', () => {
       `create schema ${role} authorization ${role}`,
       `alter role ${role} set search_path = ${role}`,
     ])
-      await onServer(statement, database().pathname.slice(1));
+      await service.rows(statement);
   });
   afterAll(async () => {
-    await onServer(`drop owned by ${role} cascade`, database().pathname.slice(1));
+    await service.rows(`drop owned by ${role} cascade`);
     await onServer(`drop role ${role}`);
   });
 
@@ -483,239 +473,12 @@ test.skipIf(isPooled)('a cell is removed when it has no project, and closed by t
 });
 
 test('rows of the directory do not keep an empty cell from being removed', async () => {
-  await command('cell', 'add', 'stale');
+  const database = await createTestDatabase();
+  onTestFinished(() => database.drop());
+  await command('cell', 'add', 'stale', '--database-url', database.url);
   const ids = { id: randomUUID(), apiKey: 'pk_stale', cell: 'stale' };
   await assignToCell(contextIn(service, 'public').db, ids);
   expect(await command('cell', 'remove', 'stale')).toEqual({ name: 'stale', removed: true });
-});
-
-/** An installation without a server: `lost` is in a database of its own, and `there` in another. */
-async function installation() {
-  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const [main, lost, there] = [
-    await createTestDatabase(),
-    await createTestDatabase(),
-    await createTestDatabase(),
-  ];
-  let isLost = false;
-  onTestFinished(async () => {
-    await Promise.all([main.drop(), there.drop()]);
-    if (!isLost) await lost.drop();
-  });
-  const own = { ...main.settings, DATA_DIR: join(folder, 'data') };
-  const run = (...args: string[]) => runCommand(args, own);
-  for (const [cell, { url }] of Object.entries({ lost, there })) {
-    const added = await run('cell', 'add', cell, '--database-url', url);
-    expect(added).toMatchObject({ code: 0, err: '' });
-  }
-  const create = async (name: string, cell: string) => {
-    const { code, out, err } = await run('project', 'create', name, '--cell', cell, '--json');
-    expect(code, err).toBe(0);
-    return JSON.parse(out) as { project_id: string; api_key: string };
-  };
-  const lose = async () => {
-    isLost = true;
-    await lost.drop();
-  };
-  return { folder, own, run, create, lose, databases: { main, lost, there } };
-}
-
-test('a lost cell is removed with its projects, and everything else works again', async () => {
-  const { folder, run, create, lose } = await installation();
-  const shop = await create('shop', 'lost');
-  await create('kept', 'there');
-  const refused = await run('cell', 'remove', 'lost', '--lost', '--yes');
-  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('the cell lost is not lost')]);
-  await lose();
-
-  const plain = await run('cell', 'remove', 'lost');
-  expect(plain.err).toMatch(
-    /^belfry: cell lost: .* If its data is lost for ever: belfry cell remove lost --lost/,
-  );
-  const unasked = await run('cell', 'remove', 'lost', '--lost');
-  expect([unasked.code, unasked.err]).toEqual([2, expect.stringContaining('use --yes')]);
-  expect(unasked.out).toContain(`${shop.project_id}  ${shop.api_key}`);
-  expect((await run('cell', 'remove', 'lost', '--lost', '--json')).code).toBe(2);
-  expect((await run('cell', 'remove', 'there', '--lost', '--yes')).err).toContain('is not lost');
-  expect((await run('cell', 'remove', 'there', '--yes')).code).toBe(2);
-  expect((await run('cell', 'remove', 'none', '--lost', '--yes')).err).toContain('there is no cell none');
-
-  const removed = await run('cell', 'remove', 'lost', '--lost', '--yes', '--json');
-  expect(removed).toMatchObject({ code: 0, err: '' });
-  expect(JSON.parse(removed.out)).toEqual({
-    name: 'lost',
-    removed: true,
-    lost_projects: [{ project_id: shop.project_id, api_key: shop.api_key }],
-  });
-  expect((await run('cell', 'list')).out).not.toContain('lost');
-  expect((await run('doctor', '--json')).out).not.toContain('cell lost');
-  expect(await run('project', 'list')).toMatchObject({ code: 0, err: '' });
-  expect(await run('backup', join(folder, 'all.backup'))).toMatchObject({ code: 0, err: '' });
-  await create('shop', 'there');
-});
-
-test('a cell that cannot be reached does not keep the others from being migrated', async () => {
-  const { run, lose, databases } = await installation();
-  // The next one has an older schema, as after an update of the program: none.
-  await onServer('drop schema public cascade; create schema public', databases.there.connection.database);
-  await lose();
-  const plan = await run('migrate', '--dry-run', '--json');
-  expect([plan.code, plan.err]).toEqual([
-    1,
-    expect.stringMatching(/^belfry: the cell lost cannot be reached/),
-  ]);
-  expect(JSON.parse(plan.out).cells).toMatchObject({ there: { schema: 0 } });
-  const { code, out, err } = await run('migrate', '--json');
-  expect([code, err]).toEqual([1, expect.stringMatching(/^belfry: cell lost: .* cannot be reached/)]);
-  const migrated = JSON.parse(out);
-  expect(migrated).toMatchObject({ schema: newestSchema(), applied: [] });
-  expect(migrated.cells).toEqual({ there: expect.arrayContaining([newestSchema()]) });
-});
-
-test('a lost cell comes back from a backup that lacks its newest project', async () => {
-  const { folder, run, own, create, lose } = await installation();
-  const file = join(folder, 'all.backup');
-  const shop = await create('shop', 'lost');
-  expect(await run('backup', file)).toMatchObject({ code: 0 });
-  const newer = await create('newer', 'lost');
-  await lose();
-  const [restored, empty] = [await createDatabaseOn(inject('testServer')), await createTestDatabase()];
-  onTestFinished(() => Promise.all([restored.drop(), empty.drop()]).then(() => {}));
-  const settings = { DATA_DIR: own.DATA_DIR, DATABASE_URL: restored.url };
-  expect(await runCommand(['restore', `${file}.lost`], settings)).toMatchObject({ code: 0, err: '' });
-  const set = () => run('cell', 'set', 'lost', '--database-url', restored.url);
-  expect((await set()).err).toContain(`does not have the project ${newer.project_id} of lost`);
-  expect(await run('cell', 'remove', 'lost', '--lost', '--yes')).toMatchObject({ code: 0 });
-  expect(await run('cell', 'add', 'lost', '--database-url', empty.url)).toMatchObject({ code: 0 });
-  expect(await set()).toMatchObject({ code: 0 });
-  expect(await run('cell', 'index')).toMatchObject({ code: 0 });
-  expect(JSON.parse((await run('project', 'list', '--json')).out)).toContainEqual(
-    expect.objectContaining({ project_id: shop.project_id, cell: 'lost' }),
-  );
-  expect((await run('doctor')).out).toContain('its database can be used, with 1 project');
-});
-
-test('a server that responds for a cell keeps it from being removed as lost', async () => {
-  const { run, databases } = await installation();
-  const { database } = databases.lost.connection;
-  await onServer(`alter database ${database} allow_connections false`);
-  const { code, err } = await run('cell', 'remove', 'lost', '--lost', '--yes');
-  await onServer(`alter database ${database} allow_connections true`);
-  expect([code, err]).toEqual([1, expect.stringContaining('the server of the cell lost responds')]);
-});
-
-test.skipIf(isPooled)('a cell whose schema was dropped is reported by name, and can be removed', async () => {
-  const { folder, run, databases } = await installation();
-  expect(await run('cell', 'add', 'dropped')).toMatchObject({ code: 0 });
-  expect((await run('cell', 'remove', 'dropped', '--lost', '--yes')).err).toContain('is not lost');
-  await onServer('drop schema belfry_dropped cascade', databases.main.connection.database);
-  const { out } = await run('doctor');
-  expect(out).toContain('its connections find no schema, and its tables are in belfry_dropped');
-  const file = join(folder, 'all.backup');
-  const backup = await run('backup', file);
-  expect([backup.code, backup.err]).toEqual([
-    1,
-    expect.stringMatching(/^belfry: cell dropped: there is nothing/),
-  ]);
-  expect((await readdir(folder)).sort()).toEqual([
-    'all.backup',
-    'all.backup.lost',
-    'all.backup.there',
-    'data',
-  ]);
-  expect(await run('cell', 'remove', 'dropped', '--lost', '--yes')).toMatchObject({ code: 0, err: '' });
-});
-
-describe('a lost cell is removed in the middle of a move', () => {
-  /** Moves a project of `from` to the other cell, and kills the command when it has come so far. */
-  async function interrupted(from: 'lost' | 'there', step: 'held' | 'switched') {
-    const made = await installation();
-    const { run, own, create, databases } = made;
-    const project = await create('shop', from);
-    const id = project.project_id;
-    const connect = async (database: 'main' | 'lost' | 'there') => {
-      const client = new pg.Client(databases[database].connection);
-      client.on('error', () => {});
-      await client.connect();
-      onTestFinished(() => client.end());
-      return client;
-    };
-    const [main, source, there] = [await connect('main'), await connect(from), await connect('there')];
-    const child = belfry(['project', 'move', id, '--to', from === 'lost' ? 'there' : 'lost'], own);
-    const moving = ended(child);
-    const [client, reached] =
-      step === 'held'
-        ? [source, 'select from leaving_projects where lease_id is not null']
-        : [main, 'select from project_moves where switched_at is not null'];
-    await until(
-      () => client.query(reached),
-      ({ rows }) => rows.length > 0,
-      { everyMs: 1 },
-    );
-    child.kill('SIGKILL');
-    await moving;
-    const remove = async () => {
-      await made.lose();
-      const { code, out, err } = await run('cell', 'remove', 'lost', '--lost', '--yes', '--json');
-      expect(code, err).toBe(0);
-      expect((await main.query('select from project_moves')).rows).toEqual([]);
-      const left = await there.query(
-        `select tgname from pg_trigger where tgname like 'moving_%'
-        union all select project_id::text from leaving_projects
-        union all select project_id::text from arriving_projects
-        union all select project_id::text from arriving_rows`,
-      );
-      expect(left.rows).toEqual([]);
-      const listed = await run('project', 'list', '--json');
-      expect(listed).toMatchObject({ code: 0, err: '' });
-      const lost = JSON.parse(out).lost_projects.map(({ project_id }: { project_id: string }) => project_id);
-      const cell = JSON.parse(listed.out).find((one: { project_id: string }) => one.project_id === id)?.cell;
-      return { cell, isLost: lost.includes(id) };
-    };
-    return { id, main, there, remove };
-  }
-
-  test('to it: the project stays in its cell', async () => {
-    const { remove } = await interrupted('there', 'held');
-    expect(await remove()).toEqual({ cell: 'there', isLost: false });
-  });
-
-  test('to it, which the project had not reached: it returns to its cell, and its jobs run', async () => {
-    const { id, there, remove } = await interrupted('there', 'held');
-    // As at the moment between the two commits in which a project leaves and arrives.
-    await there.query('update leaving_projects set left_at = now()');
-    const job = "insert into jobs (kind, project_id, attempt, payload) values ('fan_out', $1, 1, '{}')";
-    await there.query(`select set_config('belfry.mover', 'on', false)`);
-    await there.query(job, [id]);
-    expect((await there.query("select from jobs where due_at = 'infinity'")).rows).toHaveLength(1);
-    expect(await remove()).toEqual({ cell: 'there', isLost: false });
-    expect((await there.query('select from jobs where due_at is null')).rows).toHaveLength(1);
-  });
-
-  test('to it, when the project lives there: it is lost, and its former rows are deleted', async () => {
-    const { id, there, remove } = await interrupted('there', 'switched');
-    expect(await remove()).toEqual({ cell: undefined, isLost: true });
-    expect((await there.query('select from projects where id = $1', [id])).rows).toEqual([]);
-  });
-
-  test('from it: the project is lost, and what was copied is deleted', async () => {
-    const { id, there, remove } = await interrupted('lost', 'held');
-    expect(await remove()).toEqual({ cell: undefined, isLost: true });
-    expect((await there.query('select from events where project_id = $1', [id])).rows).toEqual([]);
-  });
-
-  test('from it, when the project lives in the other cell: it stays there', async () => {
-    const { remove } = await interrupted('lost', 'switched');
-    expect(await remove()).toEqual({ cell: 'there', isLost: false });
-  });
-
-  test('from it, when the project has arrived and the directory does not know that: it stays', async () => {
-    const { id, main, remove } = await interrupted('lost', 'switched');
-    await main.query('update project_moves set switched_at = null');
-    await main.query("update cell_projects set cell = 'lost' where project_id = $1", [id]);
-    expect(await remove()).toEqual({ cell: 'there', isLost: false });
-  });
 });
 
 test('a node opens and closes cells without the message of a command that was killed', async () => {
@@ -846,278 +609,3 @@ test('doctor finds a project that the directory does not have, and "cell index" 
   expect(await command('cell', 'index')).toMatchObject({ near: 1 });
   expect(await check()).toMatchObject({ status: 'ok' });
 });
-
-test.skipIf(isPooled)('a backup has a file for each cell, and restores all of them', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const file = join(folder, 'all.backup');
-  await command('cell', 'add', 'broken');
-  const written = await command('backup', file);
-  expect(written.cells.map(({ cell }: { cell: string }) => cell)).toEqual(
-    expect.arrayContaining(['near', 'far']),
-  );
-  expect(existsSync(`${file}.near`)).toBe(true);
-  // Without the cells in other databases, which still have their rows.
-  const target = await createDatabaseOn(inject('testServer'));
-  onTestFinished(() => target.drop());
-  for (const { cell, file: ofCell } of written.cells) if (cell !== 'near') await rm(ofCell);
-  const broken = `${file}.broken`;
-  await writeFile(broken, 'no backup');
-  const { code, out, err } = await runCommand(['restore', file, '--json'], {
-    ...settings,
-    DATABASE_URL: target.url,
-  });
-  expect(code).toBe(1);
-  expect(err).toContain(`${file}.far is missing, so its cell was not restored`);
-  expect(err).toContain(`cell broken, from ${broken}: `);
-  expect(JSON.parse(out).cells).toMatchObject([{ cell: 'near' }]);
-  const restored = await runCommand(['project', 'list', '--json'], { ...settings, DATABASE_URL: target.url });
-  expect(JSON.parse(restored.out)).toContainEqual(
-    expect.objectContaining({ project_id: projects.near.id, cell: 'near' }),
-  );
-});
-
-test('a backup names the cell whose database cannot be reached, and has the others', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const main = await createDatabaseOn(inject('testServer'));
-  onTestFinished(() => main.drop());
-  const [away, there] = [
-    await createDatabaseOn(inject('testServer')),
-    await createDatabaseOn(inject('testServer')),
-  ];
-  onTestFinished(() => there.drop());
-  const own = { DATABASE_URL: main.url, DATA_DIR: join(folder, 'data') };
-  try {
-    for (const [cell, { url }] of Object.entries({ away, there })) {
-      const added = await runCommand(['cell', 'add', cell, '--database-url', url], own);
-      expect(added).toMatchObject({ code: 0, err: '' });
-    }
-  } finally {
-    await away.drop();
-  }
-  const file = join(folder, 'all.backup');
-  const { code, out, err } = await runCommand(['backup', file], own);
-  expect(code).toBe(1);
-  expect(err).toMatch(
-    /^belfry: cell away: the database cannot be reached \(.* does not exist\).* It was not backed up/,
-  );
-  expect(out).toContain(`${file} contains the first cell and the directory`);
-  expect((await readdir(folder)).sort()).toEqual(['all.backup', 'all.backup.there', 'data']);
-
-  await writeFile(`${file}.away`, 'the last one of this cell');
-  const forced = await runCommand(['backup', file, '--force', '--json'], own);
-  expect(forced.code).toBe(1);
-  expect(forced.err).toContain(`${file}.away is from an earlier backup`);
-  expect(JSON.parse(forced.out).cells).toMatchObject([{ cell: 'there' }]);
-  expect(await readFile(`${file}.away`, 'utf8')).toBe('the last one of this cell');
-
-  const target = await createDatabaseOn(inject('testServer'));
-  onTestFinished(() => target.drop());
-  await runCommand(['cell', 'remove', 'there'], own);
-  await rm(`${file}.away`);
-  const restored = await runCommand(['restore', file], { ...own, DATABASE_URL: target.url });
-  expect(restored.code).toBe(1);
-  expect(restored.err).toContain(`${file}.away is missing, so its cell was not restored`);
-  expect(restored.out).toContain('Restored');
-});
-
-test('projects that have moved out of a cell are not restored there from its older backup', async () => {
-  const { folder, run, own, create, databases } = await installation();
-  const file = join(folder, 'all.backup');
-  const [stays, toLost, toFirst] = [
-    await create('stays', 'there'),
-    await create('to another', 'there'),
-    await create('to the first', 'there'),
-  ];
-  expect(await run('backup', file)).toMatchObject({ code: 0 });
-  for (const [project, cell] of [
-    [toLost, 'lost'],
-    [toFirst, 'public'],
-  ] as const)
-    expect(await run('project', 'move', project.project_id, '--to', cell)).toMatchObject({ code: 0 });
-  const { database } = databases.there.connection;
-  await onServer(`alter database ${database} allow_connections false`);
-  const forced = await run('backup', file, '--force');
-  expect([forced.code, forced.err]).toEqual([1, expect.stringContaining('.there is from an earlier backup')]);
-  const recreate = async (name = '') => {
-    await onServer(`drop database ${name} with (force)`);
-    await onServer(`create database ${name}`);
-  };
-  await recreate(database);
-  await recreate(databases.lost.connection.database);
-  // Where the file of its home is missing, it is not clear whether a project lives in the older file.
-  const partial = await createDatabaseOn(inject('testServer'));
-  onTestFinished(() => partial.drop());
-  await rename(`${file}.lost`, `${file}.away`);
-  const uncertain = await runCommand(['restore', file], { ...own, DATABASE_URL: partial.url });
-  expect(uncertain.err).toContain(
-    `the project ${toLost.project_id} is in the cell there, but the directory has it in the cell lost, which`,
-  );
-  await rename(`${file}.away`, `${file}.lost`);
-  for (const { connection } of [databases.there, databases.lost]) await recreate(connection.database);
-
-  const target = await createDatabaseOn(inject('testServer'));
-  onTestFinished(() => target.drop());
-  const settings = { ...own, DATABASE_URL: target.url };
-  const restored = await runCommand(['restore', file, '--json'], settings);
-  expect(restored).toMatchObject({ code: 0, err: '' });
-  const left = [toLost.project_id, toFirst.project_id].sort();
-  expect(JSON.parse(restored.out).cells).toContainEqual(
-    expect.objectContaining({ cell: 'there', moved_projects: left }),
-  );
-  const homes = async () => {
-    const { out } = await runCommand(['project', 'list', '--json'], settings);
-    const list = JSON.parse(out) as { project_id: string; cell: string }[];
-    return list.map(({ project_id, cell }) => `${project_id} ${cell}`).sort();
-  };
-  const wanted = [`${stays.project_id} there`, `${toLost.project_id} lost`, `${toFirst.project_id} public`];
-  expect(await homes()).toEqual(wanted.sort());
-  const there = new pg.Client(databases.there.connection);
-  await there.connect();
-  onTestFinished(() => there.end());
-  expect((await there.query('select id from projects')).rows).toEqual([{ id: stays.project_id }]);
-
-  // An older copy that came there by another way does not change the directory either.
-  await there.query(
-    `insert into projects (id, name, api_key, sealed_api_secret, sealed_signing_key)
-    values ($1, 'copy', 'pk_12345678', '', '')`,
-    [toLost.project_id],
-  );
-  const index = await runCommand(['cell', 'index'], settings);
-  expect([index.code, index.err]).toEqual([
-    1,
-    expect.stringContaining(
-      `the project ${toLost.project_id} is in the cell lost and in the cell there, too`,
-    ),
-  ]);
-  await there.query("delete from projects where name = 'copy'");
-  expect(await runCommand(['cell', 'index'], settings)).toMatchObject({ code: 0, err: '' });
-  expect(await homes()).toEqual(wanted.sort());
-});
-
-test('a restore reports what it restored although the directory cannot be completed', async () => {
-  const { folder, run, own, create, databases } = await installation();
-  const file = join(folder, 'all.backup');
-  await create('shop', 'there');
-  expect(await run('backup', file)).toMatchObject({ code: 0 });
-  for (const { connection } of [databases.there, databases.lost]) {
-    await onServer(`drop database ${connection.database} with (force)`);
-    await onServer(`create database ${connection.database}`);
-  }
-  const target = await createDatabaseOn(inject('testServer'));
-  onTestFinished(() => target.drop());
-  // The backup is copied into the directory, and nothing else can be written there.
-  await onServer(
-    `create schema faults;
-    create function faults.reject() returns trigger language plpgsql as $$
-    begin
-      if current_query() !~* '^copy' then raise exception 'nothing else is entered'; end if;
-      return null;
-    end $$;
-    create function faults.watch() returns event_trigger language plpgsql as $$
-    begin
-      if exists (select from pg_event_trigger_ddl_commands() where object_identity ~ '\\.cell_projects$') then
-        create trigger reject before insert on cell_projects execute function faults.reject();
-      end if;
-    end $$;
-    create event trigger watch on ddl_command_end when tag in ('CREATE TABLE')
-      execute function faults.watch()`,
-    target.connection.database,
-  );
-  const restored = await runCommand(['restore', file], { ...own, DATABASE_URL: target.url });
-  expect(restored.out).toContain('rows of the cell there');
-  expect([restored.code, restored.err]).toEqual([
-    1,
-    expect.stringMatching(/^belfry: the directory lacks .*: nothing else is entered\. Run belfry cell index/),
-  ]);
-});
-
-test.skipIf(isPooled)('a restore without the key of a cell says that this cell is missing', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const file = join(folder, 'all.backup');
-  await command('backup', file);
-  const target = await createDatabaseOn(inject('testServer'));
-  onTestFinished(() => target.drop());
-  const { code, out, err } = await runCommand(['restore', file, '--json'], {
-    ...settings,
-    DATABASE_URL: target.url,
-    SECRET_KEY: 'ab'.repeat(32),
-  });
-  expect(code).toBe(1);
-  expect(JSON.parse(out).rows).toBeGreaterThan(0);
-  expect(err).toMatch(/belfry: only the first cell is restored\. cell \w+: .*encrypted with the key/);
-  expect(err).toMatch(/everything into an empty database/);
-});
-
-test('no project moves during a backup, whose files would lack it', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const file = join(folder, 'all.backup');
-  const project = await createIn('public', `backed up ${randomUUID()}`);
-  const child = await contextIn(service, 'far').db.transaction(async (tx) => {
-    await tx.query(sql('', 'lock table users in access exclusive mode'));
-    const started = belfry(['backup', file], settings);
-    await until(
-      () => tx.query(waitingForUsers),
-      (rows) => rows.length > 0,
-    );
-    started.kill('SIGSTOP'); // it has copied `near`, but not `public`
-    return started;
-  });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  const backup = ended(child);
-  expect((await readdir(folder)).some((name) => name.includes('.near'))).toBe(true);
-  expect(await runCommand(['project', 'move', project.id, '--to', 'near'], settings)).toEqual({
-    code: 1,
-    out: '',
-    err: 'belfry: another move or a backup is running: wait until it has ended\n',
-  });
-  child.kill('SIGCONT');
-  expect(await backup).toMatchObject({ code: 0, err: '' });
-  const move = belfry(['project', 'move', project.id, '--to', 'near'], settings);
-  onTestFinished(() => void move.kill('SIGKILL'));
-  const moving = ended(move);
-  await until(
-    () => service.rows('select from project_moves'),
-    (rows) => rows.length > 0,
-  );
-  move.kill('SIGSTOP');
-  expect(await runCommand(['backup', `${file}.2`], settings)).toEqual({
-    code: 1,
-    out: '',
-    err: 'belfry: a project is moving to another cell: wait until the move has ended\n',
-  });
-  move.kill('SIGCONT');
-  expect((await moving).code).toBe(0);
-});
-
-test('a stopped backup keeps the files that it would have replaced', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'belfry-cells-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const file = join(folder, 'all.backup');
-  await writeFile(`${file}.near`, 'precious');
-  const stopped = await contextIn(service, 'far').db.transaction(async (tx) => {
-    await tx.query(sql('', 'lock table users in access exclusive mode'));
-    const child = belfry(['backup', file, '--force'], settings);
-    const end = ended(child);
-    await until(
-      () => tx.query(waitingForUsers),
-      (rows) => rows.length > 0,
-    );
-    child.kill('SIGINT');
-    return { end };
-  });
-  expect(await stopped.end).toEqual({
-    code: 1,
-    out: '',
-    err: 'belfry: the backup was stopped: no file was written\n',
-  });
-  expect(await readdir(folder)).toEqual(['all.backup.near']);
-  expect(await readFile(`${file}.near`, 'utf8')).toBe('precious');
-});
-const waitingForUsers = sql(
-  '',
-  "select from pg_locks where relation = to_regclass('users') and not granted limit 1",
-);

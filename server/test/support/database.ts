@@ -16,11 +16,11 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** Creates an empty database with the schema of this release, for one test file. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+/** Creates an empty database with the schema of this release, for one test file: a copy of `template`. */
+export async function createTestDatabase(template: string = TEMPLATE): Promise<TestDatabase> {
   if (CITUS !== undefined) return createTestDatabaseOnCitus(CITUS);
   // Copying the files takes half as long as writing the pages to the log, the default.
-  const options = `template ${TEMPLATE} strategy file_copy`;
+  const options = `template ${template} strategy file_copy`;
   return createDatabaseOn(inject('testServer'), options, inject('testPooler'));
 }
 
@@ -58,6 +58,11 @@ async function createTestDatabaseOnCitus(coordinator: ConnectionSettings): Promi
       if (process.env.KEEP_TEST_DATABASES !== '1') await dropCitusDatabase(coordinator, database);
     },
   };
+}
+
+/** Executes a statement on the server of this run, such as one about a database. */
+export async function onServer(statement: string): Promise<void> {
+  await run(inject('testServer'), statement);
 }
 
 const newDatabaseName = () => `test_${randomUUID().replaceAll('-', '')}`;

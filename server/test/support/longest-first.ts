@@ -4,6 +4,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 // durations of an earlier run, as in a fresh clone, the runner judges by the size of a file. These would then
 // come last, and the other workers would wait for them.
 const LONG = [
+  'cells/backups',
+  'cells/lost-cells',
   'cells/move-rows',
   'cells/processes',
   'cells/same-tests',

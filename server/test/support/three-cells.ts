@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect, inject } from 'vitest';
+import { createProjectKeysIn } from './cells.ts';
 import { runCommand } from './cli.ts';
-import { createDatabaseOn, type TestDatabase } from './database.ts';
+import { createTestDatabase, type TestDatabase } from './database.ts';
 import { projectWith, startTestService, type TestProject, type TestService, until } from './service.ts';
 
 /**
@@ -17,7 +18,7 @@ export interface ThreeCells {
   /** Runs a command that must succeed. Returns what it prints as JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails if it is missing
   command(...args: string[]): Promise<any>;
-  /** Creates a project in a cell. */
+  /** Creates a project in a cell, when that is open. */
   createIn(cell: string, name: string): Promise<TestProject>;
   stop(): Promise<void>;
 }
@@ -25,10 +26,8 @@ export interface ThreeCells {
 export async function startThreeCells(options: { logLevel?: 'info' } = {}): Promise<ThreeCells> {
   const SECRET_KEY = randomBytes(32).toString('hex');
   const service = await startTestService({ settings: { SECRET_KEY }, ...options });
-  const pooler = inject('testPooler');
-  const newDatabase = () => createDatabaseOn(inject('testServer'), '', pooler);
-  const elsewhere = await newDatabase();
-  const nearby = pooler && (await newDatabase());
+  const elsewhere = await createTestDatabase();
+  const nearby = inject('testPooler') === undefined ? undefined : await createTestDatabase();
   const { DATA_DIR, DATABASE_URL = '', DATABASE_DIRECT_URL = DATABASE_URL } = service.context.config;
   const settings = { DATA_DIR, DATABASE_URL: DATABASE_DIRECT_URL, SECRET_KEY };
   const command: ThreeCells['command'] = async (...args) => {
@@ -48,13 +47,11 @@ export async function startThreeCells(options: { logLevel?: 'info' } = {}): Prom
     settings,
     command,
     async createIn(cell, name) {
-      const made = await command('project', 'create', name, '--cell', cell);
-      return projectWith(() => service.address, {
-        id: made.project_id,
-        apiKey: made.api_key,
-        apiSecret: made.api_secret,
-        jwt: made.project_jwt,
-      });
+      await until(
+        () => service.contexts().some((context) => context.cell === cell),
+        (isOpen) => isOpen,
+      );
+      return projectWith(() => service.address, await createProjectKeysIn(service, cell, name));
     },
     async stop() {
       await service.stop(); // ends connections of all kinds, which tests leave open
