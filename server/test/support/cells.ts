@@ -1,5 +1,7 @@
 import { inject } from 'vitest';
 import type { Service } from '../../src/app.ts';
+import { inSchema } from '../../src/db/client.ts';
+import { migrate } from '../../src/db/migrate.ts';
 import {
   createSchemaOf,
   DEFAULT_CELL,
@@ -9,16 +11,43 @@ import {
 } from '../../src/domain/setup/cells/cells.ts';
 import { assignToCell } from '../../src/domain/setup/cells/directory.ts';
 import { CITUS, createDistributedCell } from './citus.ts';
-import { createTestDatabase } from './database.ts';
+import { createTestDatabase, type TestDatabase } from './database.ts';
 import { PATIENCE_MS } from './patience.ts';
 import { createProjectKeys, type ProjectKeys } from './project-keys.ts';
+import { withClient } from './with-client.ts';
+
+const templates = new Map<number, Promise<string>>();
+
+/**
+ * Creates a database for a service that gets so many cells by `addCells`. It is a copy of one where their
+ * tables exist: to migrate two schemas costs as much as three services.
+ */
+export async function createDatabaseForCells(count: number): Promise<TestDatabase> {
+  if (count < 1 || CITUS !== undefined || inject('testPooler') !== undefined) return createTestDatabase();
+  const template = templates.get(count) ?? createTemplate(count);
+  templates.set(count, template);
+  return createTestDatabase(await template);
+}
+
+/** It stays until the run ends. */
+async function createTemplate(count: number): Promise<string> {
+  const { connection } = await createTestDatabase();
+  for (const name of namesOf(count)) {
+    const schema = schemaOfCell(name);
+    await withClient(connection, (client) => client.query(`create schema ${schema}`));
+    await withClient(inSchema(connection, schema), (client) => migrate(client));
+  }
+  return connection.database ?? '';
+}
+
+const namesOf = (count: number) => Array.from({ length: Math.max(0, count) }, (_, index) => `c${index + 1}`);
 
 /** Adds cells to the database of a service. Resolves with the names of all when they are open. */
 export async function addCells(
   { context, contexts }: Pick<Service, 'context' | 'contexts'>,
   count: number,
 ): Promise<string[]> {
-  const names = Array.from({ length: Math.max(0, count) }, (_, index) => `c${index + 1}`);
+  const names = namesOf(count);
   for (const name of names) {
     const cell = await (inject('testPooler') === undefined ? newSchema(context, name) : newDatabase(name));
     await insertCell(context.db, sealedCell(context, cell));

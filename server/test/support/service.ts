@@ -10,8 +10,7 @@ import type { ServerOptions } from '../../src/http/server.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import type { Timeouts } from '../../src/providers/shared/transport.ts';
-import { addCells, contextIn, createProjectKeysIn } from './cells.ts';
-import { createTestDatabase } from './database.ts';
+import { addCells, contextIn, createDatabaseForCells, createProjectKeysIn } from './cells.ts';
 import { hs256 } from './jwt.ts';
 import { PATIENCE_MS } from './patience.ts';
 import type { ProjectKeys } from './project-keys.ts';
@@ -95,7 +94,8 @@ export interface TestServiceOptions {
  * or in the second one too with TEST_SAME_CELL=1. `context` is that of the first project.
  */
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
-  const database = await createTestDatabase();
+  const cellsToAdd = Number(process.env.TEST_CELLS ?? 1) - 1;
+  const database = await createDatabaseForCells(cellsToAdd);
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-service-'));
   const config = readConfig({
     ...testSettings(database.url, dataDir),
@@ -125,7 +125,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     });
   let service = await start();
   const address = () => service.address;
-  const cells = await addCells(service, Number(process.env.TEST_CELLS ?? 1) - 1);
+  const cells = await addCells(service, cellsToAdd);
   let created = 0;
   const newProject = async (name: string) => {
     const place = process.env.TEST_SAME_CELL === '1' ? 0 : created++ % cells.length;
