@@ -170,7 +170,7 @@ test('a project in use moves without an error: nothing is lost or doubled', asyn
     void project.call('POST', '/broadcasts', { title, recipients: [{ external_id: 'watcher' }] });
   }, 250);
   onTestFinished(() => clearInterval(watching));
-  const running = load(project, { clients: 2 });
+  const running = load(project, { clients: 2, pauseMs: 50 });
   await running.accepted(100);
   const moving = move(project, 'far');
   // The rest of the command only deletes rows.
@@ -205,6 +205,7 @@ test('a project in use moves without an error: nothing is lost or doubled', asyn
   await until(
     () => new Set(smtp.received.map(messageIdOf)).size,
     (sent) => sent >= wanted.length,
+    { everyMs: 100 },
   );
   expect(smtp.received.map(messageIdOf).sort()).toEqual(wanted.map(({ id }) => id).sort());
   // Every event was sent and has started its run once.
@@ -246,7 +247,8 @@ test('a project in use moves without an error: nothing is lost or doubled', asyn
 
 test('a move that is killed at any step goes on when it is called again', async () => {
   const project = await createIn('far', `killed ${randomUUID()}`);
-  const running = load(project, { clients: 2 });
+  // Some requests in each step, and not thousands in all: every row is copied.
+  const running = load(project, { clients: 2, pauseMs: 100 });
   await running.accepted(50);
   const source = contextIn(service, 'far').db;
   const target = contextIn(service, 'near').db;
@@ -276,8 +278,7 @@ test('a move that is killed at any step goes on when it is called again', async 
     };
     const child = belfry(['project', 'move', project.id, '--to', 'near'], settings);
     const moving = ended(child);
-    let reached = false;
-    while (!reached && child.exitCode === null) reached = await isReached();
+    const reached = await until(isReached, (isAt) => isAt || child.exitCode !== null, { everyMs: 1 });
     child.kill('SIGKILL');
     await moving;
     expect(reached, `${step}, before it ended`).toBe(true);
@@ -365,7 +366,6 @@ test('a move that was killed can be cancelled', async () => {
   await until(
     () => db.query(sql('', 'select from leaving_projects where lease_id is not null')),
     (rows) => rows.length > 0,
-    { everyMs: 1 },
   );
   child.kill('SIGKILL');
   await moving;
