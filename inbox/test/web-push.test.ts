@@ -255,7 +255,7 @@ describeInFirefox('in Firefox, pushes of Belfry', () => {
 
 describeInChromium('in Chromium', () => {
   let browser: Browser;
-  // The browser with notifications. A page takes four times the CPU time, and another one of its context half.
+  // The one with notifications: a page takes four times the CPU time, another of its context half of that.
   let whole: Browser;
   let openAllowed: ReturnType<typeof pagesFor>;
   beforeAll(async () => {
