@@ -29,7 +29,11 @@ describeInChromium('a long inbox', () => {
   let browser: Browser;
   let site: Site;
   beforeAll(async () => {
-    [service, browser, site] = await Promise.all([startTestService(), openChromium(), startSite()]);
+    [service, browser, site] = await Promise.all([
+      startTestService(),
+      openChromium({ runsLong: true }),
+      startSite(),
+    ]);
   });
   afterAll(async () => {
     await Promise.all([service?.stop(), browser?.close(), site?.close()]);

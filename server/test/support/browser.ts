@@ -27,16 +27,23 @@ const FLAGS = [
   '--disable-sync',
   // Pages of one site in one context share a process. A page in a new one takes twice the CPU time.
   '--renderer-process-limit=1',
-  // Pages live for a second: optimizing compilers cost more than they save.
-  '--js-flags=--no-maglev,--no-opt,--min-semi-space-size=16',
 ];
+
+// Most pages live for a second: optimizing compilers cost more than they save.
+const BRIEF = '--js-flags=--no-maglev,--no-opt,--min-semi-space-size=16';
 
 /** `describe`, skipped where Chromium is missing. */
 export const describeInChromium = describe.skipIf(!existsSync(CHROMIUM));
 
-/** Opens Chromium without windows, or the whole of it for push messages. */
-export const openChromium = ({ whole = !existsSync(SHELL) } = {}): Promise<Browser> =>
-  chromium.launch({ executablePath: whole ? CHROMIUM : SHELL, args: FLAGS });
+/**
+ * Opens Chromium without windows, or the whole of it for push messages. `runsLong`: for pages that work for
+ * many seconds, such as one that scrolls through a long list.
+ */
+export const openChromium = ({ whole = !existsSync(SHELL), runsLong = false } = {}): Promise<Browser> =>
+  chromium.launch({
+    executablePath: whole ? CHROMIUM : SHELL,
+    args: runsLong ? FLAGS : [...FLAGS, BRIEF],
+  });
 
 /** What a page can have without a context of its own. */
 export interface Look {
