@@ -143,8 +143,7 @@ module.exports = {
     {
       name: 'the-pages-know-the-sdk-only',
       severity: 'error',
-      // Their tests use the services and browsers of server/test/support.
-      from: { path: '^(dashboard|inbox)/', pathNot: `${TESTS}|^inbox/test/` },
+      from: { path: '^(dashboard|inbox)/', pathNot: TESTS },
       to: { path: '^(server|bench|docs|examples|dashboard|inbox)/', pathNot: '^$1/' },
     },
     {

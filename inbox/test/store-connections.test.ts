@@ -412,7 +412,7 @@ test.concurrent('an inbox requests another token if one does not come', async ({
 });
 
 test.each([['websocket'], ['sse']] as const)(
-  'a user who is deleted while an inbox by %s is offline stays deleted when the inbox is back',
+  'a user who is deleted while an inbox with %s is offline stays deleted when it is back',
   async (transport) => {
     const user = newUser();
     const browser = offlineBrowser();

@@ -8,7 +8,6 @@ import {
   axeViolations,
   describeInChromium,
   openChromium,
-  pagesFor,
 } from '../../server/test/support/browser.ts';
 import { runCommand } from '../../server/test/support/cli.ts';
 import {
@@ -22,6 +21,7 @@ import {
   startMozillaPushStandIn,
 } from '../../server/test/support/mozilla-push-stand-in.ts';
 import { processed, startTestService, type TestService } from '../../server/test/support/service.ts';
+import { pagesFor } from './support/shared-context.ts';
 
 const WORKER = readFileSync(new URL('../src/web-push/service-worker.js', import.meta.url), 'utf8');
 

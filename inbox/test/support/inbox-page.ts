@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { onTestFinished } from 'vitest';
-import { type Look, pagesFor } from '../../../server/test/support/browser.ts';
 import type { BelfryInbox } from '../../src/element/belfry-inbox.ts';
 import type { Inbox } from '../../src/store/index.ts';
+import { type Look, pagesFor } from './shared-context.ts';
 
 const ENTRY = `
 import { createInbox } from './src/store/index.ts';

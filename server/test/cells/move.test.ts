@@ -170,7 +170,7 @@ test('a project in use moves without an error: nothing is lost or doubled', asyn
     void project.call('POST', '/broadcasts', { title, recipients: [{ external_id: 'watcher' }] });
   }, 250);
   onTestFinished(() => clearInterval(watching));
-  const running = load(project, { clients: 2, pauseMs: 50 });
+  const running = load(project, { clients: 2 });
   await running.accepted(100);
   const moving = move(project, 'far');
   // The rest of the command only deletes rows.
@@ -247,8 +247,7 @@ test('a project in use moves without an error: nothing is lost or doubled', asyn
 
 test('a move that is killed at any step goes on when it is called again', async () => {
   const project = await createIn('far', `killed ${randomUUID()}`);
-  // Some requests in each step, and not thousands in all: every row is copied.
-  const running = load(project, { clients: 2, pauseMs: 100 });
+  const running = load(project, { clients: 2 });
   await running.accepted(50);
   const source = contextIn(service, 'far').db;
   const target = contextIn(service, 'near').db;
@@ -366,6 +365,7 @@ test('a move that was killed can be cancelled', async () => {
   await until(
     () => db.query(sql('', 'select from leaving_projects where lease_id is not null')),
     (rows) => rows.length > 0,
+    { everyMs: 1 },
   );
   child.kill('SIGKILL');
   await moving;

@@ -1,6 +1,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { axeViolations, describeInChromium, type Look, openChromium, pagesFor } from '../support/browser.ts';
+import { type Look, pagesFor } from '../../../inbox/test/support/shared-context.ts';
+import { axeViolations, describeInChromium, openChromium } from '../support/browser.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 describeInChromium('the documentation in a browser', () => {

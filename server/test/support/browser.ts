@@ -1,15 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
-import {
-  type Browser,
-  type BrowserContext,
-  type BrowserContextOptions,
-  chromium,
-  type Page,
-  type ViewportSize,
-} from 'playwright-core';
-import { describe, onTestFinished } from 'vitest';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { describe } from 'vitest';
 
 // Debian's. `npm test` installs them when it runs as root. The shell is the same browser without windows: it
 // takes a quarter of the CPU time for a page, and has no push messages.
@@ -44,39 +37,6 @@ export const openChromium = ({ whole = !existsSync(SHELL), runsLong = false } = 
     executablePath: whole ? CHROMIUM : SHELL,
     args: runsLong ? FLAGS : [...FLAGS, BRIEF],
   });
-
-/** What a page can have without a context of its own. */
-export interface Look {
-  viewport?: ViewportSize;
-  media?: Parameters<Page['emulateMedia']>[0];
-}
-
-/**
- * Returns a function that opens pages for a site, each until its test has finished. They are in one context,
- * so that they share a process, and what that has compiled: a page takes half of the CPU time of one in a
- * context of its own. A test that stores something in the browser, or changes its clock, needs an own one.
- */
-export function pagesFor(browser: Browser, url: string, options: BrowserContextOptions = {}) {
-  const openContext = async (): Promise<BrowserContext> => {
-    const context = await browser.newContext(options);
-    // Stays open: the process of a site ends with its last page.
-    await (await context.newPage()).goto(url);
-    return context;
-  };
-  let opened: Promise<BrowserContext> | undefined;
-  return async ({ viewport, media }: Look = {}): Promise<Page> => {
-    opened ??= openContext();
-    const context = await opened;
-    const page = await context.newPage();
-    onTestFinished(async () => {
-      await page.close();
-      await context.setOffline(false); // which a test that fails has not done
-    });
-    if (viewport) await page.setViewportSize(viewport);
-    if (media) await page.emulateMedia(media);
-    return page;
-  };
-}
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 

@@ -28,20 +28,14 @@ export interface Load {
   stop(): Promise<void>;
 }
 
+// The pause of a client after a response. After a refusal it is longer.
 const PAUSE_MS = 10;
 const PAUSE_REFUSED_MS = 50;
 
-/**
- * Sends broadcasts to 1, 10 and 200 recipients: new and known users, a quarter of them with an address. A
- * client pauses for `pauseMs` after a response, and for longer after a refusal.
- */
+/** Sends broadcasts to 1, 10 and 200 recipients: new and known users, a quarter of them with an address. */
 export function load(
   project: Pick<TestProject, 'call'>,
-  {
-    clients,
-    content = null,
-    pauseMs = PAUSE_MS,
-  }: { clients: number; content?: string | null; pauseMs?: number },
+  { clients, content = null }: { clients: number; content?: string | null },
 ): Load {
   const responses: LoadResponse[] = [];
   const name = `load-${++loads}`;
@@ -52,7 +46,7 @@ export function load(
       const number = next++;
       const response = await send(project, { name, number, content });
       responses.push(response);
-      await delay(response.status === 201 ? pauseMs : PAUSE_REFUSED_MS);
+      await delay(response.status === 201 ? PAUSE_MS : PAUSE_REFUSED_MS);
     }
   };
   const running = Promise.all(Array.from({ length: clients }, client));
