@@ -4,11 +4,7 @@ import { promisify } from 'node:util';
 import type { Browser, BrowserContextOptions, Page, Worker } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type AppPage, bundleApp, servePage, startAppPage } from '../../server/test/support/app-page.ts';
-import {
-  axeViolations,
-  describeInChromium,
-  openChromium,
-} from '../../server/test/support/browser.ts';
+import { axeViolations, describeInChromium, openChromium } from '../../server/test/support/browser.ts';
 import { runCommand } from '../../server/test/support/cli.ts';
 import {
   describeInFirefox,
