@@ -10,7 +10,7 @@ export interface Look {
 /**
  * Returns a function that opens pages for a site, each until its test has finished. They are in one context,
  * so that they share a process, and what that has compiled: a page takes half of the CPU time of one in a
- * context of its own. A test that stores something in the browser, or changes its clock, needs an own one.
+ * context of its own. A test that stores something in the browser, or changes its clock, needs such a one.
  */
 export function pagesFor(browser: Browser, url: string, options: BrowserContextOptions = {}) {
   const openContext = async (): Promise<BrowserContext> => {

@@ -327,7 +327,7 @@ function observe(
     const operation = request.routeOptions.config.operationId ?? 'other';
     httpSeconds.observe({ operation, status: statusCode }, elapsedTime / 1000);
     const { failure, method } = request;
-    // What it changed is not published. A client that repeats it changes nothing, so that is not either.
+    // If it changed something, no message was published, and a repeated request will publish none.
     if (failure !== undefined && !READS.has(method)) lostResponses.note(failure, clock.now() - elapsedTime);
     const level = levelOf(statusCode);
     if (log.isLevelEnabled(level)) log[level](lineOf(request, statusCode, elapsedTime, addressOf), 'request');
