@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { NewBroadcast } from '../../src/contract/broadcast.ts';
 import type { Database } from '../../src/db/client.ts';
+import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { Acceptor, type SendOptions, sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { ClientError } from '../../src/errors.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -26,6 +27,17 @@ function node(db: Pick<Database, 'query'> = service.context.db): Sender {
   const context = { ...service.context, db: { ...service.context.db, query: db.query.bind(db) } };
   const acceptor = new Acceptor(context, { reserve: () => undefined, runs: () => false, wake: () => {} });
   return (broadcast, options) => sendBroadcast({ ...context, acceptor }, service.project, broadcast, options);
+}
+
+/** Resolves when the service publishes a message of this type. */
+function published(type: RealtimeMessage['type']): Promise<void> {
+  return new Promise((resolve) => {
+    const unsubscribe = service.context.bus.subscribe((message) => {
+      if (message.type !== type) return;
+      unsubscribe();
+      resolve();
+    });
+  });
 }
 
 async function countOf(table: string): Promise<number> {
@@ -84,6 +96,8 @@ describe('a broadcast with an id from the caller', () => {
         },
       };
       const id = newId();
+      // Notifications that may have been written are announced later.
+      const missed = broadcast === KNOWN ? published('missed') : undefined;
       await expect(node(cut)(broadcast, { id })).rejects.toThrow('terminated');
       const retried = await node()(broadcast, { id });
       expect(retried).toMatchObject({ id, replayed: true });
@@ -91,6 +105,7 @@ describe('a broadcast with an id from the caller', () => {
       expect(
         await service.rows('select user_id from notifications where broadcast_id = $1', [id]),
       ).toHaveLength(1);
+      await missed;
     },
   );
 
@@ -132,6 +147,12 @@ describe('broadcasts that are accepted together', () => {
       return { idempotency: { projectId: service.project.id, ...key } };
     },
   };
+  // Users are known for a time, and until nodes learn that they have missed messages.
+  beforeEach(async () => {
+    const { id } = await send(KNOWN);
+    await processed(service.project.call, id);
+  });
+
   const strangers = () => Array.from({ length: 3 }, () => toNewUser(newId()));
 
   test.each([
