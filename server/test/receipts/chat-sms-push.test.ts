@@ -456,7 +456,11 @@ describe('Expo', () => {
     expect(await polls()).toHaveLength(1);
     expect(transactions).toBe(3);
     const [job] = await db.query<{ sent_ms: number }>(
-      sql('', `select (payload->>'sent_ms')::float8 as sent_ms from jobs where project_id = $1`),
+      sql(
+        '',
+        `select (payload->>'sent_ms')::float8 as sent_ms from jobs
+        where kind = 'poll_receipts' and project_id = $1`,
+      ),
       [project.id],
     );
     expect(job?.sent_ms).toBe(sentMs);
