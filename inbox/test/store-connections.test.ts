@@ -374,6 +374,8 @@ test.concurrent.for(['websocket', 'sse', 'polling'] as const)(
       });
       const { list } = show(inbox);
       await expect.poll(() => list.getSnapshot().status).toBe('ready');
+      // From now on it resumes, which does not restore a user.
+      await expect.poll(() => inbox.getSnapshot().connection).toMatch(/^(live|polling)$/);
       return { inbox, requests };
     };
     // Fetches its counts a while after all are read, as the other one would.
