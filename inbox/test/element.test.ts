@@ -187,6 +187,23 @@ describeInChromium('belfry-inbox', () => {
       await context.close();
     });
 
+  test('content does not show what its HTML hides', async () => {
+    const user = newUser();
+    const content =
+      '<div style="DISPLAY: none; max-height: 0">In lists of mails</div><p hidden>Hidden</p>' +
+      '<form><input name="matches"><i style="visibility:hidden">Invisible</i>Shown</form>' +
+      '<b style="color: red">Bold</b>';
+    await send(user, { title: 'HTML', content });
+    for (const script of ['', 'delete Document.parseHTML']) {
+      const context = await browser.newContext();
+      await context.addInitScript(script);
+      const page = await site.open(context, { policy: "object-src 'self'" });
+      await addInbox(page, { ...pages.propertiesOf(user), mode: 'page' });
+      expect(await page.locator('.content').textContent()).toBe('ShownBold');
+      await context.close();
+    }
+  });
+
   test('an action that the server rejects is undone, and reported', async () => {
     const user = newUser();
     await send(user, { title: 'stays' });

@@ -15,13 +15,16 @@ const DROPPED = new Set(
     'plaintext script select style svg template textarea title video xmp'
   ).split(' '),
 );
+/** Such as the text that e-mails have for the list of mails alone. */
+const HIDDEN =
+  '[hidden],[style*="display:none" i],[style*="display: none" i],' +
+  '[style*="visibility:hidden" i],[style*="visibility: hidden" i]';
 const ATTRIBUTES: Record<string, readonly string[]> = {
-  '*': ['dir', 'lang', 'title'],
   img: ['alt', 'height', 'width'],
   td: ['colspan', 'rowspan'],
   th: ['colspan', 'rowspan'],
 };
-const LINKS = ['http:', 'https:', 'mailto:', 'tel:', 'sms:'];
+const LINKS = /^(https?|mailto|tel|sms):/;
 const IMAGES = /^(https?:|data:image\/(png|jpeg|gif|webp|avif)[;,])/;
 const XHTML = 'http://www.w3.org/1999/xhtml';
 const MAX_DEPTH = 50;
@@ -40,8 +43,8 @@ export function sanitized(html: string): DocumentFragment {
 export function safeUrl(url: unknown): string | undefined {
   if (typeof url !== 'string' || url.trim() === '') return undefined;
   try {
-    const { href, protocol } = new URL(url, document.baseURI);
-    return LINKS.includes(protocol) ? href : undefined;
+    const { href } = new URL(url, document.baseURI);
+    return LINKS.test(href) ? href : undefined;
   } catch {
     return undefined;
   }
@@ -53,23 +56,24 @@ export function linkAttributes(href: string): Record<string, string> {
   return { href, rel: 'noopener noreferrer', ...(isOwn ? {} : { target: '_blank' }) };
 }
 
-function copy(from: Node, to: Node, depth: number): void {
+function copy(from: Node, to: DocumentFragment | Element, depth: number): void {
   // A form whose inputs are named like its own properties hides them.
   for (const node of Reflect.get(Node.prototype, 'childNodes', from) as NodeListOf<Node>) {
-    if (node.nodeType === Node.TEXT_NODE) to.appendChild(document.createTextNode(node.nodeValue ?? ''));
-    if (node.nodeType !== Node.ELEMENT_NODE) continue;
-    const { localName, namespaceURI } = node as Element;
-    if (namespaceURI !== XHTML || DROPPED.has(localName)) continue;
-    if (depth >= MAX_DEPTH) to.appendChild(document.createTextNode(node.textContent ?? ''));
+    if (node instanceof Text) to.append(node.data);
+    if (!(node instanceof Element)) continue;
+    const { localName, namespaceURI } = node;
+    if (namespaceURI !== XHTML || DROPPED.has(localName) || Element.prototype.matches.call(node, HIDDEN))
+      continue;
+    if (depth >= MAX_DEPTH) to.append(node.textContent ?? '');
     else if (!ELEMENTS.has(localName)) copy(node, to, depth + 1);
-    else copy(node, to.appendChild(copyElement(node as Element)), depth + 1);
+    else copy(node, to.appendChild(copyElement(node)), depth + 1);
   }
 }
 
 function copyElement(from: Element): Element {
   const name = from.localName;
   const to = document.createElement(name);
-  for (const attribute of [...(ATTRIBUTES['*'] ?? []), ...(ATTRIBUTES[name] ?? [])]) {
+  for (const attribute of ['dir', 'lang', 'title', ...(ATTRIBUTES[name] ?? [])]) {
     const value = from.getAttribute(attribute);
     if (value !== null) to.setAttribute(attribute, value);
   }
