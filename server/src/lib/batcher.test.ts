@@ -44,6 +44,19 @@ test('items of one turn form a batch, and items that arrive meanwhile the next',
   ]);
 });
 
+test('what arrives in the turn after a batch joins those that waited for its end', async () => {
+  const { batcher, runs, nextRun } = controlled({});
+  let begun = nextRun();
+  void batcher.add(1);
+  await begun;
+  begun = nextRun();
+  void batcher.add(2);
+  setImmediate(() => setImmediate(() => void batcher.add(3)));
+  runs[0]?.end();
+  await begun;
+  expect(runs.map((run) => run.items)).toEqual([[1], [2, 3]]);
+});
+
 test('a batch keeps its limits of items and weight, and a single item always runs', async () => {
   const { batcher, runs, nextRun } = controlled({ maxItems: 2, maxWeight: 10, weigh: (item) => item });
   const all = [50, 4, 5, 6, 1].map((item) => batcher.add(item));

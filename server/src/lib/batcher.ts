@@ -1,7 +1,8 @@
 /**
  * Groups single items into batches without delay. While fewer than `concurrency` batches run, an item starts
  * a batch at the end of the current turn of the event loop, together with all items of that turn. Otherwise
- * items queue until a batch ends. Batches therefore grow with the load.
+ * items queue until a batch ends, and for one more turn: its results let clients send their next requests,
+ * which form one batch with those in the queue. Batches therefore grow with the load.
  */
 export class Batcher<Item, Result> {
   readonly #run: (items: Item[]) => Promise<Result[]>;
@@ -79,7 +80,7 @@ export class Batcher<Item, Result> {
     if (!this.#isIdle) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  #schedule(): void {
+  #schedule({ afterBatch = false } = {}): void {
     if (!this.#hasRoom()) return;
     if (this.#linger !== undefined && this.#queue.length < this.#maxItems) return;
     const waitMs = Math.max(this.#lingerMs, this.#startedMs + this.#everyMs - performance.now());
@@ -89,7 +90,9 @@ export class Batcher<Item, Result> {
     }
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => this.#startAll());
+    const start = () => this.#startAll();
+    // Without the further turn, four clients form batches of one and three in turns: 15 % fewer requests/s.
+    setImmediate(afterBatch ? () => setImmediate(start) : start);
   }
 
   #startAll(): void {
@@ -132,7 +135,7 @@ export class Batcher<Item, Result> {
     await this.#settle(entries);
     this.#running -= 1;
     if (isLight) this.#light -= 1;
-    if (this.#queue.length > 0) this.#schedule();
+    if (this.#queue.length > 0) this.#schedule({ afterBatch: true });
     this.#notify();
   }
 
