@@ -3,7 +3,7 @@
 // and column of a stack trace is that of the source.
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
-import { join, resolve } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { build } from 'esbuild';
 import { buildSite } from '../docs/site/build/build-site.ts';
 import { BASE } from '../server/src/http/docs/site.ts';
@@ -25,6 +25,10 @@ const FILES = [
 ];
 const NOT_RUN = /\.test\.ts$|\.d\.ts$|\/example\.ts$|\/make-template\.ts$/;
 
+// The package typebox, in one file below server/src. A command loads 373 of its files otherwise, which takes a
+// fifth of its time: 0.52 instead of 0.42 s.
+const TYPEBOX = 'typebox.js';
+
 /** Builds the package in the folder `out`, and returns it. */
 export async function buildProgram(out) {
   const target = resolve(out);
@@ -36,8 +40,18 @@ export async function buildProgram(out) {
   for (const path of readdirSync(server, { recursive: true })) {
     if (!path.endsWith('.ts') || NOT_RUN.test(path)) continue;
     const file = join(target, 'server/src', path.replace(/ts$/, 'js'));
-    writeFileSync(file, compiled(readFileSync(join(server, path), 'utf8')));
+    writeFileSync(file, compiled(readFileSync(join(server, path), 'utf8'), path));
   }
+  await build({
+    stdin: { contents: "export * from 'typebox';", resolveDir: join(root, 'server') },
+    absWorkingDir: root, // comments in the file name paths below it
+    outfile: join(target, 'server/src', TYPEBOX),
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    banner: { js: `/*\n${readFileSync(join(root, 'node_modules/typebox/license'), 'utf8')}*/` },
+    logLevel: 'silent', // errors are thrown
+  });
   await build({
     entryPoints: [join(root, 'inbox/demo/demo.ts')],
     outfile: join(target, 'inbox/demo/demo.js'),
@@ -55,12 +69,12 @@ export async function buildProgram(out) {
   return target;
 }
 
-/** Removes the types. Files import each other by the names that they have now. */
-function compiled(source) {
-  return stripTypeScriptTypes(source).replaceAll(
-    /((?:\bfrom |\bimport\(|\bimport |\bnew URL\()'\.{1,2}\/[^']*)\.ts'/g,
-    "$1.js'",
-  );
+/** Removes the types from a file at `path` below server/src. Files import each other by their new names. */
+function compiled(source, path) {
+  const typebox = `${'../'.repeat(path.split(sep).length - 1) || './'}${TYPEBOX}`;
+  return stripTypeScriptTypes(source)
+    .replaceAll(/((?:\bfrom |\bimport\(|\bimport |\bnew URL\()'\.{1,2}\/[^']*)\.ts'/g, "$1.js'")
+    .replaceAll("from 'typebox'", `from '${typebox}'`);
 }
 
 /** The published package.json. */
