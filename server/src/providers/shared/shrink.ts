@@ -51,7 +51,7 @@ export function buildToFit<Message extends NotificationContent, Request extends 
  */
 export function bytesAtMost(value: unknown): number {
   if (typeof value === 'string') return 6 * value.length + 2; // `\u0000`
-  if (typeof value !== 'object' || value === null) return 24; // `-1.2345678901234567e-308`
+  if (typeof value !== 'object' || value === null) return 25; // `-0.0000012345678901234567`
   let bytes = 2 + writtenCharacters(value);
   if (Array.isArray(value)) for (const one of value) bytes += 1 + bytesAtMost(one);
   else
