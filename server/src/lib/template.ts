@@ -9,6 +9,7 @@ import type {
 import { countTags, type LiquidLibrary, loadLiquid } from './liquid.ts';
 import { isPlainObject } from './members.ts';
 import { plainRendering } from './plain-template.ts';
+import { startThreadTime } from './thread-time.ts';
 import type { VariablePath } from './variables.ts';
 
 /** A parsed Liquid template. */
@@ -300,30 +301,18 @@ export function inTime<Data>(render: (data: Data) => string): (data: Data) => st
   return (data) =>
     rendered(() => {
       for (let number = 1; ; number += 1) {
-        const before = usedBefore();
+        const workedMs = startThreadTime();
         startWork(MAX_WORK_OF_TEXT);
         try {
           return once(data);
         } catch (error) {
-          const { user, system } = process.threadCpuUsage(before);
-          const isSlow = user + system > (MAX_RENDER_MS * 1_000) / 2;
+          const isSlow = workedMs() > MAX_RENDER_MS / 2;
           const isFinal = number === MAX_RENDERINGS || (isSlow && wasSlow);
           if (isFinal || !messageOf(error).includes(TOO_LATE)) throw error;
           wasSlow ||= isSlow;
         }
       }
     });
-}
-
-// A measurement takes as long as a short rendering, so one is for all renderings of a millisecond.
-const PRECISION_MS = 1;
-let measured = { atMs: Number.NEGATIVE_INFINITY, usage: { user: 0, system: 0 } };
-
-/** Returns the CPU time of this thread before a rendering, at most a millisecond less. */
-function usedBefore(): NodeJS.CpuUsage {
-  const atMs = performance.now();
-  if (atMs - measured.atMs > PRECISION_MS) measured = { atMs, usage: process.threadCpuUsage() };
-  return measured.usage;
 }
 
 const TOO_LATE = 'template render limit exceeded';
