@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { linkSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { linkSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { hasCode } from './site.ts';
@@ -66,7 +66,7 @@ export function removeStaleLocks(cluster: string, socketDir: string | undefined)
   if (socketDir !== undefined) files.push(path.join(socketDir, '.s.PGSQL.5432.lock'));
   for (const file of files) {
     const text = readLock(file);
-    if (text === undefined || belongsToServer(text, cluster)) continue;
+    if (text === undefined || belongsToServer(text, cluster) || isBeingWritten(file, text)) continue;
     const aside = `${file}.stale-${process.pid}`;
     try {
       renameSync(file, aside);
@@ -78,6 +78,16 @@ export function removeStaleLocks(cluster: string, socketDir: string | undefined)
     rmSync(aside, { force: true });
   }
 }
+
+/** Whether a server may just have created the file: it is empty until the process id is written. */
+function isBeingWritten(file: string, text: string): boolean {
+  if (text !== '') return false;
+  const { mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? { mtimeMs: Date.now() };
+  return Math.abs(Date.now() - mtimeMs) < WRITTEN_AFTER_MS;
+}
+
+// Less than a start waits for another process to release the database.
+const WRITTEN_AFTER_MS = 5_000;
 
 function belongsToServer(text: string, cluster: string): boolean {
   const running = processOf(Number.parseInt(text, 10));
