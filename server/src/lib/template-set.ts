@@ -2,7 +2,7 @@ import type { Liquid, Parser, TagToken, TopLevelToken } from 'liquidjs';
 import { openHtmlEngine } from './html-engine.ts';
 import { countTags, type LiquidLibrary, loadLiquid, type TagCount } from './liquid.ts';
 import { plainRendering } from './plain-template.ts';
-import { inTime, openTextEngine, orProblem, type Template, variablesOf } from './template.ts';
+import { openTextEngine, orProblem, renderedInTime, type Template, variablesOf } from './template.ts';
 
 /** What a template makes: in `html` every output is escaped, except after the filter `raw`. */
 export type TextForm = 'html' | 'text';
@@ -89,8 +89,6 @@ export class TemplateSet {
       const nodes = engine.parse(text);
       const partials = new Set(this.#rendered);
       const plain = plainRendering(this.#library, nodes, form);
-      // Partials see global values alone.
-      const render = inTime((data: object) => String(engine.renderSync(nodes, {}, { globals: data })));
       return {
         partials,
         mentions: (pattern) =>
@@ -101,7 +99,10 @@ export class TemplateSet {
             nodes,
             [...partials].every((name) => this.#partials.has(name)),
           ),
-        render: (data: object) => plain?.(data) ?? render(data),
+        // Partials see global values alone.
+        render: (data: object) =>
+          plain?.(data) ??
+          renderedInTime(nodes, () => String(engine.renderSync(nodes, {}, { globals: data }))),
       };
     });
   }

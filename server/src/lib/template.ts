@@ -58,9 +58,9 @@ export async function parseTemplate(text: string): Promise<Template | { problem:
     countTags(text);
     const parsed = texts.parse(text);
     const plain = plainRendering(library, parsed, 'text', true);
-    const render = inTime((data: object) => String(texts.renderSync(parsed, data)));
     return {
-      render: (data: object) => plain?.(data) ?? render(data),
+      render: (data: object) =>
+        plain?.(data) ?? renderedInTime(parsed, () => String(texts.renderSync(parsed, data))),
       variables: () => variablesOf(texts, parsed),
     };
   });
@@ -166,17 +166,14 @@ export function limited(own: FilterHandler, makesLists = false): FilterHandler {
   return function (...operands: Parameters<FilterHandler>) {
     const context: Context = makesLists ? this.context : Object.create(this.context, MADE_IS_WORK);
     const value: unknown = own.apply({ ...this, context }, operands);
-    return isGenerator(value) ? checkingTime(value, this.context) : value;
+    return isGenerator(value) ? inTime(value, this.context) : value;
   };
 }
 
 const MADE_IS_WORK = { memoryLimit: { value: { use: doWork } } };
 
 /** Checks the time at each step of a filter. */
-function* checkingTime(
-  steps: Generator<unknown, unknown>,
-  { renderLimit }: Context,
-): Generator<unknown, unknown> {
+function* inTime(steps: Generator<unknown, unknown>, { renderLimit }: Context): Generator<unknown, unknown> {
   for (let step = steps.next(); ; step = steps.next(yield step.value)) {
     if (step.done) return step.value;
     renderLimit.check(performance.now());
@@ -286,33 +283,31 @@ export function orProblem<Parsed>(parse: () => Parsed): Parsed | { problem: stri
 // A rendering is repeated while other processes take the processor: it may then take longer than its limit.
 const MAX_RENDERINGS = 5;
 
+/** The texts whose last rendering was too slow. */
+const slow = new WeakSet<object>();
+
 /**
- * Returns a function that renders a text. The library measures time, so a rendering that used little of it is
- * repeated. One that used it is repeated once, unless the text was too slow the last time as well: a garbage
- * collection or cold code may have used it.
+ * Renders a parsed text. The library measures time, so a rendering that used little of it is repeated. One
+ * that used it is repeated once, unless the text was too slow the last time as well: a garbage collection or
+ * cold code may have used it.
  */
-export function inTime<Data>(render: (data: Data) => string): (data: Data) => string {
-  let wasSlow = false;
-  const once = (data: Data) => {
-    const text = render(data);
-    wasSlow = false;
-    return text;
-  };
-  return (data) =>
-    rendered(() => {
-      for (let number = 1; ; number += 1) {
-        const workedMs = startThreadTime();
-        startWork(MAX_WORK_OF_TEXT);
-        try {
-          return once(data);
-        } catch (error) {
-          const isSlow = workedMs() > MAX_RENDER_MS / 2;
-          const isFinal = number === MAX_RENDERINGS || (isSlow && wasSlow);
-          if (isFinal || !messageOf(error).includes(TOO_LATE)) throw error;
-          wasSlow ||= isSlow;
-        }
+export function renderedInTime(text: object, render: () => string): string {
+  return rendered(() => {
+    for (let number = 1; ; number += 1) {
+      const workedMs = startThreadTime();
+      startWork(MAX_WORK_OF_TEXT);
+      try {
+        const result = render();
+        slow.delete(text);
+        return result;
+      } catch (error) {
+        const isSlow = workedMs() > MAX_RENDER_MS / 2;
+        const isFinal = number === MAX_RENDERINGS || (isSlow && slow.has(text));
+        if (isFinal || !messageOf(error).includes(TOO_LATE)) throw error;
+        if (isSlow) slow.add(text);
       }
-    });
+    }
+  });
 }
 
 const TOO_LATE = 'template render limit exceeded';
