@@ -15,13 +15,31 @@ const STEPS: readonly (readonly [items: number, characters: number])[] = [
  * Undefined if it has so many members that it is still longer.
  */
 export function shortenJson<Value extends object>(value: Value, maxBytes: number): Value | undefined {
-  const fits = (one: Value) => Buffer.byteLength(writeJson(one)) <= maxBytes;
+  const fits = (one: Value) =>
+    bytesAtLeast(one, maxBytes) <= maxBytes && Buffer.byteLength(writeJson(one)) <= maxBytes;
   let shortened = value;
   for (const [items, characters] of STEPS) {
     if (fits(shortened)) return shortened;
     shortened = shorten(shortened, items, characters) as Value;
   }
   return fits(shortened) ? shortened : undefined;
+}
+
+/** A lower bound of the bytes of a value as JSON, which is not counted beyond `enough`. Writing takes longer. */
+function bytesAtLeast(value: unknown, enough: number): number {
+  if (typeof value === 'string') return value.length + 2;
+  if (typeof value !== 'object' || value === null) return 1;
+  let bytes = 2;
+  const add = (more: number) => {
+    bytes += more;
+    return bytes > enough;
+  };
+  if (Array.isArray(value)) value.some((item) => add(bytesAtLeast(item, enough - bytes)));
+  else
+    Object.entries(value).some(([name, member]) =>
+      add(name.length + 3 + bytesAtLeast(member, enough - bytes)),
+    );
+  return bytes;
 }
 
 function shorten(value: unknown, items: number, characters: number): unknown {
