@@ -25,7 +25,7 @@ export function shortenJson<Value extends object>(value: Value, maxBytes: number
   return fits(shortened) ? shortened : undefined;
 }
 
-/** A lower bound of the bytes of a value as JSON, which is not counted beyond `enough`. Writing takes longer. */
+/** A lower bound of the bytes of a value as JSON, not counted beyond `enough`: writing it takes longer. */
 function bytesAtLeast(value: unknown, enough: number): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return 1;
