@@ -247,7 +247,7 @@ test.runIf(process.platform === 'linux')(
     isSending = false;
     await Promise.all([announcing, texting, running.stop()]);
     expect(new Set(statuses)).toEqual(new Set([201]));
-    // What is returned is printed if the time is over: it tells lost messages from a fan-out that waits.
+    // It is printed if the time is over: messages may be lost, or a fan-out may wait.
     await until(
       async () => {
         const { body } = await call('GET', '/broadcasts?limit=100');
