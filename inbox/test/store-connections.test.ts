@@ -414,7 +414,7 @@ test.concurrent('an inbox requests another token if one does not come', async ({
 });
 
 test.each([['websocket'], ['sse']] as const)(
-  'a user who is deleted while an inbox with %s is offline stays deleted when it is back',
+  'an inbox with %s that was offline does not restore a user deleted meanwhile',
   async (transport) => {
     const user = newUser();
     const browser = offlineBrowser();

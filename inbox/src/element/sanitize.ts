@@ -15,7 +15,7 @@ const DROPPED = new Set(
     'plaintext script select style svg template textarea title video xmp'
   ).split(' '),
 );
-/** Such as the text that e-mails have for the list of mails alone. */
+/** What HTML hides itself (lib/hidden-elements.ts of the server): e-mails have a text for lists of mails. */
 const HIDDEN =
   '[hidden],[style*="display:none" i],[style*="display: none" i],' +
   '[style*="visibility:hidden" i],[style*="visibility: hidden" i]';

@@ -102,7 +102,9 @@ export class TemplateSet {
         // Partials see global values alone.
         render: (data: object) =>
           plain?.(data) ??
-          renderedInTime(nodes, () => String(engine.renderSync(nodes, {}, { globals: data }))),
+          renderedInTime(nodes, (limits) =>
+            String(engine.renderSync(nodes, {}, { globals: data, ...limits })),
+          ),
       };
     });
   }

@@ -60,7 +60,7 @@ export async function parseTemplate(text: string): Promise<Template | { problem:
     const plain = plainRendering(library, parsed, 'text', true);
     return {
       render: (data: object) =>
-        plain?.(data) ?? renderedInTime(parsed, () => String(texts.renderSync(parsed, data))),
+        plain?.(data) ?? renderedInTime(parsed, (limits) => String(texts.renderSync(parsed, data, limits))),
       variables: () => variablesOf(texts, parsed),
     };
   });
@@ -287,24 +287,27 @@ const MAX_RENDERINGS = 5;
 const slow = new WeakSet<object>();
 
 /**
- * Renders a parsed text. The library measures time, so a rendering that used little of it is repeated. One
- * that used it is repeated once, unless the text was too slow the last time as well: a garbage collection or
- * cold code may have used it.
+ * Renders a parsed text. The library measures time by the clock, so a rendering during which the thread
+ * worked little is repeated. A slow one is repeated once, within half of the time, because a garbage
+ * collection or cold code may have used it; but not if the text was too slow the last time as well.
  */
-export function renderedInTime(text: object, render: () => string): string {
+export function renderedInTime(text: object, render: (limits: { renderLimit: number }) => string): string {
   return rendered(() => {
+    let renderLimit = MAX_RENDER_MS;
     for (let number = 1; ; number += 1) {
       const workedMs = startThreadTime();
       startWork(MAX_WORK_OF_TEXT);
       try {
-        const result = render();
+        const result = render({ renderLimit });
         slow.delete(text);
         return result;
       } catch (error) {
-        const isSlow = workedMs() > MAX_RENDER_MS / 2;
+        const isSlow = workedMs() > renderLimit / 2;
         const isFinal = number === MAX_RENDERINGS || (isSlow && slow.has(text));
         if (isFinal || !messageOf(error).includes(TOO_LATE)) throw error;
-        if (isSlow) slow.add(text);
+        if (!isSlow) continue;
+        slow.add(text);
+        renderLimit = MAX_RENDER_MS / 2;
       }
     }
   });
