@@ -237,6 +237,26 @@ describe.runIf(hasNats)('realtime over NATS', () => {
     expect(typesOf(two.heard)).not.toContain('new');
   });
 
+  test('messages whose connection breaks before the response are sent again on the next one', async () => {
+    const proxy = await startTcpProxy({ host: '127.0.0.1', port: server.port });
+    onTestFinished(() => proxy.close());
+    const one = await startBus({ nats: { ...nats, ...at(proxy.port) } });
+    const two = await startBus();
+    proxy.onRequest = (bytes) => {
+      if (!bytes.includes('"changed"')) return true;
+      proxy.onRequest = () => {};
+      proxy.cut();
+      return false;
+    };
+    one.bus.publish(changed(1));
+    await expect.poll(() => typesOf(one.heard)).toContain('missed');
+    expect(connected(one.bus)).toBe(true);
+    // The last one: no later message makes the node send.
+    one.bus.publish(changed(2));
+    await expect.poll(() => two.heard.length).toBeGreaterThanOrEqual(2);
+    expect(two.heard).toMatchObject([{ atMs: 1 }, { atMs: 2 }]);
+  });
+
   test('with TLS, the certificate is checked', async () => {
     const [certificate, key] = ['server.crt', 'server.key'].map((name) =>
       fileURLToPath(new URL(`../support/tls/${name}`, import.meta.url)),

@@ -1,5 +1,6 @@
 import { systemClock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
+import { oneAtATime } from '../../../lib/one-at-a-time.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import type { BusTransport, Channel } from './channel.ts';
 import type { RealtimeMessage } from './messages.ts';
@@ -66,7 +67,8 @@ export class Link {
   // Messages that waited for a connection are sent without users and contents, which could be 800 MB.
   #hasBacklog = false;
   #timer: NodeJS.Timeout | undefined;
-  #flushing: Promise<void> | undefined;
+  /** Sends the messages that wait, one batch at a time, so that they arrive in order. */
+  readonly #flush = oneAtATime(() => this.#sendWaiting());
   #aliveAtMs: number | undefined;
   #lostAtMs: number | undefined;
 
@@ -126,17 +128,9 @@ export class Link {
     this.#kept ??= this.#keepOpen();
   }
 
-  /** Sends the messages that wait, one batch at a time, so that they arrive in order. */
-  #flush(): Promise<void> {
+  async #sendWaiting(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#flushing ??= this.#sendWaiting().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#flushing;
-  }
-
-  async #sendWaiting(): Promise<void> {
     while (this.#waiting.length > 0) {
       const channel = this.#channel;
       if (channel === undefined) return;

@@ -68,9 +68,10 @@ async function subscribe(
       if (error === null) onPayload(message.string());
     },
   });
+  const flush = flusher(connection);
   // Shows that the account may use the subject. Nodes ignore it.
   connection.publish(subject);
-  await withTimeout(connection.flush());
+  await withTimeout(flush());
   // An error that came before the response is passed on in this turn of the event loop.
   await Promise.race([failed.promise, setImmediate()]);
   return {
@@ -78,14 +79,31 @@ async function subscribe(
     ended: connection.closed().then(() => {}),
     async send(payloads) {
       for (const payload of payloads) connection.publish(subject, payload);
-      await connection.flush();
+      await flush();
     },
     async probe() {
       const nowMs = systemClock.now();
-      await connection.flush();
+      await flush();
       return nowMs;
     },
     drop: () => drop(connection),
+  };
+}
+
+/**
+ * Returns a function that resolves when the server has processed what was sent. It rejects when the connection
+ * closes: the promise of the package stays open then, and messages in flight would wait for the time limit.
+ */
+function flusher(connection: NatsConnection): () => Promise<void> {
+  const waiting = new Set<(error: Error) => void>();
+  void connection.closed().then(() => {
+    for (const reject of waiting) reject(new Error('the connection to NATS closed'));
+  });
+  return async () => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    waiting.add(reject);
+    connection.flush().then(resolve, reject);
+    await promise.finally(() => waiting.delete(reject));
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Logger } from '../../../lib/log.ts';
+import { oneAtATime } from '../../../lib/one-at-a-time.ts';
 import type { Bus } from '../bus/messages.ts';
 
 // Most events are announced on the bus. The poll finds the rest, and those that had to wait for an older
@@ -20,8 +21,8 @@ export class FeedLoop {
   readonly #unsubscribe: () => void;
   #poll: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
-  #isWoken = false;
+  // The last query of a run may have been before the wake-up: then it runs again.
+  readonly #run = oneAtATime(() => this.#readFeeds());
   #stopped = false;
 
   /** `read` reads all feeds to their end. If it throws, `failure` is logged, and the next poll retries. */
@@ -36,7 +37,7 @@ export class FeedLoop {
   }
 
   start(): void {
-    this.#poll = setInterval(() => this.#run(), POLL_MS);
+    this.#poll = setInterval(() => void this.#run(), POLL_MS);
   }
 
   /** There may be new events. */
@@ -44,7 +45,7 @@ export class FeedLoop {
     if (this.#stopped || this.#poll === undefined) return;
     this.#pause ??= setTimeout(() => {
       this.#pause = undefined;
-      this.#run();
+      void this.#run();
     }, PAUSE_MS);
   }
 
@@ -53,18 +54,13 @@ export class FeedLoop {
     this.#unsubscribe();
     clearInterval(this.#poll);
     clearTimeout(this.#pause);
-    await this.#running;
+    await this.#run();
   }
 
-  #run(): void {
+  async #readFeeds(): Promise<void> {
     if (this.#stopped) return;
-    this.#isWoken = this.#running !== undefined;
-    this.#running ??= this.#read(() => this.#stopped)
-      .catch((error: unknown) => this.#log.warn({ err: error }, this.#failure))
-      .finally(() => {
-        this.#running = undefined;
-        // The last query may have been before the wake-up.
-        if (this.#isWoken) this.#run();
-      });
+    await this.#read(() => this.#stopped).catch((error: unknown) =>
+      this.#log.warn({ err: error }, this.#failure),
+    );
   }
 }

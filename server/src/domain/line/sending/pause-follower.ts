@@ -1,5 +1,6 @@
 import type { Queryable } from '../../../db/client.ts';
 import type { Logger } from '../../../lib/log.ts';
+import { oneAtATime } from '../../../lib/one-at-a-time.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import type { PauseRecorder } from '../../setup/integrations/pause-recorder.ts';
 import {
@@ -31,7 +32,7 @@ export class PauseFollower {
   #timer: NodeJS.Timeout | undefined;
   /** What to read next. */
   #changed: Map<string, PauseKey> | 'all' = new Map();
-  #reading: Promise<void> | undefined;
+  readonly #catchUp = oneAtATime(() => this.#readChanged());
 
   constructor(deps: {
     db: Queryable;
@@ -60,15 +61,13 @@ export class PauseFollower {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#unsubscribe();
-    await this.#reading;
+    await this.#catchUp();
   }
 
   #readSoon(what: PauseKey | 'all'): void {
     if (what === 'all' || this.#changed === 'all' || this.#changed.size === MAX_KEYS) this.#changed = 'all';
     else this.#changed.set(nameOf(what), what);
-    this.#reading ??= this.#readChanged().finally(() => {
-      this.#reading = undefined;
-    });
+    void this.#catchUp();
   }
 
   async #readChanged(): Promise<void> {

@@ -1,6 +1,7 @@
 import { type Database, isOfOneItem } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
+import { oneAtATime } from '../../../lib/one-at-a-time.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
@@ -45,6 +46,7 @@ export class PauseRecorder {
   #events: IntegrationEvent[] = [];
   /** The names of changes that are being written. */
   #inFlight: ReadonlySet<string> = new Set();
+  readonly #write = oneAtATime(() => this.#writeChanges());
   #writing: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
@@ -101,12 +103,10 @@ export class PauseRecorder {
   #change({ projectId, integrationId, host }: PauseKey, change: Change): void {
     const key = { projectId, integrationId, host };
     this.#changes.set(nameOf(key), { key, change });
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = undefined;
-    });
+    this.#writing = this.#write();
   }
 
-  async #write(): Promise<void> {
+  async #writeChanges(): Promise<void> {
     while (this.#changes.size > 0) {
       const [changes, events] = [this.#changes, this.#events];
       this.#changes = new Map();
