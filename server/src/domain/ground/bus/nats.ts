@@ -91,8 +91,8 @@ async function subscribe(
 }
 
 /**
- * Returns a function that resolves when the server has processed what was sent. It rejects when the connection
- * closes: the promise of the package stays open then, and messages in flight would wait for the time limit.
+ * Returns a function that resolves when the server has processed what was sent, and rejects when the
+ * connection closes. The promise of the package stays open then: messages in flight would wait for the limit.
  */
 function flusher(connection: NatsConnection): () => Promise<void> {
   const waiting = new Set<(error: Error) => void>();
