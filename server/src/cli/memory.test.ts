@@ -3,30 +3,61 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
-const heapOf = (sockets: number) => `
+/** The heap in MB: before it grows the first and the second time, and then. */
+interface Heaps {
+  idle: number;
+  grown: number;
+  left: number;
+}
+
+/**
+ * Lets the heap of a process grow twice. Waits after each time until it is small again, or for a time of its
+ * own in milliseconds after the second.
+ */
+async function heapsOf({
+  sockets,
+  idleMs,
+  lastMs,
+}: {
+  sockets: number;
+  idleMs?: number;
+  lastMs?: number;
+}): Promise<[Heaps, Heaps]> {
+  const script = `
+  import { setTimeout as delay } from 'node:timers/promises';
   import { getHeapStatistics } from 'node:v8';
   import { returnUnusedMemory } from ${JSON.stringify(join(import.meta.dirname, 'memory.ts'))};
   const megabytes = () => getHeapStatistics().total_physical_size / 1024 / 1024;
-  returnUnusedMemory();
-  const idle = megabytes();
-  let sockets = Array.from({ length: ${sockets} }, (_, index) => ({ index, text: 'socket ' + index }));
-  const busy = megabytes();
-  sockets = undefined;
-  const deadline = Date.now() + 30_000;
-  const timer = setInterval(() => {
-    if (megabytes() > idle + 8 && Date.now() < deadline) return;
-    clearInterval(timer);
-    console.log(JSON.stringify({ grown: busy - idle, left: megabytes() - idle }));
-  }, 50);
-`;
+  const fill = () => Array.from({ length: ${sockets} }, (_, index) => ({ index, text: 'socket ' + index }));
+  returnUnusedMemory(${JSON.stringify({ idleMs })});
+  const heaps = [];
+  for (const waitMs of [60_000, ${lastMs ?? 60_000}]) {
+    const idle = megabytes();
+    let sockets = fill();
+    const grown = megabytes();
+    sockets = undefined;
+    const deadline = performance.now() + waitMs;
+    while (megabytes() > idle + 8 && performance.now() < deadline) await delay(50);
+    heaps.push({ idle, grown, left: megabytes() });
+  }
+  console.log(JSON.stringify(heaps));
+  `;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
+  return JSON.parse(stdout) as [Heaps, Heaps];
+}
 
 test.each([
   { sockets: 400_000, megabytes: 20 },
   { sockets: 4_000_000, megabytes: 300 },
 ])('memory is returned when the process is idle after its heap has grown by $megabytes MB', async (of) => {
-  const script = ['--input-type=module', '-e', heapOf(of.sockets)];
-  const { stdout } = await promisify(execFile)(process.execPath, script);
-  const { grown, left } = JSON.parse(stdout) as { grown: number; left: number };
-  expect(grown).toBeGreaterThan(of.megabytes);
-  expect(left).toBeLessThan(8.1);
+  for (const { idle, grown, left } of await heapsOf({ ...of, idleMs: 1_000 })) {
+    expect(grown - idle).toBeGreaterThan(of.megabytes);
+    expect(left - idle).toBeLessThan(8.1);
+  }
+});
+
+test('a short pause of a busy process is no reason to collect', async () => {
+  const [start, pause] = await heapsOf({ sockets: 400_000, lastMs: 3_000 });
+  expect(start.left - start.idle).toBeLessThan(8.1);
+  expect(pause.left - pause.idle).toBeGreaterThan(20);
 });
