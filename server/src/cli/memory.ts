@@ -38,6 +38,7 @@ export function returnUnusedMemory({ idleMs = IDLE_MS } = {}): void {
     if (bytes > LARGE_BYTES && bytes < 2 * collectedBytes) return;
     collect();
     collectedBytes = getHeapStatistics().total_physical_size;
+    idleSinceMs = performance.now(); // a little load may go on
   }, CHECK_EVERY_MS).unref();
 }
 
