@@ -2,6 +2,7 @@ import { createSecretKey } from 'node:crypto';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
+import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { partOf, planProcesses } from '../../src/cli/processes/plan.ts';
 import { readConfig } from '../../src/config.ts';
@@ -154,6 +155,29 @@ test('a process that hangs is replaced, and others have its jobs', async ({ onTe
   belfry.signal('SIGTERM');
   expect(await belfry.ended).toBe(0);
   await withDatabaseOf(dataDir, (opened) => expectExactlyOnce({ context: opened }, running));
+});
+
+test('connections that a process was given right before it ended are closed', async ({
+  onTestFinished: undo,
+}) => {
+  const dataDir = await newDataDir('given-connections');
+  undo(() => rm(dataDir, { recursive: true, force: true }));
+  const { belfry } = await start(undo, dataDir);
+  const realtime = pidsOf(belfry).get(3) ?? 0;
+  kill(realtime, 'SIGSTOP');
+  const { hostname, port } = new URL(belfry.address);
+  const ends = Array.from({ length: 3 }, async () => {
+    const socket = connect(Number(port), hostname);
+    undo(async () => void socket.destroy());
+    // The process that replaces it would refuse the request, and close the connection.
+    socket.write('GET /v2/notifications/stream HTTP/1.1\r\nHost: belfry\r\nAuthorization: Bearer x\r\n\r\n');
+    socket.on('error', () => {}).resume(); // it may be reset
+    await once(socket, 'close');
+  });
+  // Nothing shows that they were passed on. These requests come later, and take the same way up to there.
+  for (let count = 0; count < 10; count += 1) await metricsOf(belfry);
+  kill(realtime, 'SIGKILL');
+  await Promise.all(ends);
 });
 
 test('no process outlives its supervisor, even one that is passing a connection on', async ({

@@ -83,6 +83,8 @@ interface Slot extends ProcessPlan {
   ended: Promise<void>;
   nodeId: string;
   isReady: boolean;
+  /** Connections that are being passed to it. */
+  passing: Set<Socket>;
   /** When it last reported, in milliseconds that the supervisor was awake. */
   reportedMs: number;
   isDebugged: boolean;
@@ -118,8 +120,9 @@ class Processes {
     this.#port = config.PORT;
     this.#slots = planProcesses(config.ROLE, config.PROCESSES).map((plan, index) => {
       const none = { process: undefined, ended: Promise.resolve(), nodeId: '', isReady: false };
+      const passing = new Set<Socket>();
       const unknown = { reportedMs: 0, isDebugged: false, metrics: undefined };
-      return { ...plan, ...none, ...unknown, number: index + 1, failures: 0 };
+      return { ...plan, ...none, ...unknown, passing, number: index + 1, failures: 0 };
     });
     cluster.setupPrimary({ args: ['start'], serialization: 'advanced' });
   }
@@ -165,6 +168,7 @@ class Processes {
     });
     process.on('exit', () => {
       slot.isReady = false;
+      for (const socket of slot.passing) socket.destroy();
       this.#keepCounters(slot);
       onEnd();
       reject(new StartError(`process ${slot.number} ended while it started`));
@@ -275,10 +279,17 @@ class Processes {
     const ready = this.#slots.filter(
       ({ isReady, roles, listens }) => isReady && !listens && roles.includes('realtime'),
     );
-    const { process } = ready[this.#passed++ % Math.max(ready.length, 1)] ?? {};
-    // The sent handle is closed here by Node. The rest of the socket has to be closed, too.
-    if (process === undefined) socket.end(UNAVAILABLE, () => socket.destroy());
-    else process.send(message, socket, {}, () => socket.destroy());
+    const slot = ready[this.#passed++ % Math.max(ready.length, 1)];
+    if (slot?.process === undefined) {
+      socket.end(UNAVAILABLE, () => socket.destroy());
+      return;
+    }
+    const { process, passing } = slot;
+    // Node would close it when the process has it, and would never do so if the process ended before that.
+    const isMine = { keepOpen: true };
+    passing.add(socket);
+    socket.once('close', () => passing.delete(socket));
+    process.send(message, socket, isMine, () => socket.destroy());
   }
 
   /**
