@@ -22,6 +22,8 @@ export class OpenCells<Kept extends Closable> {
   readonly #onChanged: (names: readonly string[]) => void;
   readonly #lookEveryMs: number;
   readonly #kept = new Map<string, { cell: Cell; one: Kept }>();
+  /** Cells that are being opened. Others do not wait for one that takes long. */
+  readonly #opening = new Map<string, Promise<void>>();
   /** Why cells could not be opened, as it was reported. */
   readonly #reported = new Map<string, string>();
   #unsubscribe = () => {};
@@ -57,7 +59,8 @@ export class OpenCells<Kept extends Closable> {
     });
     const first = this.#sync();
     this.#running = first.catch(() => this.#syncIn(RETRY_MS));
-    await waitAtMost(START_WITHIN_MS, first, () => {});
+    const opened = first.then(() => Promise.all(this.#opening.values()));
+    await waitAtMost(START_WITHIN_MS, opened, () => {});
   }
 
   /** The cells that are open now. */
@@ -65,13 +68,14 @@ export class OpenCells<Kept extends Closable> {
     return [...this.#kept.values()].map(({ one }) => one);
   }
 
-  /** Opens the cells that are not open yet. Those that fail are reported, and tried again later. */
+  /** Reads the directory once more, after the reading that is under way. */
   #next(): Promise<void> {
     const next = this.#running.then(() => this.#sync());
     this.#running = next.catch(() => {});
     return next;
   }
 
+  /** Closes the cells. One that is being opened is closed when it is open: that can take long. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#unsubscribe();
@@ -89,10 +93,13 @@ export class OpenCells<Kept extends Closable> {
     const names = cells.map(({ name }) => name);
     await this.#closeRemoved(cells);
     this.#onChanged(names); // before they are open, too: until then their requests get a 503
-    const failed = await Promise.all(
-      cells.filter(({ name }) => !this.#kept.has(name)).map((cell) => this.#opened(cell)),
-    );
-    this.#syncIn(failed.includes(false) ? Math.min(RETRY_MS, this.#lookEveryMs) : this.#lookEveryMs);
+    this.#syncIn(this.#lookEveryMs);
+    for (const cell of cells) {
+      const { name } = cell;
+      if (this.#kept.has(name) || this.#opening.has(name)) continue;
+      const opened = this.#tryToOpen(cell).finally(() => this.#opening.delete(name));
+      this.#opening.set(name, opened);
+    }
   }
 
   /** Also one that was removed and added again in another place: the messages about that may be lost. */
@@ -107,21 +114,23 @@ export class OpenCells<Kept extends Closable> {
     }
   }
 
-  async #opened(cell: Cell): Promise<boolean> {
+  /** Opens a cell. If it fails, that is reported, and it is tried again later. */
+  async #tryToOpen(cell: Cell): Promise<void> {
     const { log } = this.#main;
     try {
-      this.#kept.set(cell.name, { cell, one: await this.#open(cell) });
+      const one = await this.#open(cell);
+      if (this.#closed) return await one.close();
+      this.#kept.set(cell.name, { cell, one });
       this.#reported.delete(cell.name);
       log.info({ cell: cell.name }, 'cell opened');
-      return true;
     } catch (error) {
+      this.#syncIn(Math.min(RETRY_MS, this.#lookEveryMs));
       const reason = error instanceof Error ? error.message : String(error);
       if (this.#reported.get(cell.name) !== reason) {
         this.#reported.set(cell.name, reason);
         const facts = error instanceof StartError ? { reason } : { err: error };
         log.error({ cell: cell.name, ...facts }, 'a cell could not be opened: it is tried every few seconds');
       }
-      return false;
     }
   }
 

@@ -496,6 +496,42 @@ test('a node opens and closes cells without the message of a command that was ki
   expect(names()).toEqual(before);
 });
 
+test('a cell that takes long to open delays neither the others nor the stop', async () => {
+  const context = contextIn(service, 'public');
+  const slow = Promise.withResolvers<void>();
+  let attempts = 0;
+  const closed: string[] = [];
+  const open = async ({ name }: { name: string }) => {
+    if (name === 'slow') await slow.promise;
+    if (name === 'restarting') {
+      attempts += 1;
+      if (attempts === 1) throw new Error('its database is restarting');
+    }
+    return { name, close: async () => void closed.push(name) };
+  };
+  const cells = new OpenCells({ main: context as unknown as Opened, open, lookEveryMs: 50 });
+  const added = ['slow', 'restarting'];
+  onTestFinished(async () => {
+    slow.resolve();
+    await cells.close();
+    await context.db.query(sql('', 'delete from cells where name = any ($1)'), [added]);
+  });
+  for (const name of added)
+    await insertCell(context.db, sealedCell(context, { name, schema: name, urls: undefined }));
+  void cells.start();
+  await until(
+    () => cells.all.map(({ name }) => name),
+    (found) => found.includes('restarting'),
+  );
+  await cells.close();
+  expect(closed).toContain('restarting');
+  slow.resolve();
+  await until(
+    () => closed,
+    (names) => names.includes('slow'),
+  );
+});
+
 test('a cell that was removed and added in another place is opened there', async () => {
   const places = [await createTestDatabase(), await createTestDatabase()];
   onTestFinished(async () => {
