@@ -58,6 +58,11 @@ export class LostResponses {
     const noted = this.#noted;
     this.#noted = undefined;
     if (noted === undefined) return;
+    // Losses that are more recent may not have been committed yet: what they changed is read once more.
+    if (noted.untilMs > askedMs - ASK_EVERY_MS) {
+      this.#noted = noted;
+      this.#askLater();
+    }
     // Subscribers compare with the times of rows. The response may have taken long.
     const sinceMs = noted.sinceMs + (nowMs - this.#clock.now()) - MAX_CORRECTION_MS;
     const untilMs = noted.untilMs + (nowMs - askedMs) + ASK_EVERY_MS;
