@@ -18,7 +18,7 @@ import {
   type TableOf,
   type Trailer,
 } from './backup/frames.ts';
-import type { ConnectionSettings } from './client.ts';
+import { type ConnectionSettings, KEEP_ALIVE } from './client.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { EmptyDatabase, schemaVersion, UnusableDatabase } from './migrate.ts';
 
@@ -61,6 +61,7 @@ export async function backup(
 ): Promise<Moved> {
   const client = new GuardedClient({
     ...connection,
+    ...KEEP_ALIVE,
     application_name: 'belfry backup',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });

@@ -85,8 +85,11 @@ const SESSION = [
   '-c idle_session_timeout=0',
 ].join(' ');
 
-// Firewalls forget idle connections; and without traffic a lost peer is never noticed.
-const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
+/**
+ * Options of a connection. Firewalls forget idle connections; and without traffic a lost peer is never
+ * noticed, for example by a client that only receives.
+ */
+export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
 export interface DatabaseOptions {
   /** The most connections. */
@@ -161,8 +164,8 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
     writeFailure: () => failures.recent(),
     stats: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async close() {
+      await pool.end(); // waits for connections in use
       pulse.close();
-      await pool.end();
     },
   };
 }

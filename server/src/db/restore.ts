@@ -13,6 +13,7 @@ import {
   type Trailer,
 } from './backup/frames.ts';
 import { CONNECT_TIMEOUT_MS, type Moved, type MoveOptions } from './backup.ts';
+import { KEEP_ALIVE } from './client.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { migrate, schemaVersion, UnusableDatabase } from './migrate.ts';
 import { newestSchema } from './schema.ts';
@@ -35,6 +36,7 @@ export async function restore({ connection, onProgress }: MoveOptions, input: Re
   const frames = summed(readFrames(unpacked(input)));
   const client = new GuardedClient({
     ...connection,
+    ...KEEP_ALIVE,
     application_name: 'belfry restore',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });
