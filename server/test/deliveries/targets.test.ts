@@ -129,7 +129,7 @@ describe('one of two devices is gone', () => {
 
 describe('a target with a transient failure', () => {
   // Long enough for what the tests do before the retry.
-  const LATER = { status: 429, headers: { 'retry-after': '3' } };
+  const LATER = { status: 429, headers: { 'retry-after': '30' } };
 
   test('is retried, and targets that accepted the message do not get it twice', async () => {
     await withSlack(['C0A', 'C0B', 'C0C']);
