@@ -9,6 +9,9 @@ import { startTask } from '../support/task.ts';
 
 const SOCKETS = 1_000;
 const BROADCASTS = 20;
+// The length of Belfry's frame of such a broadcast.
+const FRAME_BYTES = 480;
+const ORDERS = ['together', 'after response', 'after frames'] as const;
 
 /**
  * One process and two, in turns on the same data: bursts of broadcasts to inboxes that are open, the way from
@@ -16,6 +19,7 @@ const BROADCASTS = 20;
  * burst come together, each after the response to the one before, or each after the frames of the one before.
  */
 export const measureProcesses: Scenario = async (bench) => {
+  await measureLimit(bench);
   for (const processes of [1, 2]) {
     const belfry = await startBelfry({ ...bench, settings: { PROCESSES: String(processes) } });
     try {
@@ -44,30 +48,12 @@ async function measure(bench: Bench, belfry: Belfry, name: string): Promise<void
         ...(percent === 99 ? { aim: { value: 100, better: 'less' as const } } : {}),
       });
 
-    const burst = (order: BurstOrder) =>
-      client.request<BurstTimes>({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS, order } });
+    const burst: SendBurst = (order) =>
+      client.request({ burst: { address, jwt, externalIds, broadcasts: BROADCASTS, order } });
     await burst('together'); // cold code
     await queueEmpty(belfry);
     const before = cpuOf(pid);
-    let frames = 0;
-    for (const order of ['together', 'after response', 'after frames'] as const) {
-      const bursts: BurstTimes[] = [];
-      for (let round = 0; round < (bench.quick ? 3 : 15); round += 1) bursts.push(await burst(order));
-      frames += bursts.length * BROADCASTS * SOCKETS;
-      bench.figure({
-        name: `${name}: ${BROADCASTS} broadcasts to ${SOCKETS} sockets, ${order}`,
-        value: median(bursts.map(({ frameMs, totalMs }) => (frameMs.length / totalMs) * 1000)),
-        unit: 'frames/s',
-        ...(order === 'after frames' ? {} : { aim: { value: 60_000, better: 'more' as const } }),
-        note: 'from the first request to the last frame',
-      });
-      bench.figure({
-        name: `${name}: request → frame in these bursts: p50`,
-        value: median(bursts.map(({ frameMs }) => median(frameMs))),
-        unit: 'ms',
-        ...(order === 'together' ? {} : { aim: { value: 40, better: 'less' as const } }),
-      });
-    }
+    const frames = await measureBursts(bench, burst, { name, hasAims: true });
 
     await queueEmpty(belfry);
     const { nodeCpuMs, postgresCpuMs } = used(before, cpuOf(pid));
@@ -79,5 +65,53 @@ async function measure(bench: Bench, belfry: Belfry, name: string): Promise<void
     });
   } finally {
     client.stop();
+  }
+}
+
+type SendBurst = (order: BurstOrder) => Promise<BurstTimes>;
+
+/** Sends bursts in each order. Returns the number of their frames. */
+async function measureBursts(
+  bench: Bench,
+  send: SendBurst,
+  { name, hasAims }: { name: string; hasAims: boolean },
+): Promise<number> {
+  let frames = 0;
+  for (const order of ORDERS) {
+    const bursts: BurstTimes[] = [];
+    for (let round = 0; round < (bench.quick ? 3 : 15); round += 1) bursts.push(await send(order));
+    frames += bursts.length * BROADCASTS * SOCKETS;
+    bench.figure({
+      name: `${name}: ${BROADCASTS} broadcasts to ${SOCKETS} sockets, ${order}`,
+      value: median(bursts.map(({ frameMs, totalMs }) => (frameMs.length / totalMs) * 1000)),
+      unit: 'frames/s',
+      ...(hasAims && order !== 'after frames' ? { aim: { value: 60_000, better: 'more' as const } } : {}),
+      note: 'from the first request to the last frame',
+    });
+    bench.figure({
+      name: `${name}: request → frame in these bursts: p50`,
+      value: median(bursts.map(({ frameMs }) => median(frameMs))),
+      unit: 'ms',
+      ...(hasAims && order !== 'together' ? { aim: { value: 40, better: 'less' as const } } : {}),
+    });
+  }
+  return frames;
+}
+
+/** The same bursts to a server that only writes frames. */
+async function measureLimit(bench: Bench): Promise<void> {
+  const server = startTask('bare-sockets.ts');
+  const client = startTask<SocketsRequest>('sockets.ts');
+  try {
+    const { address } = await server.request<{ address: string }>({ frameBytes: FRAME_BYTES });
+    const ids = Array.from({ length: SOCKETS }, (_, index) => `limit-${index}`);
+    await client.request({ open: { address, apiKey: 'none', tokens: ids } });
+    const burst: SendBurst = (order) =>
+      client.request({ burst: { address, jwt: 'none', externalIds: ids, broadcasts: BROADCASTS, order } });
+    await burst('together'); // cold code
+    await measureBursts(bench, burst, { name: 'limit: a bare WebSocket server', hasAims: false });
+  } finally {
+    client.stop();
+    server.stop();
   }
 }
