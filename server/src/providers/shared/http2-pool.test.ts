@@ -226,6 +226,19 @@ describe('GOAWAY', () => {
     expect(statuses(await Promise.all([second, third]))).toEqual([200, 200]);
   });
 
+  test('a request that waits for room is sent on a new session at once', async () => {
+    const peer = await startPeer({ settings: { maxConcurrentStreams: 1 } });
+    const pool = poolTo(peer.address);
+    const first = pool.request(request);
+    await streams(peer, 1);
+    const second = pool.request({ ...request, path: '/second' });
+    peer.sessions[0]?.goaway(constants.NGHTTP2_NO_ERROR, 1); // it covers the first, which has no response yet
+    await streams(peer, 2);
+    expect(peer.streams[1]?.session).toBe(peer.sessions[1]);
+    for (const stream of peer.streams) ok(stream);
+    expect(statuses(await Promise.all([first, second]))).toEqual([200, 200]);
+  });
+
   test('repeatedly under load: every request gets a response, and none is processed twice', async () => {
     const processed = new Map<string, number>();
     let taken = 0;

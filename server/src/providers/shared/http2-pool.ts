@@ -126,6 +126,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
         changed: () => this.#next(),
         draining: (it) => {
           if (this.#sessions.delete(it)) this.#draining.add(it);
+          this.#next();
         },
         ended: (it) => {
           this.#sessions.delete(it);
