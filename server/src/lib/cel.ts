@@ -3,6 +3,7 @@ import type { Environment } from '@marcbachmann/cel-js';
 import { costOf, isMap, STEPS_PER_KEY, weightOf } from './cel-costs.ts';
 import { isMisreadClass, mapOf, withMaps } from './cel-maps.ts';
 import { patternOf, sizeOfPattern } from './cel-patterns.ts';
+import { loadOnce } from './load-once.ts';
 import type { VariablePath } from './variables.ts';
 
 /** A CEL expression that was parsed and type-checked. */
@@ -440,21 +441,22 @@ interface Loaded {
 }
 
 // Loaded on first use: the libraries take some megabytes, which a server without conditions need not spend.
-const environments = new Map<string, Promise<Loaded>>();
+const environments = new Map<string, () => Promise<Loaded>>();
 
 function load(names: readonly string[]): Promise<Loaded> {
   const key = names.join(' ');
-  let loading = environments.get(key);
-  if (loading === undefined) {
-    loading = Promise.all([import('@marcbachmann/cel-js'), import('@bufbuild/re2')]).then(([cel, re2]) => {
+  let loaded = environments.get(key);
+  if (loaded === undefined) {
+    loaded = loadOnce(async () => {
+      const [cel, re2] = await Promise.all([import('@marcbachmann/cel-js'), import('@bufbuild/re2')]);
       const environment = new cel.Environment({ limits: LIMITS, homogeneousAggregateLiterals: false });
       for (const name of names) environment.registerVariable(name, 'dyn');
       registerOperators(environment);
       return { environment, regex: re2.RE2JS };
     });
-    environments.set(key, loading);
+    environments.set(key, loaded);
   }
-  return loading;
+  return loaded();
 }
 
 /** Adds what the standard leaves out. All numbers of JSON are double, and whole literals are int. */

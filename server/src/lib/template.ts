@@ -7,6 +7,7 @@ import type {
   Operators,
 } from 'liquidjs';
 import { countTags, type LiquidLibrary, loadLiquid } from './liquid.ts';
+import { loadOnce } from './load-once.ts';
 import { isPlainObject } from './members.ts';
 import { plainRendering } from './plain-template.ts';
 import { startThreadTime } from './thread-time.ts';
@@ -112,35 +113,31 @@ interface Engines {
   values: Liquid;
 }
 
-let engines: Promise<Engines> | undefined;
-
-function loadEngines(): Promise<Engines> {
-  engines ??= loadLiquid().then((library) => {
-    const { Liquid: Engine, defaultOperators } = library;
-    const texts = openTextEngine(library, { outputEscape: structuresAsJson });
-    const operators = Object.fromEntries(
-      Object.entries(defaultOperators).map(([name, operator]) => [
-        name,
-        counted(operator as Operator, SEARCHES.has(name)),
-      ]),
-    ) as Operators;
-    const values = new Engine({
-      ...OPTIONS,
-      memoryLimit: MAX_MADE_BY_OUTPUTS,
-      keepOutputType: true,
-      operators,
-    });
-    for (const [name, filter] of Object.entries(values.filters)) {
-      const handler = typeof filter === 'function' ? filter : filter.handler;
-      // CEL has loops, with counted steps.
-      if (name.endsWith('_exp')) delete values.filters[name];
-      else if (!CONSTANT_TIME.has(name)) values.registerFilter(name, counted(handler, SEARCHES.has(name)));
-    }
-    for (const { tags } of [texts, values]) for (const tag of FILE_TAGS) delete tags[tag];
-    return { library, texts, values };
+const loadEngines = loadOnce(async (): Promise<Engines> => {
+  const library = await loadLiquid();
+  const { Liquid: Engine, defaultOperators } = library;
+  const texts = openTextEngine(library, { outputEscape: structuresAsJson });
+  const operators = Object.fromEntries(
+    Object.entries(defaultOperators).map(([name, operator]) => [
+      name,
+      counted(operator as Operator, SEARCHES.has(name)),
+    ]),
+  ) as Operators;
+  const values = new Engine({
+    ...OPTIONS,
+    memoryLimit: MAX_MADE_BY_OUTPUTS,
+    keepOutputType: true,
+    operators,
   });
-  return engines;
-}
+  for (const [name, filter] of Object.entries(values.filters)) {
+    const handler = typeof filter === 'function' ? filter : filter.handler;
+    // CEL has loops, with counted steps.
+    if (name.endsWith('_exp')) delete values.filters[name];
+    else if (!CONSTANT_TIME.has(name)) values.registerFilter(name, counted(handler, SEARCHES.has(name)));
+  }
+  for (const { tags } of [texts, values]) for (const tag of FILE_TAGS) delete tags[tag];
+  return { library, texts, values };
+});
 
 /** Opens an engine that renders texts, with limits for what filters do. */
 export function openTextEngine({ Liquid: Engine }: LiquidLibrary, options: LiquidOptions = {}): Liquid {

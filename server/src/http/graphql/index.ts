@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { GraphQLFormattedError } from 'graphql';
 import { ClientError, type Problem } from '../../errors.ts';
+import { loadOnce } from '../../lib/load-once.ts';
 import type { Api } from '../api.ts';
 import type { Every } from '../realtime/pending.ts';
 import { GRAPHQL_PATH } from '../realtime/socket.ts';
@@ -31,11 +32,10 @@ function withCode({ message, ...extensions }: Problem): GraphQLFormattedError {
 /** Serves queries and mutations at `/graphql`, subscriptions by WebSocket, and GraphiQL to browsers. */
 export function graphqlRoute(app: App): void {
   // Loaded for the first request, because many nodes never get one.
-  let server: Promise<GraphqlServer> | undefined;
-  const load = () => {
-    server ??= import('./server.ts').then(({ createGraphqlServer }) => createGraphqlServer(app));
-    return server;
-  };
+  const load = loadOnce(async (): Promise<GraphqlServer> => {
+    const { createGraphqlServer } = await import('./server.ts');
+    return createGraphqlServer(app);
+  });
   const sockets = graphqlSockets(app, load);
   graphiqlRoutes(app, async () => (await load()).introspection());
   app.fastify.addHook('preClose', () => sockets.close());

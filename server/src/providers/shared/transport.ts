@@ -9,6 +9,7 @@ import { connect as connectTls } from 'node:tls';
 import type { Dispatcher } from 'undici';
 import { afterAwake } from '../../lib/awake.ts';
 import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
+import { loadOnce } from '../../lib/load-once.ts';
 import { traceHttp } from '../../lib/tracing.ts';
 import { type HttpError, toHttpError } from './http-error.ts';
 import { UnreachableHosts } from './unreachable-hosts.ts';
@@ -113,7 +114,7 @@ class HttpClient {
   readonly #connect: EgressGuard['connect'];
   readonly #timeouts: Timeouts;
   readonly #unreachable = new UnreachableHosts();
-  #opening: Promise<Dispatcher> | undefined;
+  readonly #load = loadOnce(() => this.#open());
   #agent: Dispatcher | undefined;
   #closed = false;
 
@@ -149,8 +150,10 @@ class HttpClient {
         exchange(agent, { origin, path, isClosed: () => this.#closed }, request, this.#timeouts),
       );
     if (this.#agent !== undefined) return sent(this.#agent);
-    this.#opening ??= this.#open();
-    return this.#opening.then(sent);
+    return this.#load().then(
+      (agent) => (this.#closed ? { error: CLOSED, written: false } : sent(agent)),
+      (error: unknown) => ({ error: toHttpError(error), written: false }),
+    );
   }
 
   /** Loads undici on the first request: most small servers never send one. */
@@ -181,7 +184,7 @@ class HttpClient {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await (await this.#opening)?.destroy();
+    await this.#agent?.destroy();
   }
 }
 
