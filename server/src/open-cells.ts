@@ -123,6 +123,7 @@ export class OpenCells<Kept extends Closable> {
       this.#kept.set(cell.name, { cell, one });
       this.#reported.delete(cell.name);
       log.info({ cell: cell.name }, 'cell opened');
+      this.#syncIn(0); // it may have been removed meanwhile, or added in another place
     } catch (error) {
       this.#syncIn(Math.min(RETRY_MS, this.#lookEveryMs));
       const reason = error instanceof Error ? error.message : String(error);
