@@ -10,13 +10,14 @@ import { startTask } from '../support/task.ts';
 const SOCKETS = 1_000;
 const BROADCASTS = 20;
 // The length of Belfry's frame of such a broadcast.
-const FRAME_BYTES = 480;
+const FRAME_BYTES = 685;
 const ORDERS = ['together', 'after response', 'after frames'] as const;
 
 /**
- * One process and two, in turns on the same data: bursts of broadcasts to inboxes that are open, the way from
- * a request in one process to a frame in another, and the CPU time of a notification. The broadcasts of a
- * burst come together, each after the response to the one before, or each after the frames of the one before.
+ * A server that only writes frames, then one process of Belfry, then two. Measures bursts of broadcasts to
+ * open inboxes, the way from a request in one process to a frame in another, and the CPU time of a
+ * notification. The broadcasts of a burst come together, each after the response to the one before, or each
+ * after the frames of the one before.
  */
 export const measureProcesses: Scenario = async (bench) => {
   await measureLimit(bench);

@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
-/** The heap in MB: before it grows the first and the second time, and then. */
-interface Heaps {
+/** The size of a heap in MB: before it grew, with the objects that made it grow, and some time after them. */
+interface Heap {
   idle: number;
   grown: number;
   left: number;
 }
 
 /**
- * Lets the heap of a process grow twice. Waits after each time until it is small again, or for a time of its
- * own in milliseconds after the second.
+ * Lets the heap of a process grow twice: once after its start, and once later. Waits each time until it is
+ * small again, at most for a minute, or for `lastMs` the second time.
  */
 async function heapsOf({
   sockets,
@@ -22,7 +22,7 @@ async function heapsOf({
   sockets: number;
   idleMs?: number;
   lastMs?: number;
-}): Promise<[Heaps, Heaps]> {
+}): Promise<[Heap, Heap]> {
   const script = `
   import { setTimeout as delay } from 'node:timers/promises';
   import { getHeapStatistics } from 'node:v8';
@@ -43,7 +43,7 @@ async function heapsOf({
   console.log(JSON.stringify(heaps));
   `;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
-  return JSON.parse(stdout) as [Heaps, Heaps];
+  return JSON.parse(stdout) as [Heap, Heap];
 }
 
 test.each([

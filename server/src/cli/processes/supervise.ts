@@ -83,8 +83,8 @@ interface Slot extends ProcessPlan {
   ended: Promise<void>;
   nodeId: string;
   isReady: boolean;
-  /** Connections that are being passed to it. */
-  passing: Set<Socket>;
+  /** Connections that are being passed to it. They are closed if it ends. */
+  readonly passing: Set<Socket>;
   /** When it last reported, in milliseconds that the supervisor was awake. */
   reportedMs: number;
   isDebugged: boolean;
@@ -285,11 +285,10 @@ class Processes {
       return;
     }
     const { process, passing } = slot;
-    // Node would close it when the process has it, and would never do so if the process ended before that.
-    const isMine = { keepOpen: true };
     passing.add(socket);
     socket.once('close', () => passing.delete(socket));
-    process.send(message, socket, isMine, () => socket.destroy());
+    // Left to Node, it would be closed here when the process has it, and never if the process ended before.
+    process.send(message, socket, { keepOpen: true }, () => socket.destroy());
   }
 
   /**

@@ -58,7 +58,7 @@ export class LostResponses {
     const noted = this.#noted;
     this.#noted = undefined;
     if (noted === undefined) return;
-    // Losses that are more recent may not have been committed yet: what they changed is read once more.
+    // The last of them may still be running, and commit after subscribers have read: they read once more.
     if (noted.untilMs > askedMs - ASK_EVERY_MS) {
       this.#noted = noted;
       this.#askLater();
