@@ -12,16 +12,18 @@ interface Heap {
 
 /**
  * Lets the heap of a process grow twice: once after its start, and once later. Waits each time until it is
- * small again, at most for a minute, or for `lastMs` the second time.
+ * small again, at most for a minute, or for `lastMs` the second time. Works for `pingMs` every four seconds.
  */
 async function heapsOf({
   sockets,
   idleMs,
   lastMs,
+  pingMs = 0,
 }: {
   sockets: number;
   idleMs?: number;
   lastMs?: number;
+  pingMs?: number;
 }): Promise<[Heap, Heap]> {
   const script = `
   import { setTimeout as delay } from 'node:timers/promises';
@@ -30,6 +32,10 @@ async function heapsOf({
   const megabytes = () => getHeapStatistics().total_physical_size / 1024 / 1024;
   const fill = () => Array.from({ length: ${sockets} }, (_, index) => ({ index, text: 'socket ' + index }));
   returnUnusedMemory(${JSON.stringify({ idleMs })});
+  setInterval(() => {
+    const startedMs = performance.now();
+    while (performance.now() < startedMs + ${pingMs});
+  }, 4_000).unref();
   const heaps = [];
   for (const waitMs of [60_000, ${lastMs ?? 60_000}]) {
     const idle = megabytes();
@@ -54,6 +60,18 @@ test.each([
     expect(grown - idle).toBeGreaterThan(of.megabytes);
     expect(left - idle).toBeLessThan(8.1);
   }
+});
+
+test('memory is returned although the process works for a moment now and then', async () => {
+  // More than a twentieth of the time between two checks.
+  const [, { idle, grown, left }] = await heapsOf({
+    sockets: 400_000,
+    idleMs: 6_000,
+    lastMs: 12_000,
+    pingMs: 30,
+  });
+  expect(grown - idle).toBeGreaterThan(20);
+  expect(left - idle).toBeLessThan(8.1);
 });
 
 test('a short pause of a busy process is no reason to collect', async () => {
