@@ -32,8 +32,8 @@ export interface SlackStandIn {
   instead: ((response: ServerResponse) => void)[];
   /** How many of the next requests take effect without getting a response. */
   loseResponses: number;
-  /** Delays responses until `release`; `reached` resolves when a request waits. */
-  hold(): { reached: Promise<void>; release(): void };
+  /** Delays responses until `release` or the end of the scope; `reached` resolves when a request waits. */
+  hold(): { reached: Promise<void>; release(): void } & Disposable;
   outages: Outages;
   close(): Promise<void>;
 }
@@ -170,13 +170,11 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
       const reached = Promise.withResolvers<void>();
       const open = Promise.withResolvers<void>();
       gate = { reached: reached.resolve, open: open.promise };
-      return {
-        reached: reached.promise,
-        release() {
-          gate = undefined;
-          open.resolve();
-        },
+      const release = () => {
+        gate = undefined;
+        open.resolve();
       };
+      return { reached: reached.promise, release, [Symbol.dispose]: release };
     },
     outages: outagesOf(server),
     async close() {

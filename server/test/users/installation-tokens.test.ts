@@ -6,6 +6,7 @@ import { ALL_USERS, openRecord } from '../../src/domain/people/installations/rec
 import { installationToken } from '../../src/domain/people/installations/token.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, open } from '../../src/open.ts';
+import { untilNoTransactionIsOpen } from '../support/rows.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { type SlackStandIn, startSlackStandIn } from '../support/slack-stand-in.ts';
 
@@ -74,16 +75,6 @@ async function tokenOf(options: { user?: string; node?: Opened; expired?: string
 
 const usable = (token: string, { isShared = true } = {}) => ({ kind: 'token', token, isShared });
 const broken = async () => (await project.call('GET', '/events?type=installation.broken')).body.data;
-const openTransactions = async () =>
-  (
-    await other.db.query<{ count: number }>(
-      sql(
-        'test_open_transactions',
-        `select count(*) from pg_stat_activity
-        where datname = current_database() and state like 'idle in transaction%'`,
-      ),
-    )
-  )[0]?.count;
 
 test('a token that does not expire is returned without a request to Slack', async () => {
   slack.rotate = undefined;
@@ -137,10 +128,10 @@ test.each([
 test('no transaction is open during a renewal; callers with a valid token do not wait', async () => {
   const first = await install();
   now += 11.5 * HOUR;
-  const gate = slack.hold();
+  using gate = slack.hold();
   const asking = tokenOf();
   await gate.reached;
-  expect(await openTransactions()).toBe(0);
+  await untilNoTransactionIsOpen(other.db);
   expect(await tokenOf({ node: other })).toEqual(usable(first.access_token));
   gate.release();
   const renewed = await asking;
@@ -216,7 +207,7 @@ describe('a lost response after Slack has renewed the token', () => {
     await install();
     now += 13 * HOUR;
     await userIdOf('admin');
-    const gate = slack.hold();
+    using gate = slack.hold();
     const asking = tokenOf({ node: other });
     await gate.reached;
     const admin = new pg.Client(inject('testServer'));
@@ -403,7 +394,7 @@ describe('saving', () => {
   test('an installation during a renewal keeps the new tokens', async () => {
     await install();
     now += 11.5 * HOUR;
-    const gate = slack.hold();
+    using gate = slack.hold();
     const renewing = tokenOf();
     await gate.reached;
     // Returns before the renewal, which is still waiting.

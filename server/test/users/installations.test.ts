@@ -2,6 +2,7 @@ import { createECDH } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
+import { untilNoTransactionIsOpen } from '../support/rows.ts';
 import {
   type ApiResponse,
   startTestService,
@@ -381,18 +382,11 @@ describe('an Idempotency-Key of finish', () => {
   });
 
   test('holds no transaction during the exchange; another process waits for the result', async () => {
-    const gate = slack.hold();
+    using gate = slack.hold();
     const body = { app_id: 'A0TEST', code: slack.code() };
     const first = finish('key', body, key('f4'));
     await gate.reached;
-    const open = await service.context.db.query<{ count: number }>(
-      sql(
-        'test_open_transactions',
-        `select count(*) from pg_stat_activity
-        where datname = current_database() and state like 'idle in transaction%'`,
-      ),
-    );
-    expect(open[0]?.count).toBe(0);
+    await untilNoTransactionIsOpen(service.context.db);
     expect(await held('f4')).toMatchObject([{ status: 0 }]);
     const twin = finish('key', body, key('f4'));
     gate.release();
