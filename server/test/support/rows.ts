@@ -1,5 +1,4 @@
 import { type Queryable, sql } from '../../src/db/client.ts';
-import { until } from './service.ts';
 
 /** Executes a statement of a test, and returns its rows. */
 export function rowsOf<Row = Record<string, unknown>>(
@@ -8,18 +7,4 @@ export function rowsOf<Row = Record<string, unknown>>(
   values: readonly unknown[] = [],
 ): Promise<Row[]> {
   return db.query<Row>(sql('', text), values);
-}
-
-/**
- * Waits until no transaction of the database is open between two statements.
- *
- * Work in the background opens transactions of a moment. One that waits for something else stays open.
- */
-export async function untilNoTransactionIsOpen(db: Queryable): Promise<void> {
-  const text = `select from pg_stat_activity
-    where datname = current_database() and state like 'idle in transaction%'`;
-  await until(
-    () => rowsOf(db, text),
-    (open) => open.length === 0,
-  );
 }

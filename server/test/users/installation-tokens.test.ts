@@ -6,7 +6,7 @@ import { ALL_USERS, openRecord } from '../../src/domain/people/installations/rec
 import { installationToken } from '../../src/domain/people/installations/token.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, open } from '../../src/open.ts';
-import { untilNoTransactionIsOpen } from '../support/rows.ts';
+import { untilNoTransactionIsOpen } from '../support/open-transactions.ts';
 import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
 import { type SlackStandIn, startSlackStandIn } from '../support/slack-stand-in.ts';
 

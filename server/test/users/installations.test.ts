@@ -2,7 +2,7 @@ import { createECDH } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { decodeJwt } from '../../src/lib/jwt.ts';
-import { untilNoTransactionIsOpen } from '../support/rows.ts';
+import { untilNoTransactionIsOpen } from '../support/open-transactions.ts';
 import {
   type ApiResponse,
   startTestService,
