@@ -59,10 +59,10 @@ type Held =
 
 /** Tries until this process has started or shares the server, or another process keeps it. */
 async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held> {
+  await ensureCluster(site, log);
   let deadline = Date.now() + CONFLICT_MS;
   let obstacle = '';
   do {
-    await ensureCluster(site, log);
     const found = await findPostmaster(site.cluster, site.socketDir);
     if (found.kind === 'elsewhere') {
       throw new InUseError(

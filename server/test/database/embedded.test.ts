@@ -301,6 +301,26 @@ describe.concurrent('killed', () => {
     expect(readdirSync(path.join(dataDir, 'postgres')).filter((name) => name.startsWith('new-'))).toEqual([]);
   });
 
+  it.runIf(!isRoot || othersCanRun)(
+    'a partial database that cannot be removed is left to the next start',
+    async () => {
+      const owner = isRoot ? UNPRIVILEGED : undefined;
+      const dataDir = path.join(makeDir('partial', owner), 'data');
+      const first = startParent({ dataDir }, owner);
+      await first.ready;
+      await first.kill('SIGTERM');
+      const kept = path.join(dataDir, 'postgres', 'new-kept', 'base');
+      mkdirSync(path.join(kept, '1'), { recursive: true });
+      chmodSync(kept, 0o555);
+      const next = startParent({ dataDir }, owner);
+      const { connection } = await next.ready;
+      expect(await query(connection, 'select 1 as one')).toEqual([{ one: 1 }]);
+      expect(next.log).toContainEqual(expect.stringMatching(/new-kept cannot be removed: EACCES/));
+      chmodSync(kept, 0o755);
+      await next.kill('SIGTERM');
+    },
+  );
+
   it.runIf(linux)('its lock file is ignored if another process has the id now', async () => {
     const dataDir = copyOf(seed, 'reused');
     const before = await start({ dataDir });

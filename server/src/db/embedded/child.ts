@@ -51,7 +51,7 @@ export async function launch(site: Site, role: Role, log: (message: string) => v
     const address = pid === undefined ? undefined : readyAddress(site.cluster, pid);
     if (pid !== undefined && address !== undefined) {
       phase = 'running';
-      removeLeftovers(site);
+      removeLeftovers(site, log);
       const stop = (): Promise<void> => {
         phase = 'stopping';
         return stopProcess(process_, ended);

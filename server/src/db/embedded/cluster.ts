@@ -53,11 +53,21 @@ export async function ensureCluster(site: Site, log: (message: string) => void):
 }
 
 /**
- * Removes partial clusters of killed starts. Call it while the server runs: nothing creates clusters then.
+ * Removes partial clusters: those of killed starts and of slower ones. Call it while the server runs.
+ *
+ * An initdb may still create files in one: it ends at its next file. What cannot be removed is left to the
+ * next start.
  */
-export function removeLeftovers(site: Site): void {
+export function removeLeftovers(site: Site, log: (message: string) => void): void {
   for (const name of readdirSync(site.home)) {
-    if (name.startsWith(FRESH)) rmSync(path.join(site.home, name), { recursive: true, force: true });
+    if (!name.startsWith(FRESH)) continue;
+    const partial = path.join(site.home, name);
+    try {
+      rmSync(partial, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 });
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      log(`The partial database ${partial} cannot be removed: ${reason}`);
+    }
   }
 }
 
