@@ -1,6 +1,7 @@
 // A Vitest reporter that appends each result to the file TEST_RESULTS, as a line of JSON. A report that is
 // written at the end is missing after an interrupted run.
 import { appendFileSync } from 'node:fs';
+import { stripVTControlCharacters } from 'node:util';
 
 export default class ResultsReporter {
   onTestRunStart(files) {
@@ -10,7 +11,7 @@ export default class ResultsReporter {
   onTestCaseResult(test) {
     const { state, errors } = test.result();
     const flaky = test.diagnostic()?.flaky
-      ? `${test.module.relativeModuleId} > ${test.fullName}: ${errors?.[0]?.message.split('\n')[0]}`
+      ? `${test.module.relativeModuleId} > ${test.fullName}: ${describe(errors[0])}`
       : undefined;
     write({ test: state, flaky });
   }
@@ -25,6 +26,12 @@ export default class ResultsReporter {
   onTestRunEnd() {
     write({ ended: true });
   }
+}
+
+/** The first line of the message, and what differs between the expected and the received value. */
+function describe({ message, diff = '' }) {
+  const lines = stripVTControlCharacters(diff).split('\n');
+  return [message.split('\n')[0], ...lines.filter((line) => /^[+-] /.test(line)).slice(0, 20)].join('\n    ');
 }
 
 function write(result) {
