@@ -41,11 +41,13 @@ export async function readLongTexts(db: Queryable, id: string): Promise<LongText
 export const partOf = (column: string) =>
   `substring(${column} from part * ${PART_BYTES} + 1 for ${PART_BYTES}) as ${column}`;
 
+/** SQL: the bytes of the longest of these columns. */
+export const lengthOfLongest = (...columns: string[]) =>
+  `greatest(${columns.map((column) => `octet_length(${column})`).join(', ')})`;
+
 /** SQL: a row for each part of the longest of these columns. */
-export const partsOf = (...columns: string[]) => `generate_series(
-    0,
-    (greatest(${columns.map((column) => `octet_length(${column})`).join(', ')}) - 1) / ${PART_BYTES}
-  ) as part`;
+export const partsOf = (...columns: string[]) =>
+  `generate_series(0, (${lengthOfLongest(...columns)} - 1) / ${PART_BYTES}) as part`;
 
 // Primary key.
 const selectTexts = sql(
