@@ -101,10 +101,11 @@ test('a delivery moves although retention replaces its month meanwhile', async (
       insert into changed_rows (table_name, key)
       select 'deliveries', array[user_id::text, notification_id::text, channel] from deliveries`);
     await blocker.query('begin; lock table broadcasts in access exclusive mode');
+    // In a transaction, pg_stat_activity does not change.
+    const waiting = `select from pg_locks l join pg_database d on d.oid = l.database
+      where d.datname = current_database() and not l.granted`;
     const copied = copyChanges({ source, target, tables, projectId: PROJECT });
-    await expect
-      .poll(async () => (await blocker.query('select from pg_locks where not granted')).rowCount)
-      .toBe(1);
+    await expect.poll(async () => (await blocker.query(waiting)).rowCount).toBe(1);
     const all = async () => ({ rows: (partition: string) => `select * from ${partition}`, values: [] });
     const replaced = dropPartitions(db, 'deliveries', firstIdAt(nextYear), all);
     await replaced.catch((error: { code?: string }) => expect(error.code).toBe('55P03'));

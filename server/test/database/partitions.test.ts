@@ -329,9 +329,9 @@ test('a backup that begins while retention replaces a month has the deliveries t
   await migration.connect();
   await migration.query('begin; lock table broadcast_texts in access exclusive mode');
   const saved = backup({ connection: database.connection }, new PassThrough().resume());
-  await expect
-    .poll(() => db.query(sql('', "select from pg_locks where not granted and mode = 'AccessShareLock'")))
-    .toHaveLength(1);
+  const waiting = `select from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`;
+  await expect.poll(() => db.query(sql('', waiting))).toHaveLength(1);
   const kept = async () =>
     ({
       rows: (partition: string) =>

@@ -50,7 +50,8 @@ test('the feed of a webhook is read while outcomes of its messages are being com
     },
   });
   await until(
-    () => run("select 1 from pg_locks where locktype = 'advisory' and not granted"),
+    () =>
+      run("select 1 from pg_stat_activity where datname = current_database() and wait_event = 'advisory'"),
     (rows) => rows.length > 0,
   );
   try {

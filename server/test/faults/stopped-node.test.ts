@@ -204,7 +204,12 @@ test.runIf(process.platform === 'linux')(
     signalTo(first, 'SIGSTOP');
     await beforeEnd.query('rollback');
     await until(
-      () => rowsOf(db, "select from pg_stat_activity where state = 'idle in transaction'"),
+      () =>
+        rowsOf(
+          db,
+          `select from pg_stat_activity
+          where datname = current_database() and state = 'idle in transaction'`,
+        ),
       (open) => open.length > 0,
     );
 
