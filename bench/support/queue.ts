@@ -3,6 +3,8 @@ import { type Belfry, until } from './belfry.ts';
 
 /** A fan-out that waits. */
 export interface Hold {
+  /** Resolves when something waits for it. */
+  reached(): Promise<void>;
   /** Continues it and returns the time. */
   release(): Promise<number>;
 }
@@ -15,7 +17,9 @@ export async function holdFanOut({ db }: Belfry): Promise<Hold> {
   const client = await db.connect();
   await client.query('begin');
   await client.query('lock table user_keys, notifications in share mode');
+  const waiting = sql('bench_waiting', "select from pg_stat_activity where wait_event_type = 'Lock'");
   return {
+    reached: () => until('something waits', async () => (await db.query(waiting)).length > 0),
     async release() {
       const releasedMs = performance.now();
       await client.end();

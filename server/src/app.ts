@@ -304,7 +304,12 @@ type Discarding = Opened & { discarder: TokenDiscarder };
 /** For a node that accepts requests and leaves their jobs to the workers of other nodes. */
 function withoutWorker(context: Opened, readyJobs: ReadyJobs): RunningWorker {
   const wake = (kind: JobKind) => readyJobs.announce(kind);
-  const fanOut = { reserve: () => undefined, runs: () => false, wake: () => wake('fan_out') };
+  const fanOut = {
+    isIdle: false,
+    reserve: () => undefined,
+    runs: () => false,
+    wake: () => wake('fan_out'),
+  };
   const acceptor = new Acceptor(context, fanOut);
   return {
     acceptor,
@@ -385,6 +390,9 @@ function startWorker(
   const stopFollowing = context.readyJobs.follow((kind) => worker.producer(kind).wake());
   undo.push(async () => stopFollowing());
   const acceptor = new Acceptor(context, {
+    get isIdle() {
+      return worker.producer('fan_out').active === 0;
+    },
     reserve: (jobs) => worker.producer('fan_out').reserve(jobs),
     runs: (job) => worker.producer('fan_out').runs(job),
     wake(jobs) {

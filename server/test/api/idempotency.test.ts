@@ -299,7 +299,7 @@ describe('an Idempotency-Key', () => {
     const query: Queryable['query'] = (statement, values) =>
       statement.name.startsWith('accept') ? Promise.reject(failure) : it.context.db.query(statement, values);
     const db = { ...it.context.db, query };
-    const producer = { reserve: () => undefined, runs: () => false, wake: () => {} };
+    const producer = { isIdle: true, reserve: () => undefined, runs: () => false, wake: () => {} };
     const acceptor = new Acceptor({ ...it.http.context, db }, producer);
     const twin = { title: 'Twin', recipients: null };
     const key = keyOf(await otherProcess(), 'createBroadcast', '/v2/broadcasts', 'k11', {});

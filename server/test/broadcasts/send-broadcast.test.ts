@@ -25,7 +25,12 @@ afterAll(() => service.stop());
 /** Sends as a separate node does; the workers of the service run its jobs. */
 function node(db: Pick<Database, 'query'> = service.context.db): Sender {
   const context = { ...service.context, db: { ...service.context.db, query: db.query.bind(db) } };
-  const acceptor = new Acceptor(context, { reserve: () => undefined, runs: () => false, wake: () => {} });
+  const acceptor = new Acceptor(context, {
+    isIdle: true,
+    reserve: () => undefined,
+    runs: () => false,
+    wake: () => {},
+  });
   return (broadcast, options) => sendBroadcast({ ...context, acceptor }, service.project, broadcast, options);
 }
 
@@ -123,6 +128,7 @@ describe('a broadcast with an id from the caller', () => {
     const second = await send({ ...KNOWN, title: 'Something else' }, { id });
     expect(second).toEqual({ ...first, replayed: true });
     const acceptor = new Acceptor(service.context, {
+      isIdle: true,
       reserve: () => undefined,
       runs: () => false,
       wake: () => {},

@@ -143,31 +143,53 @@ function lengthOf(packed: Buffer | null): number {
   return packed === null ? 0 : packed.length;
 }
 
-// Small enough that the broadcasts of the same commit do not wait for its rows.
-const MAX_RECIPIENTS = 10;
+// So few that the broadcasts of the same commit do not wait for their rows.
+const FEW_RECIPIENTS = 10;
+
+/** Whether the other broadcasts of its commit would wait for its notifications. */
+export function hasMany({ recipients }: PendingBroadcast): boolean {
+  return recipients.length > FEW_RECIPIENTS;
+}
+
+type KnownContext = Pick<LineContext, 'identities' | 'integrations' | 'categories'>;
 
 /**
  * Returns the recipients of each broadcast whose notifications can be written when it is accepted: few users,
  * all of them known and without new details, and no channel but the inbox. Undefined for all others. Uses the
  * caches that a fan-out uses, and queries the database only for projects that they do not have.
  */
-export async function findKnownRecipients(
-  context: Pick<LineContext, 'identities' | 'integrations' | 'categories'>,
+export function findFewKnown(
+  context: KnownContext,
   broadcasts: readonly PendingBroadcast[],
 ): Promise<(KnownRecipients | undefined)[]> {
-  const ids = broadcasts.filter(isSmall).map(({ projectId }) => projectId);
+  return findKnown(context, broadcasts, (one) => isPlain(one) && !hasMany(one));
+}
+
+/** The same for a single broadcast with any number of users. */
+export async function findAllKnown(
+  context: KnownContext,
+  broadcast: PendingBroadcast,
+): Promise<KnownRecipients | undefined> {
+  return (await findKnown(context, [broadcast], isPlain))[0];
+}
+
+async function findKnown(
+  context: KnownContext,
+  broadcasts: readonly PendingBroadcast[],
+  qualifies: (broadcast: PendingBroadcast) => boolean,
+): Promise<(KnownRecipients | undefined)[]> {
+  const ids = broadcasts.filter(qualifies).map(({ projectId }) => projectId);
   const routesOf = await loadRoutes(context, ids);
   return broadcasts.map((broadcast) => {
     const { id, projectId, content } = broadcast;
-    if (!isSmall(broadcast) || !isInboxOnly(routesOf(projectId, content.category))) return undefined;
+    if (!qualifies(broadcast) || !isInboxOnly(routesOf(projectId, content.category))) return undefined;
     const userIds = knownUsers(context.identities, broadcast);
     return userIds && { userIds, notificationIds: userIds.map((userId) => notificationId(id, userId)) };
   });
 }
 
-function isSmall({ recipients: { length }, sendAt, errors, template }: PendingBroadcast): boolean {
-  const isPlain = sendAt === null && errors === null && template === null;
-  return isPlain && length > 0 && length <= MAX_RECIPIENTS;
+function isPlain({ recipients, sendAt, errors, template }: PendingBroadcast): boolean {
+  return sendAt === null && errors === null && template === null && recipients.length > 0;
 }
 
 function knownUsers(

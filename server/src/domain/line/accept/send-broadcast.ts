@@ -19,7 +19,9 @@ import { shownContent } from '../notifications/contents.ts';
 import {
   type BroadcastRequest,
   broadcastProblems,
-  findKnownRecipients,
+  findAllKnown,
+  findFewKnown,
+  hasMany,
   prepare,
   problemsBeyondSchema,
 } from './prepare.ts';
@@ -120,6 +122,12 @@ type AcceptContext = Pick<
   | 'categories'
 >;
 
+/** The producer of the jobs that fan out. */
+interface FanOuts extends Pick<Producer, 'reserve' | 'runs' | 'wake'> {
+  /** It has the role to fan out, and does not do so now. */
+  readonly isIdle: boolean;
+}
+
 /** Accepts these of the prepared broadcasts, in a transaction. If that is repeated, it is called again. */
 type AcceptIn = (tx: Queryable, broadcasts: readonly PendingBroadcast[]) => Promise<void>;
 
@@ -150,16 +158,20 @@ const LONG_CHARACTERS = 512 * 1024;
  */
 export class Acceptor {
   readonly #context: AcceptContext;
-  readonly #fanOut: Pick<Producer, 'reserve' | 'runs' | 'wake'>;
+  readonly #fanOut: FanOuts;
   readonly #batchers: Record<Once | 'always', Batcher<PendingBroadcast, AcceptResult>>;
   /**
    * Long broadcasts are packed and committed one at a time: 10 MiB keep a processor and the database busy for
    * a part of a second, and others must not wait for several of them.
    */
   readonly #long = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
+  /**
+   * Notifications to many known users are committed with their broadcast, alone and one at a time. While one
+   * is written, or a fan-out runs, others go through the queue, which serves small broadcasts first.
+   */
+  readonly #many = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
 
-  /** `fanOut` is the producer of the jobs that fan out. */
-  constructor(context: AcceptContext, fanOut: Pick<Producer, 'reserve' | 'runs' | 'wake'>) {
+  constructor(context: AcceptContext, fanOut: FanOuts) {
     this.#context = context;
     this.#fanOut = fanOut;
     const batcher = (once?: Once) =>
@@ -248,16 +260,29 @@ export class Acceptor {
     const { clock } = this.#context;
     const result = isLong
       ? await this.#long.run(1, async () => (await this.#commit([await prepare(request, clock)], once))[0])
-      : await this.#batchers[once ?? 'always'].add(await prepare(request, clock));
+      : await this.#acceptShort(await prepare(request, clock), once);
     if (result === undefined) throw new Error('a broadcast has no result');
     if ('error' in result) throw result.error;
     return result;
   }
 
+  async #acceptShort(broadcast: PendingBroadcast, once: Once | undefined): Promise<AcceptResult | undefined> {
+    if (hasMany(broadcast) && this.#fanOut.isIdle && this.#many.hasRoom(1)) {
+      const known = await findAllKnown(this.#context, broadcast);
+      if (known !== undefined)
+        return this.#many.run(1, async () => (await this.#commit([broadcast], once, [known]))[0]);
+    }
+    return this.#batchers[once ?? 'always'].add(broadcast);
+  }
+
   /** Returns the result of each broadcast, in their order. */
-  async #commit(broadcasts: readonly PendingBroadcast[], once: Once | undefined): Promise<AcceptResult[]> {
+  async #commit(
+    broadcasts: readonly PendingBroadcast[],
+    once: Once | undefined,
+    known?: readonly KnownRecipients[],
+  ): Promise<AcceptResult[]> {
     const distinct = once === undefined ? broadcasts : firstOfEach(broadcasts, once);
-    const acceptance = await this.#begin(distinct, once);
+    const acceptance = await this.#begin(distinct, once, known);
     await acceptance.write(this.#context.db, distinct).catch((error: unknown) => {
       acceptance.failed(error);
       throw error;
@@ -277,9 +302,13 @@ export class Acceptor {
   }
 
   /** Begins to accept broadcasts. Ends with `committed` or `failed`. */
-  async #begin(broadcasts: readonly PendingBroadcast[], once: Once | undefined): Promise<Acceptance> {
+  async #begin(
+    broadcasts: readonly PendingBroadcast[],
+    once: Once | undefined,
+    allKnown?: readonly KnownRecipients[],
+  ): Promise<Acceptance> {
     const { recent, clock, config, lostResponses } = this.#context;
-    const recipients = await findKnownRecipients(this.#context, broadcasts);
+    const recipients = allKnown ?? (await findFewKnown(this.#context, broadcasts));
     const known = new Map(broadcasts.map((one, index) => [one, recipients[index]]));
     const queued = broadcasts.filter((one) => known.get(one) === undefined);
     const reservation = queued.length === 0 ? undefined : this.#fanOut.reserve(queued);
