@@ -118,7 +118,7 @@ async function fanOutAlone(belfry: Belfry, sender: Task, bodies: string[]): Prom
   await post(belfry, sender, others);
   const since = cpuOf(belfry.pid);
   const startedMs = await hold.release();
-  await accepted;
+  if ((await accepted).status !== 201) throw new Error('the first broadcast was not accepted');
   await queueEmpty(belfry);
   return { seconds: (performance.now() - startedMs) / 1000, since };
 }

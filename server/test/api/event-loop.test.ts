@@ -29,6 +29,7 @@ beforeAll(async () => {
     const body = `${recipients((index) => `{"external_id":"r${index}"}`).slice(0, -1)},"send_at":"${LATER}"}`;
     await project?.call('POST', '/broadcasts', body);
   }
+  await work(toKnown());
   for (const name of REPORTING) {
     await project?.call('PUT', `/integrations/${name}`, integrationConfigs[name].full);
     const { body } = (await project?.call('GET', `/integrations/${name}`)) ?? {};
@@ -132,6 +133,13 @@ const toHook =
     headers,
   });
 
+/** A broadcast to users who exist from the second one on: its notifications are written with it. */
+const toKnown = toProject('/broadcasts', () =>
+  recipients(
+    (index) => `{"external_id":"${index}${'é'.repeat(240)}","email":"${index}${'e'.repeat(50)}@example.com"}`,
+  ),
+);
+
 /** A signed webhook of GitHub with almost as many values, and as many bytes, as are read. */
 function push(): Hostile {
   const list = (count: number) => Array.from({ length: count }, (_, n) => `folder/${'x'.repeat(44)}/${n}`);
@@ -178,6 +186,7 @@ const CASES: Case[] = [
       }),
     ),
   ],
+  ['a thousand known recipients with long names', [201], toKnown],
   [
     'five million values',
     [413],

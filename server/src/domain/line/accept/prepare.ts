@@ -196,12 +196,11 @@ function knownUsers(
   identities: Identities,
   { projectId, recipients }: PendingBroadcast,
 ): string[] | undefined {
-  const { people } = readRecipients({ projectId }, recipients);
-  // Groups of users are not in memory.
-  if (people.length < recipients.length) return undefined;
   const users = new Set<string>();
-  for (const person of people) {
-    const userId = hasDetails(person) ? undefined : knownUser(identities, person);
+  // One by one: reading a thousand with details takes long, and the first ends this.
+  for (const recipient of recipients) {
+    const [person] = readRecipients({ projectId }, [recipient]).people; // none for a group of users
+    const userId = person === undefined || hasDetails(person) ? undefined : knownUser(identities, person);
     if (userId === undefined) return undefined;
     users.add(userId);
   }
