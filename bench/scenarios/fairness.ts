@@ -32,9 +32,9 @@ type Probe = (goOn: (sent: number) => boolean, oneByOne?: 'one by one') => Promi
 
 /**
  * (fairness) How long a single message of one project takes, from the request until its mailer has it: on an
- * idle server, in a series of such messages, beside a campaign of another project to 600,000 users in the
- * inbox and on a phone, and beside campaigns of twelve projects whose mailers hang. All but the last also on
- * a node of two processes.
+ * idle server, in a series of such messages, beside campaigns of another project (600,000 notifications to
+ * inboxes alone, then to 600,000 users in the inbox and on a phone), and beside campaigns of twelve projects
+ * whose mailers hang. All but the last also on a node of two processes.
  */
 export const measureFairness: Scenario = async (bench) => {
   const vendor = startTask('push-vendor.ts');
@@ -78,38 +78,30 @@ async function measure(
 
 async function besideBulk(bench: Bench, belfry: Belfry, probe: Probe, count: number): Promise<void> {
   const broadcasts = bench.quick ? 20 : 600;
-  const prefix = `fair${Date.now()}-`;
+  const all = (broadcasts * RECIPIENTS).toLocaleString('en-US');
+  const perSecond = (seconds: number) => (broadcasts * RECIPIENTS) / seconds;
+
+  const known = `fair${Date.now()}-`;
+  const users = broadcasts / 5;
+  await campaign(belfry, bodiesTo(known, users, users), probe); // creates the users
+  const toInboxes = await campaign(belfry, bodiesTo(known, users, broadcasts), probe);
+  show(bench, `while ${all} notifications are written to inboxes alone`, toInboxes.delays);
+  bench.figure({
+    name: 'these notifications beside the messages',
+    value: perSecond(toInboxes.seconds),
+    unit: 'notifications/s',
+  });
+
+  const prefix = `push${Date.now()}-`;
   await createPushUsers(belfry, prefix, broadcasts * RECIPIENTS);
-  const { address, projectJwt: jwt } = belfry;
-  const bodies = Array.from({ length: broadcasts }, (_, broadcast) =>
-    broadcastBody(
-      Array.from({ length: RECIPIENTS }, (_none, index) => `${prefix}${broadcast * RECIPIENTS + index}`),
-    ),
-  );
-  const sender = startTask('send.ts');
-  let [accepted, fannedOut] = [false, false];
-  const startedMs = performance.now();
-  let endedMs = startedMs;
-  const posting = sender
-    .request<LoadResult>({ address, jwt, bodies, connections: CONNECTIONS })
-    .then(async () => {
-      accepted = true;
-      await until('all fan-outs have ended', async () => (await left(belfry, 'fan_out')) === 0);
-      fannedOut = true;
-      endedMs = performance.now();
-    });
-  const first = await probe(() => !fannedOut);
-  await posting;
-  sender.stop();
-  if (!accepted) throw new Error('the bulk was not accepted');
+  const toPhones = await campaign(belfry, bodiesTo(prefix, broadcasts, broadcasts), probe);
   const atFirst = await left(belfry, 'deliver');
   const then = await probe((sent) => sent < count);
   const atLast = await left(belfry, 'deliver');
-  const all = (broadcasts * RECIPIENTS).toLocaleString('en-US');
-  show(bench, `while ${all} users are fanned out`, first);
+  show(bench, `while ${all} users are fanned out`, toPhones.delays);
   bench.figure({
     name: 'the fan-out of these users beside the messages',
-    value: (broadcasts * RECIPIENTS) / ((endedMs - startedMs) / 1_000),
+    value: perSecond(toPhones.seconds),
     unit: 'users/s',
   });
   show(
@@ -123,6 +115,44 @@ async function besideBulk(bench: Bench, belfry: Belfry, probe: Probe, count: num
     belfry.projectId,
   ]);
   await queueEmpty(belfry);
+}
+
+/** Broadcasts to the users `<prefix>0` …: a thousand each, in turn. */
+function bodiesTo(prefix: string, thousands: number, broadcasts: number): string[] {
+  return Array.from({ length: broadcasts }, (_, broadcast) =>
+    broadcastBody(
+      Array.from(
+        { length: RECIPIENTS },
+        (_none, index) => `${prefix}${(broadcast % thousands) * RECIPIENTS + index}`,
+      ),
+    ),
+  );
+}
+
+/** Sends these broadcasts beside single messages. Returns how long it took until all were fanned out. */
+async function campaign(
+  belfry: Belfry,
+  bodies: string[],
+  probe: Probe,
+): Promise<{ delays: Delays; seconds: number }> {
+  const { address, projectJwt: jwt } = belfry;
+  const sender = startTask('send.ts');
+  let [accepted, fannedOut] = [false, false];
+  const startedMs = performance.now();
+  let endedMs = startedMs;
+  const posting = sender
+    .request<LoadResult>({ address, jwt, bodies, connections: CONNECTIONS })
+    .then(async ({ errors }) => {
+      accepted = errors === 0;
+      await until('all fan-outs have ended', async () => (await left(belfry, 'fan_out')) === 0);
+      fannedOut = true;
+      endedMs = performance.now();
+    });
+  const delays = await probe(() => !fannedOut);
+  await posting;
+  sender.stop();
+  if (!accepted) throw new Error('the bulk was not accepted');
+  return { delays, seconds: (endedMs - startedMs) / 1_000 };
 }
 
 async function besideHanging(

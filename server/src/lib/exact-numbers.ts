@@ -122,8 +122,10 @@ export function keepNumbers<Copy extends object>(original: object, copy: Copy): 
 
 /** Returns how many characters the members of an object or array have that are written as they were read. */
 export function writtenCharacters(holder: object): number {
+  const numbers = written.get(holder);
+  if (numbers === undefined) return 0;
   let characters = 0;
-  for (const source of written.get(holder)?.values() ?? []) characters += source.length;
+  for (const source of numbers.values()) characters += source.length;
   return characters;
 }
 
@@ -137,6 +139,19 @@ export function writeJson(value: unknown): string {
  * were written. A replacer of `JSON.stringify` takes ten times as long.
  */
 export function withExactNumbers(value: unknown): unknown {
+  return hasWritten(value) ? exact(value) : value;
+}
+
+/** Whether a member of the value, at any depth, is written as it was read. Few are: copying takes longer. */
+function hasWritten(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (written.has(value)) return true;
+  if (Array.isArray(value)) return value.some(hasWritten);
+  for (const name in value) if (hasWritten((value as Record<string, unknown>)[name])) return true;
+  return false;
+}
+
+function exact(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const holder = value as Record<string, unknown>;
   let copy: typeof holder | undefined;
@@ -144,10 +159,10 @@ export function withExactNumbers(value: unknown): unknown {
   for (const name in holder) {
     const member = holder[name];
     if (typeof member !== 'object' || member === null) continue;
-    const exact = withExactNumbers(member);
-    if (exact === member) continue;
+    const exactMember = exact(member);
+    if (exactMember === member) continue;
     copy ??= copied();
-    copy[name] = exact;
+    copy[name] = exactMember;
   }
   const numbers = written.get(value);
   if (numbers === undefined) return copy ?? value;
