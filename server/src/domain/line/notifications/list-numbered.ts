@@ -2,6 +2,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { findFewNotifications } from './few.ts';
 import {
+  COLUMN_NAMES,
   COLUMNS,
   filterCondition,
   filterValues,
@@ -159,7 +160,7 @@ function pageText(counts: string, lists: readonly string[]): string {
     limit $2::bigint
     offset $3::bigint
   )
-  select total, unread, unseen, ${COLUMNS}
+  select total, unread, unseen, ${COLUMN_NAMES}
   from counts
   left join page on true
   order by place desc`;

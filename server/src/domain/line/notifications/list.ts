@@ -2,7 +2,9 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { type Cursor, NEWEST } from '../../../lib/cursor.ts';
 import {
+  COLUMN_NAMES,
   COLUMNS,
+  columnsOf,
   filterCondition,
   filterValues,
   IN_STATUS,
@@ -83,7 +85,7 @@ function statements(
 function walkText(listed: Listed, part: Part, more = ''): string {
   const { beyond, order } = PARTS[part];
   const of = (status: NotificationStatus) =>
-    `select ${COLUMNS}, ${PLACE} as place
+    `select ${columnsOf(status)}, ${PLACE} as place
     from notifications
     where user_id = $1
       and ${beyond}
@@ -92,7 +94,7 @@ function walkText(listed: Listed, part: Part, more = ''): string {
     order by ${PLACE} ${order}
     limit $3`;
   const shown = listed === 'live' ? `(${of('unread')}) union all (${of('read')})` : of(listed);
-  return `select ${COLUMNS}
+  return `select ${COLUMN_NAMES}
   from (
     ${shown}
   ) shown
@@ -103,7 +105,7 @@ function walkText(listed: Listed, part: Part, more = ''): string {
 /** SQL: the newest notifications of a user that are not archived, unordered, with their place. */
 export function newestOf(userId: string, limit: string): string {
   const of = (status: NotificationStatus) =>
-    `select ${COLUMNS}, ${PLACE} as place
+    `select ${columnsOf(status)}, ${PLACE} as place
       from notifications
       where user_id = ${userId}
         and ${IN_STATUS[status]}

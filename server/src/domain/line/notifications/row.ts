@@ -23,8 +23,15 @@ export interface NotificationRow {
  */
 export const HIDDEN = `'infinity'::timestamptz`;
 
-export const COLUMNS = `id, user_id, broadcast_id, texts, sent_at, seen_at, read_at, archived_at,
-    nullif(discarded_at, ${HIDDEN}) as discarded_at, snoozed_until, updated_at`;
+/** The columns of rows that `COLUMNS` selected before, or that are not hidden. */
+export const COLUMN_NAMES = `id, user_id, broadcast_id, texts, sent_at, seen_at, read_at, archived_at,
+    discarded_at, snoozed_until, updated_at`;
+
+/** The columns of any row. */
+export const COLUMNS = COLUMN_NAMES.replace(
+  'discarded_at',
+  `nullif(discarded_at, ${HIDDEN}) as discarded_at`,
+);
 
 /**
  * The place of a notification in the order of the inbox, that of arrival: the second column of the indexes
@@ -56,6 +63,9 @@ export const IN_STATUS = {
 } as const;
 
 export type NotificationStatus = keyof typeof IN_STATUS;
+
+/** The columns of a notification in a status. Of the snoozed alone, `discarded_at` can be set. */
+export const columnsOf = (status: NotificationStatus) => (status === 'snoozed' ? COLUMNS : COLUMN_NAMES);
 
 /** The condition of a notification that its user can read and change: in the inbox, archived or snoozed. */
 export const REACHABLE = '(discarded_at is null or snoozed_until is not null)';
