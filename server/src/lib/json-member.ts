@@ -11,7 +11,11 @@ const CLOSING_BRACE = 0x7d;
 export interface FoundMember {
   start: number;
   end: number;
+  /** Where its brackets are, if it is an array; and some commas between its elements, `PIECE_BYTES` apart. */
+  array: { opening: number; closing: number; cuts: readonly number[] } | undefined;
 }
+
+const PIECE_BYTES = 32 * 1024;
 
 /**
  * Returns the text of an object's member. Parsed, it equals `JSON.parse(json)[name]`: the last of several
@@ -55,6 +59,7 @@ export function scanObject(
   let member: FoundMember | undefined;
   let inRoot = false;
   let named = false;
+  let array: FoundMember['array'];
   let valueAt = 0; // 0 before the colon
   let count = 1;
   for (let at = 0; at < json.length; at += 1) {
@@ -71,20 +76,23 @@ export function scanObject(
       if (count > keysAndValues) break;
       if (inRoot) {
         const isLong = named && byte === OPENING_BRACKET;
+        const cuts: number[] = [];
         const nested = isLong
-          ? scanNested(json, at, { count: 0, limit: inMember, levels })
+          ? scanNested(json, at, { count: 0, limit: inMember, levels, cuts })
           : scanNested(json, at, { count, limit: keysAndValues, levels });
         if (nested.exceeded === 'levels') return { member: undefined, exceeded: 'levels' };
         if (nested.exceeded !== undefined)
           return { member: undefined, exceeded: isLong ? 'inMember' : 'keysAndValues' };
-        if (!isLong) ({ count } = nested);
+        if (isLong) array = { opening: at, closing: nested.end, cuts };
+        else ({ count } = nested);
         at = nested.end;
       }
       inRoot = true;
     } else if (byte === COMMA || byte === CLOSING_BRACKET || byte === CLOSING_BRACE) {
       if (byte === COMMA) count += 1;
-      if (named) member = { start: valueAt, end: at };
+      if (named) member = { start: valueAt, end: at, array };
       named = false;
+      array = undefined;
       valueAt = 0;
     }
     if (count > keysAndValues) break;
@@ -94,21 +102,29 @@ export function scanObject(
     : { member, exceeded: undefined };
 }
 
-/** Counts keys and values of the array or object that starts at `start`. */
+/**
+ * Counts keys and values of the array or object that starts at `start`. Adds some commas between its elements
+ * to `cuts`.
+ */
 function scanNested(
   json: Buffer,
   start: number,
-  { count, limit, levels }: { count: number; limit: number; levels: number },
+  { count, limit, levels, cuts }: { count: number; limit: number; levels: number; cuts?: number[] },
 ): { end: number; count: number; exceeded: 'count' | 'levels' | undefined } {
   const { length } = json;
   let depth = 2;
   let at = start + 1;
+  let cutFrom = cuts === undefined ? length : at + PIECE_BYTES;
   for (; at < length; at += 1) {
     const byte = json[at];
     if (byte === QUOTE) at = endOfString(json, at + 1);
     else if (byte === COMMA || byte === COLON) {
       count += 1;
       if (count > limit) break;
+      if (depth === 2 && byte === COMMA && at >= cutFrom) {
+        cuts?.push(at);
+        cutFrom = at + PIECE_BYTES;
+      }
     } else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) {
       count += 1;
       depth += 1;

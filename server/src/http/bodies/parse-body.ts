@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { ImportPage } from '../../domain/people/imports/create.ts';
 import { ClientError } from '../../errors.ts';
 import { readJson } from '../../lib/exact-numbers.ts';
-import { type JsonLimits, jsonMember, scanObject } from '../../lib/json-member.ts';
+import { type FoundMember, type JsonLimits, jsonMember, scanObject } from '../../lib/json-member.ts';
 import { memberOf } from '../../lib/members.ts';
 import { pagesOfUsers, parseRows, type RowFormat } from './parse-rows.ts';
 
@@ -77,7 +77,7 @@ function parseBody(sent: Buffer, { limits, longArray, unwrap, keepWrapper, hashe
     const { member, exceeded } = scanUnlessBroken(text, { name: longArray, limits });
     if (exceeded !== undefined) throw tooMuch(exceeded, limits, longArray);
     return {
-      value: parse(text),
+      value: parse(text, longArray, member),
       json: text,
       longArray: member && text.subarray(member.start, member.end),
       hash,
@@ -103,13 +103,44 @@ function unlessInvalid(read: () => ParsedBody): ParsedBody | undefined {
   }
 }
 
-function parse(json: Buffer): unknown {
+function parse(json: Buffer, longArray?: string, member?: FoundMember): unknown {
   try {
-    return readJson(json.toString());
+    return parseInPieces(json, longArray, member) ?? readJson(json.toString());
   } catch (error) {
     throw new ClientError('invalid_json', [
       `The request body is not valid JSON: ${error instanceof Error ? error.message : error}`,
     ]);
+  }
+}
+
+// From here on V8 places a text, and what it parses of it, in memory that is mapped for it alone or collected
+// last.
+const LONG_BYTES = 100 * 1024;
+
+/**
+ * Parses an object whose member `name` is a long array, and the elements of the array in pieces, which die
+ * young: a broadcast to 1,000 recipients with details takes a third less of Node's time until it is accepted.
+ * Undefined if the text has no such array or is not valid: parsing the whole then reports the position.
+ */
+function parseInPieces(json: Buffer, name = '', member?: FoundMember): unknown {
+  const { opening, closing, cuts } = member?.array ?? { opening: 0, closing: 0, cuts: [] };
+  if (closing - opening < LONG_BYTES) return undefined;
+  try {
+    const emptied = json.toString('utf8', 0, opening + 1) + json.toString('utf8', closing);
+    const value = readJson(emptied) as Record<string, unknown>;
+    const elements: unknown[] = [];
+    let start = opening + 1;
+    for (const end of [...cuts, closing]) {
+      const piece = readJson(`[${json.toString('utf8', start, end)}]`) as unknown[];
+      if (piece.length === 0) return undefined; // a comma without an element
+      for (const element of piece) elements.push(element);
+      start = end + 1;
+    }
+    value[name] = elements;
+    return value;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 
