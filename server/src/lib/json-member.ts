@@ -11,7 +11,9 @@ const CLOSING_BRACE = 0x7d;
 export interface FoundMember {
   start: number;
   end: number;
-  /** Where its brackets are, if it is an array; and some commas between its elements, `PIECE_BYTES` apart. */
+  /**
+   * Where its brackets are, if it is an array, and commas between its elements, at least `PIECE_BYTES` apart.
+   */
   array: { opening: number; closing: number; cuts: readonly number[] } | undefined;
 }
 

@@ -23,7 +23,7 @@ export interface NotificationRow {
  */
 export const HIDDEN = `'infinity'::timestamptz`;
 
-/** The columns of rows that `COLUMNS` selected before, or that are not hidden. */
+/** The columns by name, for rows whose `discarded_at` is not `HIDDEN`, or was replaced. */
 export const COLUMN_NAMES = `id, user_id, broadcast_id, texts, sent_at, seen_at, read_at, archived_at,
     discarded_at, snoozed_until, updated_at`;
 
@@ -64,7 +64,7 @@ export const IN_STATUS = {
 
 export type NotificationStatus = keyof typeof IN_STATUS;
 
-/** The columns of a notification in a status. Of the snoozed alone, `discarded_at` can be set. */
+/** The columns of a notification in a status. Only a snoozed one can have a `discarded_at`. */
 export const columnsOf = (status: NotificationStatus) => (status === 'snoozed' ? COLUMNS : COLUMN_NAMES);
 
 /** The condition of a notification that its user can read and change: in the inbox, archived or snoozed. */
