@@ -116,7 +116,7 @@ function parse(json: Buffer, longArray?: string, member?: FoundMember): unknown 
 // From this length on V8 places a text, and what it parses of it, in memory that is mapped for it alone or
 // collected last.
 const LONG_BYTES = 100 * 1024;
-// A text of which parts are joined takes heap, which a very long one must not.
+// A longer text stays whole, outside of the heap: joined parts of it would be copied into the heap.
 const VERY_LONG_BYTES = 4 * 1024 * 1024;
 
 /**
