@@ -249,7 +249,7 @@ describe('the inbox', () => {
     const [job] = await scheduled();
     const delayMs = (job?.due_at.getTime() ?? 0) - Date.now();
     expect(delayMs).toBeGreaterThan(590_000);
-    expect(delayMs).toBeLessThanOrEqual(600_000);
+    expect(delayMs).toBeLessThan(601_000); // the clock of the database may be ahead
     expect(await inbox()).toEqual(['first']);
     expect((await project.call('GET', `/broadcasts/${id}`)).body.status).toMatchObject({
       status: 'processed',

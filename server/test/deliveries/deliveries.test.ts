@@ -259,7 +259,7 @@ describe('the deliveries of a broadcast', () => {
     const [waiting] = (await project.call('GET', `/broadcasts/${id}/deliveries?state=scheduled`)).body.data;
     const waitMs = Date.parse(waiting.due_at) - Date.now();
     expect(waitMs).toBeGreaterThan(880_000);
-    expect(waitMs).toBeLessThanOrEqual(900_000);
+    expect(waitMs).toBeLessThan(901_000); // the clock of the database may be ahead
     expect(waiting).toMatchObject({
       attempts: 0,
       first_attempt_at: null,
