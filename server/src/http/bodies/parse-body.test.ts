@@ -31,10 +31,14 @@ function parsedAtOnce(text: string): string | undefined {
 
 const arrayOf = (body: Buffer) => scanObject(body, { name: 'recipients' }).member?.array;
 
-test('the long array of these tests is cut', () => {
-  const { opening = 0, closing = 0, cuts = [] } = arrayOf(Buffer.from(bodyOf(LONG))) ?? {};
+test('the long array of these tests is cut between elements', () => {
+  const body = Buffer.from(bodyOf(LONG));
+  const { opening = 0, closing = 0, cuts = [] } = arrayOf(body) ?? {};
   expect(closing - opening).toBeGreaterThan(130_000);
   expect(cuts).toHaveLength(4);
+  const starts = [opening, ...cuts].map((place) => place + 1);
+  const pieces = [...cuts, closing].map((end, index) => body.toString('utf8', starts[index], end));
+  expect(pieces.flatMap((piece) => JSON.parse(`[${piece}]`))).toEqual(JSON.parse(LONG));
 });
 
 test.each([
