@@ -194,7 +194,9 @@ test('a restore reports what it restored although the directory cannot be comple
   expect(restored.out).toContain('rows of the cell there');
   expect([restored.code, restored.err]).toEqual([
     1,
-    expect.stringMatching(/^belfry: the directory lacks .*: nothing else is entered\. Run belfry cell index/),
+    expect.stringMatching(
+      /^belfry: the directory lacks .*: nothing else is entered\. Run belfry cell index/m,
+    ),
   ]);
 });
 
