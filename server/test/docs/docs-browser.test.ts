@@ -1,5 +1,5 @@
-import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Look, pagesFor } from '../../../inbox/test/support/shared-context.ts';
 import { axeViolations, describeInChromium, openChromium } from '../support/browser.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -16,13 +16,10 @@ describeInChromium('the documentation in a browser', () => {
     await Promise.all([service?.stop(), browser?.close()]);
   });
 
-  /**
-   * Opens a page, which may have a context of its own. `close` expects no errors, no violations of its policy
-   * and no foreign requests.
-   */
-  async function open(path: string, look: Look = {}, context?: BrowserContext) {
+  /** Opens a page, which should have no errors, no violations of its policy and no foreign requests. */
+  async function open(path: string, look: Look = {}) {
     openShared ??= pagesFor(browser, `${service.address}/docs`);
-    const page = await (context?.newPage() ?? openShared(look));
+    const page = await openShared(look);
     const problems: string[] = [];
     page.on('console', (message) => {
       if (message.type() === 'error') problems.push(message.text());
@@ -33,17 +30,14 @@ describeInChromium('the documentation in a browser', () => {
       if (origin !== service.address && protocol !== 'data:') problems.push(request.url());
     });
     await page.goto(`${service.address}${path}`);
-    const close = async () => {
-      expect(problems).toEqual([]);
-      await page.close();
-    };
-    return { page, close };
+    const expectNoProblems = () => expect(problems).toEqual([]);
+    return { page, expectNoProblems };
   }
 
   const heading = (page: Page, name: string | RegExp) => page.getByRole('heading', { name });
 
   test('the search of the guides works by keyboard alone', async () => {
-    const { page, close } = await open('/docs/guides/first-steps/');
+    const { page, expectNoProblems } = await open('/docs/guides/first-steps/');
     await page.keyboard.press('/');
     await page.keyboard.type('retry');
     const options = page.getByRole('option');
@@ -64,20 +58,20 @@ describeInChromium('the documentation in a browser', () => {
     await page.getByText('No results for').waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'hidden' });
-    await close();
+    expectNoProblems();
   });
 
   test('the search finds operations, and opens them in the API reference', async () => {
-    const { page, close } = await open('/docs/guides/first-steps/');
+    const { page, expectNoProblems } = await open('/docs/guides/first-steps/');
     await page.keyboard.press('/');
     await page.keyboard.type('cancel a broadcast');
     await page.getByRole('option').filter({ hasText: 'POST /broadcasts/{broadcast_id}/cancel' }).click();
     await heading(page, 'Cancel a broadcast').waitFor();
-    await close();
+    expectNoProblems();
   });
 
   test('the start page finds guides, and forwards former links into the API reference', async () => {
-    const { page, close } = await open('/docs');
+    const { page, expectNoProblems } = await open('/docs');
     await page.keyboard.press('Control+k');
     await page.keyboard.type('nginx');
     await page.getByRole('option').first().click();
@@ -85,11 +79,11 @@ describeInChromium('the documentation in a browser', () => {
     await page.goto(`${service.address}/docs#tag/webhooks/PUT/webhooks`);
     await page.waitForURL('**/docs/api/#tag/webhooks/PUT/webhooks');
     await heading(page, 'Create or change a webhook').waitFor();
-    await close();
+    expectNoProblems();
   });
 
   test('the API reference opens at a link, with samples in languages and a search by keyboard', async () => {
-    const { page, close } = await open('/docs/api#tag/webhooks/PUT/webhooks');
+    const { page, expectNoProblems } = await open('/docs/api#tag/webhooks/PUT/webhooks');
     await heading(page, 'Create or change a webhook').waitFor();
     for (const [language, sample] of [
       ['JavaScript', "fetch('http"],
@@ -106,12 +100,12 @@ describeInChromium('the documentation in a browser', () => {
     await page.keyboard.press('Enter');
     await page.waitForURL(/suppression/i);
     await page.getByRole('dialog').waitFor({ state: 'hidden' });
-    await close();
+    expectNoProblems();
   });
 
   test('the theme follows the system, and a choice holds for all pages', async () => {
-    const context = await browser.newContext({ colorScheme: 'dark' }); // which stores the choice
-    const { page, close } = await open('/docs/concepts/', {}, context);
+    const { page, expectNoProblems } = await open('/docs/concepts/', { media: { colorScheme: 'dark' } });
+    onTestFinished(() => page.evaluate<void>('localStorage.clear()')); // where the choice is stored
     const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
     expect(await background()).toBe('rgb(20, 23, 28)');
     await page.locator('pre.mermaid svg').first().waitFor();
@@ -122,13 +116,12 @@ describeInChromium('the documentation in a browser', () => {
     expect(await background()).toBe('rgb(255, 255, 255)');
     await page.getByRole('button', { name: 'Dark mode', pressed: false }).click();
     await expect.poll(background).toBe('rgb(20, 23, 28)');
-    await close();
-    await context.close();
+    expectNoProblems();
   });
 
   test('a telephone shows the guides in a menu, and nothing is wider than its screen', async () => {
     const viewport = { width: 360, height: 740 };
-    const { page, close } = await open('/docs/authentication/', { viewport });
+    const { page, expectNoProblems } = await open('/docs/authentication/', { viewport });
     const width = () => page.evaluate<number>('document.documentElement.scrollWidth');
     expect(await width()).toBe(viewport.width);
     expect(await axeViolations(page)).toEqual([]);
@@ -144,15 +137,17 @@ describeInChromium('the documentation in a browser', () => {
     const widths = `(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])`;
     const [whole, shown] = await page.evaluate<number[]>(`${widths}(document.querySelector('dialog'))`);
     expect(whole).toBe(shown);
-    await close();
+    expectNoProblems();
   });
 
   test('a printed guide has whole lines of code', async () => {
-    const { page, close } = await open('/docs/authentication/', { viewport: { width: 700, height: 900 } });
+    const { page, expectNoProblems } = await open('/docs/authentication/', {
+      viewport: { width: 700, height: 900 },
+    });
     await page.emulateMedia({ media: 'print' });
     const cut = `[...document.querySelectorAll('pre')].filter((one) => one.scrollWidth > one.clientWidth)`;
     expect(await page.evaluate(`${cut}.length`)).toBe(0);
-    await close();
+    expectNoProblems();
   });
 
   for (const [path, name] of [
@@ -163,12 +158,14 @@ describeInChromium('the documentation in a browser', () => {
     ['/docs/concepts/', 'Concepts'],
   ] as const)
     test(`${path} is accessible in light and dark mode`, async () => {
-      const { page, close } = await open(path, { media: { colorScheme: 'light', reducedMotion: 'reduce' } });
+      const { page, expectNoProblems } = await open(path, {
+        media: { colorScheme: 'light', reducedMotion: 'reduce' },
+      });
       await heading(page, name).waitFor();
       expect(await axeViolations(page)).toEqual([]);
       await page.emulateMedia({ colorScheme: 'dark' });
       // The reference of the API follows by a script, a moment later.
       await expect.poll(() => axeViolations(page)).toEqual([]);
-      await close();
+      expectNoProblems();
     });
 });

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { describe } from 'vitest';
+import { PATIENCE_MS } from './patience.ts';
 
 // Debian's. `npm test` installs them when it runs as root. The shell is the same browser without windows: it
 // takes a quarter of the CPU time for a page, and has no push messages.
@@ -32,11 +33,14 @@ export const describeInChromium = describe.skipIf(!existsSync(CHROMIUM));
  * Opens Chromium without windows, or the whole of it for push messages. `runsLong`: for pages that work for
  * many seconds, such as one that scrolls through a long list.
  */
-export const openChromium = ({ whole = !existsSync(SHELL), runsLong = false } = {}): Promise<Browser> =>
-  chromium.launch({
+export async function openChromium({ whole = !existsSync(SHELL), runsLong = false } = {}): Promise<Browser> {
+  const browser = await chromium.launch({
     executablePath: whole ? CHROMIUM : SHELL,
     args: runsLong ? FLAGS : [...FLAGS, BRIEF],
   });
+  browser.on('context', (context) => context.setDefaultTimeout(PATIENCE_MS));
+  return browser;
+}
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
