@@ -74,10 +74,12 @@ function padded(text: string, width: number): string {
 // Terminals show most East Asian scripts, full-width forms and emoji two columns wide.
 const SCRIPTS = ['Han', 'Hangul', 'Hiragana', 'Katakana'].map((name) => `\\p{Script=${name}}`).join('');
 const WIDE = new RegExp(`[${SCRIPTS}\\p{Emoji_Presentation}\\u3000-\\u303f\\uff01-\\uff60]`, 'u');
-const characters = new Intl.Segmenter();
+// Created with the first table: it takes a megabyte, which a server does not need.
+let characters: Intl.Segmenter | undefined;
 
 /** The number of terminal columns of a text. */
 function widthOf(text: string): number {
+  characters ??= new Intl.Segmenter();
   let width = 0;
   for (const { segment } of characters.segment(text)) width += WIDE.test(segment) ? 2 : 1;
   return width;
