@@ -1,5 +1,8 @@
 import type { KeyObject, webcrypto } from 'node:crypto';
-import { errors, decodeJwt as joseDecode, jwtVerify, SignJWT } from 'jose';
+import * as errors from 'jose/errors';
+import { decodeJwt as joseDecode } from 'jose/jwt/decode';
+import { SignJWT } from 'jose/jwt/sign';
+import { jwtVerify } from 'jose/jwt/verify';
 
 export type Claims = Readonly<Record<string, unknown>>;
 
