@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { GraphQLError, getOperationAST, OperationTypeNode, subscribe } from 'graphql';
 import { type Context, makeServer, type Server } from 'graphql-ws';
 import type { RawData } from 'ws';
@@ -55,10 +55,10 @@ export class GraphqlClients {
     });
   }
 
-  /** Serves a WebSocket after its handshake. */
-  open(socket: LiveSocket): SocketClient {
+  /** Serves a WebSocket after its handshake. `request` is that of the handshake. */
+  open(socket: LiveSocket, request: IncomingMessage): SocketClient {
     const { webSocket } = socket;
-    const client = new Client(socket, this.#app);
+    const client = new Client(socket, this.#app, request);
     const ended = this.#protocol.opened(
       {
         protocol: webSocket.protocol,
@@ -106,14 +106,16 @@ export class GraphqlClients {
       if (caller.kind !== 'user') throw new ClientError('forbidden');
       await limits.socket(caller.userId);
       client.caller = caller;
+      client.request = undefined;
       if (client.socket.isOpen) this.#enter(client, caller.userId);
       client.closeAfter(caller.credential.expiresAtMs - this.#app.context.clock.now());
       return true;
     } catch (error) {
       const known = toClientError(error);
       if (known.status >= 500) throw error;
-      if (known.code !== 'rate_limit_exceeded')
-        await (async () => limits.refusedSocket(client.socket.request))().catch(() => {});
+      const { request } = client;
+      if (known.code !== 'rate_limit_exceeded' && request !== undefined)
+        await (async () => limits.refusedSocket(request))().catch(() => {});
       client.socket.webSocket.close(4403, known.code);
       return false;
     }
@@ -201,11 +203,14 @@ class Client implements SocketClient {
   onClosed: (code: number, reason: string) => Promise<void> = async () => {};
   /** That of the user's cell, once the client has sent its credential. */
   app: ClientApp;
+  /** That of the handshake, until the client has sent its credential. */
+  request: IncomingMessage | undefined;
   #expiry: NodeJS.Timeout | undefined;
 
-  constructor(socket: LiveSocket, app: ClientApp) {
+  constructor(socket: LiveSocket, app: ClientApp, request: IncomingMessage) {
     this.socket = socket;
     this.app = app;
+    this.request = request;
   }
 
   /** Resolves when the connection has taken the text, so that a slow client slows its events down. */

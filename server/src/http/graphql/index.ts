@@ -80,8 +80,9 @@ export function graphqlSockets(
       serves: (path) => path === GRAPHQL_PATH,
       maxIncomingBytes: MAX_INCOMING_BYTES,
       handleProtocols: (offered) => offered.has(PROTOCOL) && PROTOCOL,
-      admit: load, // the credential is in the first message
-      open: (socket, graphql) => graphql.open(socket),
+      // The credential is in the first message.
+      admit: async (request) => ({ graphql: await load(), request }),
+      open: (socket, { graphql, request }) => graphql.open(socket, request),
     },
   );
 }

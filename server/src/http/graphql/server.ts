@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   type DocumentNode,
@@ -27,8 +28,8 @@ const NO_BATCHES = 'Send one operation per request: batches are not supported';
 export interface GraphqlServer {
   /** Responds to an authenticated request. */
   respond(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply>;
-  /** Serves a WebSocket after its handshake. */
-  open(socket: LiveSocket): SocketClient;
+  /** Serves a WebSocket after its handshake. `request` is that of the handshake. */
+  open(socket: LiveSocket, request: IncomingMessage): SocketClient;
   /** The result of an introspection, as JSON. */
   introspection(): string;
 }
@@ -47,7 +48,7 @@ export function createGraphqlServer(app: App): GraphqlServer {
       await count(app, writes, request, reply);
       return send(reply, await respond(app, handle, writes > 0, request, reply));
     },
-    open: (socket) => clients.open(socket),
+    open: (socket, request) => clients.open(socket, request),
     introspection: () => JSON.stringify({ data: introspectionFromSchema(documents.schema) }),
   };
 }
