@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
 import { clientAddress } from '../../src/http/client-address.ts';
 import { network } from '../../src/http/rate-limit.ts';
@@ -190,6 +192,19 @@ describe('behind trusted proxies, the address of a caller without a valid creden
 
   test('is that of the proxy, if the header has no valid address', async () => {
     expect(await guesses((index) => `unknown-${index}`)).toEqual([401, 401, 429, 429]);
+  });
+
+  test('is that of the handshake, for credentials in the first message of a GraphQL client', async () => {
+    const forwarded = '192.0.2.4';
+    for (let index = 0; index < 2; index += 1) {
+      const url = `${behind.address.replace('http', 'ws')}/graphql`;
+      const headers = { 'x-forwarded-for': forwarded };
+      const socket = new WebSocket(url, 'graphql-transport-ws', { headers });
+      socket.on('open', () => socket.send(JSON.stringify({ type: 'connection_init', payload: {} })));
+      const [code] = await once(socket, 'close');
+      expect(code).toBe(4403);
+    }
+    expect(await guesses(() => forwarded)).toEqual([429, 429, 429, 429]);
   });
 });
 
