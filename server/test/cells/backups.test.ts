@@ -192,11 +192,10 @@ test('a restore reports what it restored although the directory cannot be comple
   await withClient(target.connection, (client) => client.query(rejectAllButCopies));
   const restored = await runCommand(['restore', file], { ...settings, DATABASE_URL: target.url });
   expect(restored.out).toContain('rows of the cell there');
-  expect([restored.code, restored.err]).toEqual([
+  const progress = /^\w+ \(table \d+ of \d+\), [\d.]+ MB\n/gm; // of a slow restore
+  expect([restored.code, restored.err.replace(progress, '')]).toEqual([
     1,
-    expect.stringMatching(
-      /^belfry: the directory lacks .*: nothing else is entered\. Run belfry cell index/m,
-    ),
+    expect.stringMatching(/^belfry: the directory lacks .*: nothing else is entered\. Run belfry cell index/),
   ]);
 });
 
