@@ -3,7 +3,13 @@ import { sql } from '../../server/src/db/client.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
 import { broadcastBody, randomIds } from '../support/broadcast-body.ts';
 import { preload, resetStatements } from '../support/database-costs.ts';
-import { addUnreadInboxes, fillInboxes, growUsers, growWithDeliveries } from '../support/large-table.ts';
+import {
+  addUnreadInboxes,
+  fillInboxes,
+  growUsers,
+  growWithDeliveries,
+  someBroadcasts,
+} from '../support/large-table.ts';
 import { type Mailers, startMailers } from '../support/mailers.ts';
 import { queueEmpty } from '../support/queue.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
@@ -12,6 +18,7 @@ import { percentile } from '../support/statistics.ts';
 const MANY_USERS = 1_000_000;
 const MILLION = 1_000_000;
 const MARKED_INBOXES = 10;
+const SNOOZED_MS = 3_000;
 
 /** One request, repeated. */
 interface Operation {
@@ -36,12 +43,13 @@ export const measureGrowth: Scenario = async (bench) => {
   try {
     await fillInboxes(belfry.db, belfry.projectId);
     await growUsers(belfry.db, belfry.projectId, users);
+    const broadcasts = await someBroadcasts(belfry.db);
     let perUser = 0;
     for (const rows of bench.quick ? [users, 10 * users] : [MILLION, 10 * MILLION, 50 * MILLION]) {
       const unread = await addUnreadInboxes(belfry.db, belfry.projectId, MARKED_INBOXES);
       await growWithDeliveries(belfry.db, { users, from: perUser, to: rows / users });
       perUser = rows / users;
-      for (const operation of operations(belfry, { users, unread, mailers }))
+      for (const operation of operations(belfry, { users, broadcasts, unread }, mailers))
         await measure(bench, belfry, operation, rows);
     }
   } finally {
@@ -50,9 +58,18 @@ export const measureGrowth: Scenario = async (bench) => {
   }
 };
 
+interface Rows {
+  users: number;
+  /** Ids of some of the broadcasts. */
+  broadcasts: readonly string[];
+  /** External ids of users with 10,000 unread notifications. */
+  unread: readonly string[];
+}
+
 function operations(
   { call, userJwt }: Belfry,
-  { users, unread, mailers }: { users: number; unread: readonly string[]; mailers: Mailers },
+  { users, broadcasts, unread }: Rows,
+  mailers: Mailers,
 ): Operation[] {
   const any = () => Math.floor(Math.random() * users) + 1;
   const send = (count: number) => () =>
@@ -60,15 +77,17 @@ function operations(
   const as = (name: () => string, method: string, path: string) => () =>
     call(method, path, undefined, userJwt(name()));
   const anyUser = () => `user-${any()}`;
-  const firstOf = async (jwt: string, path: string) => {
-    const { body } = await call('GET', `${path}?limit=1`, undefined, jwt);
-    return (body as { data: { id: string }[] }).data[0]?.id ?? '';
+  const newestOf = async (list: string, jwt?: string) => {
+    const { body } = await call('GET', `${list}?limit=1`, undefined, jwt);
+    return `${list}/${(body as { data: { id: string }[] }).data[0]?.id}`;
   };
   const nextUnread = unread.values();
-  const change = (action: string) => async () => {
+  const change = (action: string, body?: () => object) => async () => {
     const jwt = userJwt(anyUser());
-    return call('POST', `/notifications/${await firstOf(jwt, '/notifications')}/${action}`, undefined, jwt);
+    return call('POST', `${await newestOf('/notifications', jwt)}/${action}`, body?.(), jwt);
   };
+  const untilSoon = () => ({ until: new Date(Date.now() + SNOOZED_MS).toISOString() });
+  const anyBroadcast = () => broadcasts[Math.floor(Math.random() * broadcasts.length)] ?? '';
   return [
     { name: 'broadcast to 1,000 users', times: 30, send: send(1_000) },
     { name: 'broadcast to one user', times: 200, send: send(1) },
@@ -82,6 +101,21 @@ function operations(
     },
     { name: 'find one and mark it as read', times: 200, send: change('read') },
     { name: 'find one and archive it', times: 200, send: change('archive') },
+    {
+      name: 'find one, snooze it, and show it again',
+      times: 200,
+      send: change('snooze', untilSoon),
+    },
+    {
+      name: 'find one and delete it',
+      times: 200,
+      async send() {
+        const jwt = userJwt(anyUser());
+        return call('DELETE', await newestOf('/notifications', jwt), undefined, jwt);
+      },
+    },
+    { name: 'unseen count', times: 300, send: as(anyUser, 'GET', '/notifications/unseen/count') },
+    { name: 'mark all as seen', times: 200, send: as(anyUser, 'POST', '/notifications/seen') },
     { name: 'mark all as read', times: 200, send: as(anyUser, 'POST', '/notifications/read') },
     {
       name: 'mark 10,000 as read',
@@ -93,6 +127,7 @@ function operations(
       times: 200,
       send: () => call('GET', '/broadcasts?limit=20'),
     },
+    { name: 'one broadcast', times: 200, send: () => call('GET', `/broadcasts/${anyBroadcast()}`) },
     { name: 'page of events', times: 200, send: () => call('GET', '/events?limit=20') },
     {
       name: 'page of the notifications of a user',
@@ -105,6 +140,12 @@ function operations(
       send: send(1_000),
       begin: () => call('PUT', '/integrations/ping_email', { url: mailers.url }),
       end: () => call('DELETE', '/integrations/ping_email'),
+    },
+    // The newest broadcast is one of those.
+    {
+      name: 'page of the deliveries of a broadcast',
+      times: 200,
+      send: async () => call('GET', `${await newestOf('/broadcasts')}/deliveries?limit=20`),
     },
   ];
 }

@@ -43,6 +43,11 @@ export async function fillInboxes(db: Database, projectId: string): Promise<Larg
   return { heavyUser: HEAVY_ID, busyUser: BUSY_ID, lightUser: LIGHT_ID };
 }
 
+/** The ids of every hundredth of the broadcasts. */
+export async function someBroadcasts(db: Database): Promise<string[]> {
+  return (await db.query<{ id: string }>(selectSomeBroadcasts)).map(({ id }) => id);
+}
+
 /** Adds notifications of other users, ten each, until the table has this many rows. */
 export async function growTo(db: Database, rows: number): Promise<void> {
   const [{ count } = { count: 0 }] = await db.query<{ count: number }>(
@@ -121,6 +126,10 @@ const insertBroadcasts = sql(
   `insert into broadcasts (id, project_id, category, message, status, total)
   select ${ID_OF('n')}, $1, 'orders', $2, 'processed', 1
   from generate_series(1, $3::int) as n`,
+);
+const selectSomeBroadcasts = sql(
+  'bench_some_broadcasts',
+  `select ${ID_OF('n')} as id from generate_series(100, ${HEAVY}, 100) as n`,
 );
 const insertUser = sql(
   'bench_user',
