@@ -62,8 +62,13 @@ async function endedAtOnce(id: string) {
 /** Waits until one attempt was made and the next is scheduled. */
 const retrying = (id: string) =>
   until(
-    () => service.rows("select 1 from jobs where payload->>'broadcast_id' = $1 and due_at is not null", [id]),
-    (jobs) => jobs.length === 1,
+    () =>
+      service.rows<{ attempt: number }>(
+        `select (payload->>'attempt')::int as attempt from jobs
+        where payload->>'broadcast_id' = $1 and due_at is not null`,
+        [id],
+      ),
+    (jobs) => jobs.length === 1 && jobs[0]?.attempt === 1,
   );
 const events = async (type: string) => (await project.call('GET', `/events?type=${type}`)).body.data;
 const sentOn = async (channel: string) =>
