@@ -10,18 +10,18 @@ export interface NamedUser {
 }
 
 /**
- * Reads the user of a User JWT whose signature is verified. A claim that is null counts as missing. An
- * invalid claim is an error, because with only the other claim the token could identify another user.
+ * Reads the user of a User JWT whose signature is verified. An invalid claim, also one that is null, is an
+ * error, because with only the other claim the token could identify another user.
  */
 export function readUserClaims(claims: Claims): NamedUser {
   const named: NamedUser = {};
   const problems: string[] = [];
-  if (isGiven(claims.user_external_id)) {
+  if (claims.user_external_id !== undefined) {
     const externalId = readExternalId(textOf(claims.user_external_id));
     if (externalId !== undefined) named.externalId = externalId;
     else problems.push(`The claim 'user_external_id' ${EXTERNAL_ID_RULE}`);
   }
-  if (isGiven(claims.user_email)) {
+  if (claims.user_email !== undefined) {
     const email = readEmail(textOf(claims.user_email));
     if (email !== undefined) named.email = email;
     else problems.push("The claim 'user_email' must be an e-mail address");
@@ -30,10 +30,6 @@ export function readUserClaims(claims: Claims): NamedUser {
     problems.push('The token has no user: it needs a user_external_id or a user_email');
   if (problems.length > 0) throw new ClientError('jwt_auth_failed', problems);
   return named;
-}
-
-function isGiven(claim: unknown): boolean {
-  return claim !== undefined && claim !== null;
 }
 
 /** Reads the id of a Project JWT whose signature is verified. */
