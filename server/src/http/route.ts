@@ -265,6 +265,8 @@ declare module 'fastify' {
     secretPath?: boolean;
     /** The limits of the body, and how it is parsed. */
     limits?: JsonLimits;
+    /** The limit of bodies of users, where projects may send longer ones to the same path. */
+    userBodyBytes?: number;
     longArray?: string;
     unwrap?: string;
     wrapper?: string;

@@ -117,8 +117,18 @@ describe('a request that is refused has the code of REST', () => {
       415,
       ['unsupported_media_type', 'The request body must be JSON'],
     ]);
-    const long = JSON.stringify({ query: '{ __typename }', variables: { a: 'x'.repeat(1024 * 1024) } });
-    expect(refusal(await send(long))).toEqual([413, ['payload_too_large', 'The request body is too large']]);
+    const ofBytes = (bytes: number) => {
+      const body = { query: '{ __typename }', variables: { a: '' } };
+      body.variables.a = 'x'.repeat(bytes - JSON.stringify(body).length);
+      return JSON.stringify(body);
+    };
+    const tooLong = [413, ['payload_too_large', 'The request body is too large']];
+    expect((await send(ofBytes(64 * 1024))).body.data).toEqual({ __typename: 'Query' });
+    expect(refusal(await send(ofBytes(64 * 1024 + 1)))).toEqual(tooLong);
+    const sendAsProject = (raw: string) =>
+      service.request('POST', '/graphql', { token: service.project.jwt, raw });
+    expect((await sendAsProject(ofBytes(1024 * 1024))).body.data).toEqual({ __typename: 'Query' });
+    expect(refusal(await sendAsProject(ofBytes(1024 * 1024 + 1)))).toEqual(tooLong);
     const many = JSON.stringify({ query: '{ __typename }', variables: { a: Array(10_001).fill(1) } });
     expect(refusal(await send(many))[1]?.[0]).toBe('payload_too_large');
     expect(refusal(await send('[{"query":"{ __typename }"}]'))).toEqual([

@@ -26,7 +26,7 @@ export function readBodies({ fastify, readBody }: Pick<App, 'fastify' | 'readBod
     (format: 'json' | RowFormat) => async (request: FastifyRequest, payload: IncomingMessage) => {
       if (request.is404) return undefined; // no route reads the body
       const { config, bodyLimit } = request.routeOptions;
-      const { users } = config;
+      const { users, userBodyBytes = bodyLimit } = config;
       if (format !== 'json' && !users) throw new ClientError('unsupported_media_type');
       // An inflated body could have any size.
       if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
@@ -35,7 +35,11 @@ export function readBodies({ fastify, readBody }: Pick<App, 'fastify' | 'readBod
           'The request body must not have a Content-Encoding',
         ]);
       }
-      const body = await readBody(request, payload, bodyLimit);
+      const body = await readBody(
+        request,
+        payload,
+        request.caller?.kind === 'user' ? userBodyBytes : bodyLimit,
+      );
       const rules = rulesOf(request, config, users ? format : undefined);
       return body.length <= (users ? USERS_PARSED_HERE_BYTES : PARSED_HERE_BYTES)
         ? parseHere(request, body, rules)

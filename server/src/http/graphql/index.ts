@@ -10,6 +10,7 @@ import type { App } from '../route.ts';
 import { graphiqlRoutes, sendGraphiql, wantsPage } from './graphiql.ts';
 import type { GraphqlServer } from './server.ts';
 
+// As many keys and values as a user may save in preferences.
 const BODY_LIMITS = { bytes: 1024 * 1024, keysAndValues: 10_000, levels: 100 };
 // A query with its variables.
 const MAX_INCOMING_BYTES = 64 * 1024;
@@ -47,6 +48,7 @@ export function graphqlRoute(app: App): void {
       api: app.api,
       operationId: 'graphql',
       limits: { keysAndValues: BODY_LIMITS.keysAndValues, inMember: 0, levels: BODY_LIMITS.levels },
+      userBodyBytes: app.api.limits.bodies.user.bytes,
     },
     schema: { hide: true }, // the schema describes it
     onRequest: async (request, reply) => {
