@@ -71,7 +71,7 @@ export const busConnected = new Gauge({
 
 export const busSilence = new Gauge({
   name: 'belfry_bus_silent_seconds',
-  help: 'The time since the database or NATS last responded on the connection of the bus, tested every 8 s.',
+  help: 'The time since the database or NATS last responded on the connection of the bus, tested every 4 s.',
   labelNames: ['bus'] as const,
   aggregator: 'max',
   registers,
