@@ -182,6 +182,25 @@ test('the nodes get NATS_URL from a secret, if one is named', () => {
   expect(natsOf(objects())).toEqual([undefined, undefined]);
 });
 
+test('the nodes and the migration get a URL around the pooler, if its key is named', () => {
+  const direct = (all: Yaml[]) =>
+    [...of('Deployment', all), ...of('Job', all)].map(({ spec }) =>
+      spec.template.spec.containers[0].env.find(({ name }: Yaml) => name === 'DATABASE_DIRECT_URL'),
+    );
+  const secretKeyRef = { name: 'belfry-db-app', key: 'direct' };
+  const reference = { name: 'DATABASE_DIRECT_URL', valueFrom: { secretKeyRef } };
+  const pooled = objects({ database: { ...values.database, directKey: 'direct' } });
+  expect(direct(pooled)).toEqual([reference, reference, reference]);
+  expect(direct(objects())).toEqual([undefined, undefined, undefined]);
+});
+
+test('the migration has the settings of the nodes', () => {
+  const settings = { LOG_LEVEL: 'warn' };
+  const [job] = of('Job', objects({ settings }));
+  const { env } = job.spec.template.spec.containers[0];
+  expect(env).toContainEqual({ name: 'LOG_LEVEL', value: 'warn' });
+});
+
 test('the migration is a hook before a new release starts, and both it and the ingress are optional', () => {
   expect(of('Job')[0].metadata.annotations['helm.sh/hook']).toBe('pre-install,pre-upgrade');
   const without = objects({ migrate: false, ingress: { ...values.ingress, enabled: false } });
@@ -199,6 +218,7 @@ describe.skipIf(helm(['version']).status !== 0)('Helm', () => {
   test.each([
     ['by default', {}],
     ['with NATS', { nats: { secret: 'bus', key: 'url' } }],
+    ['with a pooler', { database: { ...values.database, directKey: 'direct' } }],
     ['without migration and ingress', { migrate: false, ingress: { ...values.ingress, enabled: false } }],
     [
       'with an image',
