@@ -636,6 +636,15 @@ describe('tokens', () => {
     expect(discarded).toHaveLength(30);
   });
 
+  test('whose vendor fails for one user alone never pauses the integration for all others', async () => {
+    vendorOverHttp2.reply({ status: 500 });
+    for (let n = 0; n < 40; n += 1)
+      expect(await push(`${n}`, 'hostile')).toMatchObject({ outcome: { kind: 'retry' } });
+    vendorOverHttp2.reply({ status: 200 });
+    expect(await push('good', 'another')).toMatchObject(sent);
+    expect(events).toEqual([]);
+  });
+
   test('of ten users in a row means a wrong config, and none of them is discarded', async () => {
     vendorOverHttp2.reply({ status: 400, body: { reason: 'BadDeviceToken' } });
     for (let n = 0; n < 9; n += 1) expect(await push(`${n}`)).toMatchObject(gone);

@@ -34,17 +34,24 @@ function start() {
       breaker = asked.breaker;
       return 'permit' in asked ? asked.permit : asked.untilMs - nowMs;
     },
-    end(permit: BreakerPermit | number, verdict: Verdict) {
+    end(permit: BreakerPermit | number, verdict: Verdict, userId = 'ada') {
       if (typeof permit === 'number') throw new Error('it was not let through');
-      breaker = afterSend(breaker, permit, verdict, { nowMs, random });
+      breaker = afterSend(breaker, permit, verdict, { userId, nowMs, random });
     },
+    /** Sends each message to another user. */
     send(...verdicts: Verdict[]) {
-      for (const verdict of verdicts) this.end(this.ask(), verdict);
+      verdicts.forEach((verdict, index) => {
+        this.end(this.ask(), verdict, `user ${index}`);
+      });
+    },
+    sendTo(users: readonly string[], verdict: Verdict) {
+      for (const userId of users) this.end(this.ask(), verdict, userId);
     },
   };
 }
 
-const times = (count: number, verdict: Verdict): Verdict[] => Array.from({ length: count }, () => verdict);
+const times = <const Value>(count: number, value: Value): Value[] =>
+  Array.from({ length: count }, () => value);
 
 describe('closed', () => {
   test('one rejection of the config opens it', () => {
@@ -60,6 +67,23 @@ describe('closed', () => {
     expect(one.state).toBe('closed');
     one.send('no_response');
     expect(one.state).toBe('open');
+  });
+
+  test('one or two users whose messages get no response open nothing', () => {
+    const one = start();
+    one.sendTo(times(60, 'ada'), 'no_response');
+    one.sendTo(times(60, 'bob'), 'no_response');
+    expect(one.state).toBe('closed');
+    one.sendTo(['cleo'], 'no_response');
+    expect(one.state).toBe('open');
+  });
+
+  test('a success to anyone resets the users, too', () => {
+    const one = start();
+    one.sendTo(['ada', 'bob'], 'no_response');
+    one.sendTo(['ada'], 'works');
+    one.sendTo(times(20, 'cleo'), 'no_response');
+    expect(one.state).toBe('closed');
   });
 
   test('a success resets the count, an inconclusive outcome does not', () => {
@@ -108,7 +132,7 @@ describe('open', () => {
   });
 
   test('messages that arrive during a probe are deferred to the same time, to stay one job', () => {
-    const opened = afterSend(CLOSED, CLOSED, 'rejects', { nowMs: 0, random });
+    const opened = afterSend(CLOSED, CLOSED, 'rejects', { userId: 'ada', nowMs: 0, random });
     let { breaker } = admit(opened, 60_000, random);
     const untils = new Set<number>();
     for (let ms = 0; ms < 1_000; ms += 10) {
@@ -122,7 +146,7 @@ describe('open', () => {
   });
 
   test('a clock that is set back does not delay the probe', () => {
-    const opened = afterSend(CLOSED, CLOSED, 'rejects', { nowMs: 86_400_000, random });
+    const opened = afterSend(CLOSED, CLOSED, 'rejects', { userId: 'ada', nowMs: 86_400_000, random });
     expect(admit(opened, 0, random)).toMatchObject({ permit: { epoch: expect.any(Number) } });
   });
 
@@ -199,7 +223,7 @@ test.each([
   [0, 48_000],
   [1, 72_000],
 ])('the wait is a fifth shorter or longer by chance: %d', (chance, waitMs) => {
-  const opened = afterSend(CLOSED, CLOSED, 'rejects', { nowMs: 0, random: () => chance });
+  const opened = afterSend(CLOSED, CLOSED, 'rejects', { userId: 'ada', nowMs: 0, random: () => chance });
   expect(opened).toMatchObject({ state: 'open', probeAtMs: waitMs });
 });
 

@@ -8,8 +8,10 @@ import { LONGEST_PAUSE_MS } from '../../setup/integrations/pauses.ts';
  * next state. A permit of an earlier `epoch` was given before the state last changed, and its verdict is
  * ignored.
  */
-export type CircuitBreaker = { readonly epoch: number } & (
-  | { readonly state: 'closed'; readonly failures: number }
+export type CircuitBreaker = {
+  readonly epoch: number;
+} /** The messages in a row that got no response, and some of their users. */ & (
+  | { readonly state: 'closed'; readonly failures: number; readonly userIds: readonly string[] }
   | { readonly state: 'open'; readonly waitMs: number; readonly probeAtMs: number }
   /** Messages that come while the probe is in flight are deferred until `deferUntilMs`. */
   | { readonly state: 'half_open'; readonly waitMs: number; readonly deferUntilMs?: number }
@@ -27,11 +29,19 @@ export interface BreakerPermit {
   readonly epoch: number;
 }
 
-export const CLOSED: CircuitBreaker = { epoch: 0, state: 'closed', failures: 0 };
+export const CLOSED = closed(0);
+
+/** A closed breaker without failures. */
+export function closed(epoch: number): CircuitBreaker {
+  return { epoch, state: 'closed', failures: 0, userIds: [] };
+}
 
 // In a row: a restart of the vendor takes fewer of an integration's messages, an outage takes them within
 // seconds.
 const FAILURES_IN_A_ROW = 20;
+// They must be of several users: one whose device or mail server is broken must not stop the messages to all
+// others, however often they are retried.
+const SEVERAL_USERS = 3;
 // A vendor that does not respond may be back in a moment; a config waits for a person to repair it.
 const FIRST_PROBE_MS = { no_response: 5_000, rejects: 60_000 };
 // For how long messages are deferred while a probe is in flight. A response takes up to a minute, but most
@@ -62,12 +72,12 @@ export function admit(
   return { breaker: probing, permit: probing };
 }
 
-/** Returns the state after the send that had this permit has ended. */
+/** Returns the state after the send to this user, which had this permit, has ended. */
 export function afterSend(
   breaker: CircuitBreaker,
   permit: BreakerPermit,
   verdict: Verdict,
-  { nowMs, random = Math.random }: { nowMs: number; random?: () => number },
+  { userId, nowMs, random = Math.random }: { userId: string; nowMs: number; random?: () => number },
 ): CircuitBreaker {
   if (permit.epoch !== breaker.epoch) return breaker;
   const epoch = breaker.epoch + 1;
@@ -79,13 +89,17 @@ export function afterSend(
   });
   if (breaker.state === 'closed') {
     if (verdict === 'inconclusive' || verdict === 'rejects_same_user') return breaker;
-    if (verdict === 'works') return breaker.failures === 0 ? breaker : { ...breaker, failures: 0 };
+    if (verdict === 'works') return breaker.failures === 0 ? breaker : closed(breaker.epoch);
+    if (verdict === 'rejects') return open(FIRST_PROBE_MS.rejects);
     const failures = breaker.failures + 1;
-    if (verdict === 'no_response' && failures < FAILURES_IN_A_ROW) return { ...breaker, failures };
-    return open(FIRST_PROBE_MS[verdict]);
+    const isNew = breaker.userIds.length < SEVERAL_USERS && !breaker.userIds.includes(userId);
+    const userIds = isNew ? [...breaker.userIds, userId] : breaker.userIds;
+    if (failures >= FAILURES_IN_A_ROW && userIds.length >= SEVERAL_USERS)
+      return open(FIRST_PROBE_MS.no_response);
+    return { ...breaker, failures, userIds };
   }
   if (breaker.state === 'open') return breaker; // has given no permit of this epoch
-  if (verdict === 'works') return { epoch, state: 'closed', failures: 0 };
+  if (verdict === 'works') return closed(epoch);
   // The probe has shown nothing: the next message may be a probe at once.
   if (verdict === 'inconclusive') return { epoch, state: 'open', waitMs: breaker.waitMs, probeAtMs: nowMs };
   if (verdict === 'rejects_same_user') return open(breaker.waitMs);

@@ -26,7 +26,7 @@ export interface SendRequest {
   broadcastId: string;
   /** The delivery was deferred or tried before. */
   hasReturned?: boolean;
-  /** The recipient: failures that a recipient can cause are counted by user. */
+  /** See `Admitted`. */
   userId: string;
   /** Characters of the message that are in memory while it is sent. */
   weight: number;
@@ -173,7 +173,7 @@ export class Dispatcher {
       return deferred(this.#deps.clock.now() + BLOCKED_DEFERRAL_MS, BLOCKED, 'server');
     if (this.#deps.cancelled.has(request.broadcastId))
       return deferred(this.#deps.clock.now(), CANCELLED, 'server');
-    const admitted = this.health.admit(integration, host);
+    const admitted = this.health.admit(integration, host, request.userId);
     if ('untilMs' in admitted) return paused(admitted.untilMs);
     let isRecorded = false;
     try {
@@ -186,9 +186,9 @@ export class Dispatcher {
       const outcome = withoutIdentifiers(await transmit(connection, host, message), request);
       if (connection.isClosed || this.#closed) return this.#afterClose(done(outcome, integration));
       isRecorded = true;
-      const { userId, token } = request;
+      const { token } = request;
       const overridden = message.override !== undefined;
-      return done(this.health.record(admitted, outcome, { userId, token, overridden }), integration);
+      return done(this.health.record(admitted, outcome, { token, overridden }), integration);
     } finally {
       if (!isRecorded) this.health.withdraw(admitted);
     }

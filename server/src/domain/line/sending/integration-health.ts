@@ -16,6 +16,7 @@ import {
   type BreakerPermit,
   type CircuitBreaker,
   CLOSED,
+  closed,
   endSuspicion,
   keepToken,
   mayBeConfig,
@@ -45,6 +46,8 @@ export interface Admitted {
   integration: OpenedIntegration;
   /** See `Provider.downstreamHost`; '' if the integration has one downstream host. */
   host: string;
+  /** The recipient: failures that a recipient can cause are counted by user. */
+  userId: string;
   permit: BreakerPermit;
   /** The integration is paused, and this message probes it. */
   isProbe: boolean;
@@ -52,7 +55,6 @@ export interface Admitted {
 
 /** What has to be known of a message to judge its outcome. */
 export interface SentMessage {
-  userId: string;
   /** The token that it was sent to, if it was sent to one. */
   token?: TokenRef | undefined;
   /** The broadcast has an override for the provider. */
@@ -123,8 +125,7 @@ export class IntegrationHealth {
       health.reportedVersion = undefined;
       health.resumedAtMs = this.#deps.clock.now();
       // The end of a probe in flight will count.
-      if (health.breaker.state === 'open')
-        health.breaker = { epoch: health.breaker.epoch + 1, state: 'closed', failures: 0 };
+      if (health.breaker.state === 'open') health.breaker = closed(health.breaker.epoch + 1);
     }
   }
 
@@ -146,13 +147,14 @@ export class IntegrationHealth {
   }
 
   /** Lets a message through, to be followed by `record` or `withdraw`; or returns until when to defer it. */
-  admit(integration: OpenedIntegration, host: string): Admitted | { untilMs: number } {
+  admit(integration: OpenedIntegration, host: string, userId: string): Admitted | { untilMs: number } {
     const health = this.#healthOf(integration, host);
-    if (health === undefined) return { integration, host, permit: CLOSED, isProbe: false };
+    const message = { integration, host, userId };
+    if (health === undefined) return { ...message, permit: CLOSED, isProbe: false };
     const result = admit(health.breaker, this.#deps.clock.now());
     health.breaker = result.breaker;
     if (!('permit' in result)) return { untilMs: result.untilMs };
-    return { integration, host, permit: result.permit, isProbe: result.breaker.state === 'half_open' };
+    return { ...message, permit: result.permit, isProbe: result.breaker.state === 'half_open' };
   }
 
   /**
@@ -176,7 +178,7 @@ export class IntegrationHealth {
       return this.#recordGoneToken(admitted, outcome, { ...message, token: message.token });
     if (outcome.kind === 'sent') this.#endSuspicion(admitted);
     const verdict = mayBeConfig(outcome)
-      ? this.#addFailure(admitted, message)
+      ? this.#addFailure(admitted, message.overridden)
       : verdictOf(outcome, { overridden: message.overridden });
     this.#update(admitted, verdict, outcome);
     return outcome;
@@ -190,7 +192,7 @@ export class IntegrationHealth {
   #recordGoneToken(
     admitted: Admitted,
     outcome: Extract<SendOutcome, { kind: 'token_gone' }>,
-    { token, ...message }: SentMessage & { token: TokenRef },
+    { token, overridden }: SentMessage & { token: TokenRef },
   ): SendOutcome {
     const { kind: _, suspect, ...details } = outcome;
     const gone: GoneToken = { ...token, ...details };
@@ -199,7 +201,7 @@ export class IntegrationHealth {
       this.#deps.discarder.add([gone]);
       return outcome;
     }
-    const verdict = this.#addFailure(admitted, message);
+    const verdict = this.#addFailure(admitted, overridden);
     if (verdict !== 'rejects') {
       // It may be discarded much later, and must not be if it was saved again by then.
       const goneAt = gone.goneAt ?? new Date(this.#deps.clock.now());
@@ -222,10 +224,7 @@ export class IntegrationHealth {
    * What a failure shows that the recipient may have caused. An override may have caused it as well, and then
    * it shows nothing.
    */
-  #addFailure(
-    { integration, host, permit }: Admitted,
-    { userId, overridden }: Pick<SentMessage, 'userId' | 'overridden'>,
-  ): Verdict {
+  #addFailure({ integration, host, userId, permit }: Admitted, overridden: boolean): Verdict {
     if (overridden) return 'inconclusive';
     const finding = addFailure(this.#suspicionOf(integration), userId);
     if (finding === 'config_at_fault') return 'rejects';
@@ -243,7 +242,7 @@ export class IntegrationHealth {
     if (gone.length > 0) this.#deps.discarder.add(gone);
   }
 
-  #update({ integration, host, permit }: Admitted, verdict: Verdict, outcome?: SendOutcome): void {
+  #update({ integration, host, userId, permit }: Admitted, verdict: Verdict, outcome?: SendOutcome): void {
     let health = this.#healthOf(integration, host);
     if (health === undefined) {
       if (verdict !== 'rejects' && verdict !== 'no_response') return;
@@ -255,7 +254,7 @@ export class IntegrationHealth {
     const before = health.breaker;
     const wasProbe = before.state === 'half_open' && before.epoch === permit.epoch;
     if (wasProbe && verdict === 'inconclusive') this.#deps.pauses.released(pauseKeyOf(integration, host));
-    health.breaker = afterSend(before, permit, verdict, { nowMs: this.#deps.clock.now() });
+    health.breaker = afterSend(before, permit, verdict, { userId, nowMs: this.#deps.clock.now() });
     if (before.epoch !== health.breaker.epoch || verdict === 'works')
       this.#report(integration, host, health, { verdict, outcome });
   }
@@ -310,7 +309,7 @@ export class IntegrationHealth {
     const health = this.#healths.get(hostKeyOf(integration, host));
     if (health === undefined || health.version >= integration.version) return health;
     health.version = integration.version;
-    health.breaker = { epoch: health.breaker.epoch + 1, state: 'closed', failures: 0 };
+    health.breaker = closed(health.breaker.epoch + 1);
     return health;
   }
 
