@@ -15,6 +15,7 @@ import {
 import { tableTexts } from '../support/table-texts.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 import { startWebhookReceiver } from '../support/webhook-receiver.ts';
+import { inState, STATE, startRun } from '../support/workflows.ts';
 
 const PUBLIC_URL = 'https://notify.example.com';
 const DAY_MS = 24 * 3_600_000;
@@ -117,6 +118,9 @@ test('nothing personal is in any table after the user was erased', async () => {
     quiet_hours: { days: [weekday(Date.now() + 3 * DAY_MS)], from: '22:00', to: '07:00' },
   });
   await ok('PUT', '/channels/user_delivery_windows', { time_zone: 'Antarctica/Troll', channels: [] });
+  const input = { user: { external_id: name }, note: 'canary-input' };
+  const run = await startRun(project, [{ command: 'pause' }], input);
+  await inState(project, run, STATE.waiting);
   const first = await project.call('POST', '/broadcasts', ...once);
   const broadcast = first.body.id;
   await processed(project.call, broadcast);
@@ -196,6 +200,7 @@ test('nothing personal is in any table after the user was erased', async () => {
       'preference',
       'link-one',
       'title-two',
+      'input',
     ],
   ])
     expect([canary, before.includes(`canary-${canary}`)]).toEqual([canary, true]);
