@@ -256,6 +256,12 @@ describe('an operation that fails has the code and the words of REST', () => {
       { title: '', recipients: [{ externalId: 'a' }] },
     ],
     [
+      'a broadcast with characters that are not text',
+      ['POST', '/broadcasts', { title: 'a\0', content: '\ud800', recipients: [{ external_id: 'a' }] }],
+      'mutation ($input: BroadcastInput!) { createBroadcast(input: $input) { id } }',
+      { title: 'a\0', content: '\ud800', recipients: [{ externalId: 'a' }] },
+    ],
+    [
       'a broadcast that is scheduled too late',
       [
         'POST',

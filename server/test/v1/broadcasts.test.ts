@@ -85,6 +85,15 @@ describe('POST /notifications', () => {
       "Param 'notification' doesn't allow key: more",
       "Param 'notification.recipients.0' must have external_id or email",
     ]);
+    for (const text of ['a\0', '\ud800'])
+      expect(
+        await problems({
+          notification: { title: text, content: text, recipients: [{ external_id: 'a' }] },
+        }),
+      ).toEqual([
+        expect.stringContaining("Param 'notification.title'"),
+        expect.stringContaining("Param 'notification.content'"),
+      ]);
     const many = Array.from({ length: 1_001 }, (_none, index) => ({ external_id: `u${index}` }));
     expect(await problems({ notification: { title: 'Hello', recipients: many } })).toHaveLength(1);
     expect(
