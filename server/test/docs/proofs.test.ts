@@ -33,6 +33,21 @@ test('every test file and script in the table exists', () => {
   expect(missing).toEqual([]);
 });
 
+test('every part of the bench that is named in the documents exists', () => {
+  const parts = readFileSync(`${root}bench/main.ts`, 'utf8').matchAll(/^ {2}'?([\w-]+)'?: \{ ?(?:title|$)/gm);
+  const known = new Set([...parts].map(([, name]) => name));
+  const read = (name: string) => readFileSync(`${root}docs/${name}`, 'utf8');
+  const named = ['proofs.md', 'performance.md', 'guides/load-testing.md', 'guides/upgrading.md'].flatMap(
+    (file) => [...read(file).matchAll(/--only ([\w,-]+)/g)].flatMap(([, names = '']) => names.split(',')),
+  );
+  // The first column of the tables of results.
+  const [, results = ''] = read('performance.md').split('## Results');
+  const [measured = ''] = results.split('### Cost and providers');
+  const columns = [...measured.matchAll(/^\| ([a-z][\w-]*) \|/gm)].map(([, name = '']) => name);
+  expect(columns.length).toBeGreaterThan(50);
+  expect([...named, ...columns].filter((name) => !known.has(name))).toEqual([]);
+});
+
 test('a row that is not missing names what shows it', () => {
   for (const [, number, , shownBy, state] of rows)
     expect(`${number}: ${shownBy === ''}`).toBe(`${number}: ${state === 'missing'}`);
