@@ -326,6 +326,45 @@ test('the links differ by channel, locale and user', async () => {
   );
 });
 
+test('a message of a critical category has no link to unsubscribe', async () => {
+  await vendors.setUp(project);
+  for (const [key, critical] of Object.entries({ 'auth/code': true, news: false })) {
+    const channels = ['in_app', 'email', 'sms'].map((channel) => ({ channel }));
+    expect((await project.call('PUT', '/channels', { key, critical, channels })).status).toBe(200);
+  }
+  const content =
+    '<p>C {% if unsubscribe_url %}<a href="{{ unsubscribe_url }}">Off</a>{% else %}Kept{% endif %} ' +
+    '<a href="{{ preferences_url }}">Settings</a></p>';
+  const sms = { title: 'T', content: 'Off: {{ unsubscribe_url }}' };
+  await save('main', { en: { content: '{{ content }}<i>{{ unsubscribe_url }}</i>' } }, { kind: 'layout' });
+  await save('off', { en: { title: 'T', content, overrides: { channels: { sms } } } }, { layout: 'main' });
+  await user('ada', { email: 'ada@example.com', phone_numbers: ['+15005550001'] });
+
+  const sendOf = async (category: string) => {
+    vendors.reset();
+    const { id } = await send({ template: { key: 'off' }, recipients: to('ada'), category });
+    expect((await deliveriesOf(service, id)).map(({ state }) => state)).toEqual(['sent', 'sent']);
+    const mail = await vendors.mail.received[0]?.parsed();
+    const [phone] = vendors.phone.requests;
+    return {
+      html: String(mail?.html),
+      text: String(mail?.text),
+      inbox: String((await inbox('ada'))[0].content),
+      sms: new URLSearchParams(phone?.body).get('Body'),
+    };
+  };
+  const news = await sendOf('news');
+  for (const text of Object.values(news)) expect(text).toContain('/unsubscribe/');
+  const code = await sendOf('auth/code');
+  for (const text of Object.values(code)) expect(text).not.toContain('/unsubscribe/');
+  for (const text of [code.html, code.text, code.inbox]) {
+    expect(text).toContain('C Kept');
+    expect(text).toContain('/preferences/');
+  }
+  expect(code.html).toContain('<i></i>');
+  expect(code.sms).toBe('T\nOff:');
+});
+
 describe('a template that cannot be rendered', () => {
   test('for one user fails for that user alone', async () => {
     await save('welcome', { en: { title: '{{ user.first_name }}' } });

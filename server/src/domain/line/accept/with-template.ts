@@ -52,8 +52,8 @@ function withoutUser(
   try {
     const { title, content, actionUrl } = texts.render('in_app', {
       ...data,
-      unsubscribe_url: '',
-      preferences_url: '',
+      unsubscribe_url: null,
+      preferences_url: null,
     });
     return { title, content, action_url: actionUrl };
   } catch (error) {

@@ -155,11 +155,11 @@ async function collect(
   if (addressed.kind !== 'targets') return addressed;
   const { delivery } = addressed;
   const { broadcast, user, channel, notificationId, dueAtMs, expiresAtMs } = delivery;
-  const { template, category } = broadcast;
+  const { template, category, critical } = broadcast;
   let texts = broadcast.texts.get(channel);
   if (template !== undefined && user !== undefined)
     try {
-      texts = await prepareTemplate({ config, project, template, category, channel, user });
+      texts = await prepareTemplate({ config, project, template, category, critical, channel, user });
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error;
       const reason = `The template cannot be rendered: ${error.message}`;

@@ -29,6 +29,8 @@ export interface PagesWithTexts {
 // batches have their turns. After 15 s without a statement PostgreSQL would end the transaction.
 const MAX_RENDER_MS = 5_000;
 
+type RenderContext = Pick<LineContext, 'config' | 'projects' | 'categories'>;
+
 /** How long the texts of a batch may take. */
 class RenderTime {
   readonly #limitMs: number;
@@ -67,7 +69,7 @@ class RenderTime {
  * then runs their jobs one by one.
  */
 export async function renderInboxTexts(
-  context: Pick<LineContext, 'config' | 'projects'>,
+  context: RenderContext,
   tx: Queryable,
   pages: readonly AddressedPage[],
   insertion: Insertion,
@@ -139,7 +141,7 @@ async function loadLocales(tx: Queryable, ids: readonly string[]): Promise<Users
 }
 
 async function renderPage(
-  { config, projects }: Pick<LineContext, 'config' | 'projects'>,
+  { config, projects, categories }: RenderContext,
   { id: broadcastId, projectId, category, userIds }: AddressedPage,
   { template, data }: BroadcastTemplate,
   { data: users, locales }: Users,
@@ -147,6 +149,8 @@ async function renderPage(
 ): Promise<{ rows: TextsRow[]; texts: string[]; failed: Map<string, string> }> {
   const project = await projects.byId(projectId);
   if (project === undefined) throw new Error('a broadcast of a project that does not exist');
+  const { configured } = await categories.of(projectId);
+  const critical = configured.get(category ?? '')?.critical === true;
   const ofProject = projectData(project);
   const between = takeTurns();
   const messages = new Map<string | null, MessageTemplate>();
@@ -162,7 +166,7 @@ async function renderPage(
     data,
     project: ofProject,
     get unsubscribe_url() {
-      return unsubscribeUrl(config, project, about);
+      return critical ? null : unsubscribeUrl(config, project, about);
     },
     get preferences_url() {
       return preferencesUrl(config, project, about);

@@ -22,8 +22,10 @@ export interface TemplateData {
   user: object | null;
   data: object;
   project: DataOf<typeof TEMPLATE_DATA.project>;
-  readonly unsubscribe_url: string;
-  readonly preferences_url: string;
+  /** Null in texts without a user, and in those of a critical category. Liquid takes '' for true. */
+  readonly unsubscribe_url: string | null;
+  /** Null in texts without a user. */
+  readonly preferences_url: string | null;
 }
 
 /** Returns the `project` that texts read. */

@@ -131,6 +131,8 @@ interface Templated {
   project: Project;
   template: BroadcastTemplate;
   category: string | null;
+  /** The category is critical. */
+  critical: boolean;
   channel: string;
   user: LoadedUser;
 }
@@ -145,7 +147,7 @@ const shared = new WeakMap<BroadcastTemplate, Map<string, Prepared>>();
 /** Prepares the texts of a template for a user. Throws TemplateError. */
 export function prepareTemplate(templated: Templated): Promise<Prepared> {
   return oneAtATime.run(1, async () => {
-    const { config, project, template, category, channel, user } = templated;
+    const { config, project, template, category, critical, channel, user } = templated;
     const message = await template.template.forLocale(user.locale, project.defaultLocale);
     const name = `${channel} ${message.locale}`;
     const known = shared.get(template)?.get(name);
@@ -156,7 +158,7 @@ export function prepareTemplate(templated: Templated): Promise<Prepared> {
       data: template.data,
       project: projectData(project),
       get unsubscribe_url() {
-        return unsubscribeUrl(config, project, { userId: user.id, category, channel });
+        return critical ? null : unsubscribeUrl(config, project, { userId: user.id, category, channel });
       },
       get preferences_url() {
         return preferencesUrl(config, project, { userId: user.id, category });
