@@ -35,6 +35,8 @@ beforeAll(async () => {
     const { body } = (await project?.call('GET', `/integrations/${name}`)) ?? {};
     hooks.set(name, body.data[0].id);
   }
+  await saveTemplates();
+  expect((await project?.call('PUT', '/workflows', { key: 'large', steps: SET }))?.status).toBe(200);
 });
 afterAll(() => server.stop());
 
@@ -577,6 +579,150 @@ CASES.push(
     'the introspection of GraphQL',
     [200],
     graphql(() => getIntrospectionQuery({ inputValueDeprecation: true, oneOf: true })),
+  ],
+);
+
+// Each of the texts reads a megabyte of special characters.
+const ESCAPES = '{{ data.text | escape | size }}';
+const SLOW =
+  `{% for i in (1..300) %}{% for j in (1..200) %}${'{% assign x = j | plus: i %}'.repeat(50)}` +
+  '{% endfor %}{% endfor %}';
+const RAW = '{{ data.text | raw }}';
+const inEnglish = (title: string, content: string, action_url?: string) => ({
+  default_locale: 'en',
+  locales: { en: { title, content, ...(action_url === undefined ? {} : { action_url }) } },
+});
+
+async function saveTemplates(): Promise<void> {
+  const { title: _, ...layout } = inEnglish('', `{{ content }}${ESCAPES}`).locales.en;
+  for (const [key, template] of Object.entries({
+    layout: { kind: 'layout', default_locale: 'en', locales: { en: layout } },
+    escapes: { ...inEnglish(ESCAPES, ESCAPES, `https://example.com/${ESCAPES}`), layout: 'layout' },
+    slow: inEnglish('x', SLOW),
+    html: inEnglish('x', RAW),
+  })) {
+    const saved = await server.projects[0]?.call('PUT', `/templates/${key}`, template);
+    expect([key, saved?.status]).toEqual([key, 200]);
+  }
+}
+
+/** The most outputs and tags that a text can have, with other names in each language. */
+const outputs = (locale: number) => times(2_600, (n) => `{{data.a${(n + 3_000 * locale).toString(36)}}}`);
+const nested = `${'{% if user.id %}'.repeat(1_200)}${'{% endif %}'.repeat(1_200)}`;
+const manyTexts = (locales: number, text: (locale: number) => string) =>
+  JSON.stringify({
+    default_locale: 'aa',
+    locales: Object.fromEntries(
+      Array.from({ length: locales }, (_, at) => {
+        const [first, second] = [Math.floor(at / 26), at % 26].map((n) => String.fromCharCode(97 + n));
+        return [`${first}${second}`, { title: 'x', content: text(at) }];
+      }),
+    ),
+  });
+const preview = (key: string, channel: string, text: string) =>
+  toProject(`/templates/${key}/preview`, () => JSON.stringify({ channel, data: { text } }));
+
+CASES.push(
+  ['a template with 2,600 outputs in 10 languages', [200], template(() => manyTexts(10, outputs))],
+  ['a template in 100 languages', [200], template(() => manyTexts(100, (at) => `{{ data.a${at} }}`))],
+  ['a template with 1,200 levels', [200], template(() => manyTexts(10, () => nested))],
+  [
+    'a template with 5,000 tags without an end',
+    [422],
+    template(() => manyTexts(10, () => '{% '.repeat(5_000))),
+  ],
+  ['a template of 768 KiB', [200], template(() => manyTexts(3, () => 'x'.repeat(262_144)))],
+  [
+    'a preview of four texts that escape a megabyte each',
+    [200],
+    preview('escapes', 'email', '<'.repeat(1_000_000)),
+  ],
+  ['a preview of a text that takes too long', [422], preview('slow', 'email', '')],
+  ['a preview of an e-mail with 1 MB of HTML', [200], preview('html', 'email', '<p>a</p>'.repeat(125_000))],
+  ['a preview of a text message of 1 MB of HTML', [200], preview('html', 'sms', '<p>a</p>'.repeat(125_000))],
+);
+
+function template(body: () => string): () => Hostile {
+  return toProject('/templates/saved', body, 'PUT');
+}
+
+const SET = [{ command: 'set', input: { a: '{{ input.text | slice: 0, 9 }}', b: '{{ input.list[0] }}' } }];
+/** 500 steps in five levels. */
+const steps = (step: (level: number, at: number) => object, level = 1): object[] => [
+  ...Array.from({ length: level === 5 ? 100 : 99 }, (_, at) => step(level, at)),
+  ...(level === 5 ? [] : [{ command: 'branch', input: { branches: [{ steps: steps(step, level + 1) }] } }]),
+];
+const workflow = (some: () => object[]) =>
+  toProject('/workflows', () => JSON.stringify({ key: 'saved', steps: some() }), 'PUT');
+const condition500 = (level: number, at: number) =>
+  `${times(9, (n) => `user.custom_attributes.a${level}x${at}x${n} == ${n} &&`)} true`;
+
+CASES.push(
+  [
+    'a workflow with 500 steps and conditions in five levels',
+    [200],
+    workflow(() => steps((level, at) => ({ command: 'set', if: condition500(level, at), input: {} }))),
+  ],
+  [
+    'a workflow with 500 steps and templates in five levels',
+    [200],
+    workflow(() =>
+      steps((level, at) => ({
+        command: 'broadcast',
+        input: { title: times(15, (n) => `{{ input.a${level}x${at}x${n} | upcase }}`) },
+      })),
+    ),
+  ],
+  [
+    'a workflow with 100 conditions of 1,700 characters',
+    [200],
+    workflow(() =>
+      Array.from({ length: 100 }, (_, at) => ({
+        command: 'set',
+        if: `${times(90, (n) => `input.a[${100 * at + n}] ||`)} true`,
+        input: {},
+      })),
+    ),
+  ],
+  [
+    'a workflow with conditions of 900 levels',
+    [422],
+    workflow(() =>
+      Array.from({ length: 100 }, () => ({
+        command: 'set',
+        if: '('.repeat(900) + ')'.repeat(900),
+        input: {},
+      })),
+    ),
+  ],
+  [
+    'a workflow with an input of 90 levels',
+    [200],
+    toProject(
+      '/workflows',
+      () => `{"key":"saved","steps":[{"command":"set","input":{"a":${deep(90)}}}]}`,
+      'PUT',
+    ),
+  ],
+  [
+    'a workflow with 80,000 steps',
+    [413],
+    toProject('/workflows', () => `{"key":"saved","steps":[${filled(250_000, () => '{}')}]}`, 'PUT'),
+  ],
+  [
+    'a run with an input of 9 MiB',
+    [413],
+    toProject('/workflows/runs', () => `{"key":"large","input":{"text":"${'x'.repeat(9 * MEBI)}"}}`),
+  ],
+  [
+    'a run with an input of 500 kB',
+    [200],
+    toProject('/workflows/runs', () => `{"key":"large","input":{"text":"${'\\"'.repeat(250_000)}"}}`),
+  ],
+  [
+    'a run with 9,000 keys and values',
+    [200],
+    toProject('/workflows/runs', () => `{"key":"large","input":{"list":[${keys(42_000)}]}}`),
   ],
 );
 

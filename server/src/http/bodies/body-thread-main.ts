@@ -1,23 +1,20 @@
-import { parentPort } from 'node:worker_threads';
 import { textProblems } from '../../contract/text-problems.ts';
 import { ClientError } from '../../errors.ts';
 import { writeJson, writtenNumbers } from '../../lib/exact-numbers.ts';
 import { jsonMember } from '../../lib/json-member.ts';
+import { serveTasks } from '../../lib/work-thread.ts';
 import type { BodyResult, BodyTask } from './body-thread.ts';
 import { bodyWithin, parseAny } from './parse-body.ts';
 
 // The thread that parses long bodies: see body-thread.ts.
-parentPort?.on('message', (task: BodyTask) => {
-  const { result, transfer } = done(task);
-  parentPort?.postMessage(result, transfer);
-});
+serveTasks(async (task: BodyTask) => done(task));
 
-function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: ArrayBuffer[] } {
+function done({ body, rules }: BodyTask): { result: BodyResult; transfer: ArrayBuffer[] } {
   try {
     const { value, json, longArray, hash, pages } = parseAny(Buffer.from(body.buffer), rules);
     if (pages !== undefined)
       return {
-        result: { id, parsed: { value, numbers: [], texts: [], problems: [], hash, pages } },
+        result: { parsed: { value, numbers: [], texts: [], problems: [], hash, pages } },
         transfer: [],
       };
     const texts = Object.entries(Object(bodyWithin(value, rules))).map(
@@ -30,17 +27,15 @@ function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: Ar
     const transfer = texts.map(([, text]) => text.buffer);
     const problems = textProblems(json, value);
     return {
-      result: { id, parsed: { value, numbers: writtenNumbers(value), texts, problems, hash } },
+      result: { parsed: { value, numbers: writtenNumbers(value), texts, problems, hash } },
       transfer,
     };
   } catch (error) {
-    if (error instanceof ClientError) {
-      const { code, problems } = error;
-      return {
-        result: { id, refused: { code, messages: problems.map(({ message }) => message) } },
-        transfer: [],
-      };
-    }
-    return { result: { id, failed: error as Error }, transfer: [] };
+    if (!(error instanceof ClientError)) throw error;
+    const { code, problems } = error;
+    return {
+      result: { refused: { code, messages: problems.map(({ message }) => message) } },
+      transfer: [],
+    };
   }
 }

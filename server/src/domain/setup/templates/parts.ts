@@ -23,12 +23,30 @@ export async function loadParts(
   keys: readonly string[],
 ): Promise<Map<string, TemplatePart>> {
   if (keys.length === 0) return new Map();
-  const rows = await db.query<Omit<TemplatePart, 'content'> & { content: Buffer }>(selectParts, [
-    projectId,
-    textArray(keys),
-  ]);
+  return unpackParts(await loadPackedParts(db, projectId, keys));
+}
+
+/** A template with its content as packed JSON. */
+export type PackedPart = Omit<TemplatePart, 'content'> & { content: Uint8Array };
+
+/** Loads them as `loadParts` does, but leaves their contents packed. */
+export function loadPackedParts(
+  db: Queryable,
+  projectId: string,
+  keys: readonly string[],
+): Promise<PackedPart[]> {
+  return db.query<PackedPart>(selectParts, [projectId, textArray(keys)]);
+}
+
+export function unpackParts(packed: readonly PackedPart[]): Map<string, TemplatePart> {
   return new Map(
-    rows.map(({ content, ...row }) => [row.key, { ...row, content: JSON.parse(unpackJson(content)) }]),
+    packed.map(({ content, ...row }) => [
+      row.key,
+      {
+        ...row,
+        content: JSON.parse(unpackJson(Buffer.from(content.buffer, content.byteOffset, content.length))),
+      },
+    ]),
   );
 }
 
