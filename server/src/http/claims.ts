@@ -1,6 +1,6 @@
 import { ClientError } from '../errors.ts';
-import { isEmailAddress } from '../lib/email-address.ts';
-import { isExternalId, MAX_EXTERNAL_ID_CHARACTERS } from '../lib/external-id.ts';
+import { readEmail } from '../lib/email-address.ts';
+import { EXTERNAL_ID_RULE, readExternalId } from '../lib/external-id.ts';
 import type { Claims } from '../lib/jwt.ts';
 
 /** The user of a request. With both, the external id decides; the address is stored for a new user. */
@@ -17,12 +17,12 @@ export function readUserClaims(claims: Claims): NamedUser {
   const named: NamedUser = {};
   const problems: string[] = [];
   if (claims.user_external_id !== undefined) {
-    const externalId = readExternalId(textOf(claims.user_external_id));
+    const externalId = readExternalId(claims.user_external_id);
     if (externalId !== undefined) named.externalId = externalId;
     else problems.push(`The claim 'user_external_id' ${EXTERNAL_ID_RULE}`);
   }
   if (claims.user_email !== undefined) {
-    const email = readEmail(textOf(claims.user_email));
+    const email = readEmail(claims.user_email);
     if (email !== undefined) named.email = email;
     else problems.push("The claim 'user_email' must be an e-mail address");
   }
@@ -59,32 +59,4 @@ export function readIssuer({ api_key: apiKey, sub }: Claims): { apiKey: string }
   if (typeof sub !== 'string' || sub === '')
     throw new ClientError('jwt_auth_failed', ["The claim 'sub' must be the id of the project"]);
   return { projectId: sub };
-}
-
-export const EXTERNAL_ID_RULE =
-  'must be a whole number or a string that is not blank, of at most ' +
-  `${MAX_EXTERNAL_ID_CHARACTERS} characters, without U+0000 or half of a surrogate pair`;
-
-/** Returns the text if it is a valid external id. */
-export function readExternalId(text: string | undefined): string | undefined {
-  return text !== undefined && isShort(text) && isExternalId(text) ? text : undefined;
-}
-
-/** Returns the text if it is an e-mail address. */
-export function readEmail(text: string | undefined): string | undefined {
-  return text !== undefined && isEmailAddress(text) ? text : undefined;
-}
-
-/** Rejects unsafe integers: parsing changes them, so that two users would share one id. */
-function textOf(value: unknown): string | undefined {
-  if (Number.isSafeInteger(value)) return String(value);
-  return typeof value === 'string' ? value : undefined;
-}
-
-/** Counts characters as JSON Schema does, so that tokens and requests accept the same ids. */
-function isShort(text: string): boolean {
-  return (
-    text.length <= MAX_EXTERNAL_ID_CHARACTERS ||
-    (text.length <= 2 * MAX_EXTERNAL_ID_CHARACTERS && [...text].length <= MAX_EXTERNAL_ID_CHARACTERS)
-  );
 }

@@ -20,6 +20,11 @@ export function isEmailAddress(text: string): boolean {
   );
 }
 
+/** Returns a parsed value if it is an e-mail address. */
+export function readEmail(value: unknown): string | undefined {
+  return typeof value === 'string' && isEmailAddress(value) ? value : undefined;
+}
+
 const MAX_LABEL_CHARACTERS = 63;
 
 // Matches nearly all addresses; a domain this short has no label that is too long. The Unicode rules take

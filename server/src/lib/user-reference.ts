@@ -1,5 +1,5 @@
 import { isEmailAddress } from './email-address.ts';
-import { isExternalId, MAX_EXTERNAL_ID_CHARACTERS } from './external-id.ts';
+import { readExternalId } from './external-id.ts';
 import { isId } from './ids.ts';
 
 /** How a client names a user in a path: `<uuid>`, `external_id:<id>` or `email:<address>`. */
@@ -13,7 +13,6 @@ export function parseUserReference(text: string): UserReference | undefined {
   if (isId(text)) return { kind: 'id', value: text.toLowerCase() };
   const [, kind, value = ''] = /^(external_id|email):(.*)$/s.exec(text) ?? [];
   if (kind === 'email' && isEmailAddress(value)) return { kind, value };
-  if (kind === 'external_id' && isExternalId(value) && [...value].length <= MAX_EXTERNAL_ID_CHARACTERS)
-    return { kind, value };
+  if (kind === 'external_id' && readExternalId(value) !== undefined) return { kind, value };
   return undefined;
 }

@@ -420,6 +420,59 @@ describe('a webhook of a vendor', () => {
     expect(run.input).toEqual(payload);
   });
 
+  const startedEvents = async () =>
+    (await project.call('GET', '/events?type=workflow.run.started')).body.data;
+
+  test('starts a run of the user of its external id, which can be a number', async () => {
+    const webhook = await integration();
+    const ada = await putUser('42', { email: 'ada@example.com' });
+    const bob = await putUser('bob', { email: 'bob@example.com' });
+    await save('integration.eventsource.paid', []);
+    const users = [
+      { external_id: 42 },
+      { external_id: 42, email: 'bob@example.com' },
+      { id: null, external_id: '42', email: 'no address' },
+      { id: bob, external_id: 42 },
+      { external_id: null, email: 'bob@example.com' },
+      { external_id: 43, email: 'new@example.com' },
+    ];
+    for (const user of users) await deliver(webhook, { type: 'paid', user });
+    const ids = (await runs('integration.eventsource.paid')).map(({ user_id: id }) => id).toReversed();
+    const { body: created } = await project.call('GET', '/users/external_id:43');
+    expect(ids).toEqual([ada, ada, ada, bob, bob, created.id]);
+    expect(created.email).toBe('new@example.com');
+    for (const { log } of await startedEvents()) expect(log).toBeUndefined();
+  });
+
+  test.each([
+    ['external_id', 'must be a whole number', { external_id: 4.5 }],
+    ['external_id', 'must be a whole number', { external_id: 2 ** 53 }],
+    ['external_id', 'must be a whole number', { external_id: '' }],
+    ['external_id', 'must be a whole number', { external_id: 'x'.repeat(256) }],
+    ['external_id', 'must be a whole number', { external_id: 'a\u0000' }],
+    ['external_id', 'must be a whole number', { external_id: ['42'] }],
+    ['id', 'must be a UUID', { id: 42, external_id: 'bob' }],
+    ['id', 'must be a UUID', { id: 'cus_1' }],
+    ['id', 'names no user', { id: '00000000-0000-4000-8000-000000000000', external_id: 'bob' }],
+    ['email', 'must be an e-mail address', { email: 'bob' }],
+  ])(
+    'starts a run without a user if the first identity is not valid: its %s %s, %j',
+    async (member, problem, user) => {
+      const webhook = await integration();
+      await putUser('bob', { email: 'bob@example.com' });
+      const change = { command: 'update_user', input: { first_name: 'Changed' } };
+      await save('integration.eventsource.paid', [], [change]);
+      await deliver(webhook, { type: 'paid', user: { email: 'bob@example.com', ...user } });
+      const [{ id } = { id: '' }] = await runs('integration.eventsource.paid');
+      const run = await ended(project, id);
+      expect(run.user_id).toBeUndefined();
+      expect(run.status.state).toBe(STATE.failed);
+      expect((await project.call('GET', '/users/external_id:bob')).body.first_name).toBeNull();
+      const log = `The run has no user: Param 'user.${member}' ${problem}`;
+      expect(await startedEvents()).toMatchObject([{ level: 'warn', log: expect.stringContaining(log) }]);
+    },
+  );
+
   test('starts nothing if the workflow is disabled, and is recorded', async () => {
     const id = await integration();
     const key = 'integration.eventsource.paid';

@@ -4,6 +4,8 @@ import { identifyUser } from '../../domain/people/users/identify.ts';
 import type { Project } from '../../domain/setup/projects/cache.ts';
 import type { ProjectKey } from '../../domain/setup/projects/keys.ts';
 import { ClientError, type ErrorCode } from '../../errors.ts';
+import { readEmail } from '../../lib/email-address.ts';
+import { EXTERNAL_ID_RULE, readExternalId } from '../../lib/external-id.ts';
 import type {
   Authenticator,
   AuthenticatorDeps,
@@ -13,7 +15,7 @@ import type {
   UserCaller,
 } from '../auth.ts';
 import { brandHeader } from '../brand.ts';
-import { EXTERNAL_ID_RULE, type NamedUser, readEmail, readExternalId } from '../claims.ts';
+import type { NamedUser } from '../claims.ts';
 
 /**
  * An authenticator for the headers of v1: `X-<BRAND>-API-KEY` with the API secret for a project, or with a

@@ -45,8 +45,11 @@ export async function loadStarts(context: LoadContext, runs: readonly NewRun[]):
     runnable.filter((run) => existingOf.get(run) === undefined),
   );
   for (const id of created.values()) users.delete(id ?? '');
-  for (const [index, run] of runs.entries())
-    if (named[index]?.id !== undefined && existing[index] === null) problems.set(run, UNKNOWN_USER_ID);
+  for (const [index, run] of runs.entries()) {
+    const { id, problem } = named[index] ?? {};
+    if (problem !== undefined) problems.set(run, problem);
+    else if (id !== undefined && existing[index] === null) problems.set(run, UNKNOWN_USER_ID);
+  }
   const refusalOf = (run: NewRun) => refusalByWorkflow(run) ?? refusalByUser(problems.get(run));
   const accepted = runnable.filter((run) => refusalOf(run) === undefined);
   const now = new Date(clock.now());

@@ -6,9 +6,9 @@ import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { isEmailAddress } from '../../../lib/email-address.ts';
+import { readEmail } from '../../../lib/email-address.ts';
 import { writeJson } from '../../../lib/exact-numbers.ts';
-import { isExternalId } from '../../../lib/external-id.ts';
+import { EXTERNAL_ID_RULE, readExternalId } from '../../../lib/external-id.ts';
 import { isId, newId } from '../../../lib/ids.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { packJson } from '../../../lib/packed-json.ts';
@@ -152,7 +152,7 @@ function nameOf({ projectId, key }: OfWorkflow): string {
 /**
  * Writes runs of existing workflows, with their jobs and events, in the caller's transaction. Finds or
  * creates their users; call `remember` of these after the commit. A run whose user cannot be used is written
- * without one; `problems` has the reason by the index of the run.
+ * without one; its event has the reason, and so has `problems` by the index of the run.
  */
 export async function writeRuns(
   tx: Queryable,
@@ -182,6 +182,7 @@ export async function writeRuns(
     projectId,
     key,
     userId: userIds[at],
+    ...(problems.has(at) && { level: 'warn' as const, log: `The run has no user: ${problems.get(at)}` }),
   }));
   await recordEvents(tx, startedEvents(started));
   return { users, problems };
@@ -216,6 +217,7 @@ export async function resolveUsersOf(
     ...namedUser(input.user),
     details,
   }));
+  for (const [at, { problem }] of named.entries()) if (problem !== undefined) problems.set(at, problem);
   const userIds = runs.map((): string | undefined => undefined);
   const byId = named.flatMap((one, at) => (one.id === undefined ? [] : [{ ...one, at }]));
   if (byId.length > 0) {
@@ -267,16 +269,28 @@ interface NamedUser {
   id?: string;
   external_id?: string;
   email?: string;
+  /** Why the identity that is given names no user. */
+  problem?: string;
 }
 
-/** Returns what identifies the user that an input names. */
+/**
+ * Returns what identifies the user that an input names: `id`, or else `external_id`, or else `email`. One
+ * that is not valid is a problem, because the next one could identify another user.
+ */
 export function namedUser(given: unknown): NamedUser {
-  const [id, externalId, email] = ['id', 'external_id', 'email'].map((name) => memberOf(given, name));
-  if (typeof id === 'string' && isId(id)) return { id };
-  return {
-    ...(typeof externalId === 'string' && isExternalId(externalId) ? { external_id: externalId } : {}),
-    ...(typeof email === 'string' && isEmailAddress(email) ? { email } : {}),
-  };
+  const [id, externalId, email] = ['id', 'external_id', 'email'].map((name) => memberOf(given, name) ?? null);
+  if (id !== null)
+    return typeof id === 'string' && isId(id) ? { id } : { problem: "Param 'user.id' must be a UUID" };
+  const address = readEmail(email);
+  if (externalId !== null) {
+    const read = readExternalId(externalId);
+    if (read === undefined) return { problem: `Param 'user.external_id' ${EXTERNAL_ID_RULE}` };
+    return { external_id: read, ...(address === undefined ? {} : { email: address }) };
+  }
+  if (email === null) return {};
+  return address === undefined
+    ? { problem: "Param 'user.email' must be an e-mail address" }
+    : { email: address };
 }
 
 // Primary key of workflows.
