@@ -2967,7 +2967,7 @@ export type WorkflowEventInput = {
 
 /** Sends a request to a public address, at least once. The output is `{status, body}`: the body is parsed if it is JSON. A body of more than 16 KiB is cut and stays a text, and the output has `truncated: true`. If it is JSON and the workflow reads a `body` of `steps`, the run fails. A response other than 2xx fails the run. */
 export type WorkflowHttpInput = {
-    /** A public address that begins with https:// or http://. */
+    /** A public address that begins with https:// or http://. A private one is rejected when the workflow is saved or, if a template makes it, when the request is sent. */
     url: string;
     /** Default: `POST`. */
     method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

@@ -554,7 +554,9 @@ const HttpInput = Type.Object(
     url: Type.String({
       maxLength: 2_048,
       format: 'uri',
-      description: 'A public address that begins with https:// or http://.',
+      description:
+        'A public address that begins with https:// or http://. A private one is rejected when the ' +
+        'workflow is saved or, if a template makes it, when the request is sent.',
     }),
     method: Type.Optional(
       Type.String({ enum: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], description: 'Default: `POST`.' }),

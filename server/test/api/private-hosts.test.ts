@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { packJson } from '../../src/lib/packed-json.ts';
 import { integrationConfigs } from '../support/integration-configs.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { ended, STATE, startRun } from '../support/workflows.ts';
 
 let it: TestService;
 let user: string;
@@ -12,12 +15,24 @@ afterAll(() => it.stop());
 
 const { smtp, fcm } = integrationConfigs;
 const keys = { auth: 'a', p256dh: 'p' };
+const PAUSE = { command: 'pause' };
+const call = (host: string) => ({ command: 'http', input: { url: `http://${host}/latest` } });
+const inBranch = (...steps: object[]) => ({
+  command: 'branch',
+  input: { branches: [{ if: 'true', steps }] },
+});
 const SAVES: [path: string, field: string, body: (host: string) => object, asUser?: 'as user'][] = [
   ['/webhooks', 'url', (host) => ({ url: `http://${host}/hook` })],
   ['/integrations/smtp', 'host', (host) => ({ ...smtp.minimal, host })],
   ['/integrations/ping_email', 'url', (host) => ({ url: `https://${host}:8443/mailer` })],
   ['/integrations/teams', 'webhook.url', (host) => ({ webhook: { url: `https://${host}/` } })],
   ['/integrations/fcm', 'token_uri', (host) => ({ ...fcm.minimal, token_uri: `https://${host}/token` })],
+  ['/workflows', 'steps.0.input.url', (host) => ({ key: 'calls', steps: [call(host)] })],
+  [
+    '/workflows',
+    'steps.1.input.branches.0.steps.0.input.branches.0.steps.1.input.url',
+    (host) => ({ key: 'calls', steps: [PAUSE, inBranch(inBranch(PAUSE, call(host)))] }),
+  ],
   ['/channels/teams/tokens', 'webhook.url', (host) => ({ webhook: { url: `https://${host}/` } }), 'as user'],
   ['/channels/slack/tokens', 'webhook.url', (host) => ({ webhook: { url: `https://${host}/` } }), 'as user'],
   [
@@ -77,6 +92,34 @@ test.each(SAVES)('%s rejects a private host, naming %s', async (path, field, bod
     expect.stringContaining(`Param '${field}' must lead`),
   ]);
   expect((await put('1.1.1.1')).status).toBe(200);
+});
+
+test('a URL that a template makes is checked when the request is sent', async () => {
+  const run = await startRun(
+    it.project,
+    [{ command: 'http', input: { url: '{{ input.url }}', retries: 0 } }],
+    {
+      url: 'http://169.254.169.254/latest',
+    },
+  );
+  const { status } = await ended(it.project, run);
+  expect([status.state, status.error]).toEqual([STATE.failed, expect.stringContaining('EGRESS_ALLOW')]);
+});
+
+test('a stored workflow with a private host is run until its request, and not restored', async () => {
+  const steps = [{ command: 'http', input: { url: 'http://1.1.1.1/latest', retries: 0 } }];
+  expect((await it.project.call('PUT', '/workflows', { key: 'stored', steps })).status).toBe(200);
+  const earlier = JSON.stringify(steps).replace('1.1.1.1', '169.254.169.254');
+  const change = "update workflow_versions set steps = $1 where key = 'stored'";
+  await it.context.db.query(sql('', change), [packJson(earlier)]);
+  const { body } = await it.project.call('POST', '/workflows/runs', { key: 'stored' });
+  const { status } = await ended(it.project, body.id);
+  expect([status.state, status.error]).toEqual([STATE.failed, expect.stringContaining('EGRESS_ALLOW')]);
+  const restored = await it.project.call('POST', '/workflows/stored/versions/1/restore', {});
+  expect([restored.status, restored.messages]).toEqual([
+    422,
+    [expect.stringContaining("Param 'steps.0.input.url' must lead to a public address: 169.254.169.254")],
+  ]);
 });
 
 test('a cloud of FCM with an unknown domain is saved', async () => {

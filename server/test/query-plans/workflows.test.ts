@@ -20,6 +20,7 @@ import { scheduleHandler } from '../../src/domain/workflows/schedules/start-due.
 import { readEvents } from '../../src/domain/workflows/triggers/event-reader.ts';
 import { startTriggered } from '../../src/domain/workflows/triggers/start-triggered.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
+import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { packJson } from '../../src/lib/packed-json.ts';
@@ -32,6 +33,7 @@ import { rowsOf } from '../support/rows.ts';
 // What workflows read. The plans are generic, first those made while the tables were empty, then those made
 // when they were full.
 
+const egress = createEgressGuard();
 const RUNS = 30_000;
 const IN_TURN = 256;
 const WAITING = 10_000;
@@ -113,7 +115,11 @@ const READS: [string, () => Promise<unknown>, number][] = [
   ['a version', () => workflowVersions.get(db, projectId, 'flow-1', 7), 1],
   [
     'saving',
-    () => saveWorkflow({ db: joined(), clock }, projectId, { key: 'flow-1', steps: [...steps, ...steps] }),
+    () =>
+      saveWorkflow({ db: joined(), clock, egress }, projectId, {
+        key: 'flow-1',
+        steps: [...steps, ...steps],
+      }),
     110,
   ],
   ['a page of runs', () => listRuns(db, projectId, { key: 'flow-1' }, page(NEWEST)), 51],

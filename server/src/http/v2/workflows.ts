@@ -30,9 +30,9 @@ import {
 } from '../../domain/workflows/definitions/get.ts';
 import {
   deleteWorkflow,
+  problemsOnServer,
   restoreVersion,
   saveWorkflow,
-  workflowProblems,
 } from '../../domain/workflows/definitions/save.ts';
 import { cancelRun, rerunFailed, resumeRun } from '../../domain/workflows/runs/change.ts';
 import { getRun, listRuns } from '../../domain/workflows/runs/get.ts';
@@ -73,7 +73,7 @@ function definitionRoutes(app: App): void {
     tags,
     body: NewWorkflow,
     bodyLimit: MAX_WORKFLOW_BYTES,
-    alsoWrong: ({ body }) => workflowProblems(body, app.context.clock.now()),
+    alsoWrong: ({ body }) => problemsOnServer(app.context, body),
     reply: { 200: Workflow },
     handler: async ({ project, body, context }) =>
       rawJson(workflowJson(await saveWorkflow(context, project.id, body))),

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { createEgressGuard } from '../../../lib/egress.ts';
 import { hostMember, urlMember } from '../../../lib/named-host.ts';
+import { waitMs } from '../../../lib/wait.ts';
 import { fcm } from '../../../providers/fcm/index.ts';
 import { privateHostProblems } from './private-hosts.ts';
 
@@ -64,4 +65,22 @@ test('a name server that fails or hangs does not prevent saving', async () => {
       return asked;
     })
     .toBe(3);
+});
+
+test('the names of a request are looked up once, and within a second in all', async () => {
+  const asked: string[] = [];
+  const egress = createEgressGuard({
+    async resolver(host) {
+      asked.push(host);
+      await waitMs(300);
+      return [{ address: '192.168.1.1', family: 4 }];
+    },
+  });
+  const names = Array.from({ length: 60 }, (_, index) => `host-${index % 30}.example`);
+  const hosts = [...names, '10.1.2.3'];
+  const members = hosts.map((_, index) => hostMember(String(index)));
+  const problems = await privateHostProblems({ egress }, members, hosts);
+  expect(asked.length).toBeLessThan(5);
+  expect(new Set(asked).size).toBe(asked.length);
+  expect(problems.at(-1)).toMatch(/^Param '60' must lead to a public address: /);
 });

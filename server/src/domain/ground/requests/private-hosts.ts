@@ -4,7 +4,7 @@ import { type EgressGuard, EgressRefused } from '../../../lib/egress.ts';
 import { hostNamedIn, type NamedHost } from '../../../lib/named-host.ts';
 import { waitAtMost } from '../../../lib/wait.ts';
 
-// The client that saves a setting waits for the lookup.
+// The client that saves a setting waits for all lookups of the request.
 const LOOKUP_MS = 1_000;
 // The operating system resolves few names at a time, and deliveries need most of them.
 const MAX_LOOKUPS = 1;
@@ -32,23 +32,28 @@ export async function privateHostProblems(
   sent: unknown,
 ): Promise<string[]> {
   const problems: string[] = [];
+  const whys = new Map<string, string | undefined>();
+  const endsAtMs = performance.now() + LOOKUP_MS;
   for (const member of members) {
     const host = hostNamedIn(sent, member);
-    const why = host === undefined ? undefined : await whyRefused(egress, host);
+    if (host === undefined) continue;
+    if (!whys.has(host)) whys.set(host, await whyRefused(egress, host, endsAtMs));
+    const why = whys.get(host);
     if (why !== undefined) problems.push(`Param '${member.field}' must lead to a public address: ${why}`);
   }
   return problems;
 }
 
-async function whyRefused(egress: EgressGuard, host: string): Promise<string | undefined> {
+async function whyRefused(egress: EgressGuard, host: string, endsAtMs: number): Promise<string | undefined> {
   if (host.length > MAX_NAME_CHARACTERS) return undefined; // longer than DNS allows
   if (isIP(host) !== 0) return refusal(egress, host);
-  if (lookups >= MAX_LOOKUPS) return undefined;
+  const leftMs = endsAtMs - performance.now();
+  if (lookups >= MAX_LOOKUPS || leftMs <= 0) return undefined;
   lookups += 1;
   const resolving = refusal(egress, host).finally(() => {
     lookups -= 1;
   });
-  return waitAtMost(LOOKUP_MS, resolving, () => undefined);
+  return waitAtMost(leftMs, resolving, () => undefined);
 }
 
 function refusal(egress: EgressGuard, host: string): Promise<string | undefined> {

@@ -2,10 +2,13 @@ import type { NewWorkflow } from '../../../contract/workflow.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
+import type { EgressGuard } from '../../../lib/egress.ts';
 import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { recordEvents } from '../../ground/events/record.ts';
+import { privateHostProblems } from '../../ground/requests/private-hosts.ts';
 import { getWorkflow, type WorkflowRow, workflowVersions } from './get.ts';
+import { httpHosts } from './http-hosts.ts';
 import { parseProgram } from './program.ts';
 import { saveSchedules, scheduleProblems } from './schedules.ts';
 import { saveTriggers, triggerProblems } from './triggers.ts';
@@ -28,16 +31,27 @@ export async function workflowProblems(workflow: unknown, nowMs: number): Promis
   ];
 }
 
+/** The same, with those of the hosts that this server must not connect to. */
+export async function problemsOnServer(
+  { clock, egress }: { clock: Clock; egress: EgressGuard },
+  workflow: unknown,
+): Promise<string[]> {
+  return [
+    ...(await workflowProblems(workflow, clock.now())),
+    ...(await privateHostProblems({ egress }, httpHosts(workflow), workflow)),
+  ];
+}
+
 /**
  * Creates or replaces a workflow. New steps are a new version; runs that have started keep theirs. Throws
  * `validation_failed`.
  */
 export async function saveWorkflow(
-  { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },
+  { db, clock, egress }: { db: Pick<Database, 'transaction'>; clock: Clock; egress: EgressGuard },
   projectId: string,
   workflow: NewWorkflow,
 ): Promise<WorkflowRow> {
-  const problems = await workflowProblems(workflow, clock.now());
+  const problems = await problemsOnServer({ clock, egress }, workflow);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   return db.transaction((tx) => save(tx, projectId, workflow, new Date(clock.now())));
 }
@@ -92,7 +106,7 @@ async function refuseTooMany(tx: Queryable, projectId: string, key: string, size
  * version.
  */
 export async function restoreVersion(
-  context: { db: Pick<Database, 'transaction' | 'query'>; clock: Clock },
+  context: { db: Pick<Database, 'transaction' | 'query'>; clock: Clock; egress: EgressGuard },
   projectId: string,
   key: string,
   version: number,
