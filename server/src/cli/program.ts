@@ -127,6 +127,7 @@ function workflowCommands(belfry: Command): void {
   command(workflow, 'pull', 'belfry workflow pull', 'belfry workflow pull deploy/workflows')
     .description('write the workflows of the project to files')
     .addArgument(folder())
+    .option('--force', 'replace files that differ from the project')
     .addOption(server())
     .addOption(projectJwt())
     .addOption(json())

@@ -81,7 +81,7 @@ test('pull writes a file for each workflow, and push finds nothing to change', a
   await rename(join(folder, 'onboarding.json'), join(folder, 'renamed.json'));
   await write('mine.json', { key: 'mine', steps: [] });
   await save('onboarding', [pause]);
-  expect(await run('pull', folder)).toEqual({
+  expect(await run('pull', folder, '--force')).toEqual({
     code: 0,
     err: '',
     out:
@@ -89,6 +89,44 @@ test('pull writes a file for each workflow, and push finds nothing to change', a
       `kept     ${join(folder, 'mine.json')}: not in the project\n3 workflows, 2 unchanged\n`,
   });
   expect(await readdir(folder)).toHaveLength(4);
+});
+
+test('pull replaces no file that differs, and writes nothing then, without --force', async () => {
+  for (const key of ['edited', 'fresh', 'older', 'reformatted']) await save(key, [pause]);
+  const own = { key: 'edited', steps: [pause, pause] };
+  await write('renamed.json', { key: 'older', steps: [] });
+  await write('edited.json', own);
+  // Another format of the same content is no difference.
+  await write('reformatted.json', '{"steps": [{"command": "pause"}], "key": "reformatted"}');
+  const [edited, renamed] = ['edited.json', 'renamed.json'].map((name) => join(folder, name));
+  const advice = 'differs from the project: save it with push, or replace it with --force';
+  for (const more of [[], ['--json']]) {
+    const { code, out, err } = await run('pull', folder, ...more);
+    expect([code, out]).toEqual([1, '']);
+    for (const file of [edited, renamed]) expect(err).toContain(`${file} ${advice}`);
+    expect(err).not.toContain('reformatted.json');
+  }
+  expect((await readdir(folder)).sort()).toEqual(['edited.json', 'reformatted.json', 'renamed.json']);
+  expect(JSON.parse(await readFile(join(folder, 'edited.json'), 'utf8'))).toEqual(own);
+  const lines = [
+    `changed  ${edited}`,
+    `created  ${join(folder, 'fresh.json')}`,
+    `changed  ${renamed}`,
+    '4 workflows, 1 unchanged\n',
+  ];
+  expect(await run('pull', folder, '--force')).toMatchObject({ code: 0, out: lines.join('\n') });
+  expect(await run('pull', folder)).toMatchObject({ code: 0, out: '4 workflows, 4 unchanged\n' });
+});
+
+test('pull never replaces the file of another workflow', async () => {
+  await save('taken', [pause]);
+  await write('taken.json', { key: 'other', steps: [] });
+  for (const more of [[], ['--force']]) {
+    const { code, err } = await run('pull', folder, ...more);
+    expect(code).toBe(1);
+    expect(err).toContain(`${join(folder, 'taken.json')} has the workflow other, not taken: rename the file`);
+  }
+  expect(JSON.parse(await readFile(join(folder, 'taken.json'), 'utf8')).key).toBe('other');
 });
 
 test('pull counts a single workflow as one', async () => {
