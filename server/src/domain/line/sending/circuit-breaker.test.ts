@@ -116,6 +116,22 @@ describe('a rejection that the same user met before', () => {
   });
 });
 
+test('a probe to a user whose messages got no response before makes the wait no longer', () => {
+  const one = start();
+  one.send(...times(20, 'no_response'));
+  for (let n = 0; n < 5; n += 1) {
+    expect(one.ask()).toBe(5_000);
+    one.wait(5_000);
+    one.sendTo(['user 7'], 'no_response');
+  }
+  one.wait(5_000);
+  one.sendTo(['another user'], 'no_response');
+  expect(one.ask()).toBe(10_000);
+  one.wait(10_000);
+  one.sendTo(['user 7'], 'works');
+  expect(one.state).toBe('closed');
+});
+
 describe('open', () => {
   test('nothing goes through until the probe is due, and then one at a time', () => {
     const one = start();
@@ -158,7 +174,7 @@ describe('open', () => {
       const waitMs = Number(one.ask());
       waits.push(waitMs);
       one.wait(waitMs);
-      one.send(verdict);
+      one.sendTo([`user of probe ${waits.length}`], verdict);
     }
     expect([...waits, one.ask()]).toEqual([60_000, 120_000, 240_000, 480_000, 600_000, 600_000]);
   });
@@ -173,7 +189,7 @@ describe('open', () => {
       one.wait(waitMs);
       const probe = one.ask();
       waits.push(one.ask()); // meanwhile
-      one.end(probe, verdict);
+      one.end(probe, verdict, `user of probe ${waits.length}`);
     }
     expect([...waits, one.ask()]).toEqual([
       5_000, 5_000, 10_000, 10_000, 20_000, 10_000, 60_000, 10_000, 120_000,

@@ -10,8 +10,10 @@ import { LONGEST_PAUSE_MS } from '../../setup/integrations/pauses.ts';
  */
 export type CircuitBreaker = {
   readonly epoch: number;
-} /** The messages in a row that got no response, and some of their users. */ & (
-  | { readonly state: 'closed'; readonly failures: number; readonly userIds: readonly string[] }
+  /** Users whose messages got no response since the last success: the first of them. */
+  readonly userIds: readonly string[];
+} /** `failures`: messages in a row that got no response. */ & (
+  | { readonly state: 'closed'; readonly failures: number }
   | { readonly state: 'open'; readonly waitMs: number; readonly probeAtMs: number }
   /** Messages that come while the probe is in flight are deferred until `deferUntilMs`. */
   | { readonly state: 'half_open'; readonly waitMs: number; readonly deferUntilMs?: number }
@@ -42,6 +44,8 @@ const FAILURES_IN_A_ROW = 20;
 // They must be of several users: one whose device or mail server is broken must not stop the messages to all
 // others, however often they are retried.
 const SEVERAL_USERS = 3;
+// More are not needed to tell whether a probe has shown anything new.
+const MAX_USERS = FAILURES_IN_A_ROW;
 // A vendor that does not respond may be back in a moment; a config waits for a person to repair it.
 const FIRST_PROBE_MS = { no_response: 5_000, rejects: 60_000 };
 // For how long messages are deferred while a probe is in flight. A response takes up to a minute, but most
@@ -64,11 +68,11 @@ export function admit(
     const deferUntilMs = isCurrent ? current : nowMs + jittered(whileMs, random);
     return { breaker: { ...breaker, deferUntilMs }, untilMs: deferUntilMs };
   }
-  const { epoch, waitMs, probeAtMs } = breaker;
+  const { epoch, waitMs, probeAtMs, userIds } = breaker;
   // Later than the longest pause: the clock was set back.
   const isDue = nowMs >= probeAtMs || probeAtMs > nowMs + LONGEST_PAUSE_MS;
   if (!isDue) return { breaker, untilMs: probeAtMs };
-  const probing: CircuitBreaker = { epoch: epoch + 1, state: 'half_open', waitMs };
+  const probing: CircuitBreaker = { epoch: epoch + 1, state: 'half_open', waitMs, userIds };
   return { breaker: probing, permit: probing };
 }
 
@@ -81,28 +85,28 @@ export function afterSend(
 ): CircuitBreaker {
   if (permit.epoch !== breaker.epoch) return breaker;
   const epoch = breaker.epoch + 1;
-  const open = (waitMs: number): CircuitBreaker => ({
-    epoch,
-    state: 'open',
-    waitMs,
-    probeAtMs: nowMs + jittered(waitMs, random),
+  const isKnown = breaker.userIds.includes(userId);
+  const userIds =
+    verdict !== 'no_response' || isKnown || breaker.userIds.length >= MAX_USERS
+      ? breaker.userIds
+      : [...breaker.userIds, userId];
+  const open = (waitMs: number, probeAtMs = nowMs + jittered(waitMs, random)): CircuitBreaker => ({
+    ...{ epoch, state: 'open', waitMs, probeAtMs, userIds },
   });
   if (breaker.state === 'closed') {
     if (verdict === 'inconclusive' || verdict === 'rejects_same_user') return breaker;
     if (verdict === 'works') return breaker.failures === 0 ? breaker : closed(breaker.epoch);
     if (verdict === 'rejects') return open(FIRST_PROBE_MS.rejects);
     const failures = breaker.failures + 1;
-    const isNew = breaker.userIds.length < SEVERAL_USERS && !breaker.userIds.includes(userId);
-    const userIds = isNew ? [...breaker.userIds, userId] : breaker.userIds;
-    if (failures >= FAILURES_IN_A_ROW && userIds.length >= SEVERAL_USERS)
-      return open(FIRST_PROBE_MS.no_response);
-    return { ...breaker, failures, userIds };
+    const isOutage = failures >= FAILURES_IN_A_ROW && userIds.length >= SEVERAL_USERS;
+    return isOutage ? open(FIRST_PROBE_MS.no_response) : { ...breaker, failures, userIds };
   }
   if (breaker.state === 'open') return breaker; // has given no permit of this epoch
   if (verdict === 'works') return closed(epoch);
   // The probe has shown nothing: the next message may be a probe at once.
-  if (verdict === 'inconclusive') return { epoch, state: 'open', waitMs: breaker.waitMs, probeAtMs: nowMs };
-  if (verdict === 'rejects_same_user') return open(breaker.waitMs);
+  if (verdict === 'inconclusive') return open(breaker.waitMs, nowMs);
+  // Nor anything new: it may be the fault of this user.
+  if (verdict === 'rejects_same_user' || (verdict === 'no_response' && isKnown)) return open(breaker.waitMs);
   return open(Math.min(Math.max(2 * breaker.waitMs, FIRST_PROBE_MS[verdict]), LAST_PROBE_MS));
 }
 
@@ -111,11 +115,11 @@ export function afterSend(
  * the restart.
  */
 export function reopened(
-  { epoch }: CircuitBreaker,
+  { epoch, userIds }: CircuitBreaker,
   { waitMs, probeAtMs }: { waitMs: number; probeAtMs: number },
 ): CircuitBreaker {
   const bounded = Math.min(Math.max(waitMs, FIRST_PROBE_MS.no_response), LAST_PROBE_MS);
-  return { epoch: epoch + 1, state: 'open', waitMs: bounded, probeAtMs };
+  return { epoch: epoch + 1, state: 'open', waitMs: bounded, probeAtMs, userIds };
 }
 
 /** A fifth more or less, so that integrations that stopped together do not probe together. */
