@@ -122,6 +122,14 @@ test('a stored workflow with a private host is run until its request, and not re
   ]);
 });
 
+test('a workflow with a private host can be disabled, and not enabled again', async () => {
+  const steps = [{ command: 'http', input: { url: 'http://169.254.169.254/latest' } }];
+  const save = (disabled: boolean) =>
+    it.project.call('PUT', '/workflows', { key: 'disabled', disabled, steps });
+  expect((await save(true)).status).toBe(200);
+  expect((await save(false)).messages).toEqual([expect.stringContaining("Param 'steps.0.input.url'")]);
+});
+
 test('a cloud of FCM with an unknown domain is saved', async () => {
   const body = { ...fcm.minimal, universe_domain: 'nowhere.invalid' };
   expect((await it.request('PUT', '/v2/integrations/fcm', { token: it.project.jwt, body })).status).toBe(200);

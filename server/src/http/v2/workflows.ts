@@ -166,6 +166,7 @@ function definitionRoutes(app: App): void {
     tags,
     params: VersionInPath,
     reply: { 200: Workflow },
+    idempotency: 'claimed',
     async handler({ project, params, context }) {
       const workflow = found(await restoreVersion(context, project.id, keyIn(params), versionIn(params)));
       return rawJson(workflowJson(workflow));

@@ -31,14 +31,18 @@ export async function workflowProblems(workflow: unknown, nowMs: number): Promis
   ];
 }
 
-/** The same, with those of the hosts that this server must not connect to. */
+/**
+ * The same, with those of the hosts that this server must not connect to. A disabled workflow connects to
+ * none, and one that was saved when its hosts were allowed can still be disabled.
+ */
 export async function problemsOnServer(
   { clock, egress }: { clock: Clock; egress: EgressGuard },
   workflow: unknown,
 ): Promise<string[]> {
+  const hosts = memberOf(workflow, 'disabled') === true ? [] : httpHosts(workflow);
   return [
     ...(await workflowProblems(workflow, clock.now())),
-    ...(await privateHostProblems({ egress }, httpHosts(workflow), workflow)),
+    ...(await privateHostProblems({ egress }, hosts, workflow)),
   ];
 }
 
