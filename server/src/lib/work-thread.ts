@@ -10,7 +10,7 @@ interface SentTask<Task> {
 /** What it sends back. */
 type SentResult<Result> = { id: number } & ({ result: Result } | { failed: Error });
 
-/** The thread ended before its work was done, for want of memory. */
+/** The thread ended before its work was done: it had no memory left, or was closed. */
 export class ThreadEnded extends Error {}
 
 // An idle thread holds some 20 MB, and what its heap has grown to.
@@ -35,16 +35,16 @@ export class WorkThread<Task, Result> {
   }
 
   /**
-   * Resolves with the result of the task. Rejects with the error of the task, or with ThreadEnded. The
-   * buffers in `transfer` must not be used any more.
+   * Resolves with the result of the task. Rejects with the error of the task or of the thread, or with
+   * ThreadEnded. The buffers in `transfer` must not be used any more.
    */
   run(task: Task, transfer: readonly ArrayBuffer[] = []): Promise<Result> {
     const worker = this.#start();
+    const id = this.#nextId++;
+    worker.postMessage({ id, task } satisfies SentTask<Task>, transfer); // throws if it cannot be copied
     clearTimeout(this.#idle);
     const waiting = Promise.withResolvers<Result>();
-    const id = this.#nextId++;
     this.#waiting.set(id, { ...waiting, worker });
-    worker.postMessage({ id, task } satisfies SentTask<Task>, transfer);
     return waiting.promise;
   }
 
@@ -65,8 +65,11 @@ export class WorkThread<Task, Result> {
     });
     worker.unref(); // the requests that wait for it keep the process alive
     worker.on('message', (result: SentResult<Result>) => this.#onResult(result));
-    worker.on('error', () => {}); // followed by `exit`
-    worker.on('exit', () => this.#onExit(worker));
+    let fault: Error | undefined;
+    worker.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') fault = error;
+    });
+    worker.on('exit', () => this.#onExit(worker, fault)); // follows `error`
     this.#worker = worker;
     return worker;
   }
@@ -81,12 +84,12 @@ export class WorkThread<Task, Result> {
     else waiting?.resolve(sent.result);
   }
 
-  #onExit(worker: Worker): void {
+  #onExit(worker: Worker, fault: Error | undefined): void {
     if (this.#worker === worker) this.#worker = undefined;
     for (const [id, waiting] of this.#waiting) {
       if (waiting.worker !== worker) continue;
       this.#waiting.delete(id);
-      waiting.reject(new ThreadEnded('the thread ended before its work was done'));
+      waiting.reject(fault ?? new ThreadEnded('the thread ended before its work was done'));
     }
   }
 }
