@@ -2,7 +2,14 @@ import type { Liquid, Parser, TagToken, TopLevelToken } from 'liquidjs';
 import { openHtmlEngine } from './html-engine.ts';
 import { countTags, type LiquidLibrary, loadLiquid, type TagCount } from './liquid.ts';
 import { plainRendering } from './plain-template.ts';
-import { openTextEngine, orProblem, renderedInTime, type Template, variablesOf } from './template.ts';
+import {
+  countQuick,
+  openTextEngine,
+  orProblem,
+  renderedInTime,
+  type Template,
+  variablesOf,
+} from './template.ts';
 
 /** What a template makes: in `html` every output is escaped, except after the filter `raw`. */
 export type TextForm = 'html' | 'text';
@@ -101,7 +108,7 @@ export class TemplateSet {
           ),
         // Partials see global values alone.
         render: (data: object) =>
-          plain?.(data) ??
+          countQuick(plain?.(data)) ??
           renderedInTime(nodes, (limits) =>
             String(engine.renderSync(nodes, {}, { globals: data, ...limits })),
           ),

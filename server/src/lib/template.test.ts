@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { parseTemplate, TemplateError } from './template.ts';
+import { describe, expect, test } from 'vitest';
+import { parseOutput, parseTemplate, renderQuickly, SlowRendering, TemplateError } from './template.ts';
 
 const address = { city: 'Łódź' };
 const data = {
@@ -151,4 +151,43 @@ test.each([
   const parsed = await parseTemplate(text);
   if ('problem' in parsed) throw new Error(parsed.problem);
   expect(parsed.render(given)).toBe(output);
+});
+
+describe('renderQuickly', () => {
+  const text = 'x'.repeat(100_000);
+  const parse = async (source: string) => {
+    const parsed = await parseTemplate(source);
+    if ('problem' in parsed) throw new Error(parsed.problem);
+    return parsed;
+  };
+
+  test('ends what takes longer than its part of the event loop, and nothing else', async () => {
+    const short = await parse('{{ text | size }} {{ text | slice: 0 | upcase }}');
+    expect(renderQuickly(() => short.render({ text }))).toBe('100000 X');
+    const long = await parse('{{ text | upcase | downcase | size }}');
+    expect(() => renderQuickly(() => long.render({ text }))).toThrow(SlowRendering);
+    expect(long.render({ text })).toBe('100000');
+    const loop = '{% for a in (1..200) %}{% for b in (1..200) %}{% assign c = b %}{% endfor %}{% endfor %}';
+    const slow = await parse(loop.repeat(20));
+    expect(() => renderQuickly(() => slow.render({}))).toThrow(SlowRendering);
+  });
+
+  test('counts all texts together, also plain ones and single outputs', async () => {
+    const plain = await parse('{{ text }}!');
+    expect(renderQuickly(() => [1, 2].map(() => plain.render({ text }).length))).toEqual([100_001, 100_001]);
+    expect(() => renderQuickly(() => [1, 2, 3].map(() => plain.render({ text })))).toThrow(SlowRendering);
+    const output = await parseOutput('text | upcase | downcase | size');
+    if ('problem' in output) throw new Error(output.problem);
+    expect(renderQuickly(() => output.value({ text }))).toBe(100_000);
+    expect(() => renderQuickly(() => [1, 2].map(() => output.value({ text })))).toThrow(SlowRendering);
+    expect([1, 2, 3].map(() => output.value({ text }))).toEqual([100_000, 100_000, 100_000]);
+  });
+
+  test('reports what cannot be rendered at all', async () => {
+    const wrong = await parse(
+      '{{ text | date: text | divided_by: 0 }}{% for a in (1..10000000) %}{% endfor %}',
+    );
+    expect(() => renderQuickly(() => wrong.render({ text: 'x' }))).toThrow();
+    await expect(async () => wrong.render({ text: 'x' })).rejects.toThrow(TemplateError);
+  });
 });

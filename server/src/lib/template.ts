@@ -35,6 +35,9 @@ export interface Output {
 /** A template that could not be rendered: it took too long, or became too large. */
 export class TemplateError extends Error {}
 
+/** `renderQuickly` has reached its limits: what it rendered may need more, within its own limits. */
+export class SlowRendering extends Error {}
+
 // A broadcast's content may be a template. The parser takes a microsecond for ten characters.
 const MAX_CHARACTERS = 10_485_760;
 // Rendering blocks the event loop. The library checks the time before each tag and output only, so what a
@@ -44,6 +47,9 @@ const MAX_RENDER_MS = 100;
 const MAX_WORK_OF_TEXT = 2 * 1024 * 1024;
 // The members of ranges such as `(1..10)` and of lists made by `split`.
 const MAX_MEMBERS_OF_TEXT = 64 * 1024;
+// What `renderQuickly` may take: about 20 ms.
+const QUICK_MS = 20;
+const QUICK_WORK = 256 * 1024;
 // The limits of all outputs of a condition together, about 30 ms. An output is a name and one or two filters.
 const MAX_MADE_BY_OUTPUTS = 1024 * 1024;
 const MAX_WORK_OF_OUTPUTS = 1024 * 1024;
@@ -61,7 +67,8 @@ export async function parseTemplate(text: string): Promise<Template | { problem:
     const plain = plainRendering(library, parsed, 'text', true);
     return {
       render: (data: object) =>
-        plain?.(data) ?? renderedInTime(parsed, (limits) => String(texts.renderSync(parsed, data, limits))),
+        countQuick(plain?.(data)) ??
+        renderedInTime(parsed, (limits) => String(texts.renderSync(parsed, data, limits))),
       variables: () => variablesOf(texts, parsed),
     };
   });
@@ -75,9 +82,11 @@ export async function parseOutput(text: string): Promise<Output | { problem: str
     const parsed = values.parse(`{{${text}}}`);
     return {
       value(data: object, number = 1) {
-        const memoryLimit = Math.floor(MAX_MADE_BY_OUTPUTS / number);
+        const render = (most: number): unknown =>
+          values.renderSync(parsed, data, { memoryLimit: Math.floor(most / number) });
+        if (quick !== undefined) return withinQuick(quick, ({ work }) => render(work));
         startWork(Math.floor(MAX_WORK_OF_OUTPUTS / number));
-        return rendered((): unknown => values.renderSync(parsed, data, { memoryLimit }));
+        return rendered(() => render(MAX_MADE_BY_OUTPUTS));
       },
       variables: () => variablesOf(values, parsed),
     };
@@ -193,6 +202,8 @@ type Operator = (...operands: unknown[]) => unknown;
  */
 const work = { most: 0, left: 0 };
 
+const TOO_MUCH_WORK = 'works on more than';
+
 function startWork(most: number): void {
   work.most = most;
   work.left = most;
@@ -200,7 +211,7 @@ function startWork(most: number): void {
 
 function doWork(characters: number): void {
   work.left -= characters;
-  if (work.left < 0) throw new Error(`works on more than ${work.most} characters`);
+  if (work.left < 0) throw new Error(`${TOO_MUCH_WORK} ${work.most} characters`);
 }
 
 /** Wraps a filter or an operator: counts its work before it runs. One that `searches` looks for a text. */
@@ -289,6 +300,7 @@ const slow = new WeakSet<object>();
  * collection or cold code may have used it; but not if the text was too slow the last time as well.
  */
 export function renderedInTime(text: object, render: (limits: { renderLimit: number }) => string): string {
+  if (quick !== undefined) return withinQuick(quick, ({ renderLimit }) => render({ renderLimit }));
   return rendered(() => {
     let renderLimit = MAX_RENDER_MS;
     for (let number = 1; ; number += 1) {
@@ -311,6 +323,52 @@ export function renderedInTime(text: object, render: (limits: { renderLimit: num
 }
 
 const TOO_LATE = 'template render limit exceeded';
+const OVER_LIMITS = [TOO_LATE, TOO_MUCH_WORK, 'memory alloc limit exceeded'];
+
+interface Quick {
+  /** The work that is left for the renderings. */
+  work: number;
+  beganMs: number;
+}
+
+let quick: Quick | undefined;
+
+/**
+ * Calls `render`, whose renderings together may block the event loop for about 20 ms. Throws SlowRendering if
+ * that is not enough: call `render` itself then, in a thread.
+ */
+export function renderQuickly<Result>(render: () => Result): Result {
+  quick = { work: QUICK_WORK, beganMs: performance.now() };
+  try {
+    return render();
+  } finally {
+    quick = undefined;
+  }
+}
+
+/** Counts a text that was rendered by other means. */
+export function countQuick(text: string | undefined): string | undefined {
+  if (quick === undefined || text === undefined) return text;
+  quick.work -= text.length;
+  if (quick.work < 0) throw new SlowRendering(`${TOO_MUCH_WORK} ${QUICK_WORK} characters`);
+  return text;
+}
+
+function withinQuick<Result>(
+  left: Quick,
+  render: (limits: { work: number; renderLimit: number }) => Result,
+): Result {
+  startWork(left.work);
+  try {
+    return render({ work: left.work, renderLimit: QUICK_MS + left.beganMs - performance.now() });
+  } catch (error) {
+    const message = messageOf(error);
+    if (OVER_LIMITS.some((limit) => message.includes(limit))) throw new SlowRendering(message);
+    throw new TemplateError(message, { cause: error });
+  } finally {
+    left.work = Math.max(0, work.left);
+  }
+}
 
 /** Renders; throws TemplateError for every failure. */
 function rendered<Value>(render: () => Value): Value {

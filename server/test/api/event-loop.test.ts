@@ -36,7 +36,10 @@ beforeAll(async () => {
     hooks.set(name, body.data[0].id);
   }
   await saveTemplates();
-  expect((await project?.call('PUT', '/workflows', { key: 'large', steps: SET }))?.status).toBe(200);
+  for (const [key, some] of Object.entries({ large: SET, ...SLOW_STEPS })) {
+    const saved = await project?.call('PUT', '/workflows', { key, steps: some });
+    expect([key, saved?.messages]).toEqual([key, []]);
+  }
 });
 afterAll(() => server.stop());
 
@@ -431,6 +434,11 @@ const graphql =
     jwt: server.projects[0]?.userJwt({ user_external_id: 'eve' }) ?? '',
     body: JSON.stringify({ query: query(), variables: variables() }),
   });
+/** As the project: users send at most 64 KiB. */
+const longGraphql = (query: () => string) => () => ({
+  ...graphql(query)(),
+  jwt: server.projects[0]?.jwt ?? '',
+});
 const times = (count: number, text: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => text(index)).join(' ');
 const twice = (name: string, selection: string) => `${name} { ${selection} } ${name} { ${selection} }`;
@@ -446,7 +454,7 @@ CASES.push(
     graphql(() => `{${times(300, () => 'notifications{nodes{id}}')}}`),
   ],
   ['GraphQL with 30 aliases', [200], graphql(() => `{${times(30, (index) => `a${index}: unreadCount`)}}`)],
-  ['GraphQL with 10,000 aliases', [200], graphql(() => `{${times(10_000, (index) => `a${index}: a`)}}`)],
+  ['GraphQL with 10,000 aliases', [200], longGraphql(() => `{${times(10_000, (index) => `a${index}: a`)}}`)],
   ['GraphQL with 460 aliases', [200], graphql(() => `{${times(460, (index) => `a${index}: unreadCount`)}}`)],
   [
     'GraphQL with 100 unknown fields',
@@ -506,12 +514,9 @@ CASES.push(
   [
     'GraphQL for 20 broadcasts to 1000 recipients',
     [200],
-    () => ({
-      ...graphql(() => {
-        const nodes = '{ nodes { recipients { externalId email firstName lastName } } }';
-        return `{ ${times(2, (n) => `a${n}: broadcasts(first: 10, status: SCHEDULED) ${nodes}`)} }`;
-      })(),
-      jwt: server.projects[0]?.jwt ?? '',
+    longGraphql(() => {
+      const nodes = '{ nodes { recipients { externalId email firstName lastName } } }';
+      return `{ ${times(2, (n) => `a${n}: broadcasts(first: 10, status: SCHEDULED) ${nodes}`)} }`;
     }),
   ],
   [
@@ -519,8 +524,8 @@ CASES.push(
     [200],
     graphql(() => '{ broadcasts(first: 100) { nodes { deliveries(first: 100) { nodes { id userId } } } } }'),
   ],
-  ['GraphQL with a query of 1 MB', [200, 413], graphql(() => '#'.repeat(1_000_000))],
-  ['GraphQL with a text of 1 MB', [200], graphql(() => `{ a(b: "${'x'.repeat(1_000_000)}") }`)],
+  ['GraphQL with a query of 1 MB', [200], longGraphql(() => '#'.repeat(1_000_000))],
+  ['GraphQL with a text of 1 MB', [200], longGraphql(() => `{ a(b: "${'x'.repeat(1_000_000)}") }`)],
   [
     'GraphQL with 9,900 variables',
     [200],
@@ -587,6 +592,7 @@ const ESCAPES = '{{ data.text | escape | size }}';
 const SLOW =
   `{% for i in (1..300) %}{% for j in (1..200) %}${'{% assign x = j | plus: i %}'.repeat(50)}` +
   '{% endfor %}{% endfor %}';
+const REPEATED = ESCAPES.repeat(6);
 const RAW = '{{ data.text | raw }}';
 const inEnglish = (title: string, content: string, action_url?: string) => ({
   default_locale: 'en',
@@ -598,8 +604,10 @@ async function saveTemplates(): Promise<void> {
   for (const [key, template] of Object.entries({
     layout: { kind: 'layout', default_locale: 'en', locales: { en: layout } },
     escapes: { ...inEnglish(ESCAPES, ESCAPES, `https://example.com/${ESCAPES}`), layout: 'layout' },
+    repeated: inEnglish(REPEATED, REPEATED, `https://example.com/${REPEATED}`),
     slow: inEnglish('x', SLOW),
     html: inEnglish('x', RAW),
+    plain: inEnglish('{{ data.text }}', '{{ data.text }}', 'https://example.com/{{ data.text }}'),
   })) {
     const saved = await server.projects[0]?.call('PUT', `/templates/${key}`, template);
     expect([key, saved?.status]).toEqual([key, 200]);
@@ -621,6 +629,10 @@ const manyTexts = (locales: number, text: (locale: number) => string) =>
   });
 const preview = (key: string, channel: string, text: string) =>
   toProject(`/templates/${key}/preview`, () => JSON.stringify({ channel, data: { text } }));
+const fromTemplate = (key: string, text: string) =>
+  toProject('/broadcasts', () =>
+    JSON.stringify({ template: { key, data: { text } }, recipients: [{ external_id: 'a' }] }),
+  );
 
 CASES.push(
   ['a template with 2,600 outputs in 10 languages', [200], template(() => manyTexts(10, outputs))],
@@ -642,11 +654,36 @@ CASES.push(
   ['a preview of a text message of 1 MB of HTML', [200], preview('html', 'sms', '<p>a</p>'.repeat(125_000))],
 );
 
+CASES.push(
+  [
+    'a broadcast of three texts that each escape 250 kB six times',
+    [201],
+    fromTemplate('repeated', '<&'.repeat(125_000)),
+  ],
+  ['a broadcast of a text that takes too long', [201], fromTemplate('slow', '')],
+  ['a broadcast with 250 kB of HTML in its data', [201], fromTemplate('html', '<p>a</p>'.repeat(31_000))],
+  ['a broadcast with 250 kB of characters to escape', [201], fromTemplate('plain', '<'.repeat(250_000))],
+);
+
 function template(body: () => string): () => Hostile {
   return toProject('/templates/saved', body, 'PUT');
 }
 
 const SET = [{ command: 'set', input: { a: '{{ input.text | slice: 0, 9 }}', b: '{{ input.list[0] }}' } }];
+const ESCAPED_INPUT = '{{ input.text | escape | size }}';
+const SEARCHED = `${times(15, (n) => `input.list.exists(a, a == ${n}.5) ||`)} false`;
+/** Workflows whose first turn takes long. */
+const SLOW_STEPS = {
+  escaping: times20(() => ({ command: 'set', input: { a: ESCAPED_INPUT, b: ESCAPED_INPUT } })),
+  searching: times20(() => ({ command: 'set', if: SEARCHED, input: {} })),
+  branching: [{ command: 'branch', input: { branches: times20(() => ({ if: SEARCHED, steps: [] })) } }],
+  looping: [{ command: 'set', input: { a: SLOW.replaceAll('data.', 'input.') } }],
+};
+function times20(step: () => object): object[] {
+  return Array.from({ length: 20 }, step);
+}
+const start = (key: string, input: () => object) =>
+  toProject('/workflows/runs', () => JSON.stringify({ key, input: input() }));
 /** 500 steps in five levels. */
 const steps = (step: (level: number, at: number) => object, level = 1): object[] => [
   ...Array.from({ length: level === 5 ? 100 : 99 }, (_, at) => step(level, at)),
@@ -708,6 +745,22 @@ CASES.push(
     'a workflow with 80,000 steps',
     [413],
     toProject('/workflows', () => `{"key":"saved","steps":[${filled(250_000, () => '{}')}]}`, 'PUT'),
+  ],
+  [
+    'a run that escapes 500,000 characters 40 times',
+    [200],
+    start('escaping', () => ({ text: '"&'.repeat(250_000) })),
+  ],
+  ['a run with a text that takes too long', [200], start('looping', () => ({}))],
+  [
+    'a run with 20 conditions about a list of 9,000',
+    [200],
+    start('searching', () => ({ list: Array.from({ length: 9_000 }, (_, n) => n) })),
+  ],
+  [
+    'a run with 20 branches with conditions about a list of 9,000',
+    [200],
+    start('branching', () => ({ list: Array.from({ length: 9_000 }, (_, n) => n) })),
   ],
   [
     'a run with an input of 9 MiB',

@@ -155,17 +155,27 @@ test('it starts, delivers to an inbox, shows its pages and stops', async () => {
   });
   expect(await inbox.json()).toMatchObject({ data: [{ title: 'Hello' }] });
 
-  // A long body is parsed in a thread with a file of its own.
-  const long = await fetch(`${address}/v2/broadcasts`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${credentials.project_jwt}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      title: 'Long',
-      content: 'x'.repeat(2_000_000),
-      recipients: [{ external_id: 'ada' }],
-    }),
+  const call = (method: string, path: string, body: object) =>
+    fetch(`${address}/v2${path}`, {
+      method,
+      headers: { authorization: `Bearer ${credentials.project_jwt}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  // Long bodies are parsed, and previews rendered, in threads with files of their own.
+  const content = 'x'.repeat(2_000_000);
+  const long = await call('POST', '/broadcasts', {
+    title: 'L',
+    content,
+    recipients: [{ external_id: 'ada' }],
   });
   expect(long.status).toBe(201);
+  const template = { default_locale: 'en', locales: { en: { title: 'Hello {{ data.name }}' } } };
+  expect((await call('PUT', '/templates/hello', template)).status).toBe(200);
+  const preview = await call('POST', '/templates/hello/preview', {
+    channel: 'in_app',
+    data: { name: 'Ada' },
+  });
+  expect(await preview.json()).toMatchObject({ title: 'Hello Ada' });
 
   const demo = await (await fetch(`${address}/demo`)).text();
   const script = /src="(\/demo\/[^"]+\.js)"/.exec(demo)?.[1];

@@ -365,6 +365,71 @@ test('a message of a critical category has no link to unsubscribe', async () => 
   expect(code.sms).toBe('T\nOff:');
 });
 
+describe('texts that take long, which a thread renders', () => {
+  // More work than the event loop may do, and less than a text may do.
+  const LONG = '{{ data.text | upcase | size }}';
+  const data = { text: 'x'.repeat(200_000), plan: '<b>' };
+
+  test('are those of the user and the locale on every channel', async () => {
+    await vendors.setUp(project);
+    await save('main', { en: { content: `<p>{{ content }}</p><i>${LONG}</i>` } }, { kind: 'layout' });
+    const texts = (hello: string) => ({
+      title: `${hello} {{ user.first_name }} ${LONG}`,
+      content: `${LONG} {{ data.plan }} {{ user.custom_attributes.order }}`,
+      action_url: `https://shop.example/{{ user.external_id }}/${LONG}`,
+    });
+    await save('long', { en: texts('Hello'), de: texts('Hallo') }, { layout: 'main' });
+    const plan = { template: { key: 'long', data }, recipients: to('ada', 'ben') };
+    for (const [name, first_name, locale] of [
+      ['ada', 'Ada', 'en'],
+      ['ben', 'Ben', 'de'],
+    ] as const) {
+      const custom_attributes = { order: `${name}'s` };
+      await user(name, { first_name, locale, custom_attributes, email: `${name}@example.com` });
+    }
+    const { title, content, action_url } = await send(plan);
+    expect({ title, content, action_url }).toEqual({
+      title: 'Hello 200000',
+      content: '<p>200000 &lt;b&gt;</p>',
+      action_url: 'https://shop.example//200000',
+    });
+    for (const [name, title] of [
+      ['ada', 'Hello Ada 200000'],
+      ['ben', 'Hallo Ben 200000'],
+    ] as const) {
+      const action_url = `https://shop.example/${name}/200000`;
+      const text = `<p>200000 &lt;b&gt; ${name}&#39;s</p>`;
+      expect(await inbox(name)).toMatchObject([{ title, content: text, action_url }]);
+      const mail = await vendors.mail.received
+        .find((one) => one.to.includes(`${name}@example.com`))
+        ?.parsed();
+      expect(mail?.subject).toBe(title);
+      expect(mail?.html).toContain(`${text}</p><i>200000</i>`);
+      expect(mail?.html).toContain(`href="${action_url}"`);
+    }
+  });
+
+  test('are rendered once for all users if they do not read the user', async () => {
+    const content = '{{ data.text | upcase | size }} {{ "now" | date: "%s%L" }}';
+    await save('long', { en: { title: '{{ user.first_name }}', content } });
+    for (const name of ['ada', 'ben', 'cid']) await user(name, { first_name: name });
+    await send({ template: { key: 'long', data }, recipients: to('ada', 'ben', 'cid') });
+    const all = await Promise.all(['ada', 'ben', 'cid'].map(inbox));
+    expect(all.map(([{ title }]) => title)).toEqual(['ada', 'ben', 'cid']);
+    expect(new Set(all.map(([{ content: text }]) => text)).size).toBe(1);
+  });
+
+  test('fail with the reason if they take longer than a text may', async () => {
+    await save('long', { en: { title: '{{ user.id }}', content: LONG.repeat(20) } });
+    const ada = await user('ada');
+    const sent = await send({ template: { key: 'long', data }, recipients: to('ada') });
+    expect(sent).toMatchObject({
+      title: 'long',
+      status: { errors: [{ message: expect.stringMatching(`^user ${ada}: .* works on more than 2097152`) }] },
+    });
+  });
+});
+
 describe('a template that cannot be rendered', () => {
   test('for one user fails for that user alone', async () => {
     await save('welcome', { en: { title: '{{ user.first_name }}' } });

@@ -895,6 +895,28 @@ describe('the commands', () => {
     );
   });
 
+  test('an input that takes long is rendered to the same, with the exact numbers', async () => {
+    const long = '{{ input.text | upcase | size }}';
+    const input = {
+      a: `${long} {{ user.external_id }}`,
+      b: '{{ input.list }}',
+      c: 'constant',
+      d: { e: 12.5 },
+    };
+    const steps = [{ command: 'set', input }];
+    const saved = JSON.stringify({ key: 'long', steps }).replace('12.5', '12345678901234567890.50');
+    expect((await project.call('PUT', '/workflows', saved)).status).toBe(200);
+    const given = { text: 'x'.repeat(200_000), user: ADA.user, list: [1, { x: 2 }] };
+    const body = JSON.stringify({ key: 'long', input: given }).replace('"x":2', '"x":0.10000000000000000001');
+    const started = await project.call('POST', '/workflows/runs', body);
+    await ended(project, started.body.id);
+    const { text } = await project.call('GET', `/workflows/runs/${started.body.id}`);
+    expect(text).toContain(
+      '"output":{"a":"200000 ada","b":[1,{"x":0.10000000000000000001}],"c":"constant",' +
+        '"d":{"e":12345678901234567890.50}}',
+    );
+  });
+
   test('a template that takes too long fails the run within its limits', async () => {
     const title = '{% for a in (1..1000) %}{% for b in (1..1000) %}{{ a }}{% endfor %}{% endfor %}';
     const run = await ended(

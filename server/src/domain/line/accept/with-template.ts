@@ -7,6 +7,7 @@ import { localeIn } from '../../setup/templates/locales.ts';
 import { loadParts } from '../../setup/templates/parts.ts';
 import type { TemplateReference } from '../broadcasts/stored-broadcast.ts';
 import { MessageTemplate, projectData, type TemplateData } from '../rendering/message-template.ts';
+import { renderTexts } from '../rendering/render-thread.ts';
 
 /** A broadcast with its template, and with the texts that it shows without a user. */
 export interface WithTemplate {
@@ -37,7 +38,7 @@ export async function withTemplate(
   const project = await projects.byId(projectId);
   if (project === undefined) throw new Error('a broadcast of a project that does not exist');
   const texts = await MessageTemplate.open({ message, parts }, localeIn(message, project.defaultLocale));
-  const shown = withoutUser(texts, { user: null, data: data ?? {}, project: projectData(project) });
+  const shown = await withoutUser(texts, { user: null, data: data ?? {}, project: projectData(project) });
   return {
     broadcast: { ...broadcast, ...(shown ?? { title: key }) },
     template: { key, version, data, uses },
@@ -45,15 +46,14 @@ export async function withTemplate(
 }
 
 /** The texts without a user; undefined if there are none, such as a title that is a name alone. */
-function withoutUser(
+async function withoutUser(
   texts: MessageTemplate,
   data: Omit<TemplateData, 'unsubscribe_url' | 'preferences_url'>,
-): Pick<NewBroadcast, 'title' | 'content' | 'action_url'> | undefined {
+): Promise<Pick<NewBroadcast, 'title' | 'content' | 'action_url'> | undefined> {
   try {
-    const { title, content, actionUrl } = texts.render('in_app', {
-      ...data,
-      unsubscribe_url: null,
-      preferences_url: null,
+    const { title, content, actionUrl } = await renderTexts('broadcast', texts, {
+      channel: 'in_app',
+      data: { ...data, unsubscribe_url: null, preferences_url: null },
     });
     return { title, content, action_url: actionUrl };
   } catch (error) {

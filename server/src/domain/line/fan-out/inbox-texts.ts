@@ -14,6 +14,7 @@ import {
   type SharedTexts,
   type TemplateData,
 } from '../rendering/message-template.ts';
+import { renderTexts } from '../rendering/render-thread.ts';
 import { type BroadcastTemplate, openTemplates } from '../rendering/templates.ts';
 import { loadUserData, type UserData } from '../routing/condition-data.ts';
 import type { AddressedPage, Insertion } from './write-fan-out.ts';
@@ -47,7 +48,7 @@ class RenderTime {
    * Runs `render`, unless the time is over. Then a single page fails for the users who are left, and a batch
    * of several pages fails as a whole.
    */
-  during<Result>(render: () => Result): Result {
+  async during<Result>(render: () => Promise<Result>): Promise<Result> {
     const beganMs = performance.now();
     this.#beganMs ??= beganMs;
     if (this.#spentMs > this.#limitMs || beganMs - this.#beganMs > 2 * this.#limitMs) {
@@ -55,7 +56,7 @@ class RenderTime {
       throw new Error('the templates of the batch take too long, so its pages are rendered one by one');
     }
     try {
-      return render();
+      return await render();
     } finally {
       this.#spentMs += performance.now() - beganMs;
     }
@@ -186,7 +187,9 @@ async function renderPage(
     about.userId = userId;
     of.user = user;
     try {
-      const rendered = time.during(() => message.render('in_app', of, shared));
+      const rendered = await time.during(() =>
+        renderTexts('inbox', message, { channel: 'in_app', data: of, shared }),
+      );
       const row = { broadcastId, reader: isForAll ? message.locale : userId, texts: shown(rendered) };
       if (isForAll) byLocale.set(message.locale, row);
       else own.push(row);

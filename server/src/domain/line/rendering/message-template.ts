@@ -54,6 +54,7 @@ export interface MessageParts {
 
 /** The texts of a template in one language, each parsed once. */
 export class MessageTemplate {
+  readonly parts: MessageParts;
   readonly locale: string;
   readonly #texts: TemplateTexts;
   readonly #set: TemplateSet;
@@ -64,6 +65,7 @@ export class MessageTemplate {
   readonly #parsed = new Map<Kind, Map<string, ReturnType<TemplateSet['parse']>>>();
 
   private constructor({ message, parts }: MessageParts, locale: string, set: TemplateSet) {
+    this.parts = { message, parts };
     const layout = message.layout === null ? undefined : parts.get(message.layout);
     this.locale = locale;
     this.#texts = message.locales[locale] ?? {};
@@ -92,6 +94,13 @@ export class MessageTemplate {
     if ((whole?.length ?? 0) > MAX_CONTENT_CHARACTERS)
       throw new TemplateError(`the content has more than ${MAX_CONTENT_CHARACTERS} characters`);
     return { ...texts, content: whole, has: this.#links(channel) };
+  }
+
+  /** Adds those texts of a channel without a layout to `shared` that are the same for all users. */
+  share(channel: string, { title, content, actionUrl }: RenderedTexts, shared: SharedTexts): void {
+    const rendered = [title, content ?? '', actionUrl ?? ''];
+    for (const [index, template] of this.#parsedOn(channel).entries())
+      if (this.#isTextForAll(template)) shared.set(template, rendered[index] ?? '');
   }
 
   /**

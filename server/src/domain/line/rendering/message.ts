@@ -28,8 +28,9 @@ import { validKeys } from '../../setup/projects/keys.ts';
 import { senderOf } from '../../setup/projects/sender.ts';
 import { type BroadcastTexts, userData } from '../routing/condition-data.ts';
 import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './email.ts';
-import { projectData, type RenderedTexts } from './message-template.ts';
+import { projectData, type RenderedTexts, type TemplateData } from './message-template.ts';
 import { plainTextOn } from './plain-text.ts';
+import { renderTexts } from './render-thread.ts';
 import type { BroadcastTemplate } from './templates.ts';
 
 /*
@@ -153,7 +154,7 @@ export function prepareTemplate(templated: Templated): Promise<Prepared> {
     const known = shared.get(template)?.get(name);
     if (known !== undefined) return known;
     await between();
-    const rendered = message.render(channel, {
+    const data: TemplateData = {
       user: userData(user),
       data: template.data,
       project: projectData(project),
@@ -163,7 +164,8 @@ export function prepareTemplate(templated: Templated): Promise<Prepared> {
       get preferences_url() {
         return preferencesUrl(config, project, { userId: user.id, category });
       },
-    });
+    };
+    const rendered = await renderTexts('delivery', message, { channel, data });
     const prepared = { ...prepareRendered(channel, rendered), locale: message.locale };
     if (message.isForAll(channel))
       shared.set(template, (shared.get(template) ?? new Map()).set(name, prepared));

@@ -1,33 +1,15 @@
-import type { PreviewTemplate, TemplatePreview } from '../../../contract/template.ts';
+import type { TemplatePreview } from '../../../contract/template.ts';
 import { canonicalLocale } from '../../../lib/locale.ts';
 import { memberOf } from '../../../lib/members.ts';
 import { TemplateError } from '../../../lib/template.ts';
 import { type Language, languageFor } from '../../ground/catalogues/languages.ts';
 import type { Sender } from '../../setup/projects/sender.ts';
 import { localeIn } from '../../setup/templates/locales.ts';
-import { type PackedPart, unpackParts } from '../../setup/templates/parts.ts';
+import { unpackParts } from '../../setup/templates/parts.ts';
 import { finishEmail } from './email.ts';
 import { prepareRendered } from './message.ts';
-import { MessageTemplate, type RenderedTexts, type TemplateData } from './message-template.ts';
-
-/** What a preview is rendered from. */
-export interface PreviewTask {
-  key: string;
-  /** The template with all that it uses. */
-  packed: readonly PackedPart[];
-  defaultLocale: string | null;
-  project: TemplateData['project'];
-  sender: Sender;
-  /** The public address of the server. */
-  base: string;
-  preview: PreviewTemplate;
-}
-
-/** The preview, or why the template cannot be rendered; neither if the project has no such message. */
-export interface PreviewResult {
-  preview?: TemplatePreview;
-  problem?: string;
-}
+import { MessageTemplate, type RenderedTexts } from './message-template.ts';
+import type { PreviewResult, PreviewTask } from './render-thread.ts';
 
 // Gmail clips the HTML of e-mails. Push services reject longer requests, and Teams longer cards.
 const MAX_BYTES: Readonly<Record<string, number>> = {

@@ -166,7 +166,7 @@ class Parser {
         }),
       });
     }
-    return { command, condition, branches, input: () => ({}) };
+    return { command, condition, branches, input: async () => ({}) };
   }
 
   /** The condition of a `wait_for` is evaluated for each event, not rendered. */

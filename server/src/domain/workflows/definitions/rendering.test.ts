@@ -5,14 +5,14 @@ import { parseRendering } from './rendering.ts';
 async function renderedWith(pause: () => void): Promise<unknown> {
   const input = ['{{ run.id }}!', '{{ run.id }}?'];
   const parsing = { data: { run: 'open' }, between: async () => {} } as const;
-  const { rendering } = await parseRendering(input, 'input', parsing);
+  const { renderHere } = await parseRendering(input, 'input', parsing);
   const run = {
     get id() {
       pause();
       return 'r';
     },
   };
-  return rendering({ run } as never);
+  return renderHere({ run } as never);
 }
 
 test('a rendering fails if it works for too long, not if other processes have the processor', async () => {

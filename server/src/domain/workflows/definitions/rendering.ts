@@ -1,43 +1,96 @@
-import { keepNumbers, writeJson } from '../../../lib/exact-numbers.ts';
-import type { ConditionData } from '../../../lib/expression.ts';
+import { keepNumbers, readJson, writeJson } from '../../../lib/exact-numbers.ts';
+import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
 import { countTags, parsedBytes } from '../../../lib/liquid.ts';
 import { isPlainObject } from '../../../lib/members.ts';
+import { RenderingThread } from '../../../lib/rendering-thread.ts';
 import {
   type Output,
   parseOutput,
   parseTemplate,
+  renderQuickly,
+  SlowRendering,
   type Template,
   TemplateError,
 } from '../../../lib/template.ts';
 import { startThreadTime } from '../../../lib/thread-time.ts';
 import { type Members, unknownVariables } from '../../../lib/variables.ts';
 
-/** Returns a value with its templates rendered. Throws TemplateError. */
-export type Rendering = (data: ConditionData) => unknown;
+/**
+ * Returns a value with its templates rendered, by a thread if the event loop would wait for too long. Throws
+ * TemplateError.
+ */
+export type Rendering = (data: ConditionData) => Promise<unknown>;
+
+/** What the thread renders: the value and what its templates read, as JSON. */
+export interface RenderTask {
+  value: string;
+  data: string;
+}
+
+/** The rendered value as JSON, or why it cannot be rendered. */
+export type RenderResult = { rendered: string } | { problem: string };
 
 /** A string that may be a template. */
 export const TEMPLATE = /\{\{|\{%/;
 
 // One output and nothing else.
 const SINGLE_OUTPUT = /^\s*\{\{((?:(?!\}\}).)*)\}\}\s*$/s;
-// Rendering blocks the event loop. A single template stops after this time, too.
+// The templates of a value together. A single template stops after this time, too.
 const MAX_MS = 100;
 // The longest rendered input. Many runs may render theirs at the same time.
 const MAX_CHARACTERS = 1_048_576;
 
+const thread = new RenderingThread<'step', RenderTask, RenderResult>(
+  new URL('./render-thread-main.ts', import.meta.url),
+);
+
+interface ParsedRendering {
+  rendering: Rendering;
+  /** Renders the value in this thread, which may take 150 ms. Throws TemplateError. */
+  renderHere: (data: ConditionData) => unknown;
+  problems: string[];
+  /** An estimate of the memory that the templates take. */
+  bytes: number;
+}
+
 /**
  * Parses the templates in all strings of a value. The problems name their place: also variables that `data`
- * does not have. Calls `between` between them. `bytes` is an estimate of the memory that they take.
+ * does not have. Calls `between` between them.
  */
 export async function parseRendering(
   value: unknown,
   path: string,
   { data, between }: Pick<Parsing, 'data' | 'between'>,
-): Promise<{ rendering: Rendering; problems: string[]; bytes: number }> {
+): Promise<ParsedRendering> {
   const parsing: Parsing = { problems: [], bytes: 0, data, between };
   const parts = await parsePart(value, path, parsing);
   const { problems, bytes } = parsing;
-  return { rendering: (data) => new Budget().render(parts, data), problems, bytes };
+  return {
+    rendering: (data) => renderInTime(value, parts, data),
+    renderHere: (data) => new Budget().render(parts, data),
+    problems,
+    bytes,
+  };
+}
+
+async function renderInTime(value: unknown, parts: Part, data: ConditionData): Promise<unknown> {
+  try {
+    return renderQuickly(() => new Budget().render(parts, data));
+  } catch (error) {
+    if (!(error instanceof SlowRendering)) throw error;
+  }
+  const result = await thread.run('step', { value: writeJson(value), data: jsonOf(data) });
+  if ('problem' in result) throw new TemplateError(result.problem);
+  return readJson(result.rendered);
+}
+
+/** Throws TemplateError if a member cannot be read, such as attributes that are too large. */
+function jsonOf(data: ConditionData): string {
+  try {
+    return writeJson(data);
+  } catch (error) {
+    throw error instanceof ConditionError ? new TemplateError(error.message) : error;
+  }
 }
 
 /** A parsed value. Values without templates stay as they are. */
@@ -50,7 +103,8 @@ type Part =
 interface Parsing {
   problems: string[];
   bytes: number;
-  data: Members;
+  /** What the templates may read; undefined if that was checked when they were saved. */
+  data: Members | undefined;
   between: () => Promise<void>;
 }
 
@@ -83,7 +137,7 @@ async function parseString(text: string, path: string, parsing: Parsing): Promis
     return { kind: 'constant', value: text };
   }
   parsing.bytes += (output === undefined ? 1 : 2) * parsedBytes(countTags(text));
-  problems.push(...unknownVariables(template.variables(), data, `Param '${path}'`));
+  if (data !== undefined) problems.push(...unknownVariables(template.variables(), data, `Param '${path}'`));
   return output === undefined || 'problem' in output
     ? { kind: 'template', template }
     : { kind: 'template', template, output };

@@ -96,6 +96,8 @@ class Turn {
   readonly #call: Call | undefined;
   readonly #starts: boolean;
   readonly #beganMs = performance.now();
+  // A condition and an input can take 40 and 20 ms.
+  readonly #between = takeTurns();
   /** Later after a step that has waited for another host. */
   #now: Date;
   #actedSteps: number | undefined;
@@ -118,7 +120,6 @@ class Turn {
   }
 
   async take(): Promise<Advanced> {
-    const between = takeTurns();
     for (;;) {
       const step = stepAt(this.#run.program, this.place);
       if (step === undefined) return this.#advanced({ kind: 'complete' });
@@ -126,7 +127,7 @@ class Turn {
         return this.#advanced({ kind: 'continue' });
       const next = await this.#execute(step);
       if (next !== undefined) return this.#advanced(next);
-      await between();
+      await this.#between();
     }
   }
 
@@ -149,8 +150,9 @@ class Turn {
         if (step.readsNotification && this.#run.awaitsNotification) return this.#awaitFanOut();
         this.#varies ||= step.conditionVaries;
         if (!this.#holds(step.condition)) return this.#end(step, { state: 'skipped' });
+        await this.#between();
       }
-      if (step.branches !== undefined) return this.#enterBranch(step, step.branches);
+      if (step.branches !== undefined) return await this.#enterBranch(step, step.branches);
       return await this.#begin(step);
     } catch (error) {
       return this.#fail(step, problemOf(error));
@@ -185,7 +187,7 @@ class Turn {
     const { id, project_id: projectId, user } = run;
     const { clock } = this.#context;
     const isPrepared = this.prepared !== null;
-    const input = this.prepared === null ? step.input(this.#readable()) : readJson(this.prepared);
+    const input = this.prepared === null ? await step.input(this.#readable()) : readJson(this.prepared);
     const problems = isPrepared ? [] : inputProblems(step.command, input, 'rendered');
     if (problems.length > 0) return this.#fail(step, problems.join('; '));
     this.#varies ||= step.inputVaries;
@@ -273,8 +275,14 @@ class Turn {
     });
   }
 
-  #enterBranch(step: ProgramStep, branches: NonNullable<ProgramStep['branches']>): undefined {
-    const index = branches.findIndex(({ condition }) => this.#holds(condition));
+  async #enterBranch(step: ProgramStep, branches: NonNullable<ProgramStep['branches']>): Promise<undefined> {
+    let index = -1;
+    for (const [at, { condition }] of branches.entries()) {
+      await this.#between();
+      if (!this.#holds(condition)) continue;
+      index = at;
+      break;
+    }
     const output = JSON.stringify({ branch: index < 0 ? null : index });
     this.#record(step, { state: 'completed', output });
     const first = placeIn(this.place, index);
