@@ -180,6 +180,29 @@ test('an integration whose key is missing is reported at the start, by doctor an
   expect(JSON.stringify(findings)).not.toContain('canary-77');
 });
 
+test('other secrets whose key is missing are counted by doctor', async () => {
+  const config = node('others');
+  await started(config);
+  const lost = createSealer([randomBytes(32)]);
+  const sealed = lost.seal('canary-78', 'any');
+  const key = `insert into suppression_keys (project_id, sealed_key, created_at)
+    select id, $1, now() from projects
+    on conflict (project_id) do update set sealed_key = excluded.sealed_key`;
+  const token = `insert into tokens (user_id, id, project_id, channel, hash, sealed_data, created_at)
+    select gen_random_uuid(), gen_random_uuid(), id, 'mobile_push', '', $1, now() from projects`;
+  for (const statement of [key, token]) await db.query(sql('', statement), [sealed]);
+  const { findings } = await checkProjects(config, db);
+  expect(findings).toContainEqual({
+    check: 'secrets',
+    status: 'problem',
+    message:
+      `encrypted with the key ${lost.keyIds[0]}, which this server does not have: ` +
+      'keys of suppressions: 1, tokens: 1',
+    advice: expect.stringContaining('SECRET_KEY'),
+  });
+  expect(JSON.stringify(findings)).not.toContain('canary');
+});
+
 test('doctor lists the Project JWTs without exp', async () => {
   const config = node('tokens');
   await started(config);

@@ -10,7 +10,7 @@ import { delivering } from '../../providers/index.ts';
 import { reasonOf } from '../reason-of.ts';
 import { checkFamilies } from './families.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
-import { checkIntegrations, checkSealingKey, checkWebhooks, sealerOf } from './sealing.ts';
+import { checkIntegrations, checkOtherSecrets, checkSealingKey, checkWebhooks, sealerOf } from './sealing.ts';
 import { checkTokens } from './tokens.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -40,6 +40,7 @@ export async function checkProjects(
       ...checkSecrets(sealer, projects, opened),
       ...(await checkIntegrations({ db, sealer })),
       ...(await checkWebhooks({ db, sealer })),
+      ...(await checkOtherSecrets({ db, sealer })),
       ...checkPauses(integrations, await db.query<PauseRow>(selectPauses)),
       ...(await checkTokens(db)),
       ...checkHmac(projects),

@@ -1,5 +1,6 @@
 import type { Config } from '../../config.ts';
 import type { Queryable } from '../../db/client.ts';
+import { countUnreadable } from '../../domain/after/sealing/reseal.ts';
 import { describeUnreadableWebhooks } from '../../domain/after/webhooks/secrets.ts';
 import { describeUnreadable, unreadableIntegrations } from '../../domain/ground/secrets/unreadable.ts';
 import { keyFit, keysInUse } from '../../domain/setup/projects/sealing-key.ts';
@@ -81,4 +82,17 @@ export async function checkWebhooks(deps: { db: Queryable; sealer: Sealer }): Pr
   const lines = await describeUnreadableWebhooks(deps);
   const advice = 'add the key to SECRET_KEY (several: separated by commas), or rotate the secrets';
   return lines.map((line) => problem('webhooks', line, advice));
+}
+
+/** The other secrets in the database that need a missing key. */
+export async function checkOtherSecrets(deps: { db: Queryable; sealer: Sealer }): Promise<Finding[]> {
+  const found = await countUnreadable(deps);
+  return [...Map.groupBy(found, ({ key_id }) => key_id)].map(([keyId, those]) => {
+    const counts = those.map(({ name, count }) => `${name}: ${count}`).join(', ');
+    return problem(
+      CHECK,
+      `encrypted with the key ${keyId}, which this server does not have: ${counts}`,
+      'add the key to SECRET_KEY (several: separated by commas)',
+    );
+  });
 }

@@ -156,6 +156,36 @@ export async function reseal(
   return results;
 }
 
+/** Values that were sealed with a key that the sealer lacks. */
+interface UnreadableValues {
+  name: string;
+  key_id: string;
+  count: number;
+}
+
+/**
+ * Counts the values that the sealer has no key for. Reads whole tables. Without those of integrations,
+ * webhooks, and cells, which are named one by one elsewhere.
+ */
+export async function countUnreadable({
+  db,
+  sealer,
+}: {
+  db: Queryable;
+  sealer: Pick<Sealer, 'keyIds'>;
+}): Promise<UnreadableValues[]> {
+  const found: UnreadableValues[] = [];
+  for (const column of COLUMNS.filter(({ table }) => !NAMED_ELSEWHERE.has(table))) {
+    const rows = await db.query<Omit<UnreadableValues, 'name'>>(statementsOf(column).unreadable, [
+      sealer.keyIds,
+    ]);
+    found.push(...rows.map((row) => ({ name: column.name, ...row })));
+  }
+  return found;
+}
+
+const NAMED_ELSEWHERE = new Set(['integrations', 'webhooks', 'cells', 'projects']);
+
 const PAGE = 500;
 // Another transaction may lock two rows of a page in the other order.
 const MAX_DEADLOCKS = 5;
@@ -209,10 +239,17 @@ async function resealPage(
   }
 }
 
-const made = new Map<SealedColumn, { first: Statement; next: Statement; update: Statement }>();
+interface ColumnStatements {
+  first: Statement;
+  next: Statement;
+  update: Statement;
+  unreadable: Statement;
+}
 
-/** The statements of a column. All go by the primary key of its table. */
-function statementsOf(sealed: SealedColumn): { first: Statement; next: Statement; update: Statement } {
+const made = new Map<SealedColumn, ColumnStatements>();
+
+/** The statements of a column. All but `unreadable` go by the primary key of its table. */
+function statementsOf(sealed: SealedColumn): ColumnStatements {
   const known = made.get(sealed);
   if (known !== undefined) return known;
   const { table, column, key, also, base64 } = sealed;
@@ -252,6 +289,15 @@ function statementsOf(sealed: SealedColumn): { first: Statement; next: Statement
         as n (${names.join(', ')}, was, sealed)
       where ${same} and ${base64 ? `t.${column} like 'A%' and ` : ''}${value} = n.was
       returning 1 as one`,
+    ),
+    // Reads the whole table, for doctor.
+    unreadable: sql(
+      `count_unreadable_${table}_${column}`,
+      `select encode(substring(${bytes} from 2 for 4), 'hex') as key_id, count(*)::int as count
+      from ${table}
+      where ${isSealed} and encode(substring(${bytes} from 2 for 4), 'hex') <> all ($1::text[])
+      group by 1
+      order by 1`,
     ),
   };
   made.set(sealed, statements);
