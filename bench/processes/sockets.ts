@@ -9,8 +9,18 @@ import { serveTask } from '../support/task.ts';
 
 export type SocketsRequest =
   | { open: { address: string; apiKey: string; tokens: string[] } }
-  | { probe: { address: string; jwt: string; externalIds: string[]; count: number; everyMs: number } }
+  | { probe: Probe }
   | { burst: Burst };
+
+interface Probe {
+  address: string;
+  jwt: string;
+  externalIds: string[];
+  count: number;
+  everyMs: number;
+  /** The key of a template, instead of texts: a worker then writes the notifications. */
+  template?: string;
+}
 
 interface Burst {
   address: string;
@@ -113,18 +123,14 @@ async function burst(options: Burst): Promise<BurstTimes> {
  * Sends a broadcast to each user in turn and waits for its frame; socket number i belongs to
  * externalIds[i].
  */
-async function probe(options: {
-  address: string;
-  jwt: string;
-  externalIds: string[];
-  count: number;
-  everyMs: number;
-}): Promise<ProbeTimes> {
-  const { address, jwt, externalIds, count, everyMs } = options;
+async function probe(options: Probe): Promise<ProbeTimes> {
+  const { address, jwt, externalIds, count, everyMs, template: key } = options;
   const connection = new Connection(address);
-  const requests = externalIds.map((id) =>
-    requestBytes({ method: 'POST', path: '/v2/broadcasts', jwt, body: broadcastBody([id]) }),
-  );
+  const requests = externalIds.map((id) => {
+    const templated = { template: { key }, recipients: [{ external_id: id }] };
+    const body = key === undefined ? broadcastBody([id]) : JSON.stringify(templated);
+    return requestBytes({ method: 'POST', path: '/v2/broadcasts', jwt, body });
+  });
   const result: ProbeTimes = { fromRequestMs: [], fromResponseMs: [] };
   for (let index = 0; index < count; index += 1) {
     const place = index % requests.length;

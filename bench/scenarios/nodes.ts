@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { startEmbedded } from '../../server/src/db/embedded.ts';
 import { startNatsServer } from '../../server/test/support/nats-server.ts';
 import type { BurstTimes, ProbeTimes, SocketsRequest } from '../processes/sockets.ts';
@@ -25,6 +26,8 @@ export const measureNodes: Scenario = async (bench) => {
     await withNodes(bench, { DATABASE_URL }, 'one node');
     await withNodes(bench, { DATABASE_URL, ROLE: 'api,worker' }, 'two nodes, NOTIFY', {});
     await withNodes(bench, { DATABASE_URL, ROLE: 'api,worker', NATS_URL }, 'two nodes, NATS', { NATS_URL });
+    await withRoles(bench, { DATABASE_URL }, 'a node for each role, NOTIFY');
+    await withRoles(bench, { DATABASE_URL, NATS_URL }, 'a node for each role, NATS');
   } finally {
     await nats.kill();
     await postgres.stop();
@@ -48,6 +51,47 @@ async function withNodes(
     }
   } finally {
     await first.stop();
+  }
+}
+
+// They ask for new jobs once a minute, so a job that was not announced to the worker takes that long.
+const PROGRAM = join(import.meta.dirname, '../processes/rarely-polling.ts');
+const TEMPLATE = 'bench';
+
+/** One node accepts, one works, and one has the inboxes: from the request to the frame, one at a time. */
+async function withRoles(bench: Bench, settings: Record<string, string>, name: string): Promise<void> {
+  const options = { ...bench, program: PROGRAM };
+  const api = await startBelfry({ ...options, settings: { ...settings, ROLE: 'api' } });
+  const others = [];
+  const client = startTask<SocketsRequest>('sockets.ts');
+  try {
+    for (const ROLE of ['worker', 'realtime'])
+      others.push(await startSecondNode({ ...options, settings: { ...settings, ROLE } }, api));
+    const { address, projectJwt: jwt, apiKey } = api;
+    const { externalIds, tokens } = await createInboxUsers(api, `r${Date.now()}-`, 100);
+    const texts = { default_locale: 'en', locales: { en: { title: 'Hello' } } };
+    await api.call('PUT', `/templates/${TEMPLATE}`, texts);
+    await client.request({ open: { address: others[1]?.address ?? '', apiKey, tokens } });
+    for (const [how, template] of [
+      ['written with the broadcast', {}],
+      ['written by the worker', { template: TEMPLATE }],
+    ] as const) {
+      const probe = (count: number) =>
+        client.request<ProbeTimes>({ probe: { address, jwt, externalIds, count, everyMs: 10, ...template } });
+      await probe(50); // cold code
+      const { fromRequestMs } = await probe(bench.quick ? 100 : 1_000);
+      for (const percent of [50, 99])
+        bench.figure({
+          name: `${name}: request → frame, idle, ${how}: p${percent}`,
+          value: percentile(fromRequestMs, percent),
+          unit: 'ms',
+          ...(percent === 99 && { aim: { value: 100, better: 'less' as const } }),
+        });
+    }
+  } finally {
+    client.stop();
+    for (const node of others) await node.stop();
+    await api.stop();
   }
 }
 

@@ -35,6 +35,8 @@ export interface BelfryOptions {
   nodeArguments?: readonly string[];
   /** Settings that override those of the benchmark. */
   settings?: Readonly<Record<string, string>>;
+  /** The program to run instead of `npm start`'s, with the same settings. */
+  program?: string;
   /** Called with each line of its output. */
   onLine?: (line: string) => void;
 }
@@ -42,10 +44,14 @@ export interface BelfryOptions {
 const LAUNCHER = join(import.meta.dirname, '..', '..', 'bin', 'belfry.mjs');
 const START_TIMEOUT_MS = 60_000;
 
+function programOf(program: string | undefined): string[] {
+  return program === undefined ? [LAUNCHER, 'start'] : [program];
+}
+
 /** Starts a server on `dataDir` without rate limits. The caller stops it. */
 export async function startBelfry(options: BelfryOptions): Promise<Belfry> {
-  const { dataDir, nodeArguments = [], settings = {}, onLine } = options;
-  const child = spawn(process.execPath, [...nodeArguments, LAUNCHER, 'start'], {
+  const { dataDir, nodeArguments = [], settings = {}, program, onLine } = options;
+  const child = spawn(process.execPath, [...nodeArguments, ...programOf(program)], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, ...SETTINGS, ...settings, DATA_DIR: dataDir },
   });
@@ -85,12 +91,16 @@ export function databaseUrl({ host, port, user, password = '', database }: Conne
 
 /** Starts another server on the database of a running one. */
 export async function startSecondNode(
-  { nodeArguments = [], settings = {} }: Pick<BelfryOptions, 'nodeArguments' | 'settings'>,
+  {
+    nodeArguments = [],
+    settings = {},
+    program,
+  }: Pick<BelfryOptions, 'nodeArguments' | 'settings' | 'program'>,
   { dataDir }: Pick<Belfry, 'dataDir'>,
 ): Promise<{ address: string; pid: number; stop(): Promise<void> }> {
   const postgres = await startEmbedded({ dataDir, role: 'client', log: () => {} });
   const ownDir = mkdtempSync(join(tmpdir(), 'belfry-bench-second-'));
-  const child = spawn(process.execPath, [...nodeArguments, LAUNCHER, 'start'], {
+  const child = spawn(process.execPath, [...nodeArguments, ...programOf(program)], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,
