@@ -23,6 +23,9 @@ interface Node {
   stop(): Promise<void>;
 }
 
+// Longer than a test: a change that the bus does not announce would not be seen.
+const NEVER_MS = 3_600_000;
+
 const logged: string[] = [];
 const log = createLogger({ level: 'warn', stream: { write: (line) => void logged.push(line) } });
 const [projectId, integrationId] = [newId(), newId()];
@@ -77,7 +80,10 @@ async function startNode(): Promise<Node> {
     recorder: { isBlocked: false },
     cancelled: { has: () => false },
   });
-  const follower = new PauseFollower({ db, log, bus, nodeId: id, dispatcher, recorder });
+  const follower = new PauseFollower({
+    ...{ db, log, bus, nodeId: id, dispatcher, recorder },
+    readAllEveryMs: NEVER_MS,
+  });
   await bus.listening();
   await follower.start();
   await rowsOf(db, `insert into leases (id, node, expires_at) values ($1, $2, now() + interval '1 hour')`, [
@@ -123,8 +129,11 @@ const rows = () => rowsOf<{ until: Date; probed_by: string | null }>(db, 'select
 /** Pauses the integration on all nodes, and waits until its probe is due. */
 async function pauseAll(status = 403): Promise<void> {
   vendor.reply({ status });
+  const startedMs = performance.now();
   expect(await send(nodes[0])).toBe('rejected');
-  for (const node of nodes) await expect.poll(() => paused(node)).toBe(1);
+  for (const node of nodes) await expect.poll(() => paused(node), { interval: 5 }).toBe(1);
+  const ms = Math.round(performance.now() - startedMs);
+  console.info(`from the request that fails until the breaker is open on three nodes: ${ms} ms`);
 }
 const untilProbe = async () => {
   const [row] = await rows();

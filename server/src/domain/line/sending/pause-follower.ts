@@ -29,6 +29,7 @@ export class PauseFollower {
   readonly #health: SharedHealth;
   readonly #recorder: Pick<PauseRecorder, 'isWriting'>;
   readonly #unsubscribe: () => void;
+  readonly #readAllEveryMs: number;
   #timer: NodeJS.Timeout | undefined;
   /** What to read next. */
   #changed: Map<string, PauseKey> | 'all' = new Map();
@@ -41,11 +42,13 @@ export class PauseFollower {
     nodeId: string;
     dispatcher: { readonly health: SharedHealth };
     recorder: Pick<PauseRecorder, 'isWriting'>;
+    readAllEveryMs?: number;
   }) {
     this.#db = deps.db;
     this.#log = deps.log;
     this.#health = deps.dispatcher.health;
     this.#recorder = deps.recorder;
+    this.#readAllEveryMs = deps.readAllEveryMs ?? READ_ALL_EVERY_MS;
     this.#unsubscribe = deps.bus.subscribe((message) => {
       if (message.type === 'missed') this.#readSoon('all');
       else if (message.type === 'pause_changed' && message.nodeId !== deps.nodeId) this.#readSoon(message);
@@ -55,7 +58,7 @@ export class PauseFollower {
   /** Reads all pauses, then follows them. */
   async start(): Promise<void> {
     await this.#read('all');
-    this.#timer = setInterval(() => this.#readSoon('all'), READ_ALL_EVERY_MS);
+    this.#timer = setInterval(() => this.#readSoon('all'), this.#readAllEveryMs);
   }
 
   async close(): Promise<void> {
