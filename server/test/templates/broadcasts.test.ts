@@ -641,6 +641,7 @@ test('pages that take too long together are rendered one by one, and each as far
       people: [],
       positions: [],
       erased: [],
+      unsent: [],
       page: 0,
       cancelled: false,
       scheduled: false,

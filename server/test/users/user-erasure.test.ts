@@ -4,6 +4,7 @@ import { eraseContent } from '../../src/domain/after/erasure/erase-content.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { recordReceipts } from '../../src/domain/after/receipts/record.ts';
 import { referenceOf } from '../../src/domain/ground/links/reference.ts';
+import { finishBroadcasts } from '../../src/domain/line/ledger/finish.ts';
 import { reachEverywhere } from '../support/all-channels.ts';
 import {
   processed,
@@ -304,6 +305,84 @@ describe('the content of a broadcast', () => {
   });
 });
 
+describe('of a broadcast that was not sent', () => {
+  const later = () => new Date(Date.now() + DAY_MS).toISOString();
+  const plan = async (name: string, recipients: object[]): Promise<string> => {
+    const body = { ...content(name), recipients, send_at: later() };
+    const { status, body: sent } = await project.call('POST', '/broadcasts', body);
+    expect(status).toBe(201);
+    return sent.id;
+  };
+  const cancel = async (id: string): Promise<void> => {
+    expect((await project.call('POST', `/broadcasts/${id}/cancel`)).status).toBe(200);
+    await processed(project.call, id);
+  };
+  const person = (name: string) => ({
+    external_id: name,
+    email: `${name}@example.com`,
+    first_name: `canary-first-${name}`,
+  });
+  const erased = (id: string) => ({ external_id: `deleted:${id}` });
+
+  test('because it was cancelled, names and content are erased with the last recipient', async () => {
+    const ids = await Promise.all(['stopped-1', 'stopped-2'].map((name) => create(person(name))));
+    const [one = '', two = ''] = ids;
+    const id = await plan('stopped', [person('stopped-1'), person('stopped-2')]);
+    await cancel(id);
+    await erase(one);
+    expect(await get(id)).toMatchObject({
+      title: 'canary-title-stopped',
+      recipients: [erased(one), person('stopped-2')],
+    });
+    await erase(two);
+    expect(await get(id)).toMatchObject({ ...ERASED, recipients: [erased(one), erased(two)] });
+    expect((await project.call('GET', '/broadcasts?status=scheduled')).body.data).not.toContainEqual(
+      expect.objectContaining({ id }),
+    );
+  });
+
+  test('because it was cancelled, the names of users of later days are erased, too', async () => {
+    const id = await plan('early', [person('late-user')]);
+    await cancel(id);
+    const user = await create(person('late-user'));
+    await erase(user);
+    expect(await get(id)).toMatchObject({ ...ERASED, recipients: [erased(user)] });
+  });
+
+  test('because it failed, names and content are erased', async () => {
+    const id = await plan('failed', [person('failing')]);
+    const broken = { projectId: project.id, broadcastId: id, error: 'it could not be read' };
+    await service.context.db.transaction((tx) => finishBroadcasts(tx, [broken]));
+    await erase(await create(person('failing')));
+    expect(await get(id)).toMatchObject({
+      ...ERASED,
+      recipients: [{ external_id: expect.stringMatching(/^deleted:/) }],
+    });
+  });
+
+  test('yet, the content goes with the last recipient, and is not sent', async () => {
+    const ids = await Promise.all(['planned-a', 'planned-b'].map((name) => create(person(name))));
+    const [one = '', two = ''] = ids;
+    const id = await plan('planned', [person('planned-a'), { email: 'planned-b@example.com' }]);
+    await erase(one);
+    expect(await get(id)).toMatchObject({ title: 'canary-title-planned' });
+    await erase(two);
+    const recipients = [erased(one), erased(two)];
+    expect(await get(id)).toMatchObject({ ...ERASED, recipients });
+    await service.rows('update jobs set due_at = now() where payload ->> $1 = $2', ['broadcast_id', id]);
+    const { status } = await processed(project.call, id);
+    expect(status.summary).toMatchObject({ total: 2, failures: 2 });
+    expect(await get(id)).toMatchObject({ ...ERASED, recipients });
+  });
+
+  test('yet, the content stays for the subscribers of a topic', async () => {
+    const user = await create(person('planned-c'));
+    const id = await plan('group', [person('planned-c'), { topic: { subscribers: true } }]);
+    await erase(user);
+    expect(await get(id)).toMatchObject({ title: 'canary-title-group' });
+  });
+});
+
 test('a recipient stays whose former address belongs to an erased user', async () => {
   const moving = await create({ external_id: 'moving', email: 'shared@example.com' });
   const leaving = await create({ external_id: 'leaving' });
@@ -333,9 +412,10 @@ test('scheduled broadcasts are found once for all users of their project', async
       }),
     ),
   );
-  const found = await service.rows<{ id: string }>(
-    namedStatements.get('scheduled_broadcasts_to_redact') ?? '',
-    [users],
-  );
-  expect(found.map(({ id }) => id).toSorted()).toEqual(planned.map(({ body }) => body.id).toSorted());
+  const found = await service.rows<{ id: string }>(namedStatements.get('unsent_broadcasts_to_redact') ?? '', [
+    users,
+  ]);
+  const ids = planned.map(({ body }) => body.id);
+  // Others of the project may wait as well.
+  expect(found.map(({ id }) => id).filter((id) => ids.includes(id))).toEqual(ids.toSorted());
 });

@@ -16,6 +16,19 @@ export async function eraseContent(tx: Queryable, broadcastIds: readonly string[
   if (broadcastIds.length > 0) await tx.query(eraseUnread, [uuidArray(broadcastIds), ERASED]);
 }
 
+/** Erases the content of broadcasts that no user has received. */
+export async function eraseUnsent(tx: Queryable, broadcastIds: readonly string[]): Promise<void> {
+  if (broadcastIds.length > 0) await tx.query(eraseTexts, [uuidArray(broadcastIds), ERASED]);
+}
+
+const NO_CONTENT = `message = $2, in_app = null, overrides = null, template = null, category = null,
+    topic = null`;
+
+// Primary key. They are locked already.
+const eraseTexts = sql(
+  'erase_unsent_content',
+  `update broadcasts set ${NO_CONTENT} where id = any ($1::uuid[]) and message <> $2`,
+);
 // Primary keys of broadcasts, broadcast_users and users. If pages of a broadcast are still being written, it
 // has a job, and is left out. A user that is being purged has deleted_at '-infinity', and a purged one has no
 // row. Both are final, so another node can only have got further. Broadcasts are always locked in the order
@@ -78,7 +91,7 @@ const eraseUnread = sql(
     where t.broadcast_id = locked.id and locked.first_page is null
   )
   update broadcasts b
-  set message = $2, in_app = null, overrides = null, template = null, category = null, topic = null
+  set ${NO_CONTENT}
   from locked
   where b.id = locked.id and locked.first_page is null`,
 );

@@ -10,7 +10,7 @@ import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
 import { hasUnredacted, lockErased, redactKept } from './redact-kept.ts';
-import { redactRecipients, redactScheduled } from './redact-recipients.ts';
+import { redactRecipients, redactUnsent } from './redact-recipients.ts';
 
 /** How long a deleted user can be restored: the contract's seven days. */
 export const GRACE_MS = 7 * 24 * 3_600_000;
@@ -95,8 +95,9 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
     const users = uuidArray(mentions.map((mention) => mention.user_id));
     const byBroadcast = Map.groupBy(mentions, (mention) => mention.broadcast_id);
     const usersOf = [...byBroadcast].map(([id, some]) => [id, some.map((one) => one.user_id)] as const);
-    await redactRecipients(tx, new Map(usersOf));
-    await eraseContent(tx, [...byBroadcast.keys()].sort());
+    const { needed } = await redactRecipients(tx, new Map(usersOf));
+    const others = [...byBroadcast.keys()].filter((id) => !needed.has(id));
+    await eraseContent(tx, others.sort());
     await tx.query(TEXTS_OF_USERS, [broadcasts, users]);
     await tx.query(deleteNotifications, [users, textArray(mentions.map((one) => one.notification_id))]);
     await tx.query(deleteRefused, [users, broadcasts]);
@@ -110,7 +111,7 @@ async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string
     runs.map(({ id }) => id),
   );
   if (runs.length > 0) return { more: true };
-  await redactScheduled(tx, userIds);
+  await redactUnsent(tx, userIds);
   await eraseAddresses(tx, userIds);
   await eraseInstallations(tx, sealer, userIds);
   for (const statement of LAST) await tx.query(statement, [ids]);

@@ -6,12 +6,26 @@ import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { packJsonInThread, unpackJsonInTurns } from '../../../lib/packed-json.ts';
 import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
-import { erasedName, USER_WAS_ERASED } from '../../line/broadcasts/stored-broadcast.ts';
+import { erasedName, isErasedName, USER_WAS_ERASED } from '../../line/broadcasts/stored-broadcast.ts';
+import { eraseUnsent } from './erase-content.ts';
 
-/** Removes purged users from the recipients of scheduled broadcasts, of which they have no notifications. */
-export async function redactScheduled(tx: Queryable, userIds: readonly string[]): Promise<void> {
-  const broadcasts = await tx.query<{ id: string }>(selectScheduled, [uuidArray(userIds)]);
-  if (broadcasts.length > 0) await redactRecipients(tx, new Map(broadcasts.map(({ id }) => [id, userIds])));
+/**
+ * Removes purged users from the recipients of broadcasts that are not sent, or not yet: no notification leads
+ * to them. Erases the content of one whose recipients are all erased.
+ */
+export async function redactUnsent(tx: Queryable, userIds: readonly string[]): Promise<void> {
+  const broadcasts = await tx.query<{ id: string }>(selectUnsent, [uuidArray(userIds)]);
+  if (broadcasts.length === 0) return;
+  const { erased } = await redactRecipients(tx, new Map(broadcasts.map(({ id }) => [id, userIds])));
+  await eraseUnsent(tx, [...erased]);
+}
+
+/** What is left in broadcasts that no user has received. */
+interface Unsent {
+  /** The ids of those whose recipients are all erased. */
+  erased: Set<string>;
+  /** Those of the others. */
+  needed: Set<string>;
 }
 
 // At a time: a broadcast may have a thousand recipients, each with any amount of data.
@@ -21,12 +35,13 @@ const BROADCASTS = 20;
  * Removes purged users from the stored recipients of broadcasts and from their errors. An entry becomes
  * `{"external_id": "deleted:<user id>"}`; all other entries stay byte for byte. The identities of the users
  * come from former_user_keys. `usersOf` has the users of each broadcast: in another one, an identity that one
- * of them had may be that of another user.
+ * of them had may be that of another user. Returns those of the broadcasts that no user has received.
  */
 export async function redactRecipients(
   tx: Queryable,
   usersOf: ReadonlyMap<string, readonly string[]>,
-): Promise<void> {
+): Promise<Unsent> {
+  const unsent: Unsent = { erased: new Set(), needed: new Set() };
   // Many broadcasts may share one list of users.
   const lists = [...new Set(usersOf.values())];
   const names = await tx.query<FormerName>(selectNames, [uuidArray([...new Set(lists.flat())])]);
@@ -37,8 +52,9 @@ export async function redactRecipients(
     const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids)]);
     const redacted: Redacted[] = [];
     for (const row of rows) {
-      const one = await redact(row, ownersOf.get(usersOf.get(row.id) ?? []) ?? new Map());
-      if (one !== undefined) redacted.push(one);
+      const { changed, isAll } = await redact(row, ownersOf.get(usersOf.get(row.id) ?? []) ?? new Map());
+      if (changed !== undefined) redacted.push(changed);
+      if (row.unsent) unsent[isAll ? 'erased' : 'needed'].add(row.id);
     }
     if (redacted.length === 0) continue;
     await tx.query(updateBroadcasts, [
@@ -47,6 +63,7 @@ export async function redactRecipients(
       textArray(redacted.map(({ errors }) => errors)),
     ]);
   }
+  return unsent;
 }
 
 /** These users by their former identities. */
@@ -72,15 +89,19 @@ interface Row {
   project_id: string;
   recipients: Buffer;
   errors: string | null;
+  unsent: boolean;
 }
 
 type Redacted = Pick<Row, 'id' | 'recipients' | 'errors'>;
 
-/** The row without these users, found by their former identities; undefined if it has none of them. */
+/**
+ * Returns the row without these users, found by their former identities, if it has any of them; and whether
+ * all its recipients are erased then.
+ */
 async function redact(
   { id, project_id: projectId, recipients, errors }: Row,
   owners: ReadonlyMap<string, string>,
-): Promise<Redacted | undefined> {
+): Promise<{ changed?: Redacted; isAll: boolean }> {
   const gone = new Set<number>();
   const entries = readJson(await unpackJsonInTurns([recipients])) as Recipient[];
   for (const [position, recipient] of entries.entries()) {
@@ -89,9 +110,10 @@ async function redact(
     gone.add(position);
     entries[position] = { external_id: erasedName(userId) };
   }
-  if (gone.size === 0) return undefined;
+  const isAll = entries.every((entry) => isNamed(entry) && isErasedName(entry.external_id ?? undefined));
+  if (gone.size === 0) return { isAll };
   const packed = await packJsonInThread(writeJson(entries));
-  return { id, recipients: packed, errors: withoutNames(errors, gone) };
+  return { changed: { id, recipients: packed, errors: withoutNames(errors, gone) }, isAll };
 }
 
 /** The purged user of an entry: by the external id or, without one, by the e-mail address. */
@@ -125,8 +147,8 @@ function withoutNames(errors: string | null, gone: ReadonlySet<number>): string 
 }
 
 // Primary key of users; index broadcasts_scheduled (project_id, id).
-const selectScheduled = sql(
-  'scheduled_broadcasts_to_redact',
+const selectUnsent = sql(
+  'unsent_broadcasts_to_redact',
   `select b.id
   from (select distinct project_id from users where id = any ($1::uuid[])) u
   cross join lateral (
@@ -146,7 +168,8 @@ const selectNames = sql(
 );
 const lockBroadcasts = sql(
   'broadcasts_to_redact',
-  `select id, project_id, recipients, errors
+  `select id, project_id, recipients, errors,
+    waiting is true or (cancelled_at is not null and total = 0) as unsent
   from broadcasts
   where id = any ($1::uuid[]) and recipients is not null
   order by id

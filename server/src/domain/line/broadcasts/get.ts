@@ -260,7 +260,7 @@ const selectNumbered = sql(
     'desc',
   ),
 );
-const IS_SCHEDULED = 'waiting and cancelled_at is null';
+const IS_SCHEDULED = "waiting and cancelled_at is null and status <> 'processed'";
 // Index broadcasts_scheduled (project_id, id).
 const LIST_SCHEDULED = listWithRows('scheduled_broadcasts', { ...BROADCASTS, where: IS_SCHEDULED });
 const countScheduled = sql(

@@ -27,6 +27,7 @@ import { CONTENT_COLUMNS, type ContentRow, contentOf } from '../notifications/co
 import { renderInboxTexts } from './inbox-texts.ts';
 import { type BroadcastPlan, loadPlanInputs, planDeliveries } from './plan-deliveries.ts';
 import { addGroups, countDownPages, jobsOfNextPages, lockKnown } from './topic-pages.ts';
+import { keepNames } from './unsent.ts';
 import {
   type AddressedPage,
   type BroadcastPage,
@@ -162,6 +163,7 @@ async function write(
       writeFanOut(tx, input, { ids, leaseId }, insertion),
     ]);
     if (isPaged) await countDownPages(tx, broadcasts);
+    await keepNames(tx, loaded);
     committing = true;
     return { broadcasts, plans, resolved, sentAt, queued };
   });
@@ -209,6 +211,7 @@ async function loadFirstPages(
       ...withoutErased(readRecipients({ projectId, cause: { broadcast_id: id } }, recipients), scheduled),
       page: 0,
       cancelled,
+      unsent: cancelled ? readRecipients({ projectId }, all).people : [],
       scheduled,
       lacksCreated: !jobOf.get(id)?.payload.created,
       content,
@@ -298,6 +301,7 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
       people: [],
       positions: [],
       erased: [],
+      unsent: [],
       textWeight: weight - USERS_PER_PAGE,
       traceparent,
       lacksCreated: false,

@@ -44,6 +44,8 @@ export interface BroadcastPage {
   page: number;
   /** It was cancelled when it was loaded: it gets no more users. */
   cancelled: boolean;
+  /** Whom it names, if it was cancelled before it was sent. */
+  unsent: readonly Person[];
   /** The event `broadcast.created` is still missing: an earlier release accepted it. */
   lacksCreated: boolean;
   /** It was sent later than it was accepted, so its notifications arrive later than their ids say. */

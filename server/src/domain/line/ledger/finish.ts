@@ -176,10 +176,14 @@ const addReplayed = sql(
     )
   where id = $1`,
 );
+// Primary keys. If it was never written, a purge has to find the names in it (erasure/redact-recipients.ts).
 const failBroadcast = sql(
   'fail_broadcast',
   `update broadcasts
-  set status = 'processed', failures = total, errors = $2::json, waiting = null
+  set status = 'processed', failures = total, errors = $2::json,
+    waiting = case
+      when (select true from broadcast_users u where u.broadcast_id = $1 limit 1) is null then true
+    end
   where id = $1 and status <> 'processed'
   returning total`,
 );
