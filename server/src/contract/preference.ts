@@ -24,7 +24,7 @@ const description = Type.String({
   maxLength: 300,
   description: 'Which messages it has, for people. Left out if the project has not saved one.',
 });
-const required = Type.Boolean({
+export const required = Type.Boolean({
   description: 'The category is critical and cannot be switched off.',
 });
 

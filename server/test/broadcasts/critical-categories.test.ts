@@ -250,6 +250,10 @@ describe('a critical category', () => {
         ['auth/code', 'subscribed'],
         ['news', 'subscribed'],
       ],
+      'the other category alone': [
+        ['auth/code', 'unsubscribed'],
+        ['news', 'subscribed'],
+      ],
       nothing: [['*', 'unsubscribed']],
     };
     for (const [name, categories] of Object.entries(subscriptions)) {
@@ -260,8 +264,8 @@ describe('a critical category', () => {
       expect(saved.status).toBe(200);
     }
     for (const [category, reached] of [
-      ['news', ['everything', 'the category alone']],
-      ['auth/code', ['everything', 'the category alone', 'without the category']],
+      ['news', ['everything', 'the category alone', 'the other category alone']],
+      ['auth/code', ['everything', 'the category alone', 'the other category alone', 'without the category']],
     ] as const) {
       await send({
         title: `of ${category}`,

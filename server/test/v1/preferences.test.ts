@@ -174,4 +174,13 @@ test('a critical category cannot be switched off', async () => {
         'cannot be switched off',
     ],
   ]);
+  const list = { 'accept-version': 'v2' };
+  const read = await project.v1As('ada')('GET', path, undefined, list);
+  const { categories } = read.body.notification_preferences;
+  expect(categories).toContainEqual(expect.objectContaining({ slug: 'security', required: true }));
+  expect(categories.filter((one: object) => 'required' in one)).toHaveLength(1);
+  // As it was read, in both shapes.
+  expect((await project.v1As('ada')('PUT', path, read.body, list)).body).toEqual(read.body);
+  const map = await project.v1As('ada')('GET', path);
+  expect((await project.v1As('ada')('PUT', path, map.body)).body).toEqual(map.body);
 });

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { CATEGORY_PATTERN, MAX_CATEGORY_CHARACTERS } from '../category.ts';
 import { CHANNELS, Channel } from '../channel.ts';
-import { MAX_PREFERENCE_CATEGORIES } from '../preference.ts';
+import { MAX_PREFERENCE_CATEGORIES, required } from '../preference.ts';
 
 /** The channels of v1's flags. */
 export const FLAGGED_CHANNELS = ['email', 'in_app', 'mobile_push', 'web_push'] as const;
@@ -28,6 +28,7 @@ const List = Type.Object(
         {
           slug: Type.String(),
           label,
+          required: Type.Optional(required),
           channels: Type.Array(
             Type.Object(
               { slug: Channel, label, enabled: Type.Boolean() },
@@ -73,6 +74,7 @@ const SaveList = Type.Array(
     {
       slug,
       label: Type.Optional(label),
+      required: Type.Optional(required), // as it was read
       channels: Type.Array(
         Type.Object(
           { slug: Channel, label: Type.Optional(label), enabled: Type.Boolean() },

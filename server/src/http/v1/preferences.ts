@@ -67,26 +67,29 @@ async function preferencesOf(
     getPreferences(context, owner),
     enabledChannels(context, owner.projectId),
   ]);
-  const isOn = (channels: { name: string; enabled: boolean }[], channel: string) =>
-    channels.some((one) => one.name === channel && one.enabled);
+  type Category = (typeof categories)[number];
+  // A required category has its own channels alone: the others are no opt-outs, which would be rejected.
+  const isOn = ({ required, channels }: Category, channel: string) =>
+    required === true || channels.some((one) => one.name === channel && one.enabled);
   if (asList)
     return {
       notification_preferences: {
-        categories: categories.map(({ key, label, channels }) => ({
-          slug: key,
-          label: label ?? key,
+        categories: categories.map((category) => ({
+          slug: category.key,
+          label: category.label ?? category.key,
+          ...(category.required && { required: true }),
           channels: enabled.map((channel) => ({
             slug: channel as Channel,
             label: LABELS[channel as Channel],
-            enabled: isOn(channels, channel),
+            enabled: isOn(category, channel),
           })),
         })),
       },
     };
   const flagged = FLAGGED_CHANNELS.filter((channel) => enabled.includes(channel));
-  const flags = categories.map(({ key, channels }) => [
-    key,
-    Object.fromEntries(flagged.map((channel) => [channel, isOn(channels, channel)])),
+  const flags = categories.map((category) => [
+    category.key,
+    Object.fromEntries(flagged.map((channel) => [channel, isOn(category, channel)])),
   ]);
   return { notification_preferences: { categories: Object.fromEntries(flags) } };
 }

@@ -73,7 +73,8 @@ const selectSubscribers = sql(
       ) found
       where (
           coalesce(found.categories -> w.category, found.categories -> '*') ->> 'status' = 'subscribed'
-          or (w.critical and found.categories -> '*' ->> 'status' = 'subscribed')
+          or (w.critical
+            and (found.categories ? w.category or found.categories -> '*' ->> 'status' = 'subscribed'))
         )
         and (select u.deleted_at is null from users u where u.id = found.user_id)
       order by found.user_id
