@@ -67,6 +67,26 @@ test('a name server that fails or hangs does not prevent saving', async () => {
     .toBe(3);
 });
 
+test('names of many requests at once are all looked up, one after the other', async () => {
+  const asked: string[] = [];
+  let atOnce = 0;
+  const egress = createEgressGuard({
+    async resolver(host) {
+      asked.push(host);
+      atOnce += 1;
+      expect(atOnce).toBe(1);
+      await waitMs(5);
+      atOnce -= 1;
+      return [{ address: '192.168.1.1', family: 4 }];
+    },
+  });
+  const many = Array.from({ length: 20 }, (_, index) =>
+    privateHostProblems({ egress }, MEMBERS, { host: `host-${index % 10}.example` }),
+  );
+  for (const problems of await Promise.all(many)) expect(problems).toHaveLength(1);
+  expect(asked.length).toBe(10);
+});
+
 test('the names of a request are looked up once, and within a second in all', async () => {
   const asked: string[] = [];
   const egress = createEgressGuard({

@@ -1,15 +1,21 @@
 import { isIP } from 'node:net';
 import { ClientError } from '../../../errors.ts';
 import { type EgressGuard, EgressRefused } from '../../../lib/egress.ts';
+import { Limiter } from '../../../lib/limiter.ts';
 import { hostNamedIn, type NamedHost } from '../../../lib/named-host.ts';
 import { waitAtMost } from '../../../lib/wait.ts';
 
 // The client that saves a setting waits for all lookups of the request.
 const LOOKUP_MS = 1_000;
-// The operating system resolves few names at a time, and deliveries need most of them.
-const MAX_LOOKUPS = 1;
 const MAX_NAME_CHARACTERS = 253;
-let lookups = 0;
+// Always this computer (RFC 6761, section 6.3), so no name server has to be asked.
+const LOCALHOST = /(^|\.)localhost\.?$/i;
+
+const LOOPBACK = '127.0.0.1';
+
+const oneAtATime = new Limiter({ maxCount: 1, maxWeight: 1 });
+/** Lookups that requests wait for, and until when. */
+const underWay = new Map<string, { why: Promise<string | undefined>; endsAtMs: number }>();
 
 /** Throws `validation_failed` for every member that names a host without a public address. */
 export async function rejectPrivateHosts(
@@ -47,13 +53,27 @@ export async function privateHostProblems(
 async function whyRefused(egress: EgressGuard, host: string, endsAtMs: number): Promise<string | undefined> {
   if (host.length > MAX_NAME_CHARACTERS) return undefined; // longer than DNS allows
   if (isIP(host) !== 0) return refusal(egress, host);
+  if (LOCALHOST.test(host)) return (await refusal(egress, LOOPBACK))?.replace(LOOPBACK, host);
   const leftMs = endsAtMs - performance.now();
-  if (lookups >= MAX_LOOKUPS || leftMs <= 0) return undefined;
-  lookups += 1;
-  const resolving = refusal(egress, host).finally(() => {
-    lookups -= 1;
-  });
-  return waitAtMost(leftMs, resolving, () => undefined);
+  return leftMs <= 0 ? undefined : waitAtMost(leftMs, lookUp(egress, host, endsAtMs), () => undefined);
+}
+
+/**
+ * Looks up one name at a time, because the operating system resolves few at once, and deliveries need most of
+ * them. Resolves with undefined if no request waits any more when its turn comes.
+ */
+function lookUp(egress: EgressGuard, host: string, endsAtMs: number): Promise<string | undefined> {
+  const known = underWay.get(host);
+  if (known !== undefined) {
+    known.endsAtMs = Math.max(known.endsAtMs, endsAtMs);
+    return known.why;
+  }
+  const isAwaited = () => performance.now() < (underWay.get(host)?.endsAtMs ?? 0);
+  const why = oneAtATime
+    .run(1, async () => (isAwaited() ? await refusal(egress, host) : undefined))
+    .finally(() => underWay.delete(host));
+  underWay.set(host, { why, endsAtMs });
+  return why;
 }
 
 function refusal(egress: EgressGuard, host: string): Promise<string | undefined> {
