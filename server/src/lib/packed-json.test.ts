@@ -43,6 +43,18 @@ test('text in parts is packed and unpacked, whatever their bounds', async () => 
   }
 });
 
+test('long texts that are read together end one after the other, not all at the end', async () => {
+  const packed = packJson(JSON.stringify('x'.repeat(4 * 1024 * 1024)));
+  const started = performance.now();
+  const ends = await Promise.all(
+    Array.from({ length: 40 }, async () => {
+      await unpackJsonInThread([packed]);
+      return performance.now() - started;
+    }),
+  );
+  expect(Math.min(...ends)).toBeLessThan(Math.max(...ends) / 2);
+});
+
 test('large JSON is packed smaller', () => {
   const json = JSON.stringify(Array.from({ length: 1000 }, (_, index) => ({ external_id: `user-${index}` })));
   expect(packJson(json).length).toBeLessThan(json.length / 3);

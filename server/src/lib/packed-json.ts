@@ -2,6 +2,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createDeflateRaw, createInflateRaw, deflateRawSync, inflateRawSync } from 'node:zlib';
 import { JsonBytes, type JsonText } from './json-text.ts';
+import { Limiter } from './limiter.ts';
 
 // Below a kilobyte, deflating takes more time than its savings are worth.
 const DEFLATE_FROM_BYTES = 1024;
@@ -55,7 +56,29 @@ export async function unpackJsonInThread(packed: readonly Buffer[]): Promise<Jso
   const inflater = createInflateRaw({ chunkSize: CHUNK_BYTES });
   for (const part of [first.subarray(1), ...rest]) inflater.write(part);
   inflater.end();
-  return new JsonBytes(await inflater.toArray());
+  return new JsonBytes(await inflated(inflater));
+}
+
+// The threads do no more than this at once. All others would grow together, and hundreds of them that were
+// read at the same time would fill the memory before the first one ends.
+const longOnes = new Limiter({ maxCount: 4, maxWeight: Number.POSITIVE_INFINITY });
+const LONG_FROM_BYTES = 256 * 1024;
+
+/** Reads all parts. After the first ones of a long text, it waits for its turn. */
+async function inflated(inflater: AsyncIterable<Buffer>): Promise<Buffer[]> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  let hasTurn = false;
+  try {
+    for await (const part of inflater) {
+      parts.push(part);
+      bytes += part.length;
+      if (!hasTurn && bytes > LONG_FROM_BYTES) hasTurn = await longOnes.acquire(1);
+    }
+  } finally {
+    if (hasTurn) longOnes.release(1);
+  }
+  return parts;
 }
 
 /** Unpacks the parts of packed JSON to a string: long text in several turns of the event loop. */
