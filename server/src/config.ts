@@ -156,8 +156,9 @@ const OWN_SETTINGS = {
   REQUEST_BODIES_MIB: {
     default: '',
     help:
-      'Memory for the bodies of running requests, in MiB, of which one credential gets half. ' +
-      'When it is used up, requests of more than 64 KiB get a 429 or 503. ' +
+      'Memory for the bodies of running requests, in MiB, of which one credential gets half; and as much ' +
+      'again for responses that are being sent. When it is used up, requests with bodies of more than ' +
+      '64 KiB, and reads with such responses, get a 429 or 503. ' +
       'Default: an eighth of the heap limit (`--max-old-space-size`).',
     read: (text: string) => optional(text, (value) => integer(value, 1, 1_000_000)),
   },

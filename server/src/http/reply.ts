@@ -26,8 +26,9 @@ export function toJson(result: unknown): JsonText {
   return isRaw(result) ? result[RAW] : JSON.stringify(result);
 }
 
-/** Sends JSON text, or only the status if it is empty. */
+/** Sends JSON text, or only the status if it is empty. Throws if it is large and memory is short. */
 export function sendJson(reply: FastifyReply, status: number, body: JsonText): FastifyReply {
+  reply.server.holdResponse(reply, body);
   reply.code(status);
   if (body.length === 0) return reply.send();
   reply.header('content-type', 'application/json; charset=utf-8');
@@ -39,8 +40,8 @@ export function sendJson(reply: FastifyReply, status: number, body: JsonText): F
 // One write of a joined text is cheaper than a stream, up to the size that takes a millisecond to copy.
 const STREAMED_FROM_BYTES = 1024 * 1024;
 
-// Longer than a statement may take to read the next part.
-const STALLED_MS = 60_000;
+/** How long a client may read nothing. Longer than a statement may take to read the next part. */
+export const STALLED_MS = 60_000;
 
 /**
  * Sends a body part by part, each when the client has read the one before. Resolves at the end. Disconnects a

@@ -26,6 +26,7 @@ import { handleError, rejectExpectation, respondToBadSocket } from './error-hand
 import { FreeTextPaths } from './free-text-paths.ts';
 import { graphqlApi, graphqlRoute } from './graphql/index.ts';
 import { checkHost } from './host.ts';
+import { type ResponseHolder, responseHolder } from './large-responses.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescriptions } from './openapi/openapi.ts';
 import { operationsRoutes, readiness } from './operations.ts';
@@ -38,6 +39,7 @@ import { trackedRoutes } from './pages/tracked.ts';
 import { unsubscribePage } from './pages/unsubscribe.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import { refusal } from './refuse-together.ts';
+import { STALLED_MS } from './reply.ts';
 import { checkRole, checkRoleOfSockets, type PassOn } from './roles.ts';
 import { type App, countCaller } from './route.ts';
 import { traceRequests } from './trace-requests.ts';
@@ -51,6 +53,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Reads bodies within the budget of the process. */
     readBody: BodyReader;
+    /** Holds large responses within the budget of the process. */
+    holdResponse: ResponseHolder;
     /** What serves its GraphQL. */
     graphqlApp: App;
     /** Whether responses close their connections. */
@@ -83,8 +87,16 @@ export interface ServerOptions {
 
 // A connection must send the head of its first request within 10 s, and a whole request within 2 min (10 MiB
 // over a slow network), so that slow or silent clients cannot hold sockets. A client that is still sending
-// when the response starts has 2 s to read it.
-const TIMEOUTS = { headMs: 10_000, requestMs: 120_000, lingerMs: 2_000, checkEveryMs: 2_000 };
+// when the response starts has 2 s to read it. One that reads nothing of a large response is disconnected
+// after a minute or two, and within 10 s if the response had to be sent although it exceeds the budget.
+const TIMEOUTS = {
+  headMs: 10_000,
+  requestMs: 120_000,
+  lingerMs: 2_000,
+  checkEveryMs: 2_000,
+  stalledMs: STALLED_MS,
+  crowdedMs: 5_000,
+};
 
 /**
  * Creates the HTTP server with all routes, which does not listen yet. `close` drains requests and closes the
@@ -111,6 +123,10 @@ export async function createServer(
     cells: options.cells,
   };
   fastify.decorate('readBody', shared.readBody);
+  fastify.decorate(
+    'holdResponse',
+    options.front?.holdResponse ?? responseHolder(context, addressOf, timeouts),
+  );
   const v2: App = { ...shared, api: v2Api(context) };
   const v1: App = { ...shared, api: v1Api(context, v2.api) };
   const knownPaths = refuseOtherMethods(fastify);

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { RawBroadcast } from '../../domain/line/broadcasts/stored-broadcast.ts';
 import { jsonMember } from '../../lib/json-member.ts';
-import { bodyBytesForHeap } from './body-budget.ts';
+import { bodyBytesForHeap } from '../memory-budget.ts';
 
 // The longest content has 10,485,760 characters. JSON can spell one as \uXXXX\uXXXX, which makes 126 MB, and
 // overrides and recipients come on top. V8 ends the process when a text does not fit the heap, so the limit

@@ -3,14 +3,20 @@ import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../config.ts';
 import { ClientError } from '../../errors.ts';
-import { network } from '../rate-limit.ts';
-import { BodyBudget, bodyBytesForHeap, type HeldBody, SMALL_BODY_BYTES } from './body-budget.ts';
+import {
+  budgetBytes,
+  type HeldMemory,
+  MemoryBudget,
+  releaseAtEnd,
+  SMALL_BYTES,
+  shareholder,
+} from '../memory-budget.ts';
 import { ReadTurns } from './read-turns.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The memory of the body, held until the response and the handler have ended. */
-    heldBody: HeldBody | undefined;
+    heldBody: HeldMemory | undefined;
     /** Emits `close` when the response has ended or the client has disconnected. */
     response: ServerResponse | undefined;
   }
@@ -24,16 +30,9 @@ export function bodyReader(
   { config }: { config: Config },
   addressOf: (request: IncomingMessage) => string,
 ): BodyReader {
-  const mebibytes = config.REQUEST_BODIES_MIB;
-  const budget = new BodyBudget(mebibytes === undefined ? bodyBytesForHeap() : mebibytes * 2 ** 20);
+  const budget = new MemoryBudget(budgetBytes(config), 'requests');
   return (request, payload, limit) => {
-    const { caller } = request;
-    const credential =
-      caller === undefined
-        ? network(addressOf(request.raw))
-        : caller.kind === 'user'
-          ? caller.userId
-          : caller.tokenId;
+    const credential = shareholder(request, addressOf);
     return readBody(request, payload, { limit, budget, credential });
   };
 }
@@ -47,16 +46,16 @@ export function bodyReader(
 async function readBody(
   request: FastifyRequest,
   payload: Readable,
-  { limit, budget, credential }: { limit: number; budget: BodyBudget; credential: string },
+  { limit, budget, credential }: { limit: number; budget: MemoryBudget; credential: string },
 ): Promise<Buffer> {
   const length = Number(request.headers['content-length'] ?? Number.NaN);
   if (length > limit) throw new ClientError('payload_too_large');
-  if (length > SMALL_BODY_BYTES) {
+  if (length > SMALL_BYTES) {
     await orDiscard(payload, () => hold(request, budget.take(credential, length)));
     return readLength(payload, length);
   }
   const body = await readChunks(payload, limit, (bytes) => {
-    if (bytes <= SMALL_BODY_BYTES) return;
+    if (bytes <= SMALL_BYTES) return;
     const { heldBody } = request;
     if (heldBody === undefined) hold(request, budget.take(credential, 2 * bytes));
     else if (bytes > heldBody.bytes) heldBody.grow(2 * bytes);
@@ -65,10 +64,9 @@ async function readBody(
   return body;
 }
 
-function hold(request: FastifyRequest, body: HeldBody): void {
+function hold(request: FastifyRequest, body: HeldMemory): void {
   request.heldBody = body;
-  if (request.response?.closed) body.release();
-  else request.response?.once('close', () => body.release());
+  releaseAtEnd(body, request.response);
 }
 
 /** Receives and discards the rest of a body. */

@@ -46,7 +46,7 @@ export function createGraphqlServer(app: App): GraphqlServer {
       if (writes > 0 && request.method !== 'POST')
         throw new ClientError('method_not_allowed', ['A mutation needs POST'], { allow: 'POST' });
       await count(app, writes, request, reply);
-      return send(reply, await respond(app, handle, writes > 0, request, reply));
+      return send(reply, await respond(app, handle, writes > 0, request, reply), writes === 0);
     },
     open: (socket, request) => clients.open(socket, request),
     introspection: () => JSON.stringify({ data: introspectionFromSchema(documents.schema) }),
@@ -114,8 +114,13 @@ class NotStored extends Error {}
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-function send(reply: FastifyReply, [body, { status, headers = {} }]: Response): FastifyReply {
+function send(
+  reply: FastifyReply,
+  [body, { status, headers = {} }]: Response,
+  isRead: boolean,
+): FastifyReply {
   if (status === 406) throw new ClientError('not_acceptable');
+  if (body && status < 400) reply.server.holdResponse(reply, body, isRead);
   return reply
     .code(status)
     .headers(headers)

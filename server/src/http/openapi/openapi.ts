@@ -61,8 +61,9 @@ async function describeVersion(
 /** Serves the description of each version as JSON. */
 export function serveDescriptions(fastify: FastifyInstance, apis: readonly Api[]): void {
   for (const api of apis) {
-    const describe = () => JSON.stringify(fastify[DECORATORS[api.version]]());
-    let text: string | undefined;
+    // As bytes, which all responses share. Each would hold a copy of a string until its client has read it.
+    const describe = () => Buffer.from(JSON.stringify(fastify[DECORATORS[api.version]]()));
+    let text: Buffer | undefined;
     let compressed: Promise<Buffer> | undefined;
     fastify.get(
       `/${api.version}/openapi.json`,
