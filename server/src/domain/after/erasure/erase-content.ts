@@ -24,10 +24,16 @@ export async function eraseUnsent(tx: Queryable, broadcastIds: readonly string[]
 const NO_CONTENT = `message = $2, in_app = null, overrides = null, template = null, category = null,
     topic = null`;
 
-// Primary key. They are locked already.
+// Primary key.
 const eraseTexts = sql(
   'erase_unsent_content',
-  `update broadcasts set ${NO_CONTENT} where id = any ($1::uuid[]) and message <> $2`,
+  `with locked as (
+    select id from broadcasts where id = any ($1::uuid[]) and message <> $2 order by id for no key update
+  )
+  update broadcasts b
+  set ${NO_CONTENT}
+  from locked
+  where b.id = locked.id`,
 );
 // Primary keys of broadcasts, broadcast_users and users. If pages of a broadcast are still being written, it
 // has a job, and is left out. A user that is being purged has deleted_at '-infinity', and a purged one has no

@@ -46,5 +46,11 @@ const findNamed = sql(
 );
 const setWaiting = sql(
   'keep_cancelled_waiting',
-  'update broadcasts set waiting = true where id = any ($1::uuid[])',
+  `with locked as (
+    select id from broadcasts where id = any ($1::uuid[]) order by id for no key update
+  )
+  update broadcasts b
+  set waiting = true
+  from locked
+  where b.id = locked.id`,
 );
