@@ -164,8 +164,8 @@ interface UnreadableValues {
 }
 
 /**
- * Counts the values that the sealer has no key for. Reads whole tables. Without those of integrations,
- * webhooks, and cells, which are named one by one elsewhere.
+ * Counts the values that the sealer has no key for. Reads whole tables. Without those of projects,
+ * integrations, webhooks and cells, which are named one by one elsewhere.
  */
 export async function countUnreadable({
   db,
@@ -256,6 +256,8 @@ function statementsOf(sealed: SealedColumn): ColumnStatements {
   const names = Object.keys(key);
   const types = Object.values(key);
   const bytes = base64 ? `decode(${column}, 'base64')` : column;
+  // Eight characters of base64 have the id of the key. A whole response may be long.
+  const head = base64 ? `decode(substring(${column} from 1 for 8), 'base64')` : column;
   const isSealed = base64 ? `${column} like 'A%'` : `${column} is not null`;
   const page = (beyond: string) =>
     `select ${[...names, ...(also === undefined ? [] : [also])].map((name) => `${name}::text`).join(', ')},
@@ -293,9 +295,9 @@ function statementsOf(sealed: SealedColumn): ColumnStatements {
     // Reads the whole table, for doctor.
     unreadable: sql(
       `count_unreadable_${table}_${column}`,
-      `select encode(substring(${bytes} from 2 for 4), 'hex') as key_id, count(*)::int as count
+      `select encode(substring(${head} from 2 for 4), 'hex') as key_id, count(*)::int as count
       from ${table}
-      where ${isSealed} and encode(substring(${bytes} from 2 for 4), 'hex') <> all ($1::text[])
+      where ${isSealed} and encode(substring(${head} from 2 for 4), 'hex') <> all ($1::text[])
       group by 1
       order by 1`,
     ),
