@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase } from '../../src/db/client.ts';
-import { type BelfryProcess, descendants, kill, startBelfry } from '../support/belfry-process.ts';
+import { type BelfryProcess, signalTree, startBelfry } from '../support/belfry-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { type HttpStandIn, startHttpStandIn, type VendorReply } from '../support/http-stand-in.ts';
 import { rowsOf } from '../support/rows.ts';
@@ -54,10 +54,6 @@ async function start(name: string): Promise<BelfryProcess> {
   return node;
 }
 
-function signalTo(node: BelfryProcess, signal: 'SIGSTOP' | 'SIGCONT'): void {
-  for (const pid of node.tree().flatMap((pid) => descendants(pid))) kill(pid, signal);
-}
-
 interface LeasedJob {
   id: number;
   kind: string;
@@ -82,7 +78,7 @@ async function atWork(requests: number, before: readonly LeasedJob[] = []): Prom
 /** Stops the node between its transactions: the locks of one would stop the other node as well. */
 async function stopIdle(node: BelfryProcess): Promise<void> {
   for (;;) {
-    signalTo(node, 'SIGSTOP');
+    signalTree(node, 'SIGSTOP');
     const open = await until(
       () =>
         rowsOf<{ state: string }>(
@@ -93,7 +89,7 @@ async function stopIdle(node: BelfryProcess): Promise<void> {
       (all) => all.every(({ state }) => state !== 'active'),
     );
     if (open.length === 0) return;
-    signalTo(node, 'SIGCONT');
+    signalTree(node, 'SIGCONT');
   }
 }
 
@@ -140,7 +136,7 @@ test.runIf(process.platform === 'linux')(
     const ofSecond = await atWork(6, ofFirst);
     expect(ofSecond.map((job) => job.id)).toEqual(ofFirst.map((job) => job.id));
 
-    signalTo(first, 'SIGCONT');
+    signalTree(first, 'SIGCONT');
     first.signal('SIGTERM');
     expect(await first.ended).toBe(0);
     expect(held).toHaveLength(6);
@@ -201,7 +197,7 @@ test.runIf(process.platform === 'linux')(
     await beforeEnd.query("begin; select from jobs where kind = 'fan_out' for update");
     await beforeInsert.query('rollback');
     await someoneWaitsFor(beforeEnd);
-    signalTo(first, 'SIGSTOP');
+    signalTree(first, 'SIGSTOP');
     await beforeEnd.query('rollback');
     await until(
       () =>
@@ -218,7 +214,7 @@ test.runIf(process.platform === 'linux')(
     const { body: other } = await call('POST', '/broadcasts', { title: 'other', recipients: users('b') });
     await processed(call, other.id);
     await processed(call, cut.id);
-    signalTo(first, 'SIGCONT');
+    signalTree(first, 'SIGCONT');
     first.signal('SIGTERM');
     expect(await first.ended).toBe(0);
     expect(

@@ -6,7 +6,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { openDatabase, sql } from '../../src/db/client.ts';
 import { type EmbeddedPostgres, startEmbedded } from '../../src/db/embedded.ts';
-import { type BelfryProcess, kill, postmasterOf, startBelfry } from '../support/belfry-process.ts';
+import {
+  type BelfryProcess,
+  kill,
+  postmasterOf,
+  signalTree,
+  startBelfry,
+} from '../support/belfry-process.ts';
 import { newDataDir } from '../support/data-dir.ts';
 import { createDatabaseOn, type TestDatabase } from '../support/database.ts';
 import { expectExactlyOnce, load, messageIdOf, saveSmtp } from '../support/faults.ts';
@@ -21,11 +27,13 @@ import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts'
 import { QUEUED } from '../support/vendors.ts';
 
 // Three nodes behind a load balancer, with a PostgreSQL and a NATS server of their own. All are killed in
-// turns while clients send and listen; with THOROUGH=1 for ten minutes. Then everything is counted.
+// turns while clients send and listen; with THOROUGH=1 for ten minutes, in which nodes are also stopped for
+// longer than their leases, and continue. Then everything is counted.
 
 const NODES = 3;
 const KILLS = 4; // each once
 const THOROUGH_MS = unlessThorough(0, 600_000);
+const STOPPED_MS = 20_000;
 // What must be accepted between two kills.
 const ACCEPTED = 20;
 const PAUSE_MS = 30;
@@ -221,6 +229,16 @@ test.runIf(process.platform === 'linux')(
       running.accepted(running.responses.filter(({ status }) => status === 201).length + ACCEPTED);
     await progress();
 
+    let stops = 0;
+    const stopNode = async () => {
+      const node = nodes[stops % NODES] as BelfryProcess;
+      balancer.targets = nodes.filter((one) => one !== node).map(portOf);
+      signalTree(node, 'SIGSTOP');
+      await delay(STOPPED_MS);
+      signalTree(node, 'SIGCONT');
+      balancer.targets = nodes.map(portOf);
+      stops += 1;
+    };
     const victims = [
       ...Array.from({ length: NODES }, (_, index) => async () => {
         await nodes[index]?.killTree();
@@ -234,6 +252,7 @@ test.runIf(process.platform === 'linux')(
         await progress();
         await nats?.start();
       },
+      ...(THOROUGH_MS === 0 ? [] : [stopNode]),
     ];
     const endsMs = Date.now() + THOROUGH_MS;
     let kills = 0;
@@ -305,7 +324,8 @@ test.runIf(process.platform === 'linux')(
       const received = new Set(smtp.received.map(messageIdOf));
       expect(emails.filter(({ id: notification }) => !received.has(notification))).toEqual([]);
       console.log(
-        `seed ${seed}: ${kills} kills; ${running.responses.length + announced.length} broadcasts, ` +
+        `seed ${seed}: ${kills - stops} kills, ${stops} stops of a node; ` +
+          `${running.responses.length + announced.length} broadcasts, ` +
           `${total - sent} of ${total} texts not sent, ` +
           `${[...texts.values()].filter((count) => count > 1).length} twice; ` +
           `${smtp.received.length - received.size} of ${emails.length} e-mails twice; ` +

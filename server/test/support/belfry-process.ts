@@ -189,3 +189,8 @@ function processes(): Process[] {
       }
     });
 }
+
+/** Sends a signal to all processes of a server. */
+export function signalTree(node: BelfryProcess, signal: 'SIGSTOP' | 'SIGCONT'): void {
+  for (const pid of node.tree().flatMap((pid) => descendants(pid))) kill(pid, signal);
+}
