@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Limiter } from './limiter.ts';
 
 // After this long other work has its turn.
 const LONGEST_TURN_MS = 10;
@@ -14,4 +15,18 @@ export function takeTurns(): () => Promise<void> {
     await nextTurn();
     beganMs = performance.now();
   };
+}
+
+/**
+ * Returns a function that does pieces of long work of many callers, one after the other, so that other events
+ * have their turn between any two of them.
+ */
+export function oneInTurn(): <Result>(work: () => Result) => Promise<Result> {
+  const one = new Limiter({ maxCount: 1, maxWeight: 1 });
+  const between = takeTurns();
+  return (work) =>
+    one.run(1, async () => {
+      await between();
+      return work();
+    });
 }

@@ -43,6 +43,9 @@ const MAX_CHARACTERS = 10_485_760;
 // Rendering blocks the event loop. The library checks the time before each tag and output only, so what a
 // single output does has limits: about 100 ms.
 const MAX_RENDER_MS = 100;
+// A thread that was just started runs the same code several times slower.
+const MAX_RENDER_MS_IN_THREAD = 400;
+let renderLimitMs = MAX_RENDER_MS;
 // The characters that filters of a rendering may read and make.
 const MAX_WORK_OF_TEXT = 2 * 1024 * 1024;
 // The members of ranges such as `(1..10)` and of lists made by `split`.
@@ -57,6 +60,14 @@ const MAX_WORK_OF_OUTPUTS = 1024 * 1024;
 const WORK_PER_MEMBER = 32;
 // A search for up to this many characters costs nothing extra, because the runtime skips positions.
 const SHORT_NEEDLE = 64;
+
+/** How long renderings in this thread may take. */
+export const longestRenderingMs = (): number => renderLimitMs;
+
+/** Gives renderings more time. For threads that render and do nothing else. */
+export function allowSlowRendering(): void {
+  renderLimitMs = MAX_RENDER_MS_IN_THREAD;
+}
 
 /** Parses a Liquid template, or returns the problem. Tags that read other templates are not available. */
 export async function parseTemplate(text: string): Promise<Template | { problem: string }> {
@@ -302,7 +313,7 @@ const slow = new WeakSet<object>();
 export function renderedInTime(text: object, render: (limits: { renderLimit: number }) => string): string {
   if (quick !== undefined) return withinQuick(quick, ({ renderLimit }) => render({ renderLimit }));
   return rendered(() => {
-    let renderLimit = MAX_RENDER_MS;
+    let renderLimit = renderLimitMs;
     for (let number = 1; ; number += 1) {
       const workedMs = startThreadTime();
       startWork(MAX_WORK_OF_TEXT);
@@ -316,7 +327,7 @@ export function renderedInTime(text: object, render: (limits: { renderLimit: num
         if (isFinal || !messageOf(error).includes(TOO_LATE)) throw error;
         if (!isSlow) continue;
         slow.add(text);
-        renderLimit = MAX_RENDER_MS / 2;
+        renderLimit = renderLimitMs / 2;
       }
     }
   });

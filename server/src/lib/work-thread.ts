@@ -41,8 +41,13 @@ export class WorkThread<Task, Result> {
   run(task: Task, transfer: readonly ArrayBuffer[] = []): Promise<Result> {
     const worker = this.#start();
     const id = this.#nextId++;
-    worker.postMessage({ id, task } satisfies SentTask<Task>, transfer); // throws if it cannot be copied
     clearTimeout(this.#idle);
+    try {
+      worker.postMessage({ id, task } satisfies SentTask<Task>, transfer);
+    } catch (error) {
+      this.#endWhenIdle(); // the task cannot be copied
+      throw error;
+    }
     const waiting = Promise.withResolvers<Result>();
     this.#waiting.set(id, { ...waiting, worker });
     return waiting.promise;
@@ -77,11 +82,13 @@ export class WorkThread<Task, Result> {
   #onResult(sent: SentResult<Result>): void {
     const waiting = this.#waiting.get(sent.id);
     this.#waiting.delete(sent.id);
-    if (this.#waiting.size === 0) {
-      this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
-    }
+    this.#endWhenIdle();
     if ('failed' in sent) waiting?.reject(sent.failed);
     else waiting?.resolve(sent.result);
+  }
+
+  #endWhenIdle(): void {
+    if (this.#waiting.size === 0) this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
   }
 
   #onExit(worker: Worker, fault: Error | undefined): void {

@@ -26,8 +26,8 @@ export interface PagesWithTexts {
   events: NewEvent[];
 }
 
-// The texts of a page take a fiftieth of it. Twice as much may pass until they are rendered, because other
-// batches have their turns. After 15 s without a statement PostgreSQL would end the transaction.
+// The texts of a page take a fiftieth of it. Twice as much may pass until they are rendered, because they
+// wait for others. After 15 s without a statement PostgreSQL would end the transaction.
 const MAX_RENDER_MS = 5_000;
 
 type RenderContext = Pick<LineContext, 'config' | 'projects' | 'categories'>;
@@ -37,7 +37,7 @@ class RenderTime {
   readonly #limitMs: number;
   readonly #isForOnePage: boolean;
   #beganMs: number | undefined;
-  #spentMs = 0;
+  #workedMs = 0;
 
   constructor(limitMs: number, pages: number) {
     this.#limitMs = limitMs;
@@ -45,21 +45,23 @@ class RenderTime {
   }
 
   /**
-   * Runs `render`, unless the time is over. Then a single page fails for the users who are left, and a batch
-   * of several pages fails as a whole.
+   * Call this before each text. When the work has taken too long, a single page fails for the users who are
+   * left, and a batch of several pages fails as a whole. When the texts have waited too long for others, the
+   * job fails, and is repeated.
    */
-  async during<Result>(render: () => Promise<Result>): Promise<Result> {
-    const beganMs = performance.now();
-    this.#beganMs ??= beganMs;
-    if (this.#spentMs > this.#limitMs || beganMs - this.#beganMs > 2 * this.#limitMs) {
+  check(): void {
+    const nowMs = performance.now();
+    this.#beganMs ??= nowMs;
+    if (this.#workedMs > this.#limitMs) {
       if (this.#isForOnePage) throw new TemplateError('takes too long for all users');
       throw new Error('the templates of the batch take too long, so its pages are rendered one by one');
     }
-    try {
-      return await render();
-    } finally {
-      this.#spentMs += performance.now() - beganMs;
-    }
+    if (nowMs - this.#beganMs > 2 * this.#limitMs)
+      throw new Error('the templates of the batch have waited too long for others');
+  }
+
+  add(ms: number): void {
+    this.#workedMs += ms;
   }
 }
 
@@ -187,9 +189,9 @@ async function renderPage(
     about.userId = userId;
     of.user = user;
     try {
-      const rendered = await time.during(() =>
-        renderTexts('inbox', message, { channel: 'in_app', data: of, shared }),
-      );
+      time.check();
+      const onWorked = (ms: number) => time.add(ms);
+      const rendered = await renderTexts('inbox', message, { channel: 'in_app', data: of, shared, onWorked });
       const row = { broadcastId, reader: isForAll ? message.locale : userId, texts: shown(rendered) };
       if (isForAll) byLocale.set(message.locale, row);
       else own.push(row);

@@ -52,8 +52,12 @@ export interface MessageParts {
   parts: ReadonlyMap<string, Pick<TemplatePart, 'key' | 'kind' | 'content'>>;
 }
 
+let nextId = 0;
+
 /** The texts of a template in one language, each parsed once. */
 export class MessageTemplate {
+  /** A number of its own in this process. */
+  readonly id = nextId++;
   readonly parts: MessageParts;
   readonly locale: string;
   readonly #texts: TemplateTexts;

@@ -1,4 +1,5 @@
 import type { PreviewTemplate, TemplatePreview } from '../../../contract/template.ts';
+import { ClientError } from '../../../errors.ts';
 import { ConditionError } from '../../../lib/expression.ts';
 import { RenderingThread } from '../../../lib/rendering-thread.ts';
 import { renderQuickly, SlowRendering, TemplateError } from '../../../lib/template.ts';
@@ -17,13 +18,15 @@ export type RenderTask = { preview: PreviewTask } | { texts: TextsTask };
 
 /** The texts of a template on a channel. */
 export interface TextsTask extends MessageParts {
+  /** The number of the MessageTemplate in this process. */
+  id: number;
   locale: string;
   channel: string;
   data: TemplateData;
 }
 
-/** The texts, or why they cannot be rendered. */
-export type TextsResult = { texts: RenderedTexts } | { problem: string };
+/** The texts, or why they cannot be rendered; and for how long the thread has worked. */
+export type TextsResult = { workedMs: number } & ({ texts: RenderedTexts } | { problem: string });
 
 /** What a preview is rendered from. */
 export interface PreviewTask {
@@ -44,35 +47,63 @@ export interface PreviewResult {
   problem?: string;
 }
 
-/** What waits for texts. */
-type Source = 'broadcast' | 'inbox' | 'delivery' | 'preview';
+/** What the texts are for. */
+type Kind = 'broadcast' | 'inbox' | 'delivery' | 'preview';
 
-const thread = new RenderingThread<Source, RenderTask, PreviewResult | TextsResult>(
+const thread = new RenderingThread<Kind, RenderTask, PreviewResult | TextsResult>(
   new URL('./render-thread-main.ts', import.meta.url),
 );
+// Each waiting request has its data in memory.
+const MAX_BROADCASTS = 100;
+
+/** How often the texts of a template were slow, one time after the other. */
+const slow = new WeakMap<MessageTemplate, number>();
+// The first time, texts that are the same for all users may become known.
+const OFTEN = 2;
 
 /**
  * Renders the texts of a channel, in a thread if the event loop would wait for too long. Throws
- * TemplateError. `shared` is that of MessageTemplate.
+ * TemplateError. `shared` is that of MessageTemplate; `onWorked` is called with the milliseconds of work.
  */
 export async function renderTexts(
-  source: Exclude<Source, 'preview'>,
+  kind: Exclude<Kind, 'preview'>,
   template: MessageTemplate,
-  { channel, data, shared }: { channel: string; data: TemplateData; shared?: SharedTexts },
+  {
+    channel,
+    data,
+    shared,
+    onWorked = () => {},
+  }: { channel: string; data: TemplateData; shared?: SharedTexts; onWorked?: (ms: number) => void },
 ): Promise<RenderedTexts> {
+  const beganMs = performance.now();
+  const times = slow.get(template) ?? 0;
   try {
-    return renderQuickly(() => template.render(channel, data, shared));
+    if (times < OFTEN) return renderQuickly(() => template.render(channel, data, shared));
   } catch (error) {
     if (!(error instanceof SlowRendering)) throw error;
+  } finally {
+    onWorked(performance.now() - beganMs);
   }
-  const texts = { ...template.parts, locale: template.locale, channel, data };
-  const result = (await thread.run(source, { texts }).catch((error: unknown) => {
-    // The copy has all that texts may read, also attributes that are too large.
-    throw error instanceof ConditionError ? new TemplateError(error.message) : error;
-  })) as TextsResult;
-  if ('problem' in result) throw new TemplateError(result.problem);
-  if (shared !== undefined) template.share(channel, result.texts, shared);
-  return result.texts;
+  slow.set(template, times + 1);
+  if (kind === 'broadcast' && thread.waiting(kind) >= MAX_BROADCASTS) throw tooMany();
+  const { id, parts, locale } = template;
+  const texts = { id, ...parts, locale, channel, data };
+  const result = await thread.run(kind, { texts }).catch((error: unknown) => {
+    // The copy would have had all that texts may read, also attributes that are too large.
+    if (error instanceof ConditionError) return undefined;
+    throw error;
+  });
+  if (result === undefined) return template.render(channel, data, shared);
+  const { workedMs, ...rendered } = result as TextsResult;
+  onWorked(workedMs);
+  if ('problem' in rendered) throw new TemplateError(rendered.problem);
+  if (shared !== undefined) template.share(channel, rendered.texts, shared);
+  return rendered.texts;
+}
+
+function tooMany(): ClientError {
+  const message = 'Too many broadcasts with slow templates are being accepted. Try again';
+  return new ClientError('service_unavailable', [message], { 'retry-after': '5' });
 }
 
 /** Renders a preview in the thread. Throws TemplateError if the memory was not enough. */

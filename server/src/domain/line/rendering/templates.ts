@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { unpackJsonInTurns } from '../../../lib/packed-json.ts';
+import { takeTurns } from '../../../lib/take-turns.ts';
 import type { TemplateContent } from '../../setup/templates/get.ts';
 import { localeIn } from '../../setup/templates/locales.ts';
 import type { TemplateReference } from '../broadcasts/stored-broadcast.ts';
@@ -32,8 +33,11 @@ export class OpenTemplate {
 
   /** Whether the texts of the channel differ between users with the same locale, in any locale. */
   async readsUsers(channel: string): Promise<boolean> {
-    for (const locale of Object.keys(this.#parts.message.locales))
+    const between = takeTurns(); // each locale is parsed
+    for (const locale of Object.keys(this.#parts.message.locales)) {
+      await between();
       if (!(await this.#in(locale)).isForAll(channel)) return true;
+    }
     return false;
   }
 }

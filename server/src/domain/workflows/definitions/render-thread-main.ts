@@ -1,10 +1,11 @@
 import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import type { ConditionData } from '../../../lib/expression.ts';
-import { TemplateError } from '../../../lib/template.ts';
+import { allowSlowRendering, TemplateError } from '../../../lib/template.ts';
 import { serveTasks } from '../../../lib/work-thread.ts';
 import { parseRendering, type RenderResult, type RenderTask } from './rendering.ts';
 
 // The thread that renders slow inputs of steps: see rendering.ts.
+allowSlowRendering();
 serveTasks(async (task: RenderTask) => ({ result: await render(task) }));
 
 async function render({ value, data }: RenderTask): Promise<RenderResult> {

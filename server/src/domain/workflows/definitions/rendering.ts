@@ -4,6 +4,7 @@ import { countTags, parsedBytes } from '../../../lib/liquid.ts';
 import { isPlainObject } from '../../../lib/members.ts';
 import { RenderingThread } from '../../../lib/rendering-thread.ts';
 import {
+  longestRenderingMs,
   type Output,
   parseOutput,
   parseTemplate,
@@ -14,12 +15,13 @@ import {
 } from '../../../lib/template.ts';
 import { startThreadTime } from '../../../lib/thread-time.ts';
 import { type Members, unknownVariables } from '../../../lib/variables.ts';
+import { inTurn } from './in-turn.ts';
 
 /**
- * Returns a value with its templates rendered, by a thread if the event loop would wait for too long. Throws
- * TemplateError.
+ * Returns a value with its templates rendered, by a thread if the event loop would wait for too long, or
+ * throws SlowRendering then if `mayWait` is false. Throws TemplateError.
  */
-export type Rendering = (data: ConditionData) => Promise<unknown>;
+export type Rendering = (data: ConditionData, mayWait: boolean) => Promise<unknown>;
 
 /** What the thread renders: the value and what its templates read, as JSON. */
 export interface RenderTask {
@@ -35,8 +37,6 @@ export const TEMPLATE = /\{\{|\{%/;
 
 // One output and nothing else.
 const SINGLE_OUTPUT = /^\s*\{\{((?:(?!\}\}).)*)\}\}\s*$/s;
-// The templates of a value together. A single template stops after this time, too.
-const MAX_MS = 100;
 // The longest rendered input. Many runs may render theirs at the same time.
 const MAX_CHARACTERS = 1_048_576;
 
@@ -66,30 +66,39 @@ export async function parseRendering(
   const parts = await parsePart(value, path, parsing);
   const { problems, bytes } = parsing;
   return {
-    rendering: (data) => renderInTime(value, parts, data),
+    rendering: (data, mayWait) => renderInTime(value, parts, data, mayWait),
     renderHere: (data) => new Budget().render(parts, data),
     problems,
     bytes,
   };
 }
 
-async function renderInTime(value: unknown, parts: Part, data: ConditionData): Promise<unknown> {
+async function renderInTime(
+  value: unknown,
+  parts: Part,
+  data: ConditionData,
+  mayWait: boolean,
+): Promise<unknown> {
+  if (parts.kind === 'constant') return parts.value;
   try {
-    return renderQuickly(() => new Budget().render(parts, data));
+    return await inTurn(() => renderQuickly(() => new Budget().render(parts, data)));
   } catch (error) {
-    if (!(error instanceof SlowRendering)) throw error;
+    if (!(error instanceof SlowRendering) || !mayWait) throw error;
   }
-  const result = await thread.run('step', { value: writeJson(value), data: jsonOf(data) });
+  const json = jsonOf(data);
+  if (json === undefined) return inTurn(() => new Budget().render(parts, data));
+  const result = await thread.run('step', { value: writeJson(value), data: json });
   if ('problem' in result) throw new TemplateError(result.problem);
   return readJson(result.rendered);
 }
 
-/** Throws TemplateError if a member cannot be read, such as attributes that are too large. */
-function jsonOf(data: ConditionData): string {
+/** Returns undefined if a member cannot be read, such as attributes that are too large. */
+function jsonOf(data: ConditionData): string | undefined {
   try {
     return writeJson(data);
   } catch (error) {
-    throw error instanceof ConditionError ? new TemplateError(error.message) : error;
+    if (error instanceof ConditionError) return undefined;
+    throw error;
   }
 }
 
@@ -147,7 +156,7 @@ function isConstant({ kind }: Part): boolean {
   return kind === 'constant';
 }
 
-/** Limits the time and the size of one rendering. */
+/** Limits the time and the size of one rendering: a single template stops after that time, too. */
 class Budget {
   readonly #beganMs = performance.now();
   readonly #workedMs = startThreadTime();
@@ -173,8 +182,9 @@ class Budget {
   }
 
   #renderTemplate({ template, output }: Part & { kind: 'template' }, data: ConditionData): unknown {
-    if (performance.now() - this.#beganMs > MAX_MS && this.#workedMs() > MAX_MS)
-      throw new TemplateError(`takes more than ${MAX_MS} ms to render`);
+    const mostMs = longestRenderingMs();
+    if (performance.now() - this.#beganMs > mostMs && this.#workedMs() > mostMs)
+      throw new TemplateError(`takes more than ${mostMs} ms to render`);
     const value = output?.value(data);
     const isStructure = Array.isArray(value) || isPlainObject(value);
     const text = isStructure ? writeJson(value) : template.render(data);

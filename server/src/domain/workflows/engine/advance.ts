@@ -4,8 +4,9 @@ import { readJson, writeJson } from '../../../lib/exact-numbers.ts';
 import { type Condition, type ConditionData, ConditionError, evaluate } from '../../../lib/expression.ts';
 import { timeOf } from '../../../lib/ids.ts';
 import { takeTurns } from '../../../lib/take-turns.ts';
-import { TemplateError } from '../../../lib/template.ts';
+import { SlowRendering, TemplateError } from '../../../lib/template.ts';
 import type { PendingBroadcast } from '../../line/accept/write-accepted.ts';
+import { inTurn } from '../definitions/in-turn.ts';
 import { placeAfter, placeIn, stepAt } from '../definitions/places.ts';
 import { inputProblems, type ProgramStep } from '../definitions/program.ts';
 import { type Call, partitionOfCalls } from '../runs/jobs.ts';
@@ -96,8 +97,6 @@ class Turn {
   readonly #call: Call | undefined;
   readonly #starts: boolean;
   readonly #beganMs = performance.now();
-  // A condition and an input can take 40 and 20 ms.
-  readonly #between = takeTurns();
   /** Later after a step that has waited for another host. */
   #now: Date;
   #actedSteps: number | undefined;
@@ -120,6 +119,7 @@ class Turn {
   }
 
   async take(): Promise<Advanced> {
+    const between = takeTurns();
     for (;;) {
       const step = stepAt(this.#run.program, this.place);
       if (step === undefined) return this.#advanced({ kind: 'complete' });
@@ -127,7 +127,7 @@ class Turn {
         return this.#advanced({ kind: 'continue' });
       const next = await this.#execute(step);
       if (next !== undefined) return this.#advanced(next);
-      await this.#between();
+      await between();
     }
   }
 
@@ -149,12 +149,12 @@ class Turn {
       if (this.stage === STAGES.notBegun) {
         if (step.readsNotification && this.#run.awaitsNotification) return this.#awaitFanOut();
         this.#varies ||= step.conditionVaries;
-        if (!this.#holds(step.condition)) return this.#end(step, { state: 'skipped' });
-        await this.#between();
+        if (!(await this.#holds(step.condition))) return this.#end(step, { state: 'skipped' });
       }
       if (step.branches !== undefined) return await this.#enterBranch(step, step.branches);
       return await this.#begin(step);
     } catch (error) {
+      if (error instanceof SlowRendering) return { kind: 'continue' }; // a worker renders it
       return this.#fail(step, problemOf(error));
     }
   }
@@ -187,7 +187,8 @@ class Turn {
     const { id, project_id: projectId, user } = run;
     const { clock } = this.#context;
     const isPrepared = this.prepared !== null;
-    const input = this.prepared === null ? await step.input(this.#readable()) : readJson(this.prepared);
+    const input =
+      this.prepared === null ? await step.input(this.#readable(), !this.#starts) : readJson(this.prepared);
     const problems = isPrepared ? [] : inputProblems(step.command, input, 'rendered');
     if (problems.length > 0) return this.#fail(step, problems.join('; '));
     this.#varies ||= step.inputVaries;
@@ -278,8 +279,7 @@ class Turn {
   async #enterBranch(step: ProgramStep, branches: NonNullable<ProgramStep['branches']>): Promise<undefined> {
     let index = -1;
     for (const [at, { condition }] of branches.entries()) {
-      await this.#between();
-      if (!this.#holds(condition)) continue;
+      if (!(await this.#holds(condition))) continue;
       index = at;
       break;
     }
@@ -323,8 +323,8 @@ class Turn {
     });
   }
 
-  #holds(condition: Condition | undefined): boolean {
-    return condition === undefined || evaluate(condition, this.#readable());
+  async #holds(condition: Condition | undefined): Promise<boolean> {
+    return condition === undefined || (await inTurn(() => evaluate(condition, this.#readable())));
   }
 
   #readable(): ConditionData {

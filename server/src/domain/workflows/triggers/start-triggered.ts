@@ -76,9 +76,12 @@ async function acceptEvents(
   const of = Map.groupBy(triggers, ({ event }) => event);
   const accepted: Omit<Start, 'depth'>[] = [];
   for (const event of events) {
-    await between();
-    const keys = (of.get(event.name) ?? []).flatMap((one) => (one.accepts(event.value) ? [one.key] : []));
-    for (const key of new Set(keys)) accepted.push({ key, event });
+    const keys = new Set<string>();
+    for (const one of of.get(event.name) ?? []) {
+      await between();
+      if (!keys.has(one.key) && one.accepts(event.value)) keys.add(one.key);
+    }
+    for (const key of keys) accepted.push({ key, event });
   }
   return accepted;
 }
