@@ -166,7 +166,8 @@ describe('a client that reads nothing of a large response', () => {
   afterEach(() => it.stop());
 
   test('is disconnected; one that has read its response is not', async () => {
-    await start({ stalledMs: 100 });
+    // Longer than the reader pauses on a busy machine.
+    await start({ stalledMs: 3_000 });
     const reader = await unreadInbox('ada');
     let length = reader.text.length;
     reader.socket.on('data', (chunk: Buffer) => {
