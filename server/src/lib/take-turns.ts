@@ -23,10 +23,16 @@ export function takeTurns(): () => Promise<void> {
  */
 export function oneInTurn(): <Result>(work: () => Result) => Promise<Result> {
   const one = new Limiter({ maxCount: 1, maxWeight: 1 });
-  const between = takeTurns();
-  return (work) =>
-    one.run(1, async () => {
-      await between();
+  let beganMs = performance.now();
+  return async (work) => {
+    // Most work is short, and no other caller waits.
+    if (!one.busy && performance.now() - beganMs < LONGEST_TURN_MS) return work();
+    return one.run(1, async () => {
+      if (performance.now() - beganMs >= LONGEST_TURN_MS) {
+        await nextTurn();
+        beganMs = performance.now();
+      }
       return work();
     });
+  };
 }
