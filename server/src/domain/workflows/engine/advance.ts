@@ -339,7 +339,8 @@ type Ended = Pick<StepRow, 'state'> & Partial<Pick<StepRow, 'output' | 'error'>>
 function problemOf(error: unknown): string {
   if (error instanceof ConditionError) return `the condition cannot be evaluated: ${error.message}`;
   if (error instanceof TemplateError) return `the input cannot be rendered: ${error.message}`;
-  if (error instanceof ClientError) return error.message;
+  // The server is busy: the turn is repeated.
+  if (error instanceof ClientError && error.code !== 'service_unavailable') return error.message;
   throw error;
 }
 
