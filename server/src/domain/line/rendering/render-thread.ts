@@ -58,8 +58,11 @@ const MAX_BROADCASTS = 100;
 
 /** How often the texts of a template were slow, one time after the other. */
 const slow = new WeakMap<MessageTemplate, number>();
-// The first time, texts that are the same for all users may become known.
+// Then the event loop does not try first. Not after the first time: texts that are the same for all users are
+// known then.
 const OFTEN = 2;
+// Work of the thread that the event loop could have done.
+const QUICK_MS = 10;
 
 /**
  * Renders the texts of a channel, in a thread if the event loop would wait for too long. Throws
@@ -78,13 +81,16 @@ export async function renderTexts(
   const beganMs = performance.now();
   const times = slow.get(template) ?? 0;
   try {
-    if (times < OFTEN) return renderQuickly(() => template.render(channel, data, shared));
+    if (times < OFTEN) {
+      const rendered = renderQuickly(() => template.render(channel, data, shared));
+      slow.delete(template);
+      return rendered;
+    }
   } catch (error) {
     if (!(error instanceof SlowRendering)) throw error;
   } finally {
     onWorked(performance.now() - beganMs);
   }
-  slow.set(template, times + 1);
   if (kind === 'broadcast' && thread.waiting(kind) >= MAX_BROADCASTS) throw tooMany();
   const { id, parts, locale } = template;
   const texts = { id, ...parts, locale, channel, data };
@@ -96,6 +102,8 @@ export async function renderTexts(
   if (result === undefined) return template.render(channel, data, shared);
   const { workedMs, ...rendered } = result as TextsResult;
   onWorked(workedMs);
+  if (workedMs > QUICK_MS) slow.set(template, times + 1);
+  else slow.delete(template);
   if ('problem' in rendered) throw new TemplateError(rendered.problem);
   if (shared !== undefined) template.share(channel, rendered.texts, shared);
   return rendered.texts;
