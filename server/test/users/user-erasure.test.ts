@@ -305,7 +305,7 @@ describe('the content of a broadcast', () => {
   });
 });
 
-describe('of a broadcast that was not sent', () => {
+describe('names and content of a broadcast that was not sent', () => {
   const later = () => new Date(Date.now() + DAY_MS).toISOString();
   const plan = async (name: string, recipients: object[]): Promise<string> => {
     const body = { ...content(name), recipients, send_at: later() };
@@ -324,7 +324,7 @@ describe('of a broadcast that was not sent', () => {
   });
   const erased = (id: string) => ({ external_id: `deleted:${id}` });
 
-  test('because it was cancelled, names and content are erased with the last recipient', async () => {
+  test('are erased with its last recipient if it was cancelled', async () => {
     const ids = await Promise.all(['stopped-1', 'stopped-2'].map((name) => create(person(name))));
     const [one = '', two = ''] = ids;
     const id = await plan('stopped', [person('stopped-1'), person('stopped-2')]);
@@ -341,7 +341,7 @@ describe('of a broadcast that was not sent', () => {
     );
   });
 
-  test('because it was cancelled, the names of users of later days are erased, too', async () => {
+  test('are erased if it was cancelled before its recipient became a user', async () => {
     const id = await plan('early', [person('late-user')]);
     await cancel(id);
     const user = await create(person('late-user'));
@@ -349,7 +349,7 @@ describe('of a broadcast that was not sent', () => {
     expect(await get(id)).toMatchObject({ ...ERASED, recipients: [erased(user)] });
   });
 
-  test('because it failed, names and content are erased', async () => {
+  test('are erased if its fan-out failed', async () => {
     const id = await plan('failed', [person('failing')]);
     const broken = { projectId: project.id, broadcastId: id, error: 'it could not be read' };
     await service.context.db.transaction((tx) => finishBroadcasts(tx, [broken]));
@@ -360,7 +360,7 @@ describe('of a broadcast that was not sent', () => {
     });
   });
 
-  test('yet, the content goes with the last recipient, and is not sent', async () => {
+  test('are erased with its last recipient if it is scheduled, and are not sent', async () => {
     const ids = await Promise.all(['planned-a', 'planned-b'].map((name) => create(person(name))));
     const [one = '', two = ''] = ids;
     const id = await plan('planned', [person('planned-a'), { email: 'planned-b@example.com' }]);
@@ -375,7 +375,7 @@ describe('of a broadcast that was not sent', () => {
     expect(await get(id)).toMatchObject({ ...ERASED, recipients });
   });
 
-  test('yet, the content stays for the subscribers of a topic', async () => {
+  test('remain if it is scheduled for the subscribers of a topic as well', async () => {
     const user = await create(person('planned-c'));
     const id = await plan('group', [person('planned-c'), { topic: { subscribers: true } }]);
     await erase(user);

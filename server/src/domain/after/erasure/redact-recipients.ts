@@ -110,7 +110,8 @@ async function redact(
     gone.add(position);
     entries[position] = { external_id: erasedName(userId) };
   }
-  const isAll = entries.every((entry) => isNamed(entry) && isErasedName(entry.external_id ?? undefined));
+  const isErased = (entry: Recipient) => isNamed(entry) && isErasedName(entry.external_id ?? undefined);
+  const isAll = entries.length > 0 && entries.every(isErased);
   if (gone.size === 0) return { isAll };
   const packed = await packJsonInThread(writeJson(entries));
   return { changed: { id, recipients: packed, errors: withoutNames(errors, gone) }, isAll };
