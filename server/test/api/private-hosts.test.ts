@@ -97,6 +97,7 @@ test.each([
   ['http://127.0.0.1/{{ input.path }}', 422],
   ['http://127.0.0.1?a={% if true %}b{% endif %}', 422],
   ['http://10.0.0.1:8080/a#{{ input.path }}', 422],
+  ['http:127.0.0.1/{{ input.path }}', 422],
   ['http://127.0.0.1{{ input.more }}/', 200],
   ['http://{{ input.host }}/127.0.0.1/', 200],
   ['{{ input.scheme }}://127.0.0.1/', 200],

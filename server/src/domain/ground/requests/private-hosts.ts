@@ -11,7 +11,7 @@ const MAX_NAME_CHARACTERS = 253;
 // Always this computer (RFC 6761, section 6.3), so no name server has to be asked.
 const LOCALHOST = /(^|\.)localhost\.?$/i;
 
-const LOOPBACK = '127.0.0.1';
+const LOOPBACK = ['127.0.0.1', '::1'] as const;
 
 const oneAtATime = new Limiter({ maxCount: 1, maxWeight: 1 });
 /** Lookups that requests wait for, and until when. */
@@ -53,7 +53,10 @@ export async function privateHostProblems(
 async function whyRefused(egress: EgressGuard, host: string, endsAtMs: number): Promise<string | undefined> {
   if (host.length > MAX_NAME_CHARACTERS) return undefined; // longer than DNS allows
   if (isIP(host) !== 0) return refusal(egress, host);
-  if (LOCALHOST.test(host)) return (await refusal(egress, LOOPBACK))?.replace(LOOPBACK, host);
+  if (LOCALHOST.test(host)) {
+    const [first, second] = await Promise.all(LOOPBACK.map((address) => refusal(egress, address)));
+    return second && first?.replace(LOOPBACK[0], host);
+  }
   const leftMs = endsAtMs - performance.now();
   return leftMs <= 0 ? undefined : waitAtMost(leftMs, lookUp(egress, host, endsAtMs), () => undefined);
 }

@@ -4,7 +4,7 @@ import { type NamedHost, urlMember } from '../../../lib/named-host.ts';
 import { TEMPLATE } from './rendering.ts';
 
 // Templates that follow the host do not change it.
-const FIXED_HOST = /^\s*https?:[\\/]+[^{\\/?#]+[\\/?#]/i;
+const FIXED_HOST = /^\s*https?:[\\/]*[^{\\/?#]+[\\/?#]/i;
 
 /** Returns the members of a workflow of any shape that name the host of an `http` step without a template. */
 export function httpHosts(workflow: unknown): NamedHost[] {
