@@ -36,9 +36,13 @@ beforeAll(async () => {
     hooks.set(name, body.data[0].id);
   }
   await saveTemplates();
-  for (const [key, some] of Object.entries({ large: SET, ...SLOW_STEPS })) {
-    const saved = await project?.call('PUT', '/workflows', { key, steps: some });
-    expect([key, saved?.messages]).toEqual([key, []]);
+  const workflows = Object.entries({ large: SET, ...SLOW_STEPS }).map(([key, some]) => ({
+    key,
+    steps: some,
+  }));
+  for (const one of [...workflows, ...TRIGGERED]) {
+    const saved = await project?.call('PUT', '/workflows', one);
+    expect([one.key, saved?.messages]).toEqual([one.key, []]);
   }
 });
 afterAll(() => server.stop());
@@ -682,6 +686,15 @@ const SLOW_STEPS = {
 function times20(step: () => object): object[] {
   return Array.from({ length: 20 }, step);
 }
+// Each of the ten workflows has twenty triggers of one event.
+const TRIGGERED = Array.from({ length: 10 }, (_, number) => ({
+  key: `triggered-${number}`,
+  steps: SET,
+  triggers: Array.from({ length: 20 }, () => ({
+    event: 'busy',
+    if: SEARCHED.replaceAll('input.', 'event.data.'),
+  })),
+}));
 const start = (key: string, input: () => object) =>
   toProject('/workflows/runs', () => JSON.stringify({ key, input: input() }));
 /** 500 steps in five levels. */
@@ -750,6 +763,13 @@ CASES.push(
     'a run that escapes 500,000 characters 40 times',
     [200],
     start('escaping', () => ({ text: '"&'.repeat(250_000) })),
+  ],
+  [
+    'an event that 200 triggers search',
+    [200],
+    toProject('/workflows/events', () =>
+      JSON.stringify({ name: 'busy', data: { list: Array.from({ length: 3_000 }, (_, n) => n) } }),
+    ),
   ],
   ['a run with a text that takes too long', [200], start('looping', () => ({}))],
   [

@@ -44,7 +44,7 @@ const FAILURES_IN_A_ROW = 20;
 // They must be of several users: one whose device or mail server is broken must not stop the messages to all
 // others, however often they are retried.
 const SEVERAL_USERS = 3;
-// More are not needed to tell whether a probe has shown anything new.
+// A probe to any of these shows nothing new. Further ones are not remembered.
 const MAX_USERS = FAILURES_IN_A_ROW;
 // A vendor that does not respond may be back in a moment; a config waits for a person to repair it.
 const FIRST_PROBE_MS = { no_response: 5_000, rejects: 60_000 };
